@@ -6,6 +6,7 @@
 
 mod compatibility;
 pub(crate) mod doc_comments;
+pub(crate) mod shapes;
 
 use anyhow::{Context, Result, bail};
 use doc_comments::SourceDocs;
@@ -163,6 +164,17 @@ fn tools_page(sources: &SourceDocs) -> Result<String> {
         "An option is given as `-O OPTION=VALUE`, to one of several tools as `-O TOOL.OPTION=VALUE`.\n",
     );
     page.push_str("Numbers are the same however many threads work.\n");
+    page.push_str(
+        "\nEvery result is JSON (`--json`) and tables (`--csv`) by one description, the one below.\n\
+        A table has the tool's name, and a column for each key; the keys of an object in it are columns such as\n\
+        `conditional.taken`.\n\
+        A list of objects is a table of its own with a row for each, called after the way to it: `hot.lines`,\n\
+        `syscalls.syscalls.errors`.\n\
+        Its rows begin with what the row that they belong to is known by: its number or name, its thread, or else its\n\
+        position, counted from 0.\n\
+        With `--per-core` or intervals, rows begin with `trace`, `interval`, `core`, `thread` and `workload`; those of the\n\
+        whole come first.\n",
+    );
     page.push_str("\n| tool | says |\n|---|---|\n");
     let mut tools: Vec<&dyn Tool> = Vec::new();
     for format in quipu::FORMATS {
@@ -211,14 +223,36 @@ fn put_tool(page: &mut String, tool: &dyn Tool, sources: &SourceDocs) -> Result<
             writeln!(page, "| `{}={}` | {default} | {} |", option.name, option.value, option.doc)?;
         }
     }
-    for keys in &docs.json {
-        let about = keys.doc.as_deref().unwrap_or_default();
-        write!(page, "\n### JSON: `{}`\n\n{about}\n\n| key | type | meaning |\n|---|---|---|\n", keys.name)?;
-        for field in &keys.fields {
-            let key = field.key.as_ref().map_or_else(|| "its keys".to_owned(), |key| format!("`{key}`"));
-            let perhaps = if field.is_optional { ", or left out" } else { "" };
-            writeln!(page, "| {key} | {}{perhaps} | {} |", field.kind(), field.doc)?;
+    // Tools of one name may differ from format to format.
+    let formats: Vec<&str> = quipu::FORMATS.iter().map(|format| format.info().name).collect();
+    let mut types: Vec<(shapes::Keys, Vec<&str>)> = Vec::new();
+    let mut with: Vec<&str> = Vec::new();
+    for format in formats {
+        for other in quipu::tools_of(format).filter(|other| other.info().name == tool.name) {
+            with.push(format);
+            for keys in shapes::keys(&other.result()) {
+                match types.iter_mut().find(|(known, _)| *known == keys) {
+                    Some((_, formats)) => formats.push(format),
+                    None => types.push((keys, vec![format])),
+                }
+            }
         }
+    }
+    for (keys, formats) in &types {
+        let of = if *formats == with { String::new() } else { format!(" of {}", formats.join(", ")) };
+        put_keys(page, keys, &of)?;
+    }
+    Ok(())
+}
+
+/// The keys of one type, as those formats have it.
+fn put_keys(page: &mut String, keys: &shapes::Keys, of: &str) -> Result<()> {
+    let about = keys.doc.as_deref().unwrap_or_default();
+    write!(page, "\n### JSON{of}: `{}`\n\n{about}\n\n| key | type | meaning |\n|---|---|---|\n", keys.name)?;
+    for field in &keys.fields {
+        let key = field.key.as_ref().map_or_else(|| "its keys".to_owned(), |key| format!("`{key}`"));
+        let perhaps = if field.is_optional { ", or left out" } else { "" };
+        writeln!(page, "| {key} | {}{perhaps} | {} |", field.kind, field.doc)?;
     }
     Ok(())
 }

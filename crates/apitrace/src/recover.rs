@@ -14,7 +14,6 @@ use quipu_model::fresh::check_file;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Columns, Error, Finding, Found, Reader, Result, Scan, ShardId};
 use quipu_source::{Container, StreamOptions};
-use serde_json::{Value, json};
 use std::path::Path;
 
 /// How a trace is recovered.
@@ -183,18 +182,4 @@ fn copy(container: &Container, stream: &StreamFacts, file: &mut NewFile) -> Resu
         at += block.len() as u64;
     }
     Ok(())
-}
-
-/// What is known of a stream, for machines.
-pub fn stream_json(stream: &StreamFacts) -> Value {
-    json!({
-        "offset": stream.offset,
-        "end": stream.end,
-        "calls": stream.calls,
-        "incomplete": stream.incomplete,
-        "lost_calls": stream.lost_calls,
-        "lost_signatures": stream.lost_signatures,
-        "doubtful": stream.doubtful,
-        "suspect": stream.suspect,
-    })
 }

@@ -16,7 +16,6 @@ use quipu_model::transform::{Progress, check_level};
 use quipu_model::values::{Call, Types, Values};
 use quipu_model::{Error, Finding, Place, Result, Severity};
 use quipu_source::{OutputFile, StreamOptions};
-use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -106,11 +105,10 @@ pub struct Written {
 impl Written {
     /// What to say of it.
     pub fn facts(&self, packing: Packing) -> Vec<Fact> {
-        let fact = |key, label, value| Fact::new(key, label, value);
         vec![
-            fact("container", "container", json!(packing.name())),
-            fact("stream_bytes", "bytes of the stream", json!(self.stream_bytes)),
-            fact("packed_bytes", "bytes of the file", json!(self.packed_bytes)),
+            Fact::new("container", "container", packing.name()),
+            Fact::new("stream_bytes", "bytes of the stream", self.stream_bytes),
+            Fact::new("packed_bytes", "bytes of the file", self.packed_bytes),
         ]
     }
 }

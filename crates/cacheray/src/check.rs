@@ -3,14 +3,14 @@
 //! Damage is told by the reader; what records say is looked at here. Memory grows with the number of regions that are live
 //! at once, and of stretches of memory that ever were in one.
 //!
-//! JSON: [`CheckReport`].
 
 use crate::record::Dialect;
 use crate::rules::{self, RULES};
 use crate::trace::CacherayTrace;
-use quipu_model::check::{self, CheckLog, CheckReport};
+use quipu_model::check::{self, CheckLog, CheckReport, CheckedRecords};
 use quipu_model::lens::RegionEvent;
 use quipu_model::pass::Needs;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Error, Options, Order, Pass, Place, Report, Result, Shard, Tool, ToolInfo, Trace,
 };
@@ -37,6 +37,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Check {
+    fn result(&self) -> Shape {
+        CheckReport::<CheckedRecords>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -272,6 +276,6 @@ impl Pass for CheckPass {
                 format!("the region at `{start:#x}`, annotated by record `{record}`, is never removed");
             self.log.add(&rules::NEVER_REMOVED, || (place, what));
         }
-        Ok(Box::new(CheckReport::new(self.log.close(), self.n_records, "records")))
+        Ok(Box::new(CheckReport::of_records(&self.log.close(), self.n_records)))
     }
 }

@@ -10,7 +10,6 @@ use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::trace::Fact;
 use quipu_model::transform::packing_for;
 use quipu_model::{Batch, Columns, Result};
-use serde_json::json;
 use std::collections::BTreeSet;
 
 /// The largest size that a record holds.
@@ -227,12 +226,11 @@ impl RecordSink for Typed {
 
     fn commit(self: Box<Self>) -> Result<Vec<Fact>> {
         let written = self.writer.finish()?;
-        let fact = |key, label, value| Fact::new(key, label, value);
         Ok(vec![
-            fact("dialect", "dialect", json!(self.dialect.name())),
-            fact("records", "records", json!(written.records)),
-            fact("bytes", "bytes of the records", json!(written.bytes)),
-            fact("packed_bytes", "bytes of the file", json!(written.packed_bytes)),
+            Fact::new("dialect", "dialect", self.dialect.name()),
+            Fact::new("records", "records", written.records),
+            Fact::new("bytes", "bytes of the records", written.bytes),
+            Fact::new("packed_bytes", "bytes of the file", written.packed_bytes),
         ])
     }
 }

@@ -6,7 +6,7 @@ use crate::trace::CacherayTrace;
 use quipu_model::trace::{Fact, Surveyed};
 use quipu_model::{Columns, Found, Reader, Result, Scan, ShardId, Trace};
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Bytes of the lines that are counted.
@@ -84,7 +84,6 @@ impl Survey {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let fact = |key, label, value| Fact::new(key, label, value);
         let count = |tag: u8| {
             let is_kind = |(other, _): &(&u8, &u64)| *other & crate::record::KIND_MASK == tag;
             self.tags.iter().filter(is_kind).map(|(_, count)| count).sum::<u64>()
@@ -93,37 +92,37 @@ impl Survey {
             self.tags.iter().filter(|(tag, _)| *tag & flag != 0).map(|(_, count)| count).sum::<u64>()
         };
         let by_tag: Map<String, Value> =
-            self.tags.iter().map(|(tag, count)| (format!("{tag:#04x}"), json!(count))).collect();
+            self.tags.iter().map(|(tag, count)| (format!("{tag:#04x}"), Value::from(*count))).collect();
         let sizes: Map<String, Value> =
-            self.sizes.iter().map(|(size, count)| (size.to_string(), json!(count))).collect();
+            self.sizes.iter().map(|(size, count)| (size.to_string(), Value::from(*count))).collect();
         let mut names: Vec<(&Vec<u8>, &u64)> = self.names.iter().collect();
         names.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
         let top: Map<String, Value> = names
             .iter()
             .take(TOP_NAMES)
-            .map(|(name, count)| (String::from_utf8_lossy(name).into_owned(), json!(count)))
+            .map(|(name, count)| (String::from_utf8_lossy(name).into_owned(), Value::from(**count)))
             .collect();
         let address = |addr: Option<u64>| addr.map(|addr| format!("{addr:#x}"));
         let n_lines = self.lines.len() as u64;
         let n_names = self.names.len() as u64;
         let most_names = if self.other_names > 0 { n_names } else { u64::MAX };
         vec![
-            fact("records", "records", json!(self.records)),
-            fact("reads", "reads", json!(count(READ))),
-            fact("writes", "writes", json!(count(WRITE))),
-            fact("adds", "regions annotated", json!(count(ADD))),
-            fact("removes", "regions removed", json!(count(REMOVE))),
-            fact("atomic", "atomic accesses", json!(flagged(ATOMIC))),
-            fact("unaligned", "unaligned accesses", json!(flagged(UNALIGNED))),
-            fact("by_tag", "records by tag", json!(by_tag)),
-            fact("access_sizes", "accesses by size", json!(sizes)),
-            fact("bytes_accessed", "bytes accessed", json!(self.bytes_accessed)),
-            fact("lowest", "lowest byte accessed", json!(address(self.lowest))),
-            fact("highest", "highest byte accessed", json!(address(self.highest))),
+            Fact::new("records", "records", self.records),
+            Fact::new("reads", "reads", count(READ)),
+            Fact::new("writes", "writes", count(WRITE)),
+            Fact::new("adds", "regions annotated", count(ADD)),
+            Fact::new("removes", "regions removed", count(REMOVE)),
+            Fact::new("atomic", "atomic accesses", flagged(ATOMIC)),
+            Fact::new("unaligned", "unaligned accesses", flagged(UNALIGNED)),
+            Fact::new("by_tag", "records by tag", by_tag),
+            Fact::new("access_sizes", "accesses by size", sizes),
+            Fact::new("bytes_accessed", "bytes accessed", self.bytes_accessed),
+            Fact::new("lowest", "lowest byte accessed", address(self.lowest)),
+            Fact::new("highest", "highest byte accessed", address(self.highest)),
             Fact::counted_up_to("lines", "distinct lines of 64 bytes", n_lines, MAX_LINES as u64),
-            fact("threads", "threads", json!(self.threads.len())),
+            Fact::new("threads", "threads", self.threads.len()),
             Fact::counted_up_to("distinct_type_names", "distinct names of types", n_names, most_names),
-            fact("type_names", "annotations by type", json!(top)),
+            Fact::new("type_names", "annotations by type", top),
         ]
     }
 }

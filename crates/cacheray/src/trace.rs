@@ -18,7 +18,6 @@ use quipu_model::{
     ShardKind, Trace,
 };
 use quipu_source::{Container, Packing, Source, StreamOptions};
-use serde_json::json;
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
@@ -124,8 +123,8 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
         n_files: 1,
         packed_bytes: container.size_bytes(),
         facts: vec![
-            Fact::new("dialect", "dialect", json!(dialect.name())),
-            Fact::new("dialect_title", "integers", json!(dialect.title())),
+            Fact::new("dialect", "dialect", dialect.name()),
+            Fact::new("dialect_title", "integers", dialect.title()),
         ],
         carries: vec![
             carries("data-accesses", true, "of instrumented code"),

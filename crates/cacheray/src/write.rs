@@ -13,7 +13,6 @@ use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, packing_for};
 use quipu_model::{Batch, Columns, Confidence, Error, Result, Scan, ShardId, Trace};
 use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool};
-use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -224,13 +223,12 @@ impl Transform for Convert {
         }
         writer.refuse_formless()?;
         let written = writer.finish()?;
-        let fact = |key, label, value| Fact::new(key, label, value);
         let facts = vec![
-            fact("dialect", "dialect", json!(dialect.name())),
-            fact("container", "container", json!(packing.packing.name())),
-            fact("records", "records", json!(written.records)),
-            fact("bytes", "bytes of the records", json!(written.bytes)),
-            fact("packed_bytes", "bytes of the file", json!(written.packed_bytes)),
+            Fact::new("dialect", "dialect", dialect.name()),
+            Fact::new("container", "container", packing.packing.name()),
+            Fact::new("records", "records", written.records),
+            Fact::new("bytes", "bytes of the records", written.bytes),
+            Fact::new("packed_bytes", "bytes of the file", written.packed_bytes),
         ];
         Ok(Transformed { facts, reading, ..Transformed::default() })
     }

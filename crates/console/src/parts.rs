@@ -4,8 +4,8 @@ use crate::number;
 use quipu::engine::{Division, Intervals, Part};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
-use quipu::model::{Columns, Error, Report, Trace};
-use quipu_view::{CELL_COLUMNS, document_cells};
+use quipu::model::{ColumnTable, Columns, Error, Report, Table, Trace};
+use quipu_view::table_csv;
 use serde_json::{Map, Value, json};
 use std::num::NonZeroU64;
 
@@ -114,19 +114,25 @@ fn name(part: &Part) -> String {
     if words.is_empty() { "core unknown".to_owned() } else { words.join(", ") }
 }
 
-/// All results in full, a line for each cell, with the columns `tool`, `core`, `thread`, `interval` and those of the cell.
-pub fn csv(names: &[&str], reports: &[Box<dyn Report>], parts: &[Part]) -> String {
-    let mut out = format!("tool,core,thread,interval,{CELL_COLUMNS}\n");
-    for (name, report) in names.iter().zip(reports) {
-        document_cells(&report.document(Detail::Full), &format!("{name},,,,"), &mut out);
+/// Results as comma-separated values. All tables that have rows: a line with the name of each, one with the names of its
+/// columns, its rows, and an empty line between two tables. Where one is named, its columns and rows alone.
+///
+/// # Errors
+/// `Usage` if there is no table of that name.
+pub fn csv(tables: Vec<ColumnTable>, only: &str) -> quipu::model::Result<String> {
+    let text = |table| String::from_utf8_lossy(&table_csv(table)).into_owned();
+    if only.is_empty() {
+        let tables = tables.into_iter().filter(|table| table.n_rows() > 0);
+        let named = tables.map(|table| {
+            let name = table.schema().name.clone();
+            format!("{name}\n{}", text(table))
+        });
+        return Ok(named.collect::<Vec<_>>().join("\n"));
     }
-    let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-    for part in parts {
-        let thread = part.thread.map(|thread| thread.to_string()).unwrap_or_default();
-        let which = [number(part.core), thread, number(part.interval.map(|at| at.number))].join(",");
-        for (name, report) in names.iter().zip(&part.reports) {
-            document_cells(&report.document(Detail::Full), &format!("{name},{which},"), &mut out);
-        }
-    }
-    out
+    let names: Vec<String> = tables.iter().map(|table| table.schema().name.to_string()).collect();
+    let found = tables.into_iter().find(|table| table.schema().name == only);
+    found.map(text).ok_or_else(|| {
+        Error::usage(format!("there is no table `{only}`"))
+            .hint(format!("the tables are {}", names.join(", ")))
+    })
 }

@@ -4,7 +4,8 @@ use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::{Common, input};
 use quipu::engine::{self, Division, Planned, RunOptions, Watch, WindowOf};
 use quipu::model::damaged::Reading;
-use quipu::model::{Amount, Error, Finding, Found, Loss, Lost, Place, Severity, ThreadId, Trace, Window};
+use quipu::model::result;
+use quipu::model::{Error, Finding, Found, Lost, Severity, ThreadId, Trace, Window};
 use quipu_view::{Progress, bytes_text, grouped, ticks_text};
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
@@ -329,77 +330,32 @@ pub fn say_lost_of<const N: usize>(
 /// latter is `null` where reading did not continue.
 pub fn lost_json(lost: &Lost) -> Value {
     let Some(sum) = lost.sum() else { return Value::Null };
-    let gaps: Vec<Value> = lost.gaps.iter().map(loss_json).collect();
-    json!({
-        "records": amount_json(sum.records),
-        "instrs": amount_json(sum.instrs),
-        "bytes": amount_json(sum.bytes),
-        "gaps": gaps,
-    })
-}
-
-fn loss_json(loss: &Loss) -> Value {
-    json!({
-        "records": amount_json(loss.records),
-        "instrs": amount_json(loss.instrs),
-        "bytes": amount_json(loss.bytes),
-        "stopped": place_json(&loss.stopped),
-        "resumed": loss.resumed.as_ref().map(place_json),
-    })
-}
-
-fn amount_json(amount: Amount) -> Value {
-    match amount {
-        Amount::Exactly(n) => n.into(),
-        Amount::AtLeast(n) => json!({ "at_least": n }),
-        Amount::Unknown => Value::Null,
-    }
+    json!({ "records": sum.records, "instrs": sum.instrs, "bytes": sum.bytes, "gaps": lost.gaps })
 }
 
 /// Adds how reading went to an answer: the keys `error`, `findings` and `lost`.
 pub fn add_reading(findings: &[Finding], error: Option<&Error>, answer: &mut serde_json::Map<String, Value>) {
     answer.insert("error".into(), error.map(error_json).into());
-    answer.insert("findings".into(), findings.iter().map(finding_json).collect());
+    answer.insert("findings".into(), result::json(findings));
     answer.insert("lost".into(), lost_json(&Lost::of(findings, error)));
 }
 
 /// The same where nothing was done: the findings are those before the error.
 pub fn add_undone(error: &Error, answer: &mut serde_json::Map<String, Value>) {
     answer.insert("error".into(), error_json(error));
-    answer.insert("findings".into(), error.findings().iter().map(finding_json).collect());
+    answer.insert("findings".into(), result::json(error.findings()));
     answer.insert("lost".into(), lost_json(&Lost::of(&[], Some(error))));
 }
 
 /// Keys: `kind`, `message`, `place`.
 fn error_json(error: &Error) -> Value {
-    json!({ "kind": error.kind().name(), "message": error.message(), "place": place_json(error.place()) })
-}
-
-/// Keys: `rule`, `severity`, `message`, `count`, `place`.
-pub fn finding_json(finding: &Finding) -> Value {
-    json!({
-        "rule": finding.rule,
-        "severity": finding.severity.name(),
-        "message": finding.message,
-        "count": finding.count,
-        "place": place_json(&finding.place),
-    })
-}
-
-/// Keys: `file`, `member`, `offset`, `record`, `instr`; `null` where unknown.
-fn place_json(place: &Place) -> Value {
-    json!({
-        "file": place.file,
-        "member": place.member,
-        "offset": place.offset,
-        "record": place.record,
-        "instr": place.instr,
-    })
+    json!({ "kind": error.kind().name(), "message": error.message(), "place": error.place() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu::model::{Loss, Place};
 
     #[test]
     fn a_verdict_of_two_reads_has_what_either_found_once() {

@@ -24,7 +24,6 @@ use quipu_model::{
 };
 use quipu_source::{Container, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde_json::{Value, json};
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, hash_map};
@@ -465,18 +464,18 @@ fn meta(
     versions.sort_unstable();
     versions.dedup();
     let mut facts = vec![
-        fact("filetype", "file type", json!(format!("{:#x}", filetype.0))),
-        fact("filetype_names", "file type bits", json!(filetype.names().collect::<Vec<_>>())),
+        Fact::new("filetype", "file type", format!("{:#x}", filetype.0)),
+        Fact::new("filetype_names", "file type bits", filetype.names().collect::<Vec<_>>()),
     ];
     let first = |get: fn(&Header) -> Option<u64>| files.iter().find_map(|file| get(&file.header));
     if let Some(bytes) = first(|header| header.vector_bytes) {
-        facts.push(fact("vector_bytes", "vector length", json!(bytes)));
+        facts.push(Fact::new("vector_bytes", "vector length", bytes));
     }
     if let Some(chunk) = first(|header| Some(header.chunk_instrs).filter(|n| *n > 0)) {
-        facts.push(fact("chunk_instrs", "instructions per chunk", json!(chunk)));
+        facts.push(Fact::new("chunk_instrs", "instructions per chunk", chunk));
     }
     if let Some(start) = files.iter().filter_map(|file| file.header.first_timestamp).min() {
-        facts.push(fact("first_timestamp", "first timestamp", json!(start)));
+        facts.push(Fact::new("first_timestamp", "first timestamp", start));
     }
     let containers: Vec<&str> = {
         let mut names: Vec<&str> = files.iter().map(|file| file.container.codec().name()).collect();
@@ -484,11 +483,11 @@ fn meta(
         names.dedup();
         names
     };
-    facts.push(fact("containers", "containers", json!(containers)));
-    facts.push(fact(
+    facts.push(Fact::new("containers", "containers", containers));
+    facts.push(Fact::new(
         "chunks",
         "chunks",
-        json!(files.iter().map(|f| f.container.members().len()).sum::<usize>()),
+        files.iter().map(|f| f.container.members().len()).sum::<usize>(),
     ));
     facts.extend(schedule_facts(listing, wanted, &mut findings));
     let inflated: Option<u64> = files
@@ -527,10 +526,6 @@ fn meta(
         facts,
         findings,
     }
-}
-
-fn fact(key: &'static str, label: &'static str, value: Value) -> Fact {
-    Fact::new(key, label, value)
 }
 
 fn title(filetype: FileType) -> String {
@@ -641,11 +636,11 @@ fn schedule_facts(listing: &Listing, wanted: &Wanted<'_>, findings: &mut Vec<Fin
     }
     if let Some(members) = serial {
         let n: usize = members.iter().map(|(_, stretches)| stretches.len()).sum();
-        facts.push(fact("serial_schedule_stretches", "stretches in the serial schedule", json!(n)));
+        facts.push(Fact::new("serial_schedule_stretches", "stretches in the serial schedule", n));
     }
     if let Some(members) = cpus {
         let cpus = members.iter().filter(|(_, stretches)| !stretches.is_empty()).count();
-        facts.push(fact("schedule_cpus", "processors in the schedule", json!(cpus)));
+        facts.push(Fact::new("schedule_cpus", "processors in the schedule", cpus));
     }
     facts
 }

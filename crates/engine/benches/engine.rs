@@ -4,16 +4,18 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use quipu_engine::{Merge, RunOptions, Watch, plan, run};
+use quipu_model::ReportBody;
 use quipu_model::doc::Document;
 use quipu_model::pass::Detail;
 use quipu_model::print::Printer;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::schema::Schema;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{
     Batch, Columns, DynPass, Error, Given, Meta, Needs, Options, Order, Pass, Reader, Report, Result, Scan,
     Shard, ShardId, Tool, ToolInfo, Trace,
 };
-use std::any::Any;
 use std::sync::Arc;
 
 fn main() {
@@ -140,6 +142,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for CountTool {
+    fn result(&self) -> Shape {
+        CountReport::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -167,22 +173,19 @@ impl Pass for Count {
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
-        Ok(Box::new(CountReport(self.0)))
+        Ok(Box::new(CountReport { records: self.0 }))
     }
 }
 
-struct CountReport(u64);
-
-impl Report for CountReport {
-    fn json(&self) -> serde_json::Value {
-        self.0.into()
+result! {
+    /// How many records there were.
+    pub struct CountReport {
+        pub records: u64 => "How many.";
     }
+}
 
+impl ReportBody for CountReport {
     fn document(&self, _detail: Detail) -> Document {
         Document::new("count")
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

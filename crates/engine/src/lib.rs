@@ -47,6 +47,7 @@ mod feed;
 mod merge;
 mod parts;
 mod plan;
+mod results;
 mod rounds;
 mod run;
 mod share;
@@ -61,6 +62,7 @@ pub use dispatch::{CoreTime, DispatchOptions, MAX_DISPATCH_CORES, Quantum, dispa
 pub use merge::{Merge, Merged};
 pub use parts::{Division, Interval, Intervals, Part};
 pub use plan::{Planned, plan};
+pub use results::tables;
 pub use run::{Outcome, RunOptions, WindowOf, part_of_rounds, run};
 pub use share::share;
 pub use starts::begin_at;

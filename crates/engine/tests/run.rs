@@ -21,7 +21,7 @@ fn outcome(
 
 fn values(outcome: &Outcome, report: usize) -> Vec<u64> {
     let json = outcome.reports[report].json();
-    json.as_array().unwrap().iter().map(|value| value.as_u64().unwrap()).collect()
+    json["values"].as_array().unwrap().iter().map(|value| value.as_u64().unwrap()).collect()
 }
 
 fn messages(found: &Found) -> Vec<String> {

@@ -7,11 +7,11 @@ use crate::error::Place;
 use crate::finding::{Finding, RuleInfo, Severity, is_called};
 use crate::number::noun;
 use crate::options::{Kind, OptionSpec, Options};
-use crate::pass::{Detail, Report};
+use crate::pass::{Detail, ReportBody};
+use crate::result;
+use crate::result::Fields;
 use crate::schema::Text;
 use crate::{Error, Result};
-use serde_json::{Map, Value, json};
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -177,30 +177,14 @@ impl CheckLog {
         self.counts.values().any(|(severity, _)| *severity == Severity::Error)
     }
 
-    /// For machines: `rules`, a list of `rule`, `severity`, `count`.
-    pub fn rules_json(&self) -> Value {
-        let rule = |(rule, (severity, count)): (&Text, &(Severity, u64))| json!({ "rule": rule, "severity": severity.name(), "count": count });
-        self.counts.iter().map(rule).collect()
-    }
-
-    /// For machines: `findings`, a list of `rule`, `severity`, `message`, `count`, `place`.
-    pub fn findings_json(&self) -> Value {
-        let finding = |finding: &Finding| {
-            json!({
-                "rule": finding.rule,
-                "severity": finding.severity.name(),
-                "message": finding.message,
-                "count": finding.count,
-                "place": {
-                    "file": finding.place.file,
-                    "member": finding.place.member,
-                    "offset": finding.place.offset,
-                    "record": finding.place.record,
-                    "instr": finding.place.instr,
-                },
-            })
+    /// The rules that were broken, by name.
+    pub fn broken(&self) -> Vec<BrokenRule> {
+        let rule = |(rule, (severity, count)): (&Text, &(Severity, u64))| BrokenRule {
+            rule: rule.clone(),
+            severity: *severity,
+            count: *count,
         };
-        self.findings().iter().map(finding).collect()
+        self.counts.iter().map(rule).collect()
     }
 
     /// For people: how much was checked, and which rules were broken how often.
@@ -219,55 +203,68 @@ impl CheckLog {
     }
 }
 
-/// What was found, and how much was looked at.
-///
-/// JSON: how many records or calls were read, what else the format tells, `rules` (list of `rule`, `severity`, `count`),
-/// `findings` (list of `rule`, `severity`, `message`, `count`, `place`).
-#[derive(Debug)]
-pub struct CheckReport {
-    log: CheckLog,
-    checked: u64,
-    unit: &'static str,
-    more: Map<String, Value>,
-}
-
-impl CheckReport {
-    /// What is in a log, of so many records or what `unit` says.
-    pub fn new(log: CheckLog, checked: u64, unit: &'static str) -> CheckReport {
-        CheckReport { log, checked, unit, more: Map::new() }
-    }
-
-    /// The same with something else that machines are told.
-    pub fn with(mut self, key: &str, value: Value) -> CheckReport {
-        self.more.insert(key.to_owned(), value);
-        self
+result! {
+    /// What was found, and how much was looked at.
+    #[derive(Debug)]
+    pub struct CheckReport<C: Fields> {
+        pub looked_at: C, flat => "How much was looked at, and what else the format tells.";
+        pub rules: Vec<BrokenRule> => "The rules that are broken, by name.";
+        pub findings: Vec<Finding> => "The violations that were kept, in the order of the trace.";
+    } beside {
+        pub is_flawed: bool => "True if a rule was broken that makes a trace wrong.";
+        pub document: Document => "The same for people.";
     }
 }
 
-impl Report for CheckReport {
-    fn json(&self) -> Value {
-        let mut all = Map::new();
-        all.insert(self.unit.to_owned(), self.checked.into());
-        all.extend(self.more.clone());
-        all.insert("rules".to_owned(), self.log.rules_json());
-        all.insert("findings".to_owned(), self.log.findings_json());
-        Value::Object(all)
+result! {
+    /// A rule that is broken.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct BrokenRule {
+        pub rule: Text => "Its name.";
+        pub severity: Severity => "How bad it is.";
+        pub count: u64 => "How often it is broken.";
     }
+}
 
+result! {
+    /// How much was looked at.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct CheckedRecords {
+        pub records: u64 => "Records read.";
+    }
+}
+
+impl<C: Fields> CheckReport<C> {
+    /// What is in a log, of as many of what `unit` says.
+    pub fn new(log: &CheckLog, checked: u64, unit: &'static str, looked_at: C) -> CheckReport<C> {
+        CheckReport {
+            looked_at,
+            rules: log.broken(),
+            findings: log.findings(),
+            is_flawed: log.is_flawed(),
+            document: log.document(checked, unit),
+        }
+    }
+}
+
+impl CheckReport<CheckedRecords> {
+    /// What is in a log, of as many records.
+    pub fn of_records(log: &CheckLog, records: u64) -> CheckReport<CheckedRecords> {
+        CheckReport::new(log, records, "records", CheckedRecords { records })
+    }
+}
+
+impl<C: Fields + Send + 'static> ReportBody for CheckReport<C> {
     fn document(&self, _: Detail) -> Document {
-        self.log.document(self.checked, self.unit)
+        self.document.clone()
     }
 
     fn findings(&self) -> Vec<Finding> {
-        self.log.findings()
+        self.findings.clone()
     }
 
     fn is_flawed(&self) -> bool {
-        self.log.is_flawed()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
+        self.is_flawed
     }
 }
 

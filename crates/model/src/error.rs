@@ -6,6 +6,7 @@
 
 use crate::finding::{Finding, is_of_container, source_rule};
 use crate::loss::Loss;
+use crate::result;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -54,23 +55,20 @@ impl ErrorKind {
     }
 }
 
-/// A place in a trace, as exactly as it is known.
-///
-/// Offsets count bytes of the *inflated* stream of the member (or of the file if it has no members). Ordinals
-/// count from the start of the shard: `record` is the number of records that tools see before and including the
-/// place, `instr` the number of instructions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// The file.
-    pub file: Option<String>,
-    /// The archive member inside the file.
-    pub member: Option<String>,
-    /// Byte offset in the inflated stream of the member.
-    pub offset: Option<u64>,
-    /// Record ordinal.
-    pub record: Option<u64>,
-    /// Instruction ordinal.
-    pub instr: Option<u64>,
+result! {
+    /// A place in a trace, as exactly as it is known.
+    ///
+    /// Offsets count bytes of the *inflated* stream of the member (or of the file if it has no members). Ordinals
+    /// count from the start of the shard: `record` is the number of records that tools see before and including the
+    /// place, `instr` the number of instructions.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Place {
+        pub file: Option<String> => "The file.";
+        pub member: Option<String> => "The archive member inside the file.";
+        pub offset: Option<u64> => "Byte offset in the inflated stream of the member.";
+        pub record: Option<u64> => "Record ordinal.";
+        pub instr: Option<u64> => "Instruction ordinal.";
+    }
 }
 
 impl fmt::Display for Place {

@@ -5,7 +5,9 @@
 
 use crate::error::{Error, ErrorKind, Place};
 use crate::loss::Loss;
+use crate::result;
 use crate::schema::Text;
+use serde::Serialize;
 use std::fmt;
 
 /// How bad a finding is.
@@ -30,10 +32,13 @@ impl Severity {
     }
 }
 
+crate::result_names!(Severity);
+
 /// A rule that findings name, with its entry in the manual.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RuleInfo {
     /// Stable name, the crate first: `drmemtrace/unknown-type`.
+    #[serde(rename = "rule")]
     pub name: &'static str,
     /// What it is about: rules of one subject stand together in the manual.
     pub group: &'static str,
@@ -69,23 +74,21 @@ pub(crate) fn is_called(rule: &str, name: &str) -> bool {
     rule == name || rule.rsplit('/').next() == Some(name)
 }
 
-/// One violation of one rule, or the sum of several at the same rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Stable name of the rule, the crate first: `drmemtrace/unknown-type`.
-    pub rule: Text,
-    /// How bad it is.
-    pub severity: Severity,
-    /// Where it is; of the first one if several are summed.
-    pub place: Place,
-    /// What was expected and what was found.
-    pub message: String,
-    /// How many violations this stands for (at least 1).
-    pub count: u64,
-    /// What of the trace is lost by it, if anything.
-    pub loss: Option<Box<Loss>>,
-    /// For damage that lies somewhere before the place, where it shows: the record from which on records are doubtful.
-    pub doubtful_from: Option<u64>,
+result! {
+    /// One violation of one rule, or the sum of several at the same rule.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Finding {
+        pub rule: Text => "Stable name of the rule, the crate first: `drmemtrace/unknown-type`.";
+        pub severity: Severity => "How bad it is.";
+        pub message: String => "What was expected and what was found.";
+        pub count: u64 => "How many violations this stands for (at least 1).";
+        pub place: Place => "Where it is; of the first one if several are summed.";
+    } beside {
+        pub loss: Option<Box<Loss>> => "What of the trace is lost by it, if anything.";
+        pub doubtful_from: Option<u64> =>
+            "For damage that lies somewhere before the place, where it shows: the record from which on records are \
+             doubtful.";
+    }
 }
 
 impl Finding {

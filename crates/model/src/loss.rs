@@ -6,6 +6,7 @@
 use crate::error::{Error, ErrorKind, Place};
 use crate::finding::Finding;
 use crate::number::counted;
+use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// How much is lost, as far as it is known.
@@ -18,6 +19,17 @@ pub enum Amount {
     /// Nothing tells how much.
     #[default]
     Unknown,
+}
+
+/// A number, an object with `at_least`, or `null` where it is unknown.
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Amount::Exactly(n) => n.serialize(serializer),
+            Amount::AtLeast(n) => serializer.collect_map([("at_least", n)]),
+            Amount::Unknown => serializer.serialize_none(),
+        }
+    }
 }
 
 impl Amount {
@@ -56,7 +68,7 @@ impl Amount {
 }
 
 /// One gap in a trace: what lies between the place where reading stopped and the place where it continued.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Loss {
     /// Records, as tools see them.
     pub records: Amount,

@@ -6,6 +6,8 @@ use crate::doc::Document;
 use crate::error::{Error, Result};
 use crate::finding::{Finding, Severity};
 use crate::options::{Given, OptionSpec, Options};
+use crate::result::{Fields, Shape, json, tables};
+use crate::table::ColumnTable;
 use crate::trace::{Shard, Trace};
 use std::any::Any;
 
@@ -102,6 +104,9 @@ pub trait Tool: Sync {
     /// Name, needs and options.
     fn info(&self) -> &'static ToolInfo;
 
+    /// What its result has.
+    fn result(&self) -> Shape;
+
     /// The pass, ready to be forked, for one trace.
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>>;
 
@@ -193,11 +198,8 @@ pub enum Order {
     Time,
 }
 
-/// What a pass leaves.
-pub trait Report: Send + 'static {
-    /// The result for machines. Keys are documented at the report's type and stable.
-    fn json(&self) -> serde_json::Value;
-
+/// What a pass leaves: a structure of [`result!`](crate::result!), and how people see it.
+pub trait ReportBody: Fields + Send + 'static {
     /// The result for people.
     fn document(&self, detail: Detail) -> Document;
 
@@ -210,9 +212,53 @@ pub trait Report: Send + 'static {
     fn is_flawed(&self) -> bool {
         self.findings().iter().any(|finding| finding.severity == Severity::Error)
     }
+}
+
+/// A [`ReportBody`] behind a pointer; implemented for every one of them.
+pub trait Report: Send + 'static {
+    /// The result as tables, the first of which is called `name`; see [`tables`].
+    fn tables(&self, name: &str) -> Vec<ColumnTable>;
+
+    /// The result as JSON. Its keys are stable.
+    fn json(&self) -> serde_json::Value;
+
+    /// See [`ReportBody::document`].
+    fn document(&self, detail: Detail) -> Document;
+
+    /// See [`ReportBody::findings`].
+    fn findings(&self) -> Vec<Finding>;
+
+    /// See [`ReportBody::is_flawed`].
+    fn is_flawed(&self) -> bool;
 
     /// For callers that know the concrete report.
     fn as_any(&self) -> &dyn Any;
+}
+
+impl<B: ReportBody> Report for B {
+    fn tables(&self, name: &str) -> Vec<ColumnTable> {
+        tables(name, self)
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json(self)
+    }
+
+    fn document(&self, detail: Detail) -> Document {
+        ReportBody::document(self, detail)
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        ReportBody::findings(self)
+    }
+
+    fn is_flawed(&self) -> bool {
+        ReportBody::is_flawed(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
 /// How much a document shows.

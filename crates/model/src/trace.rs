@@ -9,14 +9,17 @@ use crate::finding::{Finding, Found, RuleInfo};
 use crate::options::{Given, OptionSpec, Options};
 use crate::pass::Tool;
 use crate::print::{Printer, RowForm};
+use crate::result;
 use crate::schema::{Schema, Text};
 use crate::table::TableBuf;
 use crate::thread::ThreadId;
 use crate::transform::{Comparison, Transform};
 use quipu_isa::Arch;
 use quipu_source::{Ahead, Source, StreamOptions};
+use serde::Serialize;
 use std::any::Any;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
@@ -440,8 +443,8 @@ pub struct Fact {
 
 impl Fact {
     /// A fact that is known.
-    pub fn new(key: impl Into<Text>, label: impl Into<Text>, value: impl Into<serde_json::Value>) -> Fact {
-        Fact { key: key.into(), label: label.into(), value: value.into(), is_least: false }
+    pub fn new(key: impl Into<Text>, label: impl Into<Text>, value: impl Serialize) -> Fact {
+        Fact { key: key.into(), label: label.into(), value: result::json(&value), is_least: false }
     }
 
     /// A count, if counting ends at `limit`.
@@ -451,7 +454,11 @@ impl Fact {
 
     /// The value for programs: of a number that may be more, an object with `at_least`.
     pub fn json(&self) -> serde_json::Value {
-        if self.is_least { serde_json::json!({ "at_least": self.value }) } else { self.value.clone() }
+        if self.is_least {
+            result::json(&BTreeMap::from([("at_least", &self.value)]))
+        } else {
+            self.value.clone()
+        }
     }
 }
 
@@ -477,6 +484,8 @@ impl Recorded {
         }
     }
 }
+
+crate::result_names!(Recorded);
 
 /// What a trace lacks that was filtered while it was traced, as the beginning of a sentence; `None` if nothing was.
 pub fn filtered_sentence(fetches: Recorded, data: Recorded) -> Option<String> {

@@ -1,7 +1,8 @@
 //! Analyses over lenses: each reads columns that any format may fill, none knows a format.
 //!
 //! One folder holds one analysis: its [`Tool`], its pass, its report and its tests. The folder's module documentation is
-//! the tool's manual page; it says what is counted, which columns it needs, and which JSON keys it prints.
+//! the tool's manual page; it says what is counted and which columns it needs. Keys and columns of its result are described with
+//! the report itself ([`result!`](quipu_model::result!)).
 //! [`TOOLS`] lists them in the order in which a report shows them.
 //!
 //! What several analyses share has a file of its own: `tally` counts keys, `keyed` has a value for each key, `axis` divides a

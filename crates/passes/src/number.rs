@@ -1,8 +1,7 @@
-//! Numbers in running text and in JSON.
+//! Numbers in running text.
 
 use quipu_model::doc::Cell;
 pub(crate) use quipu_model::number::{counted, grouped, noun};
-use serde::Serializer;
 
 /// `part` of `whole`, 0 if there is no whole.
 pub(crate) fn share(part: u64, whole: u64) -> f64 {
@@ -38,24 +37,6 @@ pub(crate) fn bytes(bytes: u64) -> String {
     let is_whole = unit == 0 || scaled.fract() == 0.0;
     let digits = if is_whole || scaled >= 99.95 { 0 } else { 1 + usize::from(scaled < 9.995) };
     format!("{scaled:.digits$} {}", UNITS[unit])
-}
-
-/// An address in JSON: a string in hex, since many readers of JSON hold numbers in 53 bits.
-pub(crate) fn hex<S: Serializer>(addr: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("{addr:#x}"))
-}
-
-/// A value that may be absent, as [`hex`].
-pub(crate) fn hex_or_null<S: Serializer>(value: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => hex(value, serializer),
-        None => serializer.serialize_none(),
-    }
-}
-
-/// Values in a list, as [`hex`].
-pub(crate) fn hex_list<S: Serializer>(values: &[u64], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(values.iter().map(|value| format!("{value:#x}")))
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@
 
 use crate::filtered::Filtered;
 use crate::keyed::Keyed;
-use crate::split::{Answer, PER_THREAD, noted, to_json};
+use crate::split::{Answer, PER_THREAD, noted};
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::Fields;
 use quipu_model::{Batch, OptionSpec, Options, Pass, Report, Result, Shard, ShardKind, ThreadId, Trace};
-use serde::Serialize;
-use std::any::Any;
 
 /// The option that keeps apart threads that share a shard.
 pub(crate) const BY_THREAD: OptionSpec =
@@ -40,54 +41,37 @@ pub trait Row {
     fn row(&self) -> Vec<Cell>;
 }
 
-/// A result for the whole trace and, if it has several, for each shard.
-///
-/// JSON: the keys of the result itself; with several shards also `shards`, a list in which each item has `shard` (its
-/// number), `thread` or `core` where known, and the same keys.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PerShard<T> {
-    /// The whole trace.
-    #[serde(flatten)]
-    pub total: T,
-    /// Each shard, in the trace's order; empty if there is one only.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub shards: Vec<OfShard<T>>,
-    /// What a filter has thinned out.
-    #[serde(skip)]
-    pub filtered: Filtered,
-}
-
-/// The result for one shard.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct OfShard<T> {
-    /// The shard's number.
-    pub shard: u32,
-    /// The thread, if the shard is one.
-    #[serde(flatten)]
-    pub thread: Option<ThreadId>,
-    /// The core, if the shard is one: its number, or that of the shard if it is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub core: Option<u64>,
-    /// Its result.
-    #[serde(flatten)]
-    pub result: T,
-}
-
-impl<T: Answer + Row> Report for PerShard<T> {
-    fn json(&self) -> serde_json::Value {
-        to_json(self)
+result! {
+    /// A result for the whole trace and, if it has several, for each shard.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PerShard<T: Answer> {
+        pub total: T, flat => "The whole trace.";
+        pub shards: Vec<OfShard<T>>, perhaps =>
+            "Each shard, in the trace's order; empty if there is one only.";
+    } beside {
+        pub filtered: Filtered => "What a filter has thinned out.";
     }
+}
 
+result! {
+    /// The result for one shard.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct OfShard<T: Fields> {
+        pub shard: u32, key => "The shard's number.";
+        pub thread: Option<ThreadId>, flat, key => "The thread, if the shard is one.";
+        pub core: Option<u64>, perhaps, key =>
+            "The core, if the shard is one: its number, or that of the shard if it is not known.";
+        pub result: T, flat => "Its result.";
+    }
+}
+
+impl<T: Answer + Row> ReportBody for PerShard<T> {
     fn document(&self, detail: Detail) -> Document {
         let mut document = noted(self.total.document(detail, self.filtered), detail, self.filtered);
         if detail == Detail::Full && !self.shards.is_empty() {
             document.blocks.push(Block::Grid(self.grid()));
         }
         document
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -2,11 +2,12 @@
 
 use crate::filtered::Filtered;
 use crate::keyed::Keyed;
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Document};
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::Fields;
 use quipu_model::{Batch, OptionSpec, Options, Pass, Report, Result, Shard, ThreadId, Trace};
-use serde::Serialize;
-use std::any::Any;
 
 /// The option that asks for threads one by one.
 pub(crate) const PER_THREAD: OptionSpec = OptionSpec::flag(
@@ -29,44 +30,33 @@ pub(crate) trait Part: Clone + Send + 'static {
 }
 
 /// The result of one analysis for a whole trace or for one thread.
-pub trait Answer: Serialize + Send + 'static {
+pub trait Answer: Fields + Send + 'static {
     /// The result for people, of a trace of which a filter left only a part.
     fn document(&self, detail: Detail, filtered: Filtered) -> Document;
 }
 
-/// A result for the whole trace and, if asked for with `per-thread`, for each thread.
-///
-/// JSON: the keys of the result itself; with `per-thread` also `threads`, a list in which each item has `thread`, `workload` (of
-/// further traces read with the first) and the same keys.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PerThread<T> {
-    /// The whole trace.
-    #[serde(flatten)]
-    pub total: T,
-    /// Each thread in order of first appearance; empty if not asked for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub threads: Vec<OfThread<T>>,
-    /// What a filter has thinned out.
-    #[serde(skip)]
-    pub filtered: Filtered,
-}
-
-/// The result for one thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OfThread<T> {
-    /// The thread.
-    #[serde(flatten)]
-    pub thread: ThreadId,
-    /// Its result.
-    #[serde(flatten)]
-    pub result: T,
-}
-
-impl<T: Answer> Report for PerThread<T> {
-    fn json(&self) -> serde_json::Value {
-        to_json(self)
+result! {
+    /// A result for the whole trace and, if asked for with `per-thread`, for each thread.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PerThread<T: Answer> {
+        pub total: T, flat => "The whole trace.";
+        pub threads: Vec<OfThread<T>>, perhaps =>
+            "Each thread in order of first appearance; empty if not asked for.";
+    } beside {
+        pub filtered: Filtered => "What a filter has thinned out.";
     }
+}
 
+result! {
+    /// The result for one thread.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct OfThread<T: Fields> {
+        pub thread: ThreadId, flat, key => "The thread.";
+        pub result: T, flat => "Its result.";
+    }
+}
+
+impl<T: Answer> ReportBody for PerThread<T> {
     fn document(&self, detail: Detail) -> Document {
         let mut document = noted(self.total.document(detail, self.filtered), detail, self.filtered);
         for of in &self.threads {
@@ -76,10 +66,6 @@ impl<T: Answer> Report for PerThread<T> {
         }
         document
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 /// A document that first says what a filter has thinned out, if it is in full; a brief one stands below what a trace lacks.
@@ -88,11 +74,6 @@ pub(crate) fn noted(mut document: Document, detail: Detail, filtered: Filtered) 
         document.blocks.insert(0, Block::Note(sentence));
     }
     document
-}
-
-/// A report as JSON. Reports are plain structures of numbers, strings and lists, which always have a JSON form.
-pub(crate) fn to_json(report: &impl Serialize) -> serde_json::Value {
-    serde_json::to_value(report).unwrap_or_default()
 }
 
 /// The pass of a [`Part`].

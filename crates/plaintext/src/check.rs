@@ -3,7 +3,6 @@
 //! The reader reports lines that are not records; this file looks at what records say, in the lines themselves, so that each
 //! place is exact. Memory does not grow.
 //!
-//! JSON: [`CheckReport`].
 
 use crate::din::{Din, ExtendedDin, MAX_USUAL_BYTES};
 use crate::lackey::{Lackey, MAX_DATA_BYTES, MAX_INSTR_BYTES};
@@ -12,8 +11,9 @@ use crate::reader::Lines;
 use crate::rules;
 use crate::trace::PlainTextTrace;
 use quipu_model::OptionSpec;
-use quipu_model::check::{self, CheckLog, CheckReport};
+use quipu_model::check::{self, CheckLog, CheckReport, CheckedRecords};
 use quipu_model::pass::Needs;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Error, Options, Order, Pass, Place, Report, Result, RuleInfo, Shard, Tool,
     ToolInfo, Trace,
@@ -52,6 +52,10 @@ const fn info(format: &'static str, options: &'static [OptionSpec]) -> ToolInfo 
 }
 
 impl Tool for Check {
+    fn result(&self) -> Shape {
+        CheckReport::<CheckedRecords>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         self.info
     }
@@ -190,6 +194,6 @@ impl Pass for CheckPass {
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
-        Ok(Box::new(CheckReport::new(self.log.close(), self.n_records, "records")))
+        Ok(Box::new(CheckReport::of_records(&self.log.close(), self.n_records)))
     }
 }

@@ -10,7 +10,6 @@ use quipu_model::lens::MAX_ACCESS_BYTES;
 use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::trace::{Carries, Fact, Recorded};
 use quipu_model::{Columns, Confidence, FormatInfo};
-use serde_json::json;
 
 /// The format.
 pub(crate) static LANGUAGE: Language = Language {
@@ -201,7 +200,7 @@ fn recognise(head: &[u8], is_whole: bool, name: Option<&str>) -> Head {
         if is_extended { ("xdin", "letter, address, size") } else { ("din", "label, address") };
     // Tracers write all fetches or none.
     let recorded = |has: bool| if has || lines.n_records == 0 { Recorded::All } else { Recorded::Nothing };
-    let fact = |key, label, value| Fact::new(key, label, json!(value));
+    let fact = |key, label, value| Fact::new(key, label, value);
     let carries = |what, has, note| Carries::new(what, has, note);
     Head {
         confidence,

@@ -8,7 +8,6 @@ use crate::rules::lackey as rules;
 use crate::table::LackeyRecords;
 use quipu_model::trace::{Carries, Fact, Recorded};
 use quipu_model::{Columns, Confidence, FormatInfo};
-use serde_json::json;
 
 /// The format.
 pub(crate) static LANGUAGE: Language = Language {
@@ -150,7 +149,7 @@ pub(crate) fn counted_instrs(message: &[u8]) -> Option<u64> {
 fn recognise(head: &[u8], is_whole: bool, _: Option<&str>) -> Head {
     let mut lines = WhatLines::default();
     let (mut process, mut is_named, mut facts) = (None, false, Vec::new());
-    let fact = |key, label, text: &[u8]| Fact::new(key, label, json!(String::from_utf8_lossy(text)));
+    let fact = |key, label, text: &[u8]| Fact::new(key, label, String::from_utf8_lossy(text));
     for (line, is_cut) in crate::language::lines(head, is_whole) {
         let line = Lackey::line(line);
         lines.add(&line, is_cut);
@@ -175,7 +174,7 @@ fn recognise(head: &[u8], is_whole: bool, _: Option<&str>) -> Head {
         Confidence::No
     };
     let carries = |what, has, note| Carries::new(what, has, note);
-    facts.extend(process.map(|process| Fact::new("process", "process", json!(process.to_string()))));
+    facts.extend(process.map(|process| Fact::new("process", "process", process.to_string())));
     Head {
         confidence,
         is_extended: false,

@@ -8,7 +8,7 @@ use quipu_model::column::CellsRef;
 use quipu_model::trace::{Fact, Surveyed};
 use quipu_model::{Batch, Found, Reader as _, Result, Scan, ShardId};
 use rustc_hash::FxHashMap;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Bytes of the lines that are counted.
@@ -67,25 +67,24 @@ impl Survey {
     }
 
     fn facts(&self, kinds: &[&str]) -> Vec<Fact> {
-        let fact = |key, label, value| Fact::new(key, label, value);
         let by_kind: Map<String, Value> = kinds
             .iter()
             .zip(self.kinds)
             .filter(|(_, count)| *count > 0)
-            .map(|(kind, count)| ((*kind).to_owned(), json!(count)))
+            .map(|(kind, count)| ((*kind).to_owned(), Value::from(count)))
             .collect();
         let sizes: Map<String, Value> =
-            self.sizes.iter().map(|(size, count)| (size.to_string(), json!(count))).collect();
+            self.sizes.iter().map(|(size, count)| (size.to_string(), Value::from(*count))).collect();
         let address = |addr: Option<u64>| addr.map(|addr| format!("{addr:#x}"));
         vec![
-            fact("records", "records", json!(self.n_records)),
-            fact("by_kind", "records by kind", json!(by_kind)),
-            fact("access_sizes", "data accesses by size", json!(sizes)),
-            fact("lowest", "lowest byte accessed", json!(address(self.lowest))),
-            fact("highest", "highest byte accessed", json!(address(self.highest))),
+            Fact::new("records", "records", self.n_records),
+            Fact::new("by_kind", "records by kind", by_kind),
+            Fact::new("access_sizes", "data accesses by size", sizes),
+            Fact::new("lowest", "lowest byte accessed", address(self.lowest)),
+            Fact::new("highest", "highest byte accessed", address(self.highest)),
             Fact::counted_up_to("lines", "distinct lines of 64 bytes", self.n_lines, MAX_LINES),
-            fact("messages", "lines that are messages", json!(self.others.messages)),
-            fact("bad_lines", "lines that are no records", json!(self.others.bad)),
+            Fact::new("messages", "lines that are messages", self.others.messages),
+            Fact::new("bad_lines", "lines that are no records", self.others.bad),
         ]
     }
 }
@@ -126,7 +125,7 @@ mod tests {
             let facts = Survey { n_lines, ..Survey::default() }.facts(&[]);
             facts.into_iter().find(|fact| fact.key == "lines").map(|fact| fact.json())
         };
-        assert_eq!(lines(7), Some(json!(7)));
-        assert_eq!(lines(MAX_LINES), Some(json!({ "at_least": MAX_LINES })));
+        assert_eq!(lines(7), Some(7.into()));
+        assert_eq!(lines(MAX_LINES), Some(serde_json::json!({ "at_least": MAX_LINES })));
     }
 }

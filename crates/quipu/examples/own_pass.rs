@@ -6,13 +6,14 @@
 //! ```
 
 use quipu::engine::{Planned, RunOptions, Watch, run};
+use quipu::model::ReportBody;
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::lens::AccessKind;
 use quipu::model::pass::Detail;
+use quipu::model::result;
 use quipu::model::{
     Batch, Columns, Error, Needs, OpenOptions, Order, Pass, Report, Result, Shard, ThreadId, ToolInfo, Trace,
 };
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -26,17 +27,33 @@ static INFO: ToolInfo = ToolInfo {
     in_report: false,
 };
 
-/// The pass, and its result at the same time: bytes stored by each thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stores {
-    /// Bytes by thread.
-    pub bytes: BTreeMap<ThreadId, u64>,
+result! {
+    /// The result: what it is in JSON and in tables, with a sentence for each key.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Stores {
+        pub threads: Vec<ThreadStores> => "Each thread.";
+    }
 }
 
-impl Pass for Stores {
+result! {
+    /// Bytes stored by a thread.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ThreadStores {
+        pub thread: ThreadId, flat => "The thread.";
+        pub bytes: u64 => "Bytes that it stored.";
+    }
+}
+
+/// The pass: bytes by thread.
+#[derive(Default)]
+struct Storing {
+    bytes: BTreeMap<ThreadId, u64>,
+}
+
+impl Pass for Storing {
     // Each piece of the trace gets a pass of its own …
-    fn fork(&self, _: &Shard) -> Stores {
-        Stores::default()
+    fn fork(&self, _: &Shard) -> Storing {
+        Storing::default()
     }
 
     // … which is fed batches. A batch never mixes threads.
@@ -49,7 +66,7 @@ impl Pass for Stores {
     }
 
     // The passes are then merged, in the order of the trace.
-    fn merge(&mut self, later: Stores) -> Result<()> {
+    fn merge(&mut self, later: Storing) -> Result<()> {
         for (thread, bytes) in later.bytes {
             *self.bytes.entry(thread).or_default() += bytes;
         }
@@ -57,30 +74,23 @@ impl Pass for Stores {
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
-        Ok(Box::new(self))
+        let threads = self.bytes.into_iter().map(|(thread, bytes)| ThreadStores { thread, bytes }).collect();
+        Ok(Box::new(Stores { threads }))
     }
 }
 
-impl Report for Stores {
-    fn json(&self) -> serde_json::Value {
-        self.bytes.iter().map(|(thread, bytes)| (thread.to_string(), *bytes)).collect()
-    }
-
+impl ReportBody for Stores {
     fn document(&self, _: Detail) -> Document {
         let facts =
-            self.bytes.iter().map(|(thread, bytes)| (format!("thread {thread}"), vec![Cell::Bytes(*bytes)]));
+            self.threads.iter().map(|of| (format!("thread {}", of.thread), vec![Cell::Bytes(of.bytes)]));
         Document::new("Bytes stored").with(Block::Facts(facts.collect()))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 
 /// Runs the pass over all of a trace.
 pub fn stores(trace: &dyn Trace) -> Result<Stores> {
     let columns = INFO.needs.of(INFO.name, trace)?;
-    let planned = Planned { info: &INFO, columns, pass: Box::new(Stores::default()) };
+    let planned = Planned { info: &INFO, columns, pass: Box::new(Storing::default()) };
     let watch = Watch::new();
     let outcome = run(trace, vec![planned], &RunOptions::new(&watch))?;
     let report = outcome.reports.first().and_then(|report| report.as_any().downcast_ref::<Stores>());
@@ -90,7 +100,7 @@ pub fn stores(trace: &dyn Trace) -> Result<Stores> {
 fn main() -> Result<()> {
     let Some(path) = std::env::args().nth(1) else { return Err(Error::usage("usage: own_pass TRACE")) };
     let trace = quipu::open_path(Path::new(&path), &OpenOptions::default())?;
-    for (thread, bytes) in stores(&*trace)?.bytes {
+    for ThreadStores { thread, bytes } in stores(&*trace)?.threads {
         println!("thread {thread}: {bytes} bytes stored");
     }
     Ok(())

@@ -47,8 +47,8 @@ fn totals(name: &str) -> (u64, u64) {
 #[test]
 fn every_thread_stores_something() {
     let stores = own_pass::stores(&*open("threadsig.x64")).unwrap();
-    assert_eq!(stores.bytes.len(), 9);
-    assert!(stores.bytes.values().all(|bytes| *bytes > 0));
+    assert_eq!(stores.threads.len(), 9);
+    assert!(stores.threads.iter().all(|of| of.bytes > 0));
 }
 
 #[test]

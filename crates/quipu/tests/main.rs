@@ -9,6 +9,7 @@ mod parts;
 mod passes_golden;
 mod per_thread;
 mod recognition;
+mod results;
 mod sweep;
 mod threads;
 mod types;

@@ -2,7 +2,8 @@
 
 // The helpers of a test may panic as the test may.
 use quipu::engine::{Division, Intervals, Outcome, RunOptions, Watch, plan, run};
-use quipu::model::{Given, OpenOptions, Trace, Window};
+use quipu::model::schema::Missing;
+use quipu::model::{Given, OpenOptions, Table, Trace, Window};
 use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -170,4 +171,29 @@ fn a_thread_can_be_chosen_in_files_that_mix_them() {
     let whole = sums(&whole.reports[0].json());
     assert_eq!(sum, whole);
     assert_eq!(instructions, whole["instructions"]);
+}
+
+#[test]
+fn rows_of_parts_begin_with_what_part_they_are_of() {
+    let trace = open("threadsig.x64");
+    let tools = ["mix", "hot"];
+    let found = outcome(&tools, &*trace, |options| options.division = divisions()[0]);
+    let tables = quipu::engine::tables("demo", &tools, &found.reports, &found.parts);
+    let mix = tables.iter().find(|table| table.schema().name == "mix").unwrap();
+    let names: Vec<&str> = mix.schema().fields.iter().take(6).map(|field| &*field.name).collect();
+    assert_eq!(names, ["trace", "interval", "core", "thread", "workload", "instructions"]);
+    assert_eq!(mix.n_rows(), 1 + found.parts.len());
+    let column = |name: &str| mix.column(mix.schema().position(name).unwrap());
+    let (interval, thread, instrs) = (column("interval"), column("thread"), column("instructions"));
+    assert!((0..mix.n_rows()).all(|row| column("trace").bytes(row) == b"demo"));
+    assert!(interval.is_missing(Missing::Bitmap, 0) && column("core").is_missing(Missing::Bitmap, 1));
+    for (row, part) in (1..).zip(&found.parts) {
+        let (interval, thread) = (interval.number(row), thread.number(row));
+        assert_eq!((interval, thread), (part.interval.unwrap().number, part.thread.unwrap().tid));
+    }
+    let of_parts: u64 = (1..mix.n_rows()).map(|row| instrs.number(row)).sum();
+    assert_eq!(of_parts, instrs.number(0));
+    // Without parts nothing stands before a table's own columns.
+    let plain = quipu::engine::tables("demo", &tools, &found.reports, &[]);
+    assert_eq!(plain[0].schema().fields[0].name, "instructions");
 }

@@ -98,7 +98,7 @@ impl Shared {
     }
 }
 
-/// Lets others run: a sleeper looks again whoever woke it, so that a model finds waits that nothing ends.
+/// Lets others run: a sleeper looks again, no matter which thread woke it, so that a model finds waits that nothing ends.
 pub(crate) fn sleep_on(_: &AtomicU32, _: u32, _: Duration) {
     loom::thread::yield_now();
 }

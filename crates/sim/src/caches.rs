@@ -20,7 +20,6 @@
 //! * **Needs** `accesses`; `instrs` with `reset-at` numbers; `threads.cpu` with `cpu-scheduling`.
 //!   Uses `accesses.fetch`, without which instruction caches see prefetches only, and `accesses.pc`; `regions` if there are
 //!   types.
-//! * **JSON** [`Simulated`](crate::Simulated).
 
 use crate::config::Config;
 use crate::extent::Warmup;
@@ -33,6 +32,7 @@ use crate::recording::Recording;
 use crate::resets::Resets;
 use crate::simulate::{FUNCTIONS, OPTIONAL, Setup};
 use crate::spec::Usual;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{Columns, DynPass, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
 
 /// The tool `caches`.
@@ -77,6 +77,10 @@ pub static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Caches {
+    fn result(&self) -> Shape {
+        crate::Simulated::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }

@@ -8,7 +8,6 @@
 //! Memory grows with the distinct loads that miss and the distinct distances of each.
 //!
 //! * **Needs** `accesses`, `accesses.pc`; uses `accesses.fetch`, without which instructions take no room in the last cache.
-//! * **JSON** [`Misses`].
 
 use crate::caches;
 use crate::options::{
@@ -17,16 +16,17 @@ use crate::options::{
 };
 use crate::simulate::{OPTIONAL, Setup};
 use hashbrown::HashMap;
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Hex, Shape};
 use quipu_model::trace::Recorded;
 use quipu_model::{
-    Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Report, Result, Tool, ToolInfo, Trace,
+    Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
 };
 use rustc_hash::FxBuildHasher;
-use serde::{Serialize, Serializer};
-use std::any::Any;
 
 /// The tool `misses`.
 #[derive(Debug)]
@@ -78,6 +78,10 @@ pub static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for MissTool {
+    fn result(&self) -> Shape {
+        Misses::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -118,35 +122,25 @@ pub struct Limits {
     pub confidence: f64,
 }
 
-/// The loads that miss the last cache at a steady distance.
-///
-/// JSON: `read_misses`, `threshold`, `hints` (list of [`Hint`]).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Misses {
-    /// Reads that no cache had.
-    pub read_misses: u64,
-    /// How many of them make a load worth listing.
-    pub threshold: u64,
-    /// The loads, by ascending address.
-    pub hints: Vec<Hint>,
+result! {
+    /// The loads that miss the last cache at a steady distance.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Misses {
+        pub read_misses: u64 => "Reads that no cache had.";
+        pub threshold: u64 => "How many of them make a load worth listing.";
+        pub hints: Vec<Hint> => "The loads, by ascending address.";
+    }
 }
 
-/// One load.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Hint {
-    /// The load.
-    #[serde(serialize_with = "hex")]
-    pub pc: u64,
-    /// Bytes from one missed line to the next; negative downwards.
-    pub stride: i64,
-    /// How often it missed.
-    pub misses: u64,
-    /// How many of these came at that distance.
-    pub steady: u64,
-}
-
-fn hex<S: Serializer>(addr: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("{addr:#x}"))
+result! {
+    /// One load.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Hint {
+        pub pc: u64 as Hex => "The load.";
+        pub stride: i64 => "Bytes from one missed line to the next; negative downwards.";
+        pub misses: u64 => "How often it missed.";
+        pub steady: u64 => "How many of these came at that distance.";
+    }
 }
 
 /// Distances between the misses of each load.
@@ -202,12 +196,7 @@ impl Strides {
     }
 }
 
-impl Report for Misses {
-    fn json(&self) -> serde_json::Value {
-        // A plain structure of numbers and lists always has a JSON form.
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
+impl ReportBody for Misses {
     fn document(&self, detail: Detail) -> Document {
         let mut document = Document::new("Loads that miss at a steady distance");
         if self.read_misses == 0 {
@@ -236,10 +225,6 @@ impl Report for Misses {
             }));
         }
         document
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

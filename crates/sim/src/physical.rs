@@ -6,9 +6,9 @@
 
 use hashbrown::HashMap;
 use quipu_model::number::{counted, grouped};
+use quipu_model::result;
 use quipu_model::{Batch, Error, Result, Trace};
 use rustc_hash::FxBuildHasher;
-use serde::Serialize;
 
 /// What is left of a virtual address without a translation.
 const UNTRANSLATED: u64 = (1 << 28) - 1;
@@ -16,18 +16,16 @@ const UNTRANSLATED: u64 = (1 << 28) - 1;
 /// Kinds of marks that are looked at for their names.
 const MAX_KINDS: u32 = 128;
 
-/// What became of virtual addresses.
-///
-/// JSON: `accesses`, `untold`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Translation {
-    /// Whether the trace, or a file, told any page.
-    #[serde(skip)]
-    pub is_told: bool,
-    /// Accesses, those that are left out or warm up among them.
-    pub accesses: u64,
-    /// Those to pages that nobody told, which keep the lower 28 bits of their virtual addresses.
-    pub untold: u64,
+result! {
+    /// What became of virtual addresses.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Translation {
+        pub accesses: u64 => "Accesses, those that are left out or warm up among them.";
+        pub untold: u64 =>
+            "Those to pages that nobody told, which keep the lower 28 bits of their virtual addresses.";
+    } beside {
+        pub is_told: bool => "Whether the trace, or a file, told any page.";
+    }
 }
 
 impl Translation {

@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use quipu_model::executed::ExecutedCount;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::number::grouped;
+use quipu_model::result;
 use quipu_model::trace::{Recorded, filtered_sentence};
 use quipu_model::{Batch, Columns, ThreadId, Trace};
 use rustc_hash::FxBuildHasher;
@@ -15,17 +16,17 @@ use rustc_hash::FxBuildHasher;
 /// Kinds of marks that are looked at for their names.
 const MAX_KINDS: u32 = 128;
 
-/// What a trace has of fetches, instructions and data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recording {
-    /// Fetches, as accesses.
-    pub fetches: Recorded,
-    /// Instructions, as what is counted.
-    pub instrs: Recorded,
-    /// Accesses to data.
-    pub data: Recorded,
-    /// The kind of marks that tell how many instructions a thread has executed, where records do not.
-    pub count_kind: Option<u32>,
+result! {
+    /// What a trace has of fetches, instructions and data.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Recording {
+        pub fetches: Recorded => "Fetches, as accesses: `all`, `filtered` or `nothing`.";
+        pub data: Recorded => "Accesses to data, likewise.";
+    } beside {
+        pub instrs: Recorded => "Instructions, as what is counted.";
+        pub count_kind: Option<u32> =>
+            "The kind of marks that tell how many instructions a thread has executed, where records do not.";
+    }
 }
 
 /// Counts of instructions of one result, `None` where unknown.

@@ -9,7 +9,6 @@
 //!
 //! * **Needs** `accesses`; `instrs` with `reset-at` numbers; `threads.cpu` with `cpu-scheduling`.
 //!   Uses `accesses.fetch`, without which TLBs for instructions see nothing, and `accesses.pc`.
-//! * **JSON** `Simulated`, as `caches` has it, with pages for lines.
 
 use crate::options::{
     CAUSES, CORES, CPU_SCHEDULING, POLICY, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_REFS, extent,
@@ -20,6 +19,7 @@ use crate::resets::Resets;
 use crate::simulate::{FUNCTIONS, OPTIONAL, Setup};
 use crate::spec::{CacheSpec, MAX_CORES, MachineSpec, Policy, Role};
 use quipu_model::options::Kind;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
 };
@@ -73,6 +73,10 @@ pub static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Tlbs {
+    fn result(&self) -> Shape {
+        crate::Simulated::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }

@@ -1,14 +1,15 @@
 //! The property of tools holds for a good one and finds bad ones.
 
+use quipu_model::ReportBody;
 use quipu_model::doc::Document;
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Given, Needs, Options, Order, Pass, Report, Result, Shard, Tool, ToolInfo,
     Trace, Window,
 };
 use quipu_testkit::{MemoryTrace, same_outcome, same_report_for_any_threads};
-use serde_json::{Value, json};
-use std::any::Any;
 
 /// Counts something of each batch.
 struct Count {
@@ -29,6 +30,10 @@ static PIECES: ToolInfo = INFO;
 static TIME: ToolInfo = ToolInfo { order: Order::Time, ..INFO };
 
 impl Tool for Count {
+    fn result(&self) -> Shape {
+        CountReport::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         self.info
     }
@@ -59,23 +64,20 @@ impl Pass for CountPass {
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
-        Ok(Box::new(CountReport(self.total)))
+        Ok(Box::new(CountReport { total: self.total }))
     }
 }
 
-struct CountReport(u64);
-
-impl Report for CountReport {
-    fn json(&self) -> Value {
-        json!({ "total": self.0 })
+result! {
+    /// A sum over records.
+    pub struct CountReport {
+        pub total: u64 => "The sum.";
     }
+}
 
+impl ReportBody for CountReport {
     fn document(&self, _detail: Detail) -> Document {
-        Document::new(self.0.to_string())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
+        Document::new(self.total.to_string())
     }
 }
 

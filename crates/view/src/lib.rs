@@ -1,7 +1,7 @@
 //! How rows and results look.
 //!
 //! [`paint`] draws a [`Document`](quipu_model::doc::Document) on a terminal or a page of plain text, [`html_page`] makes a
-//! page for a browser of several, [`document_cells`] makes comma-separated values of its cells. [`RowLines`] writes
+//! page for a browser of several, [`table_csv`] makes comma-separated values of a table. [`RowLines`] writes
 //! rows of any table as JSON lines or CSV, [`RowFilter`] chooses rows by columns that the schema names, and
 //! [`Progress`] draws one line on standard error while a long read runs.
 //!
@@ -9,7 +9,6 @@
 //! trace or writes a file either: text goes into buffers that the caller owns and reuses.
 
 mod bytes;
-mod cells;
 mod chart;
 mod codes;
 mod document;
@@ -20,13 +19,14 @@ mod lines;
 mod look;
 mod map;
 mod progress;
+mod tables;
 mod value;
 
-pub use cells::{CELL_COLUMNS, document_cells};
 pub use document::paint;
 pub use filter::{Chosen, RowFilter};
 pub use html::{PageFrame, html_page};
 pub use lines::{LineForm, RowLines};
 pub use look::{Charset, Look};
 pub use progress::{Progress, progress_text};
+pub use tables::table_csv;
 pub use value::{bytes_text, date_text, grouped, ticks_text};

@@ -6,8 +6,9 @@
 
 use quipu_engine::{Merge, RunOptions, Watch, plan, run};
 use quipu_isa::Syntax;
-use quipu_model::check::{CheckLog, CheckReport};
+use quipu_model::check::{CheckLog, CheckReport, CheckedRecords};
 use quipu_model::print::Ordinals;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::schema::{Missing, Type};
 use quipu_model::{
     Batch, Columns, Confidence, DynPass, Format, Given, Needs, OpenOptions, Options, Order, Paint, Pass,
@@ -144,13 +145,17 @@ impl Pass for Check {
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
-        Ok(Box::new(CheckReport::new(self.0, self.1, "accesses")))
+        Ok(Box::new(CheckReport::new(&self.0, self.1, "accesses", CheckedRecords { records: self.1 })))
     }
 }
 
 struct CheckTool;
 
 impl Tool for CheckTool {
+    fn result(&self) -> Shape {
+        CheckReport::<CheckedRecords>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &ToolInfo {
             name: "check",
@@ -174,7 +179,7 @@ fn a_check_reports_rules_that_only_the_trace_knows() {
     let planned = plan(&CheckTool, &Given::default(), &*trace).unwrap();
     let outcome = run(&*trace, vec![planned], &RunOptions::new(&watch)).unwrap();
     let json = outcome.reports[0].json();
-    assert_eq!(json["accesses"], 3, "the lens is filled by the roles of columns: {json}");
+    assert_eq!(json["records"], 3, "the lens is filled by the roles of columns: {json}");
     assert_eq!(json["rules"][0]["rule"], "described/odd-note");
     assert!(outcome.reports[0].is_flawed());
 }

@@ -4,7 +4,7 @@
 //! one that is listed for a type of which something was printed, but never stood in it.
 
 use crate::house::measures::Tree;
-use crate::pages::doc_comments::{Field, Keys, SourceDocs};
+use crate::pages::shapes::{Field, Keys, keys};
 use anyhow::{Context, Result};
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::{Given, OpenOptions};
@@ -30,7 +30,6 @@ const TRACES: &[&str] = &[
 
 /// What is wrong with keys, a line each.
 pub(super) fn wrong(tree: &Tree) -> Result<Vec<String>> {
-    let docs = crate::pages::sources(&tree.root)?;
     let mut seen = Seen::default();
     for name in traces(&tree.root)? {
         let trace = quipu::open_path(&tree.root.join(&name), &OpenOptions::default())
@@ -41,11 +40,11 @@ pub(super) fn wrong(tree: &Tree) -> Result<Vec<String>> {
             let watch = Watch::new();
             let outcome = run(&*trace, vec![planned], &RunOptions { threads: 1, ..RunOptions::new(&watch) });
             for report in outcome.with_context(|| format!("{} of {name}", tool.info().name))?.reports {
-                seen.report(&docs, tool.info().name, report.json());
+                seen.report(&keys(&tool.result()), tool.info().name, report.json());
             }
         }
     }
-    Ok(seen.wrong(&docs))
+    Ok(seen.wrong())
 }
 
 /// [`TRACES`], and one of each format that has none there.
@@ -76,13 +75,14 @@ fn traces(root: &Path) -> Result<Vec<String>> {
 struct Seen {
     /// The keys of each type of each tool.
     keys: BTreeMap<(String, String), BTreeSet<String>>,
+    /// Keys of these that are listed and have to be there.
+    due: BTreeMap<(String, String), BTreeSet<String>>,
     /// Keys that are not listed.
     unlisted: BTreeSet<String>,
 }
 
 impl Seen {
-    fn report(&mut self, docs: &SourceDocs, tool: &str, json: Value) {
-        let Some(types) = docs.of(tool).map(|manual| manual.json.as_slice()) else { return };
+    fn report(&mut self, types: &[Keys], tool: &str, json: Value) {
         if let Some(outermost) = types.first() {
             self.value(tool, types, &outermost.name, &json);
         }
@@ -98,12 +98,15 @@ impl Seen {
         if listed.is_empty() {
             return;
         }
+        let of_type = (tool.to_owned(), name.to_owned());
+        let due = listed.iter().filter(|(_, field)| !field.is_optional).map(|(key, _)| key.clone());
+        self.due.entry(of_type.clone()).or_default().extend(due);
+        self.keys.entry(of_type).or_default().extend(object.keys().cloned());
         for (key, value) in object {
-            self.keys.entry((tool.to_owned(), name.to_owned())).or_default().insert(key.clone());
             match listed.iter().find(|(known, _)| known == key) {
                 Some((_, field)) => {
                     for inner in
-                        field.inner().iter().filter(|inner| types.iter().any(|keys| keys.name == **inner))
+                        field.inner.iter().filter(|inner| types.iter().any(|keys| keys.name == **inner))
                     {
                         self.value(tool, types, inner, value);
                     }
@@ -116,14 +119,12 @@ impl Seen {
         }
     }
 
-    fn wrong(self, docs: &SourceDocs) -> Vec<String> {
+    fn wrong(self) -> Vec<String> {
         let mut wrong: Vec<String> = self.unlisted.into_iter().collect();
-        for ((tool, name), printed) in &self.keys {
-            let Some(manual) = docs.of(tool) else { continue };
-            for (key, field) in listed(&manual.json, name) {
-                if !printed.contains(&key) && !field.is_optional {
-                    wrong.push(format!("{tool}: lists `{key}` in `{name}`, which it does not print"));
-                }
+        for ((tool, name), due) in &self.due {
+            let printed = self.keys.get(&(tool.clone(), name.clone()));
+            for key in due.iter().filter(|key| printed.is_none_or(|printed| !printed.contains(*key))) {
+                wrong.push(format!("{tool}: lists `{key}` in `{name}`, which it does not print"));
             }
         }
         wrong
@@ -137,7 +138,7 @@ fn listed<'t>(types: &'t [Keys], name: &str) -> Vec<(String, &'t Field)> {
     for field in &keys.fields {
         match &field.key {
             Some(key) => all.push((key.clone(), field)),
-            None => field.inner().iter().for_each(|inner| all.extend(listed(types, inner))),
+            None => field.inner.iter().for_each(|inner| all.extend(listed(types, inner))),
         }
     }
     all

@@ -5,9 +5,6 @@
 //! call. The first few of each rule are kept one by one, the rest are counted.
 //!
 //! The file is read twice, so it must be one, not a pipe. Memory does not grow with the length of the trace.
-//!
-//! JSON: as of a [`CheckReport`] of `calls`, with `lost_bytes`, `lost_chunks`, and `streams` (list of `offset`, `end`, `calls`,
-//! `incomplete`, `lost_calls`, `lost_signatures`, `doubtful`, `suspect`).
 
 pub(crate) mod rules;
 
@@ -16,10 +13,12 @@ pub use rules::RULES;
 use crate::decode::Header;
 use crate::decode::signatures::LOST_FUNCTION;
 use crate::record::INCOMPLETE;
-use crate::salvage::{Sink, salvage};
+use crate::salvage::{Sink, StreamFacts, salvage};
 use crate::trace::ApiTrace;
 use quipu_model::check::{self, CheckLog, CheckReport};
 use quipu_model::pass::Needs;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::values::{Call, Type, Types, Values};
 use quipu_model::{
     Batch, Columns, DynPass, Error, Finding, Options, Order, Pass, Place, Report, Result, Severity, Shard,
@@ -41,6 +40,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Check {
+    fn result(&self) -> Shape {
+        CheckReport::<Looked>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -110,12 +113,24 @@ impl Pass for CheckPass {
             .cloned()
             .map(as_bad_as_its_rule)
             .for_each(|finding| log.take(finding));
-        let streams = salvaged.streams.iter().map(crate::recover::stream_json);
-        let report = CheckReport::new(log.close(), calls, "calls")
-            .with("lost_bytes", salvaged.lost_bytes.into())
-            .with("lost_chunks", salvaged.lost_chunks.into())
-            .with("streams", streams.collect());
-        Ok(Box::new(report))
+        let looked_at = Looked {
+            calls,
+            lost_bytes: salvaged.lost_bytes,
+            lost_chunks: salvaged.lost_chunks,
+            streams: salvaged.streams,
+        };
+        Ok(Box::new(CheckReport::new(&log.close(), calls, "calls", looked_at)))
+    }
+}
+
+result! {
+    /// How much was looked at, and what of it is lost.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Looked {
+        pub calls: u64 => "Calls read.";
+        pub lost_bytes: u64 => "Bytes of the stream that are lost.";
+        pub lost_chunks: u64 => "Chunks that are lost.";
+        pub streams: Vec<StreamFacts> => "Each stream.";
     }
 }
 

@@ -20,7 +20,6 @@ use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformJob, Transformed};
 use quipu_model::values::{Types, Values};
 use quipu_model::{Columns, Finding, Reader, Result, Scan, ShardId};
-use serde_json::json;
 use std::cell::Cell;
 use std::path::Path;
 
@@ -60,10 +59,9 @@ pub struct Rewritten {
 impl Rewritten {
     /// What to say of it.
     fn edited(self, packing: trace::Packing, more: Vec<Fact>) -> Transformed {
-        let fact = |key, label, value| Fact::new(key, label, value);
         let mut facts = vec![
-            fact("calls", "calls", json!(self.written.calls)),
-            fact("calls_read", "calls that were read", json!(self.read)),
+            Fact::new("calls", "calls", self.written.calls),
+            Fact::new("calls_read", "calls that were read", self.read),
         ];
         facts.extend(more);
         facts.extend(self.written.facts(packing));

@@ -1,6 +1,6 @@
 //! `recover`: what can be saved of a damaged trace, as a trace of its own.
 
-use crate::recover::{RecoverOptions, Recovered, recover, stream_json};
+use crate::recover::{RecoverOptions, Recovered, recover};
 use crate::trace;
 use crate::write::packing_for;
 use quipu_model::damaged::Reading;
@@ -10,7 +10,6 @@ use quipu_model::options::Kind;
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, Loss, OptionSpec, Options, Result, Severity};
-use serde_json::json;
 
 /// The transform.
 #[derive(Debug)]
@@ -73,18 +72,17 @@ impl Transform for Recover {
     }
 }
 
-/// For programs. Keys: `container`, `stream` (which one was written), `copied`, `streams` (as [`stream_json`] has them),
-/// `lost_bytes`, `lost_chunks`, `stream_bytes`, `packed_bytes`.
+/// For programs. Keys: `container`, `stream` (which one was written), `copied`, `streams` (as
+/// [`StreamFacts`](crate::salvage::StreamFacts) has them), `lost_bytes`, `lost_chunks`, `stream_bytes`, `packed_bytes`.
 fn facts(recovered: &Recovered, how: &RecoverOptions) -> Vec<Fact> {
     let Recovered { salvaged, .. } = recovered;
-    let streams = salvaged.streams.iter().map(stream_json).collect::<Vec<_>>();
     vec![
         Fact::new("container", "container", how.packing.name()),
-        Fact::new("stream", "stream", json!(recovered.stream)),
+        Fact::new("stream", "stream", recovered.stream),
         Fact::new("copied", "copied", recovered.is_copy),
-        Fact::new("streams", "streams", streams),
-        Fact::new("lost_bytes", "passed over", json!(salvaged.lost_bytes)),
-        Fact::new("lost_chunks", "unreadable", json!(salvaged.lost_chunks)),
+        Fact::new("streams", "streams", &salvaged.streams),
+        Fact::new("lost_bytes", "passed over", salvaged.lost_bytes),
+        Fact::new("lost_chunks", "unreadable", salvaged.lost_chunks),
         Fact::new("stream_bytes", "bytes of the stream", recovered.stream_bytes),
         Fact::new("packed_bytes", "bytes of the file", recovered.packed_bytes),
     ]

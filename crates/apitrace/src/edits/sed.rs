@@ -14,7 +14,6 @@ use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, T
 use quipu_model::values::{Call, Kind, NO_NODE, Type, Types, Values};
 use quipu_model::{Error, Result, ThreadId};
 use regex_lite::Regex;
-use serde_json::json;
 
 /// The edit.
 #[derive(Debug)]
@@ -286,11 +285,11 @@ impl Transform for Sed {
         let header = with_properties(trace.header(), job.options.texts(&PROPERTY))?;
         let done = rewrite(&trace, &header, job.output, &options, &mut replacer, progress)?;
         let mut more = vec![
-            Fact::new("values_replaced", "values replaced", json!(replacer.n_values)),
-            Fact::new("calls_changed", "calls changed", json!(replacer.n_calls)),
+            Fact::new("values_replaced", "values replaced", replacer.n_values),
+            Fact::new("calls_changed", "calls changed", replacer.n_calls),
         ];
         if replacer.n_unfit > 0 {
-            more.push(Fact::new("names_left", "names left as they were", json!(replacer.n_unfit)));
+            more.push(Fact::new("names_left", "names left as they were", replacer.n_unfit));
         }
         let notes = replacer.notes();
         Ok(Transformed { notes, ..done.edited(options.packing, more) })

@@ -11,7 +11,6 @@ use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::values::{Call, Types, Values};
 use quipu_model::{Error, Result, ThreadId};
-use serde_json::json;
 use std::ops::Range;
 
 /// The edit.
@@ -194,7 +193,7 @@ impl Transform for Trim {
         let mut chooser = Chooser::new(selection);
         if job.options.flag(&SETUP) {
             let mut needed = setup::needed(&trace, chooser, progress)?;
-            let n_setup = Fact::new("setup_calls", "calls that they need", json!(needed.n_setup()));
+            let n_setup = Fact::new("setup_calls", "calls that they need", needed.n_setup());
             let done = rewrite(&trace, trace.header(), job.output, &options, &mut needed, progress)?;
             let notes = nothing_chosen(needed.n_chosen());
             return Ok(Transformed { notes, ..done.edited(options.packing, vec![n_setup]) });

@@ -2,6 +2,7 @@
 
 use crate::decode::Header;
 use crate::feed::Feed;
+use quipu_model::result;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Error, Found, Result};
 
@@ -63,26 +64,23 @@ impl Ended {
     }
 }
 
-/// What is known of one of the streams in a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StreamFacts {
-    /// Where it begins, in the inflated bytes of the file.
-    pub offset: u64,
-    /// Where its last whole event ends.
-    pub end: u64,
-    /// Calls that were read.
-    pub calls: u64,
-    /// Those that never returned, or whose return was lost.
-    pub incomplete: u64,
-    /// Calls that are known to be lost, because the numbers of others tell.
-    pub lost_calls: u64,
-    /// Signatures that were made up.
-    pub lost_signatures: u64,
-    /// Calls that were entered right before damage and may have been made otherwise: nothing bears them out.
-    pub doubtful: u64,
-    /// Calls that were read of chunks or frames in which damage was found. What is packed there stands for other bytes than were
-    /// recorded, here or there, so that any of their values may be wrong.
-    pub suspect: u64,
-    /// True if nothing within it was lost: its bytes are whole up to `end`.
-    pub is_whole: bool,
+result! {
+    /// What is known of one of the streams in a file.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct StreamFacts {
+        pub offset: u64 => "Where it begins, in the inflated bytes of the file.";
+        pub end: u64 => "Where its last whole event ends.";
+        pub calls: u64 => "Calls that were read.";
+        pub incomplete: u64 => "Those that never returned, or whose return was lost.";
+        pub lost_calls: u64 => "Calls that are known to be lost, because the numbers of others tell.";
+        pub lost_signatures: u64 => "Signatures that were made up.";
+        pub doubtful: u64 =>
+            "Calls that were entered right before damage and may have been made otherwise: nothing bears them \
+             out.";
+        pub suspect: u64 =>
+            "Calls that were read of chunks or frames in which damage was found. What is packed there stands \
+             for other bytes than were recorded, here or there, so that any of their values may be wrong.";
+    } beside {
+        pub is_whole: bool => "True if nothing within it was lost: its bytes are whole up to `end`.";
+    }
 }

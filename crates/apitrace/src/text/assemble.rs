@@ -7,7 +7,6 @@ use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_source::Reading;
-use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Component, Path};
@@ -37,7 +36,7 @@ impl Transform for Assemble {
         let packing = packing_for(job.container, job.level, job.output)?;
         let options = WriteOptions { packing, level: job.level, replace: job.replace, ..WriteOptions::USUAL };
         let written = assemble(Path::new(job.source.name()), job.output, &options, progress)?;
-        let mut facts = vec![Fact::new("calls", "calls", json!(written.calls))];
+        let mut facts = vec![Fact::new("calls", "calls", written.calls)];
         facts.extend(written.facts(packing));
         Ok(Transformed { facts, ..Transformed::default() })
     }

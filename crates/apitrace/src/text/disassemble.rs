@@ -18,7 +18,6 @@ use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, ErrorKind, Finding, Place, Result};
 use quipu_source::OutputFile;
-use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -49,12 +48,11 @@ impl Transform for Disassemble {
         let trace = trace::open(job.source, job.opening)?;
         let intake = Intake::new(job.damaged).strict(job.strict);
         let done = disassemble(&trace, job.output, job.replace, intake, progress)?;
-        let fact = |key, label, value| Fact::new(key, label, value);
         let facts = vec![
-            fact("calls", "calls", json!(done.calls)),
-            fact("stream_bytes", "bytes of the stream", json!(done.stream_bytes)),
-            fact("raw_events", "events kept as raw bytes", json!(done.raw_events)),
-            fact("files", "files of raw memory", json!(done.files)),
+            Fact::new("calls", "calls", done.calls),
+            Fact::new("stream_bytes", "bytes of the stream", done.stream_bytes),
+            Fact::new("raw_events", "events kept as raw bytes", done.raw_events),
+            Fact::new("files", "files of raw memory", done.files),
         ];
         Ok(Transformed { facts, reading: done.reading, ..Transformed::default() })
     }

@@ -8,17 +8,16 @@
 //!
 //! * **Needs** `call-values`.
 //! * **Options** `top` (rows listed of functions and of frames, default 30; JSON has all).
-//! * **JSON** [`CallCounts`].
 
 use super::{Seen, VALUES, grid, seen};
 use crate::record::{END_FRAME, FAKE, INCOMPLETE, RENDER};
+use quipu_model::ReportBody;
 use quipu_model::doc::{Cell, Document};
 use quipu_model::options::{Kind, OptionSpec, Options};
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{Batch, DynPass, Order, Pass, Report, Result, Shard, ThreadId, Tool, ToolInfo, Trace};
-use serde::Serialize;
-use serde_json::Value;
-use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -38,6 +37,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Calls {
+    fn result(&self) -> Shape {
+        CallCounts::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -47,21 +50,17 @@ impl Tool for Calls {
     }
 }
 
-/// How often something happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// Calls.
-    pub calls: u64,
-    /// Those that draw.
-    pub draws: u64,
-    /// Those that never returned.
-    pub incomplete: u64,
-    /// Those that the tracer made up.
-    pub fake: u64,
-    /// Pieces of raw memory.
-    pub blobs: u64,
-    /// Bytes in them.
-    pub blob_bytes: u64,
+result! {
+    /// How often something happened.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Counts {
+        pub calls: u64 => "Calls.";
+        pub draws: u64 => "Those that draw.";
+        pub incomplete: u64 => "Those that never returned.";
+        pub fake: u64 => "Those that the tracer made up.";
+        pub blobs: u64 => "Pieces of raw memory.";
+        pub blob_bytes: u64 => "Bytes in them.";
+    }
 }
 
 impl Counts {
@@ -101,48 +100,43 @@ impl Counts {
     }
 }
 
-/// Calls by function, thread and frame.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CallCounts {
-    #[serde(skip)]
-    top: usize,
-    /// Functions, most calls first.
-    pub functions: Vec<OfFunction>,
-    /// Threads, by number.
-    pub threads: Vec<OfThread>,
-    /// Frames, by number; the last may not have ended.
-    pub frames: Vec<OfFrame>,
+result! {
+    /// Calls by function, thread and frame.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CallCounts {
+        pub functions: Vec<OfFunction> => "Functions, most calls first.";
+        pub threads: Vec<OfThread> => "Threads, by number.";
+        pub frames: Vec<OfFrame> => "Frames, by number; the last may not have ended.";
+    } beside {
+        top: usize => "TODO";
+    }
 }
 
-/// Calls of a function.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OfFunction {
-    /// Its name.
-    pub function: String,
-    /// Its counts.
-    #[serde(flatten)]
-    pub counts: Counts,
+result! {
+    /// Calls of a function.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct OfFunction {
+        pub function: String => "Its name.";
+        pub counts: Counts, flat => "Its counts.";
+    }
 }
 
-/// Calls of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct OfThread {
-    /// Its number.
-    #[serde(flatten)]
-    pub thread: ThreadId,
-    /// Its counts.
-    #[serde(flatten)]
-    pub counts: Counts,
+result! {
+    /// Calls of a thread.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct OfThread {
+        pub thread: ThreadId, flat => "Its number.";
+        pub counts: Counts, flat => "Its counts.";
+    }
 }
 
-/// Calls in a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct OfFrame {
-    /// Its number, from 0.
-    pub frame: u64,
-    /// Its counts.
-    #[serde(flatten)]
-    pub counts: Counts,
+result! {
+    /// Calls in a frame.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct OfFrame {
+        pub frame: u64 => "Its number, from 0.";
+        pub counts: Counts, flat => "Its counts.";
+    }
 }
 
 /// Counting at work.
@@ -250,12 +244,7 @@ fn row(name: Cell, counts: &Counts) -> Vec<Cell> {
     row
 }
 
-impl Report for CallCounts {
-    fn json(&self) -> Value {
-        // Plain structs of numbers and strings always serialize.
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
+impl ReportBody for CallCounts {
     fn document(&self, detail: Detail) -> Document {
         let document = Document::new("Calls");
         if self.functions.is_empty() && detail == Detail::Brief {
@@ -277,9 +266,5 @@ impl Report for CallCounts {
         document.with(grid("largest frames", &heads("frame"), frames.into_iter(), self.top, |of| {
             row(Cell::Text(of.frame.to_string()), &of.counts)
         }))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -7,19 +7,18 @@
 //!
 //! * **Needs** `call-values`.
 //! * **Options** `top` (frames listed, those with most calls; default 20; JSON has all).
-//! * **JSON** [`FrameCounts`].
 
 use super::calls::Counts;
 use super::{VALUES, grid, seen};
 use crate::record::END_FRAME;
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document, Figure, Series, SeriesLine};
 use quipu_model::number::{counted, grouped};
 use quipu_model::options::{Kind, OptionSpec, Options};
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
-use serde::Serialize;
-use serde_json::Value;
-use std::any::Any;
 use std::cmp::Reverse;
 
 /// The tool `frames`.
@@ -41,6 +40,10 @@ static INFO: ToolInfo = ToolInfo {
 const POINTS: usize = 160;
 
 impl Tool for Frames {
+    fn result(&self) -> Shape {
+        FrameCounts::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -50,57 +53,49 @@ impl Tool for Frames {
     }
 }
 
-/// What is done in a frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct InFrame {
-    /// Number of the call that was over first.
-    pub first_call: u64,
-    /// Number of the call that was over last; if the frame has ended, it ended it.
-    pub last_call: u64,
-    /// Calls.
-    pub calls: u64,
-    /// Those that draw.
-    pub draws: u64,
-    /// Bytes of raw memory.
-    pub blob_bytes: u64,
-    /// Bytes of the plain stream, from the end of the frame before.
-    pub stream_bytes: u64,
+result! {
+    /// What is done in a frame.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct InFrame {
+        pub first_call: u64 => "Number of the call that was over first.";
+        pub last_call: u64 => "Number of the call that was over last; if the frame has ended, it ended it.";
+        pub calls: u64 => "Calls.";
+        pub draws: u64 => "Those that draw.";
+        pub blob_bytes: u64 => "Bytes of raw memory.";
+        pub stream_bytes: u64 => "Bytes of the plain stream, from the end of the frame before.";
+    }
 }
 
-/// The frames of a trace.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FrameCounts {
-    #[serde(skip)]
-    top: usize,
-    /// The frames that have ended.
-    pub frames: Vec<OneFrame>,
-    /// The calls behind the last frame.
-    pub behind: Option<InFrame>,
-    /// How many calls a frame has; absent without frames.
-    pub calls_per_frame: Option<CallsPerFrame>,
+result! {
+    /// The frames of a trace.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct FrameCounts {
+        pub frames: Vec<OneFrame> => "The frames that have ended.";
+        pub behind: Option<InFrame> => "The calls behind the last frame.";
+        pub calls_per_frame: Option<CallsPerFrame> => "How many calls a frame has; absent without frames.";
+    } beside {
+        top: usize => "TODO";
+    }
 }
 
-/// One frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct OneFrame {
-    /// Its number, from 0.
-    pub frame: u64,
-    /// What is done in it.
-    #[serde(flatten)]
-    pub calls: InFrame,
+result! {
+    /// One frame.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct OneFrame {
+        pub frame: u64 => "Its number, from 0.";
+        pub calls: InFrame, flat => "What is done in it.";
+    }
 }
 
-/// How many calls a frame has.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct CallsPerFrame {
-    /// Those of the smallest.
-    pub least: u64,
-    /// Half of the frames have fewer.
-    pub median: u64,
-    /// All calls of frames, by frames.
-    pub mean: f64,
-    /// Those of the largest.
-    pub most: u64,
+result! {
+    /// How many calls a frame has.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct CallsPerFrame {
+        pub least: u64 => "Those of the smallest.";
+        pub median: u64 => "Half of the frames have fewer.";
+        pub mean: f64 => "All calls of frames, by frames.";
+        pub most: u64 => "Those of the largest.";
+    }
 }
 
 /// Frames at work.
@@ -195,12 +190,7 @@ impl FrameCounts {
     }
 }
 
-impl Report for FrameCounts {
-    fn json(&self) -> Value {
-        // Plain structs of numbers and strings always serialize.
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
+impl ReportBody for FrameCounts {
     fn document(&self, detail: Detail) -> Document {
         let mut document = Document::new("Frames");
         let Some(CallsPerFrame { least, median, mean, most }) = self.calls_per_frame else {
@@ -261,9 +251,5 @@ impl Report for FrameCounts {
                 Cell::Bytes(calls.stream_bytes),
             ]
         }))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -9,21 +9,20 @@
 //!
 //! * **Needs** `call-values`.
 //! * **Options** `top` (rows of each list, default 20), `pictures` (default 24), `shaders` (default 24).
-//! * **JSON** [`Contents`].
 
 use super::picture::Pixels;
 use super::{Seen, VALUES, grid, seen};
 use crate::flags::Api;
 use crate::record::{INCOMPLETE, RENDER};
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document, Figure, Listing, Picture, Pictures};
 use quipu_model::number::counted;
 use quipu_model::options::{self, OptionSpec, Options};
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::values::Kind;
 use quipu_model::{Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
-use serde::Serialize;
-use serde_json::Value;
-use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -47,6 +46,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Graphics {
+    fn result(&self) -> Shape {
+        Contents::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -66,127 +69,111 @@ const MAX_SOURCE_BYTES: usize = 256 << 10;
 /// How many calls that never returned are kept.
 const MAX_INCOMPLETE: usize = 100;
 
-/// What is in a trace of graphics calls.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Contents {
-    #[serde(skip)]
-    top: usize,
-    /// The API, as the name of the first function tells.
-    pub api: &'static str,
-    /// Calls that draw, those that are most often made first.
-    pub draws: Vec<Draws>,
-    /// What goes to textures.
-    pub textures: Uploads,
-    /// What goes to buffers.
-    pub buffers: Uploads,
+result! {
+    /// What is in a trace of graphics calls.
+    #[derive(Clone, Debug, Default)]
+    pub struct Contents {
+        pub api: &'static str => "The API, as the name of the first function tells.";
+        pub draws: Vec<Draws> => "Calls that draw, those that are most often made first.";
+        pub textures: Uploads => "What goes to textures.";
+        pub buffers: Uploads => "What goes to buffers.";
+        pub shaders: Shaders => "Shaders.";
+        pub errors: Vec<Trouble> => "Results that say that something went wrong, by function.";
+        pub incomplete: Unreturned => "Calls that never returned.";
+    } beside {
+        top: usize => "TODO";
+        pictures: Vec<Picture> => "TODO";
+    }
+}
+
+result! {
+    /// Calls of a function that draw with one mode.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Draws {
+        pub function: String => "The function.";
+        pub mode: String => "The mode, such as `GL_TRIANGLES`; empty without one.";
+        pub calls: u64 => "How often.";
+    }
+}
+
+result! {
+    /// Uploads of one sort.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Uploads {
+        pub calls: u64 => "How many.";
+        pub bytes: u64 => "Bytes of raw memory.";
+        pub largest: Vec<Upload> => "The largest.";
+    }
+}
+
+result! {
+    /// One upload to a texture or buffer.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Upload {
+        pub call: u64 => "Number of the call.";
+        pub function: String => "The function.";
+        pub target: String => "What it is uploaded to.";
+        pub size: String => "Size in pixels, or nothing.";
+        pub format: String => "Format and type of the pixels, or usage of the buffer.";
+        pub bytes: u64 => "Bytes.";
+    }
+}
+
+result! {
     /// Shaders.
-    pub shaders: Shaders,
-    /// Results that say that something went wrong, by function.
-    pub errors: Vec<Trouble>,
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Shaders {
+        pub sources: u64 => "Calls that give a source.";
+        pub listed: Vec<Source> => "The first distinct ones.";
+    }
+}
+
+result! {
+    /// The source of a shader.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Source {
+        pub call: u64 => "Number of the call.";
+        pub shader: u64 => "The shader's name.";
+        pub text: String => "The source.";
+    }
+}
+
+result! {
+    /// A result that says that something went wrong.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Trouble {
+        pub function: String => "The function.";
+        pub result: String => "What it returned.";
+        pub times: Times, flat => "When.";
+    }
+}
+
+result! {
+    /// When something happened.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Times {
+        pub times: u64 => "How often.";
+        pub first_call: u64 => "Number of the first such call.";
+    }
+}
+
+result! {
     /// Calls that never returned.
-    pub incomplete: Unreturned,
-    #[serde(skip)]
-    pictures: Vec<Picture>,
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Unreturned {
+        pub calls: u64 => "How many.";
+        pub listed: Vec<Open> => "The first.";
+    }
 }
 
-/// Calls of a function that draw with one mode.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Draws {
-    /// The function.
-    pub function: String,
-    /// The mode, such as `GL_TRIANGLES`; empty without one.
-    pub mode: String,
-    /// How often.
-    pub calls: u64,
-}
-
-/// Uploads of one sort.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Uploads {
-    /// How many.
-    pub calls: u64,
-    /// Bytes of raw memory.
-    pub bytes: u64,
-    /// The largest.
-    pub largest: Vec<Upload>,
-}
-
-/// One upload to a texture or buffer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Upload {
-    /// Number of the call.
-    pub call: u64,
-    /// The function.
-    pub function: String,
-    /// What it is uploaded to.
-    pub target: String,
-    /// Size in pixels, or nothing.
-    pub size: String,
-    /// Format and type of the pixels, or usage of the buffer.
-    pub format: String,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-/// Shaders.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Shaders {
-    /// Calls that give a source.
-    pub sources: u64,
-    /// The first distinct ones.
-    pub listed: Vec<Source>,
-}
-
-/// The source of a shader.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Source {
-    /// Number of the call.
-    pub call: u64,
-    /// The shader's name.
-    pub shader: u64,
-    /// The source.
-    pub text: String,
-}
-
-/// A result that says that something went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Trouble {
-    /// The function.
-    pub function: String,
-    /// What it returned.
-    pub result: String,
-    /// When.
-    #[serde(flatten)]
-    pub times: Times,
-}
-
-/// When something happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Times {
-    /// How often.
-    pub times: u64,
-    /// Number of the first such call.
-    pub first_call: u64,
-}
-
-/// Calls that never returned.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Unreturned {
-    /// How many.
-    pub calls: u64,
-    /// The first.
-    pub listed: Vec<Open>,
-}
-
-/// A call that never returned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Open {
-    /// Its number.
-    pub call: u64,
-    /// The function.
-    pub function: String,
-    /// The thread that made it.
-    pub thread: u64,
+result! {
+    /// A call that never returned.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Open {
+        pub call: u64 => "Its number.";
+        pub function: String => "The function.";
+        pub thread: u64 => "The thread that made it.";
+    }
 }
 
 /// Looking at work.
@@ -503,12 +490,7 @@ impl Contents {
     }
 }
 
-impl Report for Contents {
-    fn json(&self) -> Value {
-        // Plain structs of numbers and strings always serialize.
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
+impl ReportBody for Contents {
     fn document(&self, detail: Detail) -> Document {
         let mut document = Document::new("Graphics");
         if self.is_empty() {
@@ -580,9 +562,5 @@ impl Report for Contents {
             document.blocks.push(Block::Listing(Listing { title, text: source.text.clone() }));
         }
         document
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -12,16 +12,15 @@
 //!
 //! * **Needs** `call-values`.
 //! * **Options** `top` (leaked objects listed, default 100; JSON has all).
-//! * **JSON** [`Leaked`].
 
 use super::{Seen, VALUES, grid, seen};
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document};
 use quipu_model::options::{Kind, OptionSpec, Options};
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Hex, Shape};
 use quipu_model::{Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
-use serde::{Serialize, Serializer};
-use serde_json::Value;
-use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 
 /// The tool `leaks`.
@@ -40,6 +39,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Leaks {
+    fn result(&self) -> Shape {
+        Leaked::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -168,45 +171,40 @@ fn deed(name: &[u8]) -> Deed {
     }
 }
 
-/// One object that was never destroyed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Leak {
-    /// What it is.
-    pub kind: &'static str,
-    /// Its name; of contexts and syncs the handle.
-    pub name: u64,
-    /// The context that it was made in; 0 if the trace does not say.
-    #[serde(serialize_with = "hex")]
-    pub context: u64,
-    /// Number of the call that made it.
-    pub made_by: u64,
-    /// Number of the call that destroyed the last context that it belonged to; nothing for the end of the trace.
-    pub until: Option<u64>,
+result! {
+    /// One object that was never destroyed.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Leak {
+        pub kind: &'static str => "What it is.";
+        pub name: u64 => "Its name; of contexts and syncs the handle.";
+        pub context: u64 as Hex => "The context that it was made in; 0 if the trace does not say.";
+        pub made_by: u64 => "Number of the call that made it.";
+        pub until: Option<u64> =>
+            "Number of the call that destroyed the last context that it belonged to; nothing for the end of \
+             the trace.";
+    }
 }
 
-/// How many objects of a kind there were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Census {
-    /// Made.
-    pub made: u64,
-    /// Destroyed.
-    pub destroyed: u64,
-    /// Most at a time.
-    pub most: u64,
-    /// Never destroyed.
-    pub leaked: u64,
-    #[serde(skip)]
-    alive: u64,
+result! {
+    /// How many objects of a kind there were.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Census {
+        pub made: u64 => "Made.";
+        pub destroyed: u64 => "Destroyed.";
+        pub most: u64 => "Most at a time.";
+        pub leaked: u64 => "Never destroyed.";
+    } beside {
+        alive: u64 => "TODO";
+    }
 }
 
-/// Objects of a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct OfKind {
-    /// What they are.
-    pub kind: &'static str,
-    /// How many.
-    #[serde(flatten)]
-    pub census: Census,
+result! {
+    /// Objects of a kind.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct OfKind {
+        pub kind: &'static str => "What they are.";
+        pub census: Census, flat => "How many.";
+    }
 }
 
 /// Objects at work.
@@ -416,27 +414,18 @@ impl Pass for Following {
     }
 }
 
-/// Objects that were never destroyed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Leaked {
-    #[serde(skip)]
-    top: usize,
-    /// The kinds that occur, in the order of the manual.
-    pub kinds: Vec<OfKind>,
-    /// The objects, in the order of making.
-    pub leaks: Vec<Leak>,
-}
-
-fn hex<S: Serializer>(number: &u64, out: S) -> std::result::Result<S::Ok, S::Error> {
-    out.collect_str(&format_args!("{number:#x}"))
-}
-
-impl Report for Leaked {
-    fn json(&self) -> Value {
-        // Plain structs of numbers and strings always serialize.
-        serde_json::to_value(self).unwrap_or_default()
+result! {
+    /// Objects that were never destroyed.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Leaked {
+        pub kinds: Vec<OfKind> => "The kinds that occur, in the order of the manual.";
+        pub leaks: Vec<Leak> => "The objects, in the order of making.";
+    } beside {
+        top: usize => "TODO";
     }
+}
 
+impl ReportBody for Leaked {
     fn document(&self, _detail: Detail) -> Document {
         let document = Document::new("Leaks");
         if self.kinds.is_empty() {
@@ -464,10 +453,6 @@ impl Report for Leaked {
             let (context, made_by) = (Cell::Addr(leak.context), Cell::Text(leak.made_by.to_string()));
             vec![Cell::from(leak.kind), name, context, made_by, until(leak)]
         }))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

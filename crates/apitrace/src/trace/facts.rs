@@ -8,11 +8,7 @@ use crate::survey::Survey;
 use quipu_model::trace::{Carries, Fact};
 use quipu_model::{Finding, Meta};
 use quipu_source::Container;
-use serde_json::{Value, json};
-
-fn fact(key: &'static str, label: &'static str, value: Value) -> Fact {
-    Fact::new(key, label, value)
-}
+use serde_json::Value;
 
 /// What is told of a trace without reading it.
 pub(super) fn meta(header: &Header, packing: Packing, container: &Container, findings: Vec<Finding>) -> Meta {
@@ -24,16 +20,16 @@ pub(super) fn meta(header: &Header, packing: Packing, container: &Container, fin
         })
         .collect();
     let mut facts = vec![
-        fact("semantic_version", "semantic version", json!(header.semantic_version)),
-        fact("container", "container", json!(packing.name())),
+        Fact::new("semantic_version", "semantic version", header.semantic_version),
+        Fact::new("container", "container", packing.name()),
     ];
     for (key, label) in [("process.name", "program"), ("process.commandLine", "arguments")] {
         if let Some(value) = properties.get(key) {
             let key = if key == "process.name" { "process_name" } else { "process_command_line" };
-            facts.push(fact(key, label, value.clone()));
+            facts.push(Fact::new(key, label, value.clone()));
         }
     }
-    facts.push(fact("properties", "properties", json!(properties)));
+    facts.push(Fact::new("properties", "properties", properties));
     Meta {
         format: INFO.name.into(),
         title: "calls of a graphics API with their values".to_owned(),
@@ -59,24 +55,27 @@ const TOP_FUNCTIONS: usize = 20;
 pub(super) fn survey_facts(survey: &Survey) -> Vec<Fact> {
     let mut functions: Vec<&(String, u64)> = survey.functions.iter().collect();
     functions.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let top: serde_json::Map<String, Value> =
-        functions.iter().take(TOP_FUNCTIONS).map(|(name, n_calls)| (name.clone(), json!(n_calls))).collect();
+    let top: serde_json::Map<String, Value> = functions
+        .iter()
+        .take(TOP_FUNCTIONS)
+        .map(|(name, n_calls)| (name.clone(), Value::from(*n_calls)))
+        .collect();
     vec![
-        fact("api", "API", json!(survey.api.name())),
-        fact("stream_bytes", "bytes of the stream", json!(survey.stream_bytes)),
-        fact("frames", "frames", json!(survey.n_frames)),
-        fact("calls", "calls", json!(survey.calls)),
-        fact("incomplete_calls", "incomplete calls", json!(survey.incomplete)),
-        fact("fake_calls", "calls made up by the tracer", json!(survey.fake)),
-        fact("calls_with_stack", "calls with a stack", json!(survey.with_stack)),
-        fact("threads", "threads", json!(survey.threads.len())),
-        fact("draw_calls", "calls that draw", json!(survey.draws)),
-        fact("blobs", "pieces of raw memory", json!(survey.bulk.blobs)),
-        fact("blob_bytes", "bytes of raw memory", json!(survey.bulk.blob_bytes)),
-        fact("strings", "strings", json!(survey.bulk.strings)),
-        fact("string_bytes", "bytes of strings", json!(survey.bulk.string_bytes)),
-        fact("signature_bytes", "bytes of signatures", json!(survey.bulk.signature_bytes)),
-        fact("distinct_functions", "distinct functions", json!(survey.functions.len())),
-        fact("top_functions", "most frequent functions", json!(top)),
+        Fact::new("api", "API", survey.api.name()),
+        Fact::new("stream_bytes", "bytes of the stream", survey.stream_bytes),
+        Fact::new("frames", "frames", survey.n_frames),
+        Fact::new("calls", "calls", survey.calls),
+        Fact::new("incomplete_calls", "incomplete calls", survey.incomplete),
+        Fact::new("fake_calls", "calls made up by the tracer", survey.fake),
+        Fact::new("calls_with_stack", "calls with a stack", survey.with_stack),
+        Fact::new("threads", "threads", survey.threads.len()),
+        Fact::new("draw_calls", "calls that draw", survey.draws),
+        Fact::new("blobs", "pieces of raw memory", survey.bulk.blobs),
+        Fact::new("blob_bytes", "bytes of raw memory", survey.bulk.blob_bytes),
+        Fact::new("strings", "strings", survey.bulk.strings),
+        Fact::new("string_bytes", "bytes of strings", survey.bulk.string_bytes),
+        Fact::new("signature_bytes", "bytes of signatures", survey.bulk.signature_bytes),
+        Fact::new("distinct_functions", "distinct functions", survey.functions.len()),
+        Fact::new("top_functions", "most frequent functions", top),
     ]
 }

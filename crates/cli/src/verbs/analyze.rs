@@ -3,7 +3,7 @@
 use crate::layout::LayoutFlags;
 use crate::page::{self, PageOptions};
 use crate::typing::Typing;
-use quipu::engine::plan;
+use quipu::engine::{plan, tables};
 use quipu::model::options::{Kind, nearest};
 use quipu::model::{Error, Given, OptionSpec, Tool, Trace, Window};
 use quipu_console::Common;
@@ -27,9 +27,16 @@ pub(crate) struct Options {
     /// Print JSON: one object, with each analysis under its name in `results`
     #[arg(long)]
     json: bool,
-    /// Print comma-separated values: a line for each cell of each table, with the analysis and the part
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
+    /// Print comma-separated values: every table that has rows, after a line with its name; or TABLE alone, such as `hot.lines`
+    #[arg(
+        long,
+        value_name = "TABLE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with = "json"
+    )]
+    csv: Option<String>,
     #[command(flatten)]
     page: PageOptions,
     #[command(flatten)]
@@ -76,7 +83,7 @@ Examples:
   quipu analyze counts trace.zip
   quipu analyze counts,categories --per-thread --json trace.dir
   quipu analyze counts,mix --interval-instrs 1M --json trace.zip
-  quipu analyze schedule --per-core --csv trace.dir
+  quipu analyze schedule --per-core --csv=schedule.threads trace.dir
   quipu analyze histogram --line-size 128 --top 20 trace.zip
   quipu analyze types --binary program program.trace
   quipu analyze layout --type node --binary app app.trace
@@ -138,8 +145,9 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
         }
         verdict.add_to(&mut answer);
         screen.json(&answer.into())?;
-    } else if options.csv {
-        screen.text(&parts::csv(&names, &outcome.reports, &outcome.parts))?;
+    } else if let Some(only) = &options.csv {
+        let tables = tables(&options.input.name(), &names, &outcome.reports, &outcome.parts);
+        screen.text(&parts::csv(tables, only)?)?;
     } else if !options.page.is_wanted() {
         screen.documents(&documents())?;
     }

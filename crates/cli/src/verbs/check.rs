@@ -3,13 +3,14 @@
 use quipu::engine::plan;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
+use quipu::model::result::json;
 use quipu::model::{Error, Finding, Given, Lost, RuleInfo};
 use quipu_console::Common;
 use quipu_console::input::{Stored, check_threads};
 use quipu_console::number;
 use quipu_console::screen::{Outcome, Result, Screen};
-use quipu_console::session::{self, Extent, Verdict, finding_json, lost_json};
-use serde_json::{Map, Value, json};
+use quipu_console::session::{self, Extent, Verdict, lost_json};
+use serde_json::{Map, Value};
 
 /// Check a trace against the rules of its format
 ///
@@ -110,9 +111,8 @@ fn answer(name: &str, result: Value, verdict: &Verdict, lost: &Lost) -> Value {
     if let Value::Object(result) = result {
         answer.extend(result);
     }
-    let unread: Vec<Value> = verdict.findings.iter().map(finding_json).collect();
     if let Some(Value::Array(findings)) = answer.get_mut("findings") {
-        findings.extend(unread);
+        findings.extend(verdict.findings.iter().map(json));
     }
     answer.insert("complete".into(), verdict.is_complete().into());
     answer.insert("error".into(), verdict.error_json());
@@ -127,7 +127,7 @@ fn rules() -> impl Iterator<Item = &'static RuleInfo> {
 
 fn list(options: &Options, screen: &Screen) -> Result<Outcome> {
     if options.json {
-        screen.json(&rules().map(rule_json).collect())?;
+        screen.json(&json(&rules().collect::<Vec<_>>()))?;
         return Ok(Outcome::Fine);
     }
     let mut documents: Vec<Document> = Vec::new();
@@ -150,18 +150,6 @@ fn list(options: &Options, screen: &Screen) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// A rule for machines. Keys: `rule`, `group`, `severity`, `summary`, `doc`, `original` (a list).
-fn rule_json(rule: &RuleInfo) -> Value {
-    json!({
-        "rule": rule.name,
-        "group": rule.group,
-        "severity": rule.severity.name(),
-        "summary": rule.summary,
-        "doc": rule.doc,
-        "original": rule.original,
-    })
-}
-
 fn explain(name: &str, options: &Options, screen: &Screen) -> Result<Outcome> {
     let Some(rule) = rules().find(|rule| rule.is_called(name)) else {
         return Err(Error::usage(format!("there is no rule `{name}`"))
@@ -169,7 +157,7 @@ fn explain(name: &str, options: &Options, screen: &Screen) -> Result<Outcome> {
             .into());
     };
     if options.json {
-        screen.json(&rule_json(rule))?;
+        screen.json(&json(rule))?;
         return Ok(Outcome::Fine);
     }
     let mut document = Document::new(format!("{} ({})", rule.name, rule.severity.name()))

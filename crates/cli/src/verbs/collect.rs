@@ -8,7 +8,7 @@ use quipu_capture::tsan::trace::Output;
 use quipu_capture::tsan::{Ending, Summary, collect};
 use quipu_console::rewrite::{self, EXIT_CODES, Keeping};
 use quipu_console::screen::{Outcome, Result, Screen};
-use quipu_console::session::{self, Verdict, finding_json};
+use quipu_console::session::{self, Verdict};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -121,7 +121,7 @@ fn as_json(summary: &Summary, path: &str) -> serde_json::Value {
         "missing_chunks": summary.n_missing,
         "unread_bytes": summary.gap_bytes,
         "doubtful_from": summary.doubtful_from,
-        "findings": summary.findings.iter().map(finding_json).collect::<Vec<_>>(),
+        "findings": summary.findings,
         "records": summary.written.records,
         "bytes": summary.written.bytes,
     })

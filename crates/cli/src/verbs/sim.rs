@@ -4,19 +4,19 @@ use super::sweep;
 use crate::page::{self, PageOptions};
 use crate::typing::{TypeOptions, Typing};
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use quipu::engine::Planned;
+use quipu::engine::{Planned, tables};
 use quipu::model::pass::Detail;
-use quipu::model::{Error, OptionSpec, Report, Trace, Window};
-use quipu::sim::{MISS_FILE, OTHER_MODELS, Simulated, caches, tlbs};
+use quipu::model::{Error, OptionSpec, Trace, Window};
+use quipu::sim::{MISS_FILE, OTHER_MODELS, caches, tlbs};
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags, named};
 use quipu_console::input::Input;
 use quipu_console::number;
+use quipu_console::parts;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use quipu_console::simulation::{self, Surroundings};
 use serde_json::Map;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Simulate caches or TLBs
@@ -130,9 +130,16 @@ struct RunOptions {
     /// Print JSON: one object, with the simulation under its name in `results`
     #[arg(long)]
     json: bool,
-    /// Print comma-separated values: a line for each cache or TLB
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
+    /// Print comma-separated values: a line for each cache or TLB, or the rows of TABLE, such as `caches.levels`
+    #[arg(
+        long,
+        value_name = "TABLE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with = "json"
+    )]
+    csv: Option<String>,
     #[command(flatten)]
     page: PageOptions,
     #[command(flatten)]
@@ -211,7 +218,7 @@ fn simulate(
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    run.page.check(run.json || run.csv)?;
+    run.page.check(run.json || run.csv.is_some())?;
     let trace = run.input.open_onto(run.n_cores(config)?)?;
     let planned = plan(&*trace)?;
     let name = planned.info.name;
@@ -219,68 +226,14 @@ fn simulate(
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
     simulation::check_translation(&outcome.reports)?;
     let printing = Printing { input: &run.input, page: &run.page, json: run.json };
-    let csv: fn(&dyn Report) -> String = if name == tlbs::INFO.name { csv_of_tlbs } else { csv };
-    printing.print(name, &*trace, outcome, run.csv.then_some(csv), screen)
+    let table = csv_table(run.csv.as_deref(), name, "caches");
+    printing.print(name, &*trace, outcome, table.as_deref(), screen)
 }
 
-/// A line for each cache, with the names that JSON has; nothing where a cause or a rate is not known.
-fn csv(report: &dyn Report) -> String {
-    let mut out = "name,size,assoc,policy,hits,misses,miss_rate,compulsory_misses,parent_invalidations,write_invalidations,\
-                   exclusive_invalidations,flushes,prefetch_hits,prefetch_misses,child_hits,bytes_in,first_met,too_small,\
-                   too_few_ways\n"
-        .to_owned();
-    let Some(found) = report.as_any().downcast_ref::<Simulated>() else { return out };
-    for of in &found.caches {
-        let came = of.hits + of.misses;
-        let rate = if came > 0 { (of.misses as f64 / came as f64).to_string() } else { String::new() };
-        let causes = of.causes.map(|causes| causes.map(|n| n.to_string())).unwrap_or_default();
-        let head =
-            format!("{},{},{},{},{},{},{rate}", of.name, of.size, of.assoc, of.policy, of.hits, of.misses);
-        let counts = [
-            of.compulsory_misses,
-            of.parent_invalidations,
-            of.write_invalidations,
-            of.exclusive_invalidations,
-            of.flushes,
-            of.prefetch_hits,
-            of.prefetch_misses,
-            of.child_hits,
-            of.bytes_in,
-        ];
-        let cells = std::iter::once(head).chain(counts.map(|n| n.to_string())).chain(causes);
-        out.push_str(&cells.collect::<Vec<_>>().join(","));
-        out.push('\n');
-    }
-    out
-}
-
-/// A line for each TLB, with entries for bytes, and without what TLBs do not do.
-fn csv_of_tlbs(report: &dyn Report) -> String {
-    let mut out =
-        "name,entries,page_size,assoc,policy,hits,misses,miss_rate,compulsory_misses,child_hits,first_met,\
-                   too_small,too_few_ways\n"
-            .to_owned();
-    let Some(found) = report.as_any().downcast_ref::<Simulated>() else { return out };
-    let page = found.line_size;
-    for of in &found.caches {
-        let came = of.hits + of.misses;
-        let rate = if came > 0 { (of.misses as f64 / came as f64).to_string() } else { String::new() };
-        let causes = of.causes.map(|causes| causes.map(|n| n.to_string())).unwrap_or_default();
-        let _ = writeln!(
-            out,
-            "{},{},{page},{},{},{},{},{rate},{},{},{}",
-            of.name,
-            of.size / page.max(1),
-            of.assoc,
-            of.policy,
-            of.hits,
-            of.misses,
-            of.compulsory_misses,
-            of.child_hits,
-            causes.join(",")
-        );
-    }
-    out
+/// The table that `--csv` asks for: the one named, or the list that the simulation is about.
+pub(super) fn csv_table(asked: Option<&str>, tool: &str, usual: &str) -> Option<String> {
+    let table = asked?;
+    Some(if table.is_empty() { format!("{tool}.{usual}") } else { table.to_owned() })
 }
 
 /// Where results go.
@@ -291,13 +244,13 @@ pub(super) struct Printing<'a> {
 }
 
 impl Printing<'_> {
-    /// Prints what the tool called `name` has found: as a page, as JSON, through `csv`, or as tables.
+    /// Prints what the tool called `name` has found: as a page, as JSON, as comma-separated values of one table, or as tables.
     pub(super) fn print(
         &self,
         name: &str,
         trace: &dyn Trace,
         found: quipu::engine::Outcome,
-        csv: Option<fn(&dyn Report) -> String>,
+        table: Option<&str>,
         screen: &Screen,
     ) -> Result<Outcome> {
         let verdict = Verdict::new(trace, found.findings, found.error, found.cancelled);
@@ -317,11 +270,12 @@ impl Printing<'_> {
             answer.insert("results".into(), results.into());
             verdict.add_to(&mut answer);
             screen.json(&answer.into())?;
-        } else if let Some(csv) = csv {
+        } else if let Some(table) = table {
             for sentence in found.reports.iter().flat_map(|report| simulation::remarks(&**report)) {
                 screen.say(format_args!("{sentence}"));
             }
-            screen.text(&found.reports.iter().map(|report| csv(&**report)).collect::<String>())?;
+            let tables = tables(&self.input.name(), &[name], &found.reports, &found.parts);
+            screen.text(&parts::csv(tables, table)?)?;
         } else if !self.page.is_wanted() {
             screen.documents(&documents)?;
         }
@@ -366,39 +320,6 @@ impl RunOptions {
             pages: self.v2p_file.clone(),
             replace: self.page.force.into(),
             ..Surroundings::default()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use quipu::model::doc::Document;
-    use std::any::Any;
-
-    /// No simulation, so that nothing stands below the heads.
-    struct Nothing;
-
-    impl Report for Nothing {
-        fn json(&self) -> serde_json::Value {
-            serde_json::Value::Null
-        }
-
-        fn document(&self, _detail: Detail) -> Document {
-            Document::default()
-        }
-
-        fn as_any(&self) -> &dyn Any {
-            self
-        }
-    }
-
-    #[test]
-    fn heads_of_columns_are_names_on_one_line() {
-        for head in [csv(&Nothing), csv_of_tlbs(&Nothing)] {
-            let names: Vec<&str> = head.strip_suffix('\n').unwrap().split(',').collect();
-            let is_name = |name: &&str| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-            assert!(names.iter().all(is_name), "{head}");
         }
     }
 }

@@ -1,18 +1,17 @@
 //! `quipu sim sweep`: many caches at once.
 
-use super::sim::Printing;
+use super::sim::{Printing, csv_table};
 use crate::page::PageOptions;
 use quipu::engine::Planned;
-use quipu::model::{OptionSpec, Report, Window};
+use quipu::model::{OptionSpec, Window};
 use quipu::sim::config;
-use quipu::sim::sweep::{self, Space, Sweep, Swept};
+use quipu::sim::sweep::{self, Space, Sweep};
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::Input;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Extent};
 use quipu_console::simulation::{self, Surroundings, text_of};
-use std::fmt::Write;
 use std::path::PathBuf;
 
 /// Try caches of many sizes, ways, policies, lines and prefetchers at once
@@ -28,9 +27,16 @@ pub(super) struct Options {
     /// Print JSON: one object, with the caches under `sweep` in `results`
     #[arg(long)]
     json: bool,
-    /// Print comma-separated values: a line for each cache
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
+    /// Print comma-separated values: a line for each cache, or the rows of TABLE
+    #[arg(
+        long,
+        value_name = "TABLE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with = "json"
+    )]
+    csv: Option<String>,
     #[command(flatten)]
     page: PageOptions,
     /// A file that says what is tried: on each line the name of an option and its values; options go before it
@@ -69,7 +75,7 @@ Exit codes:
   2  could not do it";
 
 pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    options.page.check(options.json || options.csv)?;
+    options.page.check(options.json || options.csv.is_some())?;
     let space = options.space()?;
     let cores = space.has_cores.then_some(space.usual.cores);
     let trace = options.input.open_onto(cores)?;
@@ -86,13 +92,8 @@ pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
     simulation::check_translation(&outcome.reports)?;
     let printing = Printing { input: &options.input, page: &options.page, json: options.json };
-    printing.print(
-        sweep::INFO.name,
-        &*trace,
-        outcome,
-        options.csv.then_some(csv as fn(&dyn Report) -> String),
-        screen,
-    )
+    let table = csv_table(options.csv.as_deref(), sweep::INFO.name, "points");
+    printing.print(sweep::INFO.name, &*trace, outcome, table.as_deref(), screen)
 }
 
 impl Options {
@@ -110,38 +111,4 @@ impl Options {
         };
         space.with_options(&sweep::INFO.parse(self.flags.given())?)
     }
-}
-
-/// A line for each cache, with the names that JSON has.
-fn csv(report: &dyn Report) -> String {
-    let mut out =
-        "level,size,assoc,sets,line_size,policy,prefetcher,hits,misses,miss_rate,mpki,compulsory_misses,\
-                   prefetch_hits,prefetch_misses,bytes_in,bound_misses\n"
-            .to_owned();
-    let Some(swept) = report.as_any().downcast_ref::<Swept>() else { return out };
-    for of in &swept.points {
-        let bound = of.bound_misses.map(|misses| misses.to_string()).unwrap_or_default();
-        let [miss_rate, mpki] =
-            [of.miss_rate, of.mpki].map(|of| of.map(|number| number.to_string()).unwrap_or_default());
-        let _ = writeln!(
-            out,
-            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{bound}",
-            swept.level,
-            of.size,
-            of.assoc,
-            of.sets,
-            of.line_size,
-            of.policy,
-            of.prefetcher,
-            of.hits,
-            of.misses,
-            miss_rate,
-            mpki,
-            of.compulsory_misses,
-            of.prefetch_hits,
-            of.prefetch_misses,
-            of.bytes_in,
-        );
-    }
-    out
 }

@@ -8,8 +8,6 @@
 //! read, write and go to is compared with what follows it. Schedule files beside the trace are compared with it at the end.
 //! Memory grows with the number of distinct instructions (some 100 bytes each) and, beside schedule files, of processor
 //! markers (32 bytes each, up to four million).
-//!
-//! JSON: [`CheckReport`].
 
 mod calls;
 mod checker;
@@ -46,6 +44,7 @@ use quipu_model::OptionSpec;
 use quipu_model::ThreadId;
 use quipu_model::check::{self, WantedRules};
 use quipu_model::pass::Needs;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Finding, Options, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
     Trace,
@@ -80,6 +79,10 @@ const OPTIONS: [OptionSpec; 9] = {
 };
 
 impl Tool for CheckTool {
+    fn result(&self) -> Shape {
+        CheckReport::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &CHECK_INFO
     }

@@ -5,41 +5,96 @@ use super::rules::RULES;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::number::counted;
 use quipu_model::pass::Detail;
-use quipu_model::{Finding, Report, RuleInfo, Severity};
-use serde_json::{Value, json};
-use std::any::Any;
+use quipu_model::result;
+use quipu_model::{Finding, Place, ReportBody, RuleInfo, Severity, Text};
 
-/// The violations of a trace.
-///
-/// Keys of JSON:
-/// * `records` (`u64`, perhaps): Records read.
-/// * `instructions` (`u64`, perhaps): Instructions read.
-/// * `calls` (`u64`, perhaps): Calls read, of traces of graphics calls.
-/// * `errors` (`u64`, perhaps): Violations that are errors.
-/// * `warnings` (`u64`, perhaps): Violations that are warnings.
-/// * `notes` (`u64`, perhaps): Violations that are notes.
-/// * `lost_bytes` (`u64`, perhaps): Bytes of the stream that are lost, of traces of graphics calls.
-/// * `lost_chunks` (`u64`, perhaps): Chunks that are lost, of traces of graphics calls.
-/// * `streams` (`Vec<object>`, perhaps): Each stream in a trace of graphics calls: `offset`, `end`, `calls`, `incomplete`,
-///   `lost_calls`, `lost_signatures`, `doubtful`, `suspect`.
-/// * `rules` (`Vec<object>`): The rules that are broken: `rule`, `severity`, `count`, perhaps `summary`.
-/// * `findings` (`Vec<object>`): The violations that were kept, in the order of the trace: `rule`, `severity`, `message`,
-///   `count`, perhaps `thread`, and `place` with `file`, `member`, `offset`, `record`, `instr` (`null` where unknown).
-#[derive(Clone, Debug)]
-pub struct CheckReport {
-    /// Those that were kept, in the order of the trace.
-    pub violations: Vec<Violation>,
-    /// How many there were of each rule, in the order of [`RULES`].
-    pub counts: Vec<u64>,
-    /// Records read.
-    pub records: u64,
-    /// Instructions read.
-    pub instrs: u64,
+result! {
+    /// The violations of a trace.
+    #[derive(Clone, Debug)]
+    pub struct CheckReport {
+        pub records: u64 => "Records read.";
+        pub instrs: u64, named("instructions") => "Instructions read.";
+        pub errors: u64 => "Violations that are errors.";
+        pub warnings: u64 => "Violations that are warnings.";
+        pub notes: u64 => "Violations that are notes.";
+        pub rules: Vec<BrokenRule> => "The rules that are broken.";
+        pub findings: Vec<Violated> => "The violations that were kept, in the order of the trace.";
+    } beside {
+        pub violations: Vec<Violation> => "Those that were kept, in the order of the trace.";
+        pub counts: Vec<u64> => "How many there were of each rule, in the order of [`RULES`].";
+    }
+}
+
+result! {
+    /// A rule that is broken.
+    #[derive(Clone, Debug)]
+    pub struct BrokenRule {
+        pub rule: &'static str => "Its name.";
+        pub severity: Severity => "How bad it is.";
+        pub count: u64 => "How often it is broken.";
+        pub summary: &'static str => "What must hold.";
+    }
+}
+
+result! {
+    /// A violation that was kept.
+    #[derive(Clone, Debug)]
+    pub struct Violated {
+        pub rule: Text => "Name of the rule.";
+        pub severity: Severity => "How bad it is.";
+        pub message: String => "What was expected and what was found.";
+        pub count: u64 => "How many violations this stands for (at least 1).";
+        pub thread: u64 => "The thread.";
+        pub place: Place => "Where it is; of the first one if several are summed.";
+    }
 }
 
 impl CheckReport {
     pub(super) fn new(log: Log, records: u64, instrs: u64) -> CheckReport {
-        CheckReport { violations: log.kept, counts: log.counts, records, instrs }
+        let mut report = CheckReport {
+            records,
+            instrs,
+            errors: 0,
+            warnings: 0,
+            notes: 0,
+            rules: Vec::new(),
+            findings: Vec::new(),
+            violations: log.kept,
+            counts: log.counts,
+        };
+        [report.errors, report.warnings, report.notes] =
+            [Severity::Error, Severity::Warning, Severity::Note].map(|severity| report.total(severity));
+        let broken = report.broken().map(|(rule, count)| BrokenRule {
+            rule: rule.name,
+            severity: rule.severity,
+            count,
+            summary: rule.summary,
+        });
+        report.rules = broken.collect();
+        let violated =
+            report.summed().into_iter().zip(&report.violations).map(|(finding, violation)| Violated {
+                rule: finding.rule,
+                severity: finding.severity,
+                message: finding.message,
+                count: finding.count,
+                thread: violation.thread,
+                place: finding.place,
+            });
+        report.findings = violated.collect();
+        report
+    }
+
+    /// The violations. The last one kept of each rule carries the count of those that were not.
+    fn summed(&self) -> Vec<Finding> {
+        let mut findings: Vec<Finding> =
+            self.violations.iter().map(|violation| violation.finding.clone()).collect();
+        for (rule, count) in self.broken() {
+            let kept = findings.iter().filter(|finding| finding.rule == rule.name).count() as u64;
+            if let Some(last) = findings.iter_mut().rfind(|finding| finding.rule == rule.name) {
+                last.count += count - kept.min(count);
+            }
+        }
+        findings
     }
 
     /// The rules that were broken, and how often.
@@ -64,55 +119,7 @@ impl CheckReport {
     }
 }
 
-impl Report for CheckReport {
-    /// Keys: `records`, `instructions`, `errors`, `warnings`, `notes`; `rules`, a list of the broken ones with `rule`,
-    /// `severity`, `count`, `summary`; `findings`, with `rule`, `severity`, `message`, `count`, `thread`, and `place` with
-    /// `file`, `member`, `offset`, `record`, `instr` (`null` where unknown).
-    fn json(&self) -> Value {
-        let rules: Vec<Value> = self
-            .broken()
-            .map(|(rule, count)| {
-                json!({
-                    "rule": rule.name,
-                    "severity": rule.severity.name(),
-                    "count": count,
-                    "summary": rule.summary,
-                })
-            })
-            .collect();
-        let findings: Vec<Value> = self
-            .findings()
-            .iter()
-            .zip(&self.violations)
-            .map(|(finding, violation)| {
-                let place = &finding.place;
-                json!({
-                    "rule": finding.rule,
-                    "severity": finding.severity.name(),
-                    "message": finding.message,
-                    "count": finding.count,
-                    "thread": violation.thread,
-                    "place": {
-                        "file": place.file,
-                        "member": place.member,
-                        "offset": place.offset,
-                        "record": place.record,
-                        "instr": place.instr,
-                    },
-                })
-            })
-            .collect();
-        json!({
-            "records": self.records,
-            "instructions": self.instrs,
-            "errors": self.total(Severity::Error),
-            "warnings": self.total(Severity::Warning),
-            "notes": self.total(Severity::Note),
-            "rules": rules,
-            "findings": findings,
-        })
-    }
-
+impl ReportBody for CheckReport {
     fn document(&self, _: Detail) -> Document {
         let mut document = Document::new("check").with(Block::Note(self.verdict()));
         let rows: Vec<Vec<Cell>> = self
@@ -128,25 +135,12 @@ impl Report for CheckReport {
         document
     }
 
-    /// The violations. The last one kept of each rule carries the count of those that were not.
     fn findings(&self) -> Vec<Finding> {
-        let mut findings: Vec<Finding> =
-            self.violations.iter().map(|violation| violation.finding.clone()).collect();
-        for (rule, count) in self.broken() {
-            let kept = findings.iter().filter(|finding| finding.rule == rule.name).count() as u64;
-            if let Some(last) = findings.iter_mut().rfind(|finding| finding.rule == rule.name) {
-                last.count += count - kept.min(count);
-            }
-        }
-        findings
+        self.summed()
     }
 
     /// Decided by the counts: few violations, or none, are kept one by one.
     fn is_flawed(&self) -> bool {
         self.total(Severity::Error) > 0
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -12,7 +12,6 @@
 //! number of processor markers, 32 bytes each; with more than four million of them nothing is compared.
 //!
 //! * **Needs** the bytes of drmemtrace traces.
-//! * **JSON** [`ScheduleFiles`].
 
 use crate::record::Entry;
 use crate::schedule::compare::{Files, Met};
@@ -20,15 +19,17 @@ use crate::schedule::{MAX_POINTS, Recorder, Recording};
 use crate::seams::Counter;
 use crate::trace::{DrmemTrace, File};
 use crate::write::Part;
+use quipu_model::ReportBody;
+use quipu_model::Text;
 use quipu_model::batch::Span;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::{Detail, Needs};
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Finding, Options, Order, Pass, Report, Result, Severity, Shard, ShardKind, Tool,
     ToolInfo, Trace,
 };
-use serde::Serialize;
-use std::any::Any;
 use std::sync::Arc;
 
 /// The tool, as lists name it.
@@ -51,6 +52,10 @@ static INFO: ToolInfo = ToolInfo {
 const N_LISTED: usize = 8;
 
 impl Tool for ScheduleFilesTool {
+    fn result(&self) -> Shape {
+        ScheduleFiles::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -80,8 +85,7 @@ fn native(trace: &dyn Trace) -> Option<&DrmemTrace> {
 }
 
 /// Why nothing is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// No file lies beside the trace.
     None,
@@ -118,6 +122,18 @@ impl Missing {
         }
     }
 
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Missing::None => "none",
+            Missing::Empty => "empty",
+            Missing::Unreadable => "unreadable",
+            Missing::Cores => "cores",
+            Missing::SomeThreads => "some-threads",
+            Missing::SeveralTraces => "several-traces",
+        }
+    }
+
     fn sentence(self) -> &'static str {
         match self {
             Missing::None => "no schedule file lies beside the trace",
@@ -129,6 +145,8 @@ impl Missing {
         }
     }
 }
+
+quipu_model::result_names!(Missing);
 
 /// What the threads read so far say.
 struct Recorded {
@@ -215,6 +233,7 @@ impl Pass for Recorded {
             differing: 0,
             differences: Vec::new(),
             is_too_long: self.is_too_long,
+            findings: Vec::new(),
         };
         if !self.is_too_long {
             self.files.compare(self.done, |which, place, met| {
@@ -235,83 +254,67 @@ impl Pass for Recorded {
                     last.differing += 1;
                 }
                 report.differing += u64::from(finding.is_some());
-                let room = report.differences.len() < N_LISTED;
-                report.differences.extend(finding.filter(|_| room));
+                let room = report.findings.len() < N_LISTED;
+                report.findings.extend(finding.filter(|_| room));
             });
         }
+        report.differences = report.findings.iter().map(Difference::of).collect();
         Ok(Box::new(report))
     }
 }
 
-/// What the schedule files say, and whether the trace says the same.
-///
-/// Keys of JSON:
-/// * `not_compared` (`Option<String>`): Why nothing was compared: `none` if no file lies there, `empty`, `unreadable`, `cores`,
-///   `some-threads`, `several-traces`.
-/// * `unreadable` (`Vec<String>`): Files that cannot be read.
-/// * `members` (`Vec<ScheduleMember>`): The serial file, and each member of the other one.
-/// * `differing` (`u64`): How many differences there are.
-/// * `differences` (`Vec<object>`): The first eight of them: `rule`, `file`, `member`, `offset`, `message`.
-/// * `is_too_long` (`bool`): Whether the trace has too many processor markers to compare.
-#[derive(Clone, Debug)]
-pub struct ScheduleFiles {
-    /// Why nothing was compared, if nothing was.
-    pub missing: Option<Missing>,
-    /// Files that cannot be read.
-    pub unreadable: Vec<String>,
-    /// The serial file, and each member of the other one.
-    pub members: Vec<ScheduleMember>,
-    /// How many differences there are.
-    pub differing: u64,
-    /// The first of them.
-    pub differences: Vec<Finding>,
-    /// True if the trace has too many processor markers to compare.
-    pub is_too_long: bool,
-}
-
-/// One file, or one processor's member of one.
-///
-/// JSON: `file`, `member` (null in a file that is no archive), `stretches`, `in_trace`, `in_trace_collapsed`, `form` (`full`,
-/// `collapsed`, or null if it has as many as neither), `differing`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ScheduleMember {
-    /// Name of the file.
-    pub file: String,
-    /// Name of the member: the processor's number.
-    pub member: Option<String>,
-    /// How many stretches it has.
-    pub stretches: u64,
-    /// How many the trace tells.
-    pub in_trace: u64,
-    /// The same with neighbours of one thread taken together.
-    pub in_trace_collapsed: u64,
-    /// Which of these two it has, if it has as many.
-    pub form: Option<&'static str>,
-    /// How many of its stretches the trace has not.
-    pub differing: u64,
-}
-
-impl Report for ScheduleFiles {
-    fn json(&self) -> serde_json::Value {
-        let difference = |finding: &Finding| {
-            serde_json::json!({
-                "rule": finding.rule,
-                "file": finding.place.file,
-                "member": finding.place.member,
-                "offset": finding.place.offset,
-                "message": finding.message,
-            })
-        };
-        serde_json::json!({
-            "not_compared": self.missing,
-            "unreadable": self.unreadable,
-            "members": self.members,
-            "differing": self.differing,
-            "differences": self.differences.iter().map(difference).collect::<Vec<_>>(),
-            "is_too_long": self.is_too_long,
-        })
+result! {
+    /// What the schedule files say, and whether the trace says the same.
+    #[derive(Clone, Debug)]
+    pub struct ScheduleFiles {
+        pub missing: Option<Missing>, named("not_compared") =>
+            "Why nothing was compared: `none` if no file lies there, `empty`, `unreadable`, `cores`, \
+             `some-threads`, `several-traces`.";
+        pub unreadable: Vec<String> => "Files that cannot be read.";
+        pub members: Vec<ScheduleMember> => "The serial file, and each member of the other one.";
+        pub differing: u64 => "How many differences there are.";
+        pub differences: Vec<Difference> => "The first eight of them.";
+        pub is_too_long: bool => "Whether the trace has too many processor markers to compare.";
+    } beside {
+        pub findings: Vec<Finding> => "The differences as findings.";
     }
+}
 
+result! {
+    /// A place where a file and the trace differ.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Difference {
+        pub rule: Text => "Name of the rule.";
+        pub file: Option<String> => "The schedule file.";
+        pub member: Option<String> => "Its member.";
+        pub offset: Option<u64> => "Offset in it.";
+        pub message: String => "What was expected and what was found.";
+    }
+}
+
+impl Difference {
+    fn of(finding: &Finding) -> Difference {
+        let Finding { rule, place, message, .. } = finding;
+        let (file, member) = (place.file.clone(), place.member.clone());
+        Difference { rule: rule.clone(), file, member, offset: place.offset, message: message.clone() }
+    }
+}
+
+result! {
+    /// One file, or one processor's member of one.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ScheduleMember {
+        pub file: String => "Name of the file.";
+        pub member: Option<String> => "Name of the member: the processor's number.";
+        pub stretches: u64 => "How many stretches it has.";
+        pub in_trace: u64 => "How many the trace tells.";
+        pub in_trace_collapsed: u64 => "The same with neighbours of one thread taken together.";
+        pub form: Option<&'static str> => "Which of these two it has, if it has as many.";
+        pub differing: u64 => "How many of its stretches the trace has not.";
+    }
+}
+
+impl ReportBody for ScheduleFiles {
     fn document(&self, _: Detail) -> Document {
         let document = Document::new("Schedule files");
         if self.is_too_long {
@@ -354,20 +357,16 @@ impl Report for ScheduleFiles {
                 Cell::Text(finding.message.clone()),
             ]
         };
-        let rows = self.differences.iter().map(row).collect();
+        let rows = self.findings.iter().map(row).collect();
         let more = self.differing - self.differences.len() as u64;
         document.with(grid("differences", &["rule", "place", "what"], rows, more))
     }
 
     fn findings(&self) -> Vec<Finding> {
-        self.differences.clone()
+        self.findings.clone()
     }
 
     fn is_flawed(&self) -> bool {
         self.differing > 0 || !self.unreadable.is_empty()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

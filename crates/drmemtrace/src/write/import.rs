@@ -16,7 +16,6 @@ use quipu_model::trace::Fact;
 use quipu_model::transform::packing_for;
 use quipu_model::{Batch, Columns, Meta, Result, ThreadId};
 use quipu_source::{OutputFile, Packer, Pool};
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -289,12 +288,11 @@ impl RecordSink for Entries {
         let rewritten = self.rewriter.finish(true)?;
         close(rewritten.out, &self.path)?;
         self.fresh.commit()?;
-        let fact = |key, label, value| Fact::new(key, label, value);
         Ok(vec![
-            fact("entries", "entries", json!(rewritten.written.entries)),
-            fact("records", "records", json!(rewritten.written.records)),
-            fact("threads", "threads", json!(self.threads.len())),
-            fact("packed_bytes", "bytes of the file", json!(rewritten.packed.packed_bytes)),
+            Fact::new("entries", "entries", rewritten.written.entries),
+            Fact::new("records", "records", rewritten.written.records),
+            Fact::new("threads", "threads", self.threads.len()),
+            Fact::new("packed_bytes", "bytes of the file", rewritten.packed.packed_bytes),
         ])
     }
 }

@@ -1,15 +1,16 @@
 //! Tools that tests of the engine plan: each notes what it sees, in an order that any mistake would show.
 
 use quipu_engine::Watch;
+use quipu_model::ReportBody;
 use quipu_model::doc::Document;
 use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Pass, Report, Result, Shard, Tool,
     ToolInfo, Trace,
 };
-use serde_json::{Value, json};
-use std::any::Any;
 
 /// Lists the values of marks, thread by thread as they come; its merge is associative, but minds the order.
 pub(crate) struct Marks(ToolInfo);
@@ -45,6 +46,10 @@ const fn sizes(order: Order) -> Marks {
 pub(crate) static STOP: Watch = Watch::new();
 
 impl Tool for Marks {
+    fn result(&self) -> Shape {
+        MarksReport::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         // The tests use the statics above.
         [&PIECES, &SHARDS, &TIME]
@@ -102,22 +107,20 @@ impl Pass for MarksPass {
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
-        Ok(Box::new(MarksReport(self.values)))
+        Ok(Box::new(MarksReport { values: self.values }))
     }
 }
 
-struct MarksReport(Vec<u64>);
-
-impl Report for MarksReport {
-    fn json(&self) -> Value {
-        json!(self.0)
+result! {
+    /// The marks.
+    #[derive(Debug)]
+    pub struct MarksReport {
+        pub values: Vec<u64> => "Their values.";
     }
+}
 
+impl ReportBody for MarksReport {
     fn document(&self, _detail: Detail) -> Document {
         Document::new("marks")
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -1,55 +1,43 @@
 //! Which branches a guess from their place alone misses most.
 
 use crate::filtered::Filtered;
-use crate::number::hex;
 use crate::tally::top_by;
 use quipu_model::doc::{Cell, Grid};
-use serde::Serialize;
+use quipu_model::result;
+use quipu_model::result::Hex;
 use std::cmp::Reverse;
 
-/// The least predictable branches of one sort.
-///
-/// JSON: `sites`, `bits`, `top` (list of [`UnpredictableSite`]).
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Unpredictable {
-    /// Sites that had several outcomes.
-    pub sites: u64,
-    /// Bits of all these together.
-    pub bits: f64,
-    /// The sites with the most bits; equal ones by ascending address.
-    pub top: Vec<UnpredictableSite>,
+result! {
+    /// The least predictable branches of one sort.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Unpredictable {
+        pub sites: u64 => "Sites that had several outcomes.";
+        pub bits: f64 => "Bits of all these together.";
+        pub top: Vec<UnpredictableSite> => "The sites with the most bits; equal ones by ascending address.";
+    }
 }
 
-/// One of them.
-///
-/// JSON: `pc` (hex string), `executed`, `taken` and `not_taken` (of conditional branches only), `outcomes`, `entropy`, `bits`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct UnpredictableSite {
-    /// Address of the branch.
-    #[serde(serialize_with = "hex")]
-    pub pc: u64,
-    /// How often it was executed with a known outcome.
-    pub executed: u64,
-    /// How often it was taken, and how often not, if it is conditional.
-    #[serde(flatten)]
-    pub taken: Option<TakenCounts>,
-    /// Distinct outcomes, or targets.
-    pub outcomes: u64,
-    /// Bits for an execution.
-    pub entropy: f64,
-    /// Bits for all its executions.
-    pub bits: f64,
+result! {
+    /// One of them.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct UnpredictableSite {
+        pub pc: u64 as Hex => "Address of the branch.";
+        pub executed: u64 => "How often it was executed with a known outcome.";
+        pub taken: Option<TakenCounts>, flat =>
+            "How often it was taken, and how often not, if it is conditional.";
+        pub outcomes: u64 => "Distinct outcomes, or targets.";
+        pub entropy: f64 => "Bits for an execution.";
+        pub bits: f64 => "Bits for all its executions.";
+    }
 }
 
-/// Outcomes of a conditional branch.
-///
-/// JSON: `taken`, `not_taken`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct TakenCounts {
-    /// How often it was taken.
-    pub taken: u64,
-    /// How often it fell through.
-    pub not_taken: u64,
+result! {
+    /// Outcomes of a conditional branch.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct TakenCounts {
+        pub taken: u64 => "How often it was taken.";
+        pub not_taken: u64 => "How often it fell through.";
+    }
 }
 
 impl Unpredictable {

@@ -16,23 +16,23 @@
 //!
 //! * **Needs** `instrs`, `instrs.class`; uses `instrs.taken`, `instrs.target`.
 //! * **Options** `top` (sites in each list, default 10), `per-thread`.
-//! * **JSON** [`BranchCounts`], with `threads` as [`PerThread`](crate::PerThread) says.
 
 mod entropy;
 
 use crate::filtered::Filtered;
-use crate::number::{counted, grouped, hex, share, share_cell};
-use crate::split::{Answer, PER_THREAD, Part, Split};
+use crate::number::{counted, grouped, share, share_cell};
+use crate::split::{Answer, PER_THREAD, Part, PerThread, Split};
 use crate::tally::{Map, Tally, top_by};
 pub use entropy::{TakenCounts, Unpredictable, UnpredictableSite};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::lens::{InstrClass, Taken};
 use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Hex, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
 };
-use serde::Serialize;
 use std::cmp::Reverse;
 
 #[cfg(test)]
@@ -58,6 +58,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Branches {
+    fn result(&self) -> Shape {
+        PerThread::<BranchCounts>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -67,85 +71,60 @@ impl Tool for Branches {
     }
 }
 
-/// How control flowed.
-///
-/// JSON: `instructions`, `branches`, `conditional` ([`Conditional`]), `direct_jumps`, `indirect_jumps`, `direct_calls`,
-/// `indirect_calls`, `returns`, `computed` ([`Sites`] of indirect jumps and calls), `return_sites` ([`Sites`]),
-/// `unpredictable_conditional` and `unpredictable_computed` ([`Unpredictable`]; returns belong to the second).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BranchCounts {
-    /// Instructions fetched.
-    pub instructions: u64,
-    /// Branches of any sort.
-    pub branches: u64,
-    /// Conditional branches.
-    pub conditional: Conditional,
-    /// Unconditional jumps to a fixed place.
-    pub direct_jumps: u64,
-    /// Jumps to a computed place.
-    pub indirect_jumps: u64,
-    /// Calls of a fixed place.
-    pub direct_calls: u64,
-    /// Calls of a computed place.
-    pub indirect_calls: u64,
-    /// Returns.
-    pub returns: u64,
-    /// Where indirect jumps and calls are and go.
-    pub computed: Sites,
-    /// Where returns are and go.
-    pub return_sites: Sites,
-    /// Conditional branches by the entropy of their outcomes.
-    pub unpredictable_conditional: Unpredictable,
-    /// Computed jumps, computed calls and returns by the entropy of their targets.
-    pub unpredictable_computed: Unpredictable,
+result! {
+    /// How control flowed.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct BranchCounts {
+        pub instructions: u64 => "Instructions fetched.";
+        pub branches: u64 => "Branches of any sort.";
+        pub conditional: Conditional => "Conditional branches.";
+        pub direct_jumps: u64 => "Unconditional jumps to a fixed place.";
+        pub indirect_jumps: u64 => "Jumps to a computed place.";
+        pub direct_calls: u64 => "Calls of a fixed place.";
+        pub indirect_calls: u64 => "Calls of a computed place.";
+        pub returns: u64 => "Returns.";
+        pub computed: Sites => "Where indirect jumps and calls are and go.";
+        pub return_sites: Sites => "Where returns are and go.";
+        pub unpredictable_conditional: Unpredictable =>
+            "Conditional branches by the entropy of their outcomes.";
+        pub unpredictable_computed: Unpredictable =>
+            "Computed jumps, computed calls and returns by the entropy of their targets.";
+    }
 }
 
-/// Outcomes of conditional branches.
-///
-/// JSON: `total`, `taken`, `not_taken`, `unknown`, `taken_rate` (0 to 1, null if nothing is known).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Conditional {
-    /// All of them.
-    pub total: u64,
-    /// Those taken.
-    pub taken: u64,
-    /// Those that fell through.
-    pub not_taken: u64,
-    /// Those of which the trace does not say.
-    pub unknown: u64,
-    /// Taken out of those known.
-    pub taken_rate: Option<f64>,
+result! {
+    /// Outcomes of conditional branches.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Conditional {
+        pub total: u64 => "All of them.";
+        pub taken: u64 => "Those taken.";
+        pub not_taken: u64 => "Those that fell through.";
+        pub unknown: u64 => "Those of which the trace does not say.";
+        pub taken_rate: Option<f64> => "Taken out of those known.";
+    }
 }
 
-/// Places of branches whose target is computed.
-///
-/// JSON: `sites`, `targets`, `max_targets`, `single_target_sites`, `top` (list of [`Site`]).
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Sites {
-    /// Distinct addresses of such branches, of those whose target is known.
-    pub sites: u64,
-    /// Distinct pairs of site and target.
-    pub targets: u64,
-    /// The most targets that one site has.
-    pub max_targets: u64,
-    /// Sites that have one target only.
-    pub single_target_sites: u64,
-    /// The sites with the most targets; equal ones by executions, then by ascending address.
-    pub top: Vec<Site>,
+result! {
+    /// Places of branches whose target is computed.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Sites {
+        pub sites: u64 => "Distinct addresses of such branches, of those whose target is known.";
+        pub targets: u64 => "Distinct pairs of site and target.";
+        pub max_targets: u64 => "The most targets that one site has.";
+        pub single_target_sites: u64 => "Sites that have one target only.";
+        pub top: Vec<Site> =>
+            "The sites with the most targets; equal ones by executions, then by ascending address.";
+    }
 }
 
-/// One place.
-///
-/// JSON: `pc` (hex string), `targets`, `executed`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Site {
-    /// Address of the branch.
-    #[serde(serialize_with = "hex")]
-    pub pc: u64,
-    /// Distinct targets.
-    pub targets: u64,
-    /// How often it was executed with a known target.
-    pub executed: u64,
+result! {
+    /// One place.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Site {
+        pub pc: u64 as Hex => "Address of the branch.";
+        pub targets: u64 => "Distinct targets.";
+        pub executed: u64 => "How often it was executed with a known target.";
+    }
 }
 
 const N_CLASSES: usize = InstrClass::ALL.len();

@@ -10,17 +10,19 @@
 //!
 //! * **Needs** `instrs`, `instrs.code`, and a trace that says its architecture.
 //! * **Options** `per-thread`.
-//! * **JSON** [`CategorySets`], with `threads` as [`PerThread`](crate::PerThread) says.
 
 use crate::executed::{Executed, Kinds};
 use crate::filtered::Filtered;
 use crate::number::share_cell;
 use crate::opcodes::{DECODING, decodable};
-use crate::split::{Answer, PER_THREAD, Part, Split};
+use crate::split::{Answer, PER_THREAD, Part, PerThread, Split};
 use crate::tally::Map;
 use quipu_isa::Categories;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Cells, Fields, Kind, Shape, Value};
+use quipu_model::schema::Type;
 use quipu_model::{Batch, DynPass, Options, Order, Result, Tool, ToolInfo, Trace};
 use serde::{Serialize, Serializer};
 use std::cmp::Reverse;
@@ -42,6 +44,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for CategoryMix {
+    fn result(&self) -> Shape {
+        PerThread::<CategorySets>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -51,31 +57,43 @@ impl Tool for CategoryMix {
     }
 }
 
-/// How often each set of categories was executed.
-///
-/// JSON: `executed`, `sets` (list of [`SetCount`]).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CategorySets {
-    /// Executed instructions, further iterations of string loops included.
-    pub executed: u64,
-    /// Each set, most frequent first; equal counts by ascending bits of the set.
-    pub sets: Vec<SetCount>,
+result! {
+    /// How often each set of categories was executed.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct CategorySets {
+        pub executed: u64 => "Executed instructions, further iterations of string loops included.";
+        pub sets: Vec<SetCount> =>
+            "Each set, most frequent first; equal counts by ascending bits of the set.";
+    }
 }
 
-/// One set of categories.
-///
-/// JSON: `categories` (list of names), `count`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct SetCount {
-    /// The set.
-    #[serde(serialize_with = "names")]
-    pub categories: Categories,
-    /// How often an instruction of it was executed.
-    pub count: u64,
+result! {
+    /// One set of categories.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct SetCount {
+        pub categories: Categories as Named => "The set.";
+        pub count: u64 => "How often an instruction of it was executed.";
+    }
 }
 
-fn names<S: Serializer>(categories: &Categories, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(categories.names())
+/// A set as the list of its names.
+#[derive(Debug)]
+pub struct Named<'a, T>(pub &'a T);
+
+impl Serialize for Named<'_, Categories> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.names())
+    }
+}
+
+impl Value for Named<'_, Categories> {
+    fn kind() -> Kind {
+        Kind::cell(Type::Text).list()
+    }
+
+    fn cells(&self, cells: &mut Cells<'_>) {
+        cells.list(|add| self.0.names().for_each(|name| add(&|cell| cell.text(name))));
+    }
 }
 
 impl CategorySets {

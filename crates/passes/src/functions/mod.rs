@@ -23,13 +23,11 @@
 //!
 //! * **Needs** `calls`; uses `threads`.
 //! * **Options** `tree` (calls listed of each thread, default 100; 0 for none), `per-thread`.
-//! * **JSON** [`FunctionCounts`].
 
 mod show;
 mod tree;
 
 use crate::keyed::Keyed;
-use crate::number::{hex, hex_list, hex_or_null};
 use crate::split::{OfThread, PER_THREAD};
 use crate::syscalls::syscall_name;
 use crate::tally::Map;
@@ -37,14 +35,14 @@ use quipu_isa::Arch;
 use quipu_model::ThreadId;
 use quipu_model::lens::{CallEdge, ThreadEvent};
 use quipu_model::options::Kind;
-use quipu_model::thread::is_first_workload;
+use quipu_model::result;
+use quipu_model::result::{Fields, Hex, Shape};
 use quipu_model::trace::Function;
 use quipu_model::values::{Type, Types};
 use quipu_model::{
     Batch, Columns, DynPass, Meta, Needs, OptionSpec, Options, Order, Pass, Report, Result, Shard, Tool,
     ToolInfo, Trace,
 };
-use serde::Serialize;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use tree::Tree;
@@ -70,6 +68,10 @@ const TREE: OptionSpec =
     OptionSpec::new("tree", Kind::Count, "100", "how many calls of each thread to list, as a tree");
 
 impl Tool for Functions {
+    fn result(&self) -> Shape {
+        FunctionCounts::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -89,108 +91,90 @@ const SYSCALL_BASE_64: u64 = 0x1_0000_0000;
 /// The same in traces of 32-bit programs.
 const SYSCALL_BASE_32: u64 = 0x1_0000;
 
-/// How often each function was entered and left.
-///
-/// JSON: `functions` (list of [`FunctionCount`]), `tree` (list of [`ListedThread`]), `syscalls` (null if the trace does not
-/// say); with `per-thread` also `threads`, a list in which
-/// each item has `thread`, `workload` (of further traces read with the first) and the keys of [`ThreadCalls`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FunctionCounts {
-    /// Each function, by calls, then returns (most first), then ascending id.
-    pub functions: Vec<FunctionCount>,
-    /// The first calls of each thread that makes any, by shard.
-    pub tree: Vec<ListedThread>,
-    /// System calls that occur, whether traced with their values or by their number only.
-    pub syscalls: Option<u64>,
-    /// Each thread in order of first appearance; empty if not asked for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub threads: Vec<OfThread<ThreadCalls>>,
+result! {
+    /// How often each function was entered and left.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct FunctionCounts {
+        pub functions: Vec<FunctionCount> =>
+            "Each function, by calls, then returns (most first), then ascending id.";
+        pub tree: Vec<ListedThread> => "The first calls of each thread that makes any, by shard.";
+        pub syscalls: Option<u64> =>
+            "System calls that occur, whether traced with their values or by their number only.";
+        pub threads: Vec<OfThread<ThreadCalls>>, perhaps =>
+            "Each thread in order of first appearance; empty if not asked for.";
+    }
 }
 
-/// How often one thread entered and left each function.
-///
-/// JSON: `functions` (list of [`FunctionCount`]; none with 0 calls and 0 returns).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ThreadCalls {
-    /// Each function that it entered or left, by calls, then returns (most first), then ascending id.
-    pub functions: Vec<FunctionCount>,
+result! {
+    /// How often one thread entered and left each function.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ThreadCalls {
+        pub functions: Vec<FunctionCount> =>
+            "Each function that it entered or left, by calls, then returns (most first), then ascending id.";
+    }
 }
 
-/// The first calls of one thread.
-///
-/// JSON: `shard`, `thread`, `workload` (of further traces read with the first), `calls` (list of [`Listed`]), `more`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListedThread {
-    /// The shard that they stand in.
-    pub shard: u32,
-    /// The thread.
-    #[serde(flatten)]
-    pub thread: ThreadId,
-    /// Its calls, in order.
-    pub calls: Vec<Listed>,
-    /// How many further calls there are.
-    pub more: u64,
+result! {
+    /// The first calls of one thread.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ListedThread {
+        pub shard: u32, key => "The shard that they stand in.";
+        pub thread: ThreadId, flat, key => "The thread.";
+        pub calls: Vec<Listed> => "Its calls, in order.";
+        pub more: u64 => "How many further calls there are.";
+    }
 }
 
-/// One call.
-///
-/// JSON: `function`, `name`, `depth`, `record`, `return_to` (hex), `args` (list of hex), `result` (hex or null).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Listed {
-    /// The trace's id of the function.
-    pub function: u64,
-    /// Its name, as `functions` has it.
-    pub name: String,
-    /// How many calls it is nested in.
-    pub depth: u64,
-    /// How many records of the shard stand before the end of its values.
-    pub record: u64,
-    /// Where it returns to; 0 if the trace does not say.
-    #[serde(serialize_with = "hex")]
-    pub return_to: u64,
-    /// Its arguments.
-    #[serde(serialize_with = "hex_list")]
-    pub args: Vec<u64>,
-    /// Its result; null if it does not return.
-    #[serde(serialize_with = "hex_or_null")]
-    pub result: Option<u64>,
+result! {
+    /// One call.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Listed {
+        pub function: u64 => "The trace's id of the function.";
+        pub name: String => "Its name, as `functions` has it.";
+        pub depth: u64 => "How many calls it is nested in.";
+        pub record: u64 => "How many records of the shard stand before the end of its values.";
+        pub return_to: u64 as Hex => "Where it returns to; 0 if the trace does not say.";
+        pub args: Vec<u64> as Hex => "Its arguments.";
+        pub result: Option<u64> as Hex => "Its result; null if it does not return.";
+    }
 }
 
-/// One function or system call.
-///
-/// JSON: `id`, `workload` (of further traces read with the first), `kind` (`function` or `syscall`), `number` (of a system
-/// call, else null), `names` (several if they are aliases, sorted; none if the trace does not say), `calls`, `returns`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FunctionCount {
-    /// The trace's id.
-    pub id: u64,
-    /// Which of several traces it belongs to; left out for the first.
-    #[serde(skip_serializing_if = "is_first_workload")]
-    pub workload: u16,
-    /// What it is.
-    pub kind: CalleeKind,
-    /// Number of the system call.
-    pub number: Option<u64>,
-    /// Its names.
-    pub names: Vec<String>,
-    /// The name to show.
-    #[serde(skip)]
-    pub label: String,
-    /// How often it was entered.
-    pub calls: u64,
-    /// How often it was left.
-    pub returns: u64,
+result! {
+    /// One function or system call.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct FunctionCount {
+        pub id: u64 => "The trace's id.";
+        pub workload: u16, perhaps => "Which of several traces it belongs to; left out for the first.";
+        pub kind: CalleeKind => "What it is.";
+        pub number: Option<u64> => "Number of the system call.";
+        pub names: Vec<String> => "Its names.";
+        pub calls: u64 => "How often it was entered.";
+        pub returns: u64 => "How often it was left.";
+    } beside {
+        pub label: String => "The name to show.";
+    }
 }
 
 /// What is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CalleeKind {
     /// A function of the program.
     Function,
     /// A system call.
     Syscall,
 }
+
+impl CalleeKind {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            CalleeKind::Function => "function",
+            CalleeKind::Syscall => "syscall",
+        }
+    }
+}
+
+quipu_model::result_names!(CalleeKind);
 
 /// What the trace says of its functions.
 struct Names {

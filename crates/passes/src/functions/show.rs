@@ -2,11 +2,9 @@
 
 use super::{CalleeKind, FunctionCount, FunctionCounts, ListedThread};
 use crate::number::grouped;
-use crate::split::to_json;
-use quipu_model::Report;
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
-use std::any::Any;
 
 /// How many rows a brief document shows.
 const BRIEF_ROWS: usize = 6;
@@ -14,11 +12,7 @@ const BRIEF_ROWS: usize = 6;
 /// Deeper calls are not indented any further.
 const MAX_INDENT: u64 = 24;
 
-impl Report for FunctionCounts {
-    fn json(&self) -> serde_json::Value {
-        to_json(self)
-    }
-
+impl ReportBody for FunctionCounts {
     fn document(&self, detail: Detail) -> Document {
         let whole = summary(String::new(), &self.functions, detail);
         if whole.rows.is_empty() && detail == Detail::Brief {
@@ -37,10 +31,6 @@ impl Report for FunctionCounts {
             document.blocks.extend(self.tree.iter().map(|thread| Block::Grid(grid(thread))));
         }
         document
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

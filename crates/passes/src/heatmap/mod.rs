@@ -18,22 +18,21 @@
 //!
 //! * **Needs** `accesses`; uses `accesses.fetch`.
 //! * **Options** none.
-//! * **JSON** [`AddressHeat`].
 
 mod grid;
 
 use crate::axis::Positions;
-use crate::number::{bytes, grouped, hex};
-use crate::split::to_json;
+use crate::number::{bytes, grouped};
 use grid::{FETCHES, Grid, READS, Row, WRITES};
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Document, HeatBand, HeatMap, HeatRow};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Hex, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Needs, Options, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
 };
-use serde::Serialize;
-use std::any::Any;
 
 #[cfg(test)]
 mod tests;
@@ -52,6 +51,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Heatmap {
+    fn result(&self) -> Shape {
+        AddressHeat::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -61,47 +64,32 @@ impl Tool for Heatmap {
     }
 }
 
-/// Accesses by address and time.
-///
-/// JSON: `axis` (`instructions` or `records`), `interval` (positions in a column), `start` (position at which the first
-/// column begins), `columns` (how many there are), `accesses`, `rows` (list of [`AddressRow`]).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AddressHeat {
-    /// What positions count.
-    pub axis: &'static str,
-    /// Positions in a column.
-    pub interval: u64,
-    /// The position at which the first column begins.
-    pub start: u64,
-    /// The position after the last. The last column may reach further.
-    #[serde(skip)]
-    pub end: u64,
-    /// How many columns there are.
-    pub columns: usize,
-    /// Accesses in all rows.
-    pub accesses: u64,
-    /// Touched blocks by ascending address.
-    pub rows: Vec<AddressRow>,
+result! {
+    /// Accesses by address and time.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct AddressHeat {
+        pub axis: &'static str => "What positions count.";
+        pub interval: u64 => "Positions in a column.";
+        pub start: u64 => "The position at which the first column begins.";
+        pub columns: usize => "How many columns there are.";
+        pub accesses: u64 => "Accesses in all rows.";
+        pub rows: Vec<AddressRow> => "Touched blocks by ascending address.";
+    } beside {
+        pub end: u64 => "The position after the last. The last column may reach further.";
+    }
 }
 
-/// One block of addresses.
-///
-/// JSON: `addr` (hex string), `bytes`, `fetches`, `reads`, `writes`, `counts` (accesses in each column).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AddressRow {
-    /// The first address.
-    #[serde(serialize_with = "hex")]
-    pub addr: u64,
-    /// How many bytes it has.
-    pub bytes: u64,
-    /// Fetches and prefetches of instructions.
-    pub fetches: u64,
-    /// Reads, and prefetches of data.
-    pub reads: u64,
-    /// Writes.
-    pub writes: u64,
-    /// Accesses in each column.
-    pub counts: Vec<u64>,
+result! {
+    /// One block of addresses.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct AddressRow {
+        pub addr: u64 as Hex => "The first address.";
+        pub bytes: u64 => "How many bytes it has.";
+        pub fetches: u64 => "Fetches and prefetches of instructions.";
+        pub reads: u64 => "Reads, and prefetches of data.";
+        pub writes: u64 => "Writes.";
+        pub counts: Vec<u64> => "Accesses in each column.";
+    }
 }
 
 /// The sort of an access, or more than any for those that do not count. PERF: looked up rather than matched, since
@@ -213,11 +201,7 @@ const MIN_GAP_BLOCKS: u64 = 16;
 /// A document has at most so many bands.
 const MAX_BANDS: usize = 24;
 
-impl Report for AddressHeat {
-    fn json(&self) -> serde_json::Value {
-        to_json(self)
-    }
-
+impl ReportBody for AddressHeat {
     fn document(&self, _detail: Detail) -> Document {
         let document = Document::new("Addresses over time");
         if self.rows.is_empty() {
@@ -236,10 +220,6 @@ impl Report for AddressHeat {
                 "A row is a block of addresses that was touched. What lies between two bands was not, and is left out."
                     .to_owned(),
             ))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

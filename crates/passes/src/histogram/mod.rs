@@ -11,20 +11,19 @@
 //! * **Needs** `accesses`; uses `accesses.fetch`, without which the instruction side has prefetches only.
 //! * **Options** `line-size` (bytes, a power of two, default 64), `top` (lines listed on each side, default 10),
 //!   `per-thread`.
-//! * **JSON** [`LineHistogram`], with `threads` as [`PerThread`](crate::PerThread) says.
 
 use crate::filtered::Filtered;
 use crate::lines::{LINE_SIZE, Lines, gather, side_of};
-use crate::number::hex;
-use crate::split::{Answer, PER_THREAD, Part, Split};
+use crate::split::{Answer, PER_THREAD, Part, PerThread, Split};
 use crate::tally::{self, Tally};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Hex, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Needs, OptionSpec, Options, Order, Result, Spans, Tool, ToolInfo, Trace,
 };
-use serde::Serialize;
 use std::cmp::Reverse;
 
 #[cfg(test)]
@@ -46,6 +45,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Histogram {
+    fn result(&self) -> Shape {
+        PerThread::<LineHistogram>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -61,42 +64,33 @@ impl Tool for Histogram {
     }
 }
 
-/// How often each cache line is touched.
-///
-/// JSON: `line_size` (bytes), `icache` and `dcache`, each a [`Side`].
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LineHistogram {
-    /// Bytes in a line.
-    pub line_size: u64,
-    /// Instruction fetches and prefetches.
-    pub icache: Side,
-    /// Reads, writes and data prefetches.
-    pub dcache: Side,
+result! {
+    /// How often each cache line is touched.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct LineHistogram {
+        pub line_size: u64 => "Bytes in a line.";
+        pub icache: Side => "Instruction fetches and prefetches.";
+        pub dcache: Side => "Reads, writes and data prefetches.";
+    }
 }
 
-/// One side of the histogram.
-///
-/// JSON: `unique_lines`, `touches`, `top` (list of [`LineCount`]).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Side {
-    /// Distinct lines touched.
-    pub unique_lines: u64,
-    /// Touches in all: accesses, with those that straddle counted once on each line.
-    pub touches: u64,
-    /// The lines touched most, most first; equal counts by ascending address.
-    pub top: Vec<LineCount>,
+result! {
+    /// One side of the histogram.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Side {
+        pub unique_lines: u64 => "Distinct lines touched.";
+        pub touches: u64 => "Touches in all: accesses, with those that straddle counted once on each line.";
+        pub top: Vec<LineCount> => "The lines touched most, most first; equal counts by ascending address.";
+    }
 }
 
-/// One line.
-///
-/// JSON: `addr` (hex string), `count`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct LineCount {
-    /// The address at which the line begins.
-    #[serde(serialize_with = "hex")]
-    pub addr: u64,
-    /// How often it was touched.
-    pub count: u64,
+result! {
+    /// One line.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct LineCount {
+        pub addr: u64 as Hex => "The address at which the line begins.";
+        pub count: u64 => "How often it was touched.";
+    }
 }
 
 /// The analysis at work.

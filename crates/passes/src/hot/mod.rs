@@ -30,15 +30,14 @@
 //! * **Options** `top` (rows in each list, default 10), `line-size` (bytes, default 64), `page-size` (bytes, default 4096,
 //!   at least `line-size`), `syntax` (of x86 disassembly,
 //!   `att` or `intel`, default `att`), `per-thread`.
-//! * **JSON** [`Hottest`], with `threads` as [`PerThread`](crate::PerThread) says.
 
 mod places;
 
 use crate::executed::PerCode;
 use crate::filtered::Filtered;
 use crate::lines::{LINE_SIZE, Lines, PAGE_SIZE, gather};
-use crate::number::{hex, share, share_cell};
-use crate::split::{Answer, PER_THREAD, Part, Split};
+use crate::number::{share, share_cell};
+use crate::split::{Answer, PER_THREAD, Part, PerThread, Split};
 use crate::tally::{Map, Tally, top_by};
 use places::Flow;
 pub use places::{HotBlock, HotCode, HotFunction, HotPage};
@@ -47,11 +46,12 @@ use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::lens::{AccessKind, NO_CODE};
 use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Hex, Shape};
 use quipu_model::{
     Batch, Code, Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, Spans, Tool, ToolInfo,
     Trace,
 };
-use serde::Serialize;
 use std::cmp::Reverse;
 
 #[cfg(test)]
@@ -82,6 +82,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Hot {
+    fn result(&self) -> Shape {
+        PerThread::<Hottest>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -114,68 +118,48 @@ impl Tool for Hot {
     }
 }
 
-/// The hottest instructions and lines.
-///
-/// JSON: `executed`, `distinct_instructions`, `instructions` (list of [`HotInstr`]), the keys of
-/// [`HotCode`] if the trace tells branches, `line_size`, `accesses`, `distinct_lines`,
-/// `lines` (list of [`HotLine`]), `page_size`, `distinct_pages`, `pages` (list of [`HotPage`]).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Hottest {
-    /// Executed instructions; none if the trace has no instructions.
-    pub executed: Option<u64>,
-    /// Distinct instructions.
-    pub distinct_instructions: u64,
-    /// Those executed most, most first; equal counts by ascending address, then by bytes.
-    pub instructions: Vec<HotInstr>,
-    /// Basic blocks and functions; none if the trace does not tell branches.
-    #[serde(flatten)]
-    pub code: Option<HotCode>,
-    /// Bytes in a line.
-    pub line_size: u64,
-    /// Reads and writes on all lines, those that straddle counted on each; none if the trace has no accesses.
-    pub accesses: Option<u64>,
-    /// Distinct lines of data.
-    pub distinct_lines: u64,
-    /// Those used most, most first; equal counts by ascending address.
-    pub lines: Vec<HotLine>,
-    /// Bytes in a page.
-    pub page_size: u64,
-    /// Distinct pages of instructions and data.
-    pub distinct_pages: u64,
-    /// Those used most, most first; equal ones by ascending address.
-    pub pages: Vec<HotPage>,
+result! {
+    /// The hottest instructions and lines.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Hottest {
+        pub executed: Option<u64> => "Executed instructions; none if the trace has no instructions.";
+        pub distinct_instructions: u64 => "Distinct instructions.";
+        pub instructions: Vec<HotInstr> =>
+            "Those executed most, most first; equal counts by ascending address, then by bytes.";
+        pub code: Option<HotCode>, flat =>
+            "Basic blocks and functions; none if the trace does not tell branches.";
+        pub line_size: u64 => "Bytes in a line.";
+        pub accesses: Option<u64> =>
+            "Reads and writes on all lines, those that straddle counted on each; none if the trace has no \
+             accesses.";
+        pub distinct_lines: u64 => "Distinct lines of data.";
+        pub lines: Vec<HotLine> => "Those used most, most first; equal counts by ascending address.";
+        pub page_size: u64 => "Bytes in a page.";
+        pub distinct_pages: u64 => "Distinct pages of instructions and data.";
+        pub pages: Vec<HotPage> => "Those used most, most first; equal ones by ascending address.";
+    }
 }
 
-/// One instruction.
-///
-/// JSON: `pc` (hex string), `text` (null if not known), `count`, `share`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct HotInstr {
-    /// Its address.
-    #[serde(serialize_with = "hex")]
-    pub pc: u64,
-    /// Its disassembly.
-    pub text: Option<String>,
-    /// How often it was executed.
-    pub count: u64,
-    /// Share of all executed instructions, 0 to 1.
-    pub share: f64,
+result! {
+    /// One instruction.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct HotInstr {
+        pub pc: u64 as Hex => "Its address.";
+        pub text: Option<String> => "Its disassembly.";
+        pub count: u64 => "How often it was executed.";
+        pub share: f64 => "Share of all executed instructions, 0 to 1.";
+    }
 }
 
-/// One line of data.
-///
-/// JSON: `addr` (hex string), `reads`, `writes`, `share`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct HotLine {
-    /// The address at which it begins.
-    #[serde(serialize_with = "hex")]
-    pub addr: u64,
-    /// Reads.
-    pub reads: u64,
-    /// Writes.
-    pub writes: u64,
-    /// Share of all reads and writes, 0 to 1.
-    pub share: f64,
+result! {
+    /// One line of data.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct HotLine {
+        pub addr: u64 as Hex => "The address at which it begins.";
+        pub reads: u64 => "Reads.";
+        pub writes: u64 => "Writes.";
+        pub share: f64 => "Share of all reads and writes, 0 to 1.";
+    }
 }
 
 #[derive(Clone, Copy)]

@@ -5,90 +5,71 @@
 
 use crate::filtered::Filtered;
 use crate::lines::Lines;
-use crate::number::{hex, share, share_cell};
+use crate::number::{share, share_cell};
 use crate::tally::{Map, Tally, top_by};
 use quipu_isa::Decoder;
 use quipu_model::doc::{Block, Cell, Grid};
 use quipu_model::lens::{InstrClass, instr_flags};
+use quipu_model::result;
+use quipu_model::result::Hex;
 use quipu_model::{Batch, Code};
-use serde::Serialize;
 use std::cmp::Reverse;
 
 /// How far behind the place that is called an instruction may stand and still count as the function's: 1 MiB.
 const MAX_FUNCTION_BYTES: u64 = 1 << 20;
 
-/// Basic blocks and functions of a trace.
-///
-/// JSON: `distinct_blocks`, `blocks` (list of [`HotBlock`]), `distinct_functions`, `functions` (list of [`HotFunction`]),
-/// `outside_functions`, `calls_to_unknown`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct HotCode {
-    /// Basic blocks.
-    pub distinct_blocks: u64,
-    /// Those with the most executed instructions, most first; equal ones by ascending address.
-    pub blocks: Vec<HotBlock>,
-    /// Distinct addresses that are called.
-    pub distinct_functions: u64,
-    /// Those with the most executed instructions, most first; equal ones by ascending address.
-    pub functions: Vec<HotFunction>,
-    /// Executed instructions that belong to no function.
-    pub outside_functions: u64,
-    /// Calls of which neither the trace nor the instruction's bytes say where they go.
-    pub calls_to_unknown: u64,
+result! {
+    /// Basic blocks and functions of a trace.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct HotCode {
+        pub distinct_blocks: u64 => "Basic blocks.";
+        pub blocks: Vec<HotBlock> =>
+            "Those with the most executed instructions, most first; equal ones by ascending address.";
+        pub distinct_functions: u64 => "Distinct addresses that are called.";
+        pub functions: Vec<HotFunction> =>
+            "Those with the most executed instructions, most first; equal ones by ascending address.";
+        pub outside_functions: u64 => "Executed instructions that belong to no function.";
+        pub calls_to_unknown: u64 =>
+            "Calls of which neither the trace nor the instruction's bytes say where they go.";
+    }
 }
 
-/// One basic block.
-///
-/// JSON: `pc` (hex string), `instructions`, `bytes`, `executions`, `executed`, `share`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct HotBlock {
-    /// Address of its first instruction.
-    #[serde(serialize_with = "hex")]
-    pub pc: u64,
-    /// Instructions in it.
-    pub instructions: u64,
-    /// Its length in bytes.
-    pub bytes: u64,
-    /// How often it was gone through.
-    pub executions: u64,
-    /// Instructions executed in it, iterations of string loops included.
-    pub executed: u64,
-    /// Share of all executed instructions, 0 to 1.
-    pub share: f64,
+result! {
+    /// One basic block.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct HotBlock {
+        pub pc: u64 as Hex => "Address of its first instruction.";
+        pub instructions: u64 => "Instructions in it.";
+        pub bytes: u64 => "Its length in bytes.";
+        pub executions: u64 => "How often it was gone through.";
+        pub executed: u64 => "Instructions executed in it, iterations of string loops included.";
+        pub share: f64 => "Share of all executed instructions, 0 to 1.";
+    }
 }
 
-/// One function: what stands behind an address that is called.
-///
-/// JSON: `pc` (hex string), `calls`, `executed`, `share`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct HotFunction {
-    /// The address that is called.
-    #[serde(serialize_with = "hex")]
-    pub pc: u64,
-    /// How often it was called.
-    pub calls: u64,
-    /// Instructions executed from this address up to the next one that is called; those of callees do not count.
-    pub executed: u64,
-    /// Share of all executed instructions, 0 to 1.
-    pub share: f64,
+result! {
+    /// One function: what stands behind an address that is called.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct HotFunction {
+        pub pc: u64 as Hex => "The address that is called.";
+        pub calls: u64 => "How often it was called.";
+        pub executed: u64 =>
+            "Instructions executed from this address up to the next one that is called; those of callees do \
+             not count.";
+        pub share: f64 => "Share of all executed instructions, 0 to 1.";
+    }
 }
 
-/// One page.
-///
-/// JSON: `addr` (hex string), `executed`, `reads`, `writes`, `share`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct HotPage {
-    /// The address at which it begins.
-    #[serde(serialize_with = "hex")]
-    pub addr: u64,
-    /// Instructions executed whose first byte lies in it.
-    pub executed: u64,
-    /// Reads of its lines.
-    pub reads: u64,
-    /// Writes of its lines.
-    pub writes: u64,
-    /// Share of all executed instructions, reads and writes, 0 to 1.
-    pub share: f64,
+result! {
+    /// One page.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct HotPage {
+        pub addr: u64 as Hex => "The address at which it begins.";
+        pub executed: u64 => "Instructions executed whose first byte lies in it.";
+        pub reads: u64 => "Reads of its lines.";
+        pub writes: u64 => "Writes of its lines.";
+        pub share: f64 => "Share of all executed instructions, reads and writes, 0 to 1.";
+    }
 }
 
 /// What is counted of control flow, beside executions.

@@ -22,23 +22,23 @@
 //! * **Needs** `accesses`; uses `accesses.fetch`, without which data alone counts.
 //! * **Options** `line-size` (bytes, a power of two, default 64), `sample` (`none`, a share of the lines below 1, or a number
 //!   of lines; default `none`), `side` (`all`, `instr` or `data`, default `all`), `per-thread`.
-//! * **JSON** [`Ratios`], with `shards` as [`PerShard`](crate::PerShard) says.
 
 mod sample;
 
 use crate::filtered::Filtered;
 use crate::lines::{DATA, INSTR, LINE_SIZE, Lines, side_of};
-use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
+use crate::sharded::{BY_THREAD, PerShard, Row, Sharded, Shards};
 use crate::split::Answer;
 use quipu_model::doc::{Block, Cell, Curve, CurveLine, Document, Grid};
 use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::trace::Recorded;
 use quipu_model::{
     Batch, Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace, number,
 };
 use sample::{Sample, Sampler, Sums};
-use serde::Serialize;
 
 #[cfg(test)]
 mod tests;
@@ -72,6 +72,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for MissRatio {
+    fn result(&self) -> Shape {
+        PerShard::<Ratios>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -133,41 +137,32 @@ struct Setup {
 /// So many lines of a sample are enough for errors that can be relied upon.
 const ENOUGH_LINES: u64 = 2000;
 
-/// Miss ratios of a trace or shard.
-///
-/// JSON: the fields; `sampled`, `sampled_lines`, `is_coarse`, `mean_error` and `largest_error` are null without a sample, the
-/// errors also without points.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Ratios {
-    /// Bytes in a line.
-    pub line_size: u64,
-    /// Accesses that count.
-    pub accesses: u64,
-    /// Those that were looked at.
-    pub sampled: Option<u64>,
-    /// Distinct lines that were looked at.
-    pub sampled_lines: Option<u64>,
-    /// Whether these are so few that errors may be larger than they say.
-    pub is_coarse: Option<bool>,
-    /// Distinct lines; with a sample, about so many.
-    pub lines: u64,
-    /// The mean of the errors of all sizes.
-    pub mean_error: Option<f64>,
-    /// The largest of them.
-    pub largest_error: Option<f64>,
-    /// The ratios, by size.
-    pub points: Vec<Point>,
+result! {
+    /// Miss ratios of a trace or shard.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Ratios {
+        pub line_size: u64 => "Bytes in a line.";
+        pub accesses: u64 => "Accesses that count.";
+        pub sampled: Option<u64> => "Those that were looked at.";
+        pub sampled_lines: Option<u64> => "Distinct lines that were looked at.";
+        pub is_coarse: Option<bool> => "Whether these are so few that errors may be larger than they say.";
+        pub lines: u64 => "Distinct lines; with a sample, about so many.";
+        pub mean_error: Option<f64> => "The mean of the errors of all sizes.";
+        pub largest_error: Option<f64> => "The largest of them.";
+        pub points: Vec<Point> => "The ratios, by size.";
+    }
 }
 
-/// One size.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Point {
-    /// Bytes in the cache.
-    pub size: u64,
-    /// The share of accesses that it misses.
-    pub miss_ratio: f64,
-    /// The standard error of that, of the sample's lines and of the place of the size among them; null without a sample.
-    pub error: Option<f64>,
+result! {
+    /// One size.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Point {
+        pub size: u64 => "Bytes in the cache.";
+        pub miss_ratio: f64 => "The share of accesses that it misses.";
+        pub error: Option<f64> =>
+            "The standard error of that, of the sample's lines and of the place of the size among them; null \
+             without a sample.";
+    }
 }
 
 impl Sharded for Setup {

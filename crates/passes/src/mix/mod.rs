@@ -10,19 +10,19 @@
 //!
 //! * **Needs** `instrs`; uses `instrs.code`, `instrs.class`, `accesses`.
 //! * **Options** `per-thread`.
-//! * **JSON** [`InstructionMix`], with `threads` as [`PerThread`](crate::PerThread) says.
 
 use crate::categories::CategorySets;
 use crate::executed::Executed;
 use crate::filtered::Filtered;
 use crate::number::share;
-use crate::split::{Answer, PER_THREAD, Part, Split};
+use crate::split::{Answer, PER_THREAD, Part, PerThread, Split};
 use quipu_isa::{Arch, Decoder, Syntax};
 use quipu_model::doc::{Bars, Block, Cell, Document};
 use quipu_model::lens::{AccessKind, InstrClass, instr_flags};
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{Batch, Columns, DynPass, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
-use serde::Serialize;
 use std::cmp::Reverse;
 
 #[cfg(test)]
@@ -46,6 +46,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Mix {
+    fn result(&self) -> Shape {
+        PerThread::<InstructionMix>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -60,47 +64,32 @@ impl Tool for Mix {
     }
 }
 
-/// What the executed instructions did.
-///
-/// JSON: `instructions`, `executed`, `no_fetch`, `kernel`, `mean_length`, `loads`, `stores`, `loads_per_instruction`,
-/// `stores_per_instruction`, `by` (`categories` or `class`), `parts` (list of [`MixPart`]).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct InstructionMix {
-    /// Instructions fetched.
-    pub instructions: u64,
-    /// Instructions executed: those fetched and further iterations of string loops.
-    pub executed: u64,
-    /// Further iterations of string loops.
-    pub no_fetch: u64,
-    /// Executed instructions in regions of the kernel.
-    pub kernel: u64,
-    /// Mean length of a fetched instruction, in bytes.
-    pub mean_length: f64,
-    /// Loads; none if the trace carries no accesses.
-    pub loads: Option<u64>,
-    /// Stores; none if the trace carries no accesses.
-    pub stores: Option<u64>,
-    /// Loads for each fetched instruction.
-    pub loads_per_instruction: Option<f64>,
-    /// Stores for each fetched instruction.
-    pub stores_per_instruction: Option<f64>,
-    /// What the parts are: `categories`, or `class` of control flow.
-    pub by: &'static str,
-    /// Parts of `executed`, largest first.
-    pub parts: Vec<MixPart>,
+result! {
+    /// What the executed instructions did.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct InstructionMix {
+        pub instructions: u64 => "Instructions fetched.";
+        pub executed: u64 => "Instructions executed: those fetched and further iterations of string loops.";
+        pub no_fetch: u64 => "Further iterations of string loops.";
+        pub kernel: u64 => "Executed instructions in regions of the kernel.";
+        pub mean_length: f64 => "Mean length of a fetched instruction, in bytes.";
+        pub loads: Option<u64> => "Loads; none if the trace carries no accesses.";
+        pub stores: Option<u64> => "Stores; none if the trace carries no accesses.";
+        pub loads_per_instruction: Option<f64> => "Loads for each fetched instruction.";
+        pub stores_per_instruction: Option<f64> => "Stores for each fetched instruction.";
+        pub by: &'static str => "What the parts are: `categories`, or `class` of control flow.";
+        pub parts: Vec<MixPart> => "Parts of `executed`, largest first.";
+    }
 }
 
-/// One part of the mix.
-///
-/// JSON: `name`, `count`, `share`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MixPart {
-    /// Names of categories, separated by spaces, or the name of a class.
-    pub name: String,
-    /// Executed instructions.
-    pub count: u64,
-    /// Share of all executed instructions, 0 to 1.
-    pub share: f64,
+result! {
+    /// One part of the mix.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct MixPart {
+        pub name: String => "Names of categories, separated by spaces, or the name of a class.";
+        pub count: u64 => "Executed instructions.";
+        pub share: f64 => "Share of all executed instructions, 0 to 1.";
+    }
 }
 
 /// The analysis at work.

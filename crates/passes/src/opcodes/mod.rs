@@ -10,18 +10,18 @@
 //!
 //! * **Needs** `instrs`, `instrs.code`, and a trace that says its architecture.
 //! * **Options** `per-thread`.
-//! * **JSON** [`OpcodeMix`], with `threads` as [`PerThread`](crate::PerThread) says.
 
 use crate::executed::{Executed, Kinds};
 use crate::filtered::Filtered;
 use crate::number::share_cell;
-use crate::split::{Answer, PER_THREAD, Part, Split};
+use crate::split::{Answer, PER_THREAD, Part, PerThread, Split};
 use crate::tally::Map;
 use quipu_isa::{Arch, Decoder, Syntax};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{Batch, Columns, DynPass, Error, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
-use serde::Serialize;
 use std::cmp::Reverse;
 
 #[cfg(test)]
@@ -45,6 +45,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Opcodes {
+    fn result(&self) -> Shape {
+        PerThread::<OpcodeMix>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -65,30 +69,25 @@ pub(crate) fn decodable(tool: &str, trace: &dyn Trace) -> Result<Arch> {
     }
 }
 
-/// How often each operation was executed.
-///
-/// JSON: `executed`, `undecoded`, `without_encoding`, `opcodes` (list of [`OpcodeCount`]).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct OpcodeMix {
-    /// Executed instructions, further iterations of string loops included.
-    pub executed: u64,
-    /// Those whose operation is not known: undecodable, REGDEPS, or without encoding.
-    pub undecoded: u64,
-    /// Those of `undecoded` whose encoding the trace does not have.
-    pub without_encoding: u64,
-    /// Each operation, most frequent first; equal counts by name.
-    pub opcodes: Vec<OpcodeCount>,
+result! {
+    /// How often each operation was executed.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct OpcodeMix {
+        pub executed: u64 => "Executed instructions, further iterations of string loops included.";
+        pub undecoded: u64 =>
+            "Those whose operation is not known: undecodable, REGDEPS, or without encoding.";
+        pub without_encoding: u64 => "Those of `undecoded` whose encoding the trace does not have.";
+        pub opcodes: Vec<OpcodeCount> => "Each operation, most frequent first; equal counts by name.";
+    }
 }
 
-/// One operation.
-///
-/// JSON: `opcode`, `count`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OpcodeCount {
-    /// Its name.
-    pub opcode: String,
-    /// How often it was executed.
-    pub count: u64,
+result! {
+    /// One operation.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct OpcodeCount {
+        pub opcode: String => "Its name.";
+        pub count: u64 => "How often it was executed.";
+    }
 }
 
 #[derive(Clone)]

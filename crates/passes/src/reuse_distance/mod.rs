@@ -19,25 +19,25 @@
 //!   default 100), `limit` (most lines on a stack, default 0 for no limit), `bins` (how much wider each bin of the histogram
 //!   is than the one before, at least 1; 1 gives each distance a bin of its own, default 2), `top` (lines in each list,
 //!   default 10), `per-thread`.
-//! * **JSON** [`Distances`], with `shards` as [`PerShard`](crate::PerShard) says.
 
 pub(crate) mod stack;
 
 use crate::bins::{self, Bins, Spread};
 use crate::filtered::Filtered;
 use crate::lines::{LINE_SIZE, Lines};
-use crate::number::{hex, share, share_cell};
-use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
+use crate::number::{share, share_cell};
+use crate::sharded::{BY_THREAD, PerShard, Row, Sharded, Shards};
 use crate::split::Answer;
 use crate::tally::{Map, top_by};
 use quipu_model::doc::{Block, Cell, Curve, CurveLine, Document, Grid};
 use quipu_model::lens::AccessKind;
 use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Hex, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
 };
-use serde::Serialize;
 use stack::{DATA, INSTR, Stack};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -75,6 +75,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for ReuseDistance {
+    fn result(&self) -> Shape {
+        PerShard::<Distances>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -91,75 +95,54 @@ impl Tool for ReuseDistance {
     }
 }
 
-/// Reuse distances of a trace or shard, in cache lines.
-///
-/// JSON: the fields; `mean`, `median` and `deviation` are null without any reuse.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Distances {
-    /// Bytes in a line.
-    pub line_size: u64,
-    /// Most lines on a stack; 0 for no limit.
-    pub limit: u64,
-    /// A reference farther than this is a distant one.
-    pub threshold: u64,
-    /// Accesses that count.
-    pub accesses: u64,
-    /// Those that are instruction fetches.
-    pub instr_accesses: u64,
-    /// All others.
-    pub data_accesses: u64,
-    /// Accesses to another line than that of the access before.
-    pub moves: u64,
-    /// Distinct lines.
-    pub lines: u64,
-    /// How often a line was pruned from a stack.
-    pub pruned: u64,
-    /// How often a line was used that had been pruned.
-    pub pruned_hits: u64,
-    /// Accesses that have a distance.
-    pub reuses: u64,
-    /// The mean distance.
-    pub mean: Option<f64>,
-    /// The smallest distance up to which half of the reuses are.
-    pub median: Option<u64>,
-    /// The standard deviation of all distances.
-    pub deviation: Option<f64>,
-    /// How much wider each bin is than the one before.
-    pub bins: f64,
-    /// How often distances occur, by bins; empty bins are left out.
-    pub histogram: Vec<Bin>,
-    /// The lines used most; equal ones by distant references, then by ascending address.
-    pub referenced: Vec<LineReuse>,
-    /// The lines with most distant references; equal ones by references, then by ascending address.
-    pub distant: Vec<LineReuse>,
-    /// How often each distance occurs that does, in ascending order. Not in JSON.
-    #[serde(skip)]
-    pub exact: Vec<Bin>,
+result! {
+    /// Reuse distances of a trace or shard, in cache lines.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Distances {
+        pub line_size: u64 => "Bytes in a line.";
+        pub limit: u64 => "Most lines on a stack; 0 for no limit.";
+        pub threshold: u64 => "A reference farther than this is a distant one.";
+        pub accesses: u64 => "Accesses that count.";
+        pub instr_accesses: u64 => "Those that are instruction fetches.";
+        pub data_accesses: u64 => "All others.";
+        pub moves: u64 => "Accesses to another line than that of the access before.";
+        pub lines: u64 => "Distinct lines.";
+        pub pruned: u64 => "How often a line was pruned from a stack.";
+        pub pruned_hits: u64 => "How often a line was used that had been pruned.";
+        pub reuses: u64 => "Accesses that have a distance.";
+        pub mean: Option<f64> => "The mean distance.";
+        pub median: Option<u64> => "The smallest distance up to which half of the reuses are.";
+        pub deviation: Option<f64> => "The standard deviation of all distances.";
+        pub bins: f64 => "How much wider each bin is than the one before.";
+        pub histogram: Vec<Bin> => "How often distances occur, by bins; empty bins are left out.";
+        pub referenced: Vec<LineReuse> =>
+            "The lines used most; equal ones by distant references, then by ascending address.";
+        pub distant: Vec<LineReuse> =>
+            "The lines with most distant references; equal ones by references, then by ascending address.";
+    } beside {
+        pub exact: Vec<Bin> => "How often each distance occurs that does, in ascending order. Not in JSON.";
+    }
 }
 
-/// How often distances of a range occur.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Bin {
-    /// The smallest distance of the range.
-    pub min: u64,
-    /// The largest; of the last bin, the largest that occurs.
-    pub max: u64,
-    /// Reuses at these distances.
-    pub count: u64,
-    /// Those by data accesses.
-    pub data: u64,
+result! {
+    /// How often distances of a range occur.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Bin {
+        pub min: u64 => "The smallest distance of the range.";
+        pub max: u64 => "The largest; of the last bin, the largest that occurs.";
+        pub count: u64 => "Reuses at these distances.";
+        pub data: u64 => "Those by data accesses.";
+    }
 }
 
-/// One line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct LineReuse {
-    /// The address at which it begins.
-    #[serde(serialize_with = "hex")]
-    pub addr: u64,
-    /// Its uses, since it last came onto the stack.
-    pub references: u64,
-    /// Those at a distance beyond the threshold.
-    pub distant: u64,
+result! {
+    /// One line.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct LineReuse {
+        pub addr: u64 as Hex => "The address at which it begins.";
+        pub references: u64 => "Its uses, since it last came onto the stack.";
+        pub distant: u64 => "Those at a distance beyond the threshold.";
+    }
 }
 
 #[derive(Clone)]

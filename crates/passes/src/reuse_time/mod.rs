@@ -12,20 +12,20 @@
 //! * **Needs** `accesses`; uses `accesses.fetch` to count instructions.
 //! * **Options** `line-size` (bytes, a power of two, default 64), `bins` (how much wider each bin of the histogram is than
 //!   the one before, at least 1; 1 gives each time a bin of its own, default 2), `per-thread`.
-//! * **JSON** [`Times`], with `shards` as [`PerShard`](crate::PerShard) says.
 
 use crate::bins::{self, Bins};
 use crate::filtered::Filtered;
 use crate::lines::{LINE_SIZE, Lines};
 use crate::number::share_cell;
-use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
+use crate::sharded::{BY_THREAD, PerShard, Row, Sharded, Shards};
 use crate::split::Answer;
 use crate::tally::Map;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{Batch, Columns, DynPass, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
-use serde::Serialize;
 
 #[cfg(test)]
 mod tests;
@@ -44,6 +44,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for ReuseTime {
+    fn result(&self) -> Shape {
+        PerShard::<Times>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -54,41 +58,31 @@ impl Tool for ReuseTime {
     }
 }
 
-/// Reuse times of a trace or shard, in accesses of data.
-///
-/// JSON: the fields; `mean` and `median` are null without any reuse.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Times {
-    /// Bytes in a line.
-    pub line_size: u64,
-    /// Accesses of data.
-    pub accesses: u64,
-    /// Instructions fetched.
-    pub instructions: u64,
-    /// Accesses that have a time.
-    pub reuses: u64,
-    /// The mean time.
-    pub mean: Option<f64>,
-    /// The smallest time up to which half of the reuses are.
-    pub median: Option<u64>,
-    /// How much wider each bin is than the one before.
-    pub bins: f64,
-    /// How often times occur, by bins; empty bins are left out.
-    pub histogram: Vec<TimeBin>,
-    /// How often each time occurs that does, in ascending order. Not in JSON.
-    #[serde(skip)]
-    pub exact: Vec<TimeBin>,
+result! {
+    /// Reuse times of a trace or shard, in accesses of data.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Times {
+        pub line_size: u64 => "Bytes in a line.";
+        pub accesses: u64 => "Accesses of data.";
+        pub instructions: u64 => "Instructions fetched.";
+        pub reuses: u64 => "Accesses that have a time.";
+        pub mean: Option<f64> => "The mean time.";
+        pub median: Option<u64> => "The smallest time up to which half of the reuses are.";
+        pub bins: f64 => "How much wider each bin is than the one before.";
+        pub histogram: Vec<TimeBin> => "How often times occur, by bins; empty bins are left out.";
+    } beside {
+        pub exact: Vec<TimeBin> => "How often each time occurs that does, in ascending order. Not in JSON.";
+    }
 }
 
-/// How often times of a range occur.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct TimeBin {
-    /// The shortest time of the range.
-    pub min: u64,
-    /// The longest; of the last bin, the longest that occurs.
-    pub max: u64,
-    /// Reuses after these times.
-    pub count: u64,
+result! {
+    /// How often times of a range occur.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct TimeBin {
+        pub min: u64 => "The shortest time of the range.";
+        pub max: u64 => "The longest; of the last bin, the longest that occurs.";
+        pub count: u64 => "Reuses after these times.";
+    }
 }
 
 #[derive(Clone)]

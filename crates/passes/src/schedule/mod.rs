@@ -31,7 +31,6 @@
 //! * **Needs** `threads`; uses `threads.clock`, `threads.cpu`, and `instrs` where shards are cores.
 //! * **Options** `letter` (instructions, idle or wait records, default 500,000), `per-thread` (threads are listed without it,
 //!   too).
-//! * **JSON** [`Schedules`].
 
 mod cores;
 mod lane;
@@ -48,11 +47,12 @@ use lane::{Lane, LaneOf, Ticks};
 use quipu_model::ThreadId;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::options::Kind;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Needs, OptionSpec, Options, Order, Pass, Report, Result, Shard, Tool, ToolInfo,
     Trace,
 };
-use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -85,6 +85,10 @@ const LETTER: OptionSpec = OptionSpec::new(
 );
 
 impl Tool for Schedule {
+    fn result(&self) -> Shape {
+        Schedules::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -99,115 +103,70 @@ impl Tool for Schedule {
     }
 }
 
-/// Who ran when.
-///
-/// JSON: `clock_per_second` (null if not known), `first_clock` and `last_clock` (null without readings), `threads` (list of
-/// [`ThreadTimes`]), `cores` (list of [`CoreTimes`]; empty unless the trace has a file for each core), `steps`
-/// ([`Steps`]), `switching` ([`Switching`]; null without cores).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Schedules {
-    /// Ticks of the clock in a second.
-    pub clock_per_second: Option<u64>,
-    /// The smallest reading.
-    pub first_clock: Option<u64>,
-    /// The largest reading.
-    pub last_clock: Option<u64>,
-    /// Each thread in order of first appearance.
-    pub threads: Vec<ThreadTimes>,
-    /// Each core, by shard.
-    pub cores: Vec<CoreTimes>,
-    /// What the `busy` lists mean.
-    pub steps: Steps,
-    /// Context switches; null unless shards are cores.
-    pub switching: Option<Switching>,
+result! {
+    /// Who ran when.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Schedules {
+        pub clock_per_second: Option<u64> => "Ticks of the clock in a second.";
+        pub first_clock: Option<u64> => "The smallest reading.";
+        pub last_clock: Option<u64> => "The largest reading.";
+        pub threads: Vec<ThreadTimes> => "Each thread in order of first appearance.";
+        pub cores: Vec<CoreTimes> => "Each core, by shard.";
+        pub steps: Steps => "What the `busy` lists mean.";
+        pub switching: Option<Switching> => "Context switches; null unless shards are cores.";
+    }
 }
 
-/// Steps of time.
-///
-/// JSON: `start`, `ticks`, `count`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Steps {
-    /// The clock at the start of the first step, at or before the first reading.
-    pub start: u64,
-    /// Ticks in a step.
-    pub ticks: u64,
-    /// How many there are.
-    pub count: u64,
+result! {
+    /// Steps of time.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Steps {
+        pub start: u64 => "The clock at the start of the first step, at or before the first reading.";
+        pub ticks: u64 => "Ticks in a step.";
+        pub count: u64 => "How many there are.";
+    }
 }
 
-/// One thread.
-///
-/// JSON: `thread`, `workload` (of further traces read with the first), `process`, `records`, `instructions`, `first_clock`,
-/// `last_clock` (null without readings), `cpus` (sorted list), `stretches`, `migrations`, `syscalls`, `may_block`,
-/// `interrupts`, `idles`, `waits`, `busy_ticks`, `idle_ticks`, `unclear_ticks` (part of `busy_ticks`), `busy` (busy ticks of
-/// each step). In traces with a file for each core, the three sums of ticks are 0 and `busy` is empty: see `cores`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ThreadTimes {
-    /// The thread.
-    #[serde(flatten)]
-    pub thread: ThreadId,
-    /// Its process.
-    pub process: u64,
-    /// Records.
-    pub records: u64,
-    /// Instructions.
-    pub instructions: u64,
-    /// Smallest reading of the clock.
-    pub first_clock: Option<u64>,
-    /// Largest reading of the clock.
-    pub last_clock: Option<u64>,
-    /// Processors it ran on.
-    pub cpus: BTreeSet<u64>,
-    /// How often a shard turned to it.
-    pub stretches: u64,
-    /// Changes of processor within a shard.
-    pub migrations: u64,
-    /// System calls.
-    pub syscalls: u64,
-    /// System calls that may block.
-    pub may_block: u64,
-    /// Signals and interrupts.
-    pub interrupts: u64,
-    /// Idle records.
-    pub idles: u64,
-    /// Wait records.
-    pub waits: u64,
-    /// Ticks in which it was busy.
-    pub busy_ticks: u64,
-    /// Ticks in calls that may block.
-    pub idle_ticks: u64,
-    /// Ticks that count as busy but may have been idle.
-    pub unclear_ticks: u64,
-    /// Busy ticks of each step.
-    pub busy: Vec<u64>,
+result! {
+    /// One thread.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct ThreadTimes {
+        pub thread: ThreadId, flat => "The thread.";
+        pub process: u64 => "Its process.";
+        pub records: u64 => "Records.";
+        pub instructions: u64 => "Instructions.";
+        pub first_clock: Option<u64> => "Smallest reading of the clock.";
+        pub last_clock: Option<u64> => "Largest reading of the clock.";
+        pub cpus: BTreeSet<u64> => "Processors it ran on.";
+        pub stretches: u64 => "How often a shard turned to it.";
+        pub migrations: u64 => "Changes of processor within a shard.";
+        pub syscalls: u64 => "System calls.";
+        pub may_block: u64 => "System calls that may block.";
+        pub interrupts: u64 => "Signals and interrupts.";
+        pub idles: u64 => "Idle records.";
+        pub waits: u64 => "Wait records.";
+        pub busy_ticks: u64 => "Ticks in which it was busy.";
+        pub idle_ticks: u64 => "Ticks in calls that may block.";
+        pub unclear_ticks: u64 => "Ticks that count as busy but may have been idle.";
+        pub busy: Vec<u64> => "Busy ticks of each step.";
+    }
 }
 
-/// One core.
-///
-/// JSON: `shard`, `core`, `records`, `instructions`, `stretches`, `idles`, `waits`, `busy_ticks`, `idle_ticks`, `busy` (busy
-/// ticks of each step).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CoreTimes {
-    /// Number of the shard that holds it.
-    pub shard: u32,
-    /// Number of the core, if the trace knows it, else that of the shard.
-    pub core: u64,
-    /// Records.
-    pub records: u64,
-    /// Instructions.
-    pub instructions: u64,
-    /// How often it turned to a thread.
-    pub stretches: u64,
-    /// Idle records.
-    pub idles: u64,
-    /// Wait records.
-    pub waits: u64,
-    /// Ticks in which it was busy.
-    pub busy_ticks: u64,
-    /// Ticks in which it was not.
-    pub idle_ticks: u64,
-    /// Busy ticks of each step.
-    pub busy: Vec<u64>,
+result! {
+    /// One core.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct CoreTimes {
+        pub shard: u32 => "Number of the shard that holds it.";
+        pub core: u64 => "Number of the core, if the trace knows it, else that of the shard.";
+        pub records: u64 => "Records.";
+        pub instructions: u64 => "Instructions.";
+        pub stretches: u64 => "How often it turned to a thread.";
+        pub idles: u64 => "Idle records.";
+        pub waits: u64 => "Wait records.";
+        pub busy_ticks: u64 => "Ticks in which it was busy.";
+        pub idle_ticks: u64 => "Ticks in which it was not.";
+        pub busy: Vec<u64> => "Busy ticks of each step.";
+    }
 }
 
 /// A processor or clock that is not known. (SPEC: drmemtrace.md#schedule-files.)

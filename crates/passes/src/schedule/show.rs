@@ -2,22 +2,16 @@
 
 use super::{CoreSums, CoreTimes, Schedules, Switching, ThreadTimes};
 use crate::number::{duration, grouped, share, share_cell};
-use crate::split::to_json;
-use quipu_model::Report;
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document, Grid, Lane, Lanes};
 use quipu_model::pass::Detail;
-use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// How many lanes a brief document draws.
 const BRIEF_LANES: usize = 16;
 
-impl Report for Schedules {
-    fn json(&self) -> serde_json::Value {
-        to_json(self)
-    }
-
+impl ReportBody for Schedules {
     fn document(&self, detail: Detail) -> Document {
         let mut document = Document::new("Schedule").with(Block::Facts(self.facts()));
         if self.steps.count > 1 {
@@ -31,10 +25,6 @@ impl Report for Schedules {
             }
         }
         document
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

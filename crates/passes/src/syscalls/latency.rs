@@ -1,33 +1,28 @@
 //! How long calls took: sum, extremes, and a histogram by powers of two.
 
-use serde::Serialize;
+use quipu_model::result;
 
-/// Latencies of the calls that have one, in ticks of the trace's clock.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Latency {
-    /// How many calls have one.
-    pub timed: u64,
-    /// All of them together.
-    pub total_ticks: u64,
-    /// The mean.
-    pub mean_ticks: f64,
-    /// The shortest.
-    pub min_ticks: u64,
-    /// The longest.
-    pub max_ticks: u64,
-    /// How they are spread; bins without calls are left out.
-    pub histogram: Vec<LatencyBin>,
+result! {
+    /// Latencies of the calls that have one, in ticks of the trace's clock.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Latency {
+        pub timed: u64 => "How many calls have one.";
+        pub total_ticks: u64 => "All of them together.";
+        pub mean_ticks: f64 => "The mean.";
+        pub min_ticks: u64 => "The shortest.";
+        pub max_ticks: u64 => "The longest.";
+        pub histogram: Vec<LatencyBin> => "How they are spread; bins without calls are left out.";
+    }
 }
 
-/// Calls that took about as long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct LatencyBin {
-    /// The shortest that belongs here.
-    pub from_ticks: u64,
-    /// The longest.
-    pub to_ticks: u64,
-    /// How many calls.
-    pub count: u64,
+result! {
+    /// Calls that took about as long.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct LatencyBin {
+        pub from_ticks: u64 => "The shortest that belongs here.";
+        pub to_ticks: u64 => "The longest.";
+        pub count: u64 => "How many calls.";
+    }
 }
 
 /// Latencies on their way. The sum saturates: a damaged clock may say anything.

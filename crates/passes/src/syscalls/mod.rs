@@ -18,7 +18,6 @@
 //!
 //! * **Needs** `threads`; uses `threads.clock`, `instrs`.
 //! * **Options** `per-thread`.
-//! * **JSON** [`SyscallCounts`], with `threads` as `PerThread` says.
 
 mod latency;
 mod names;
@@ -28,15 +27,16 @@ pub use latency::{Latency, LatencyBin};
 pub use names::{error as error_name, syscall as syscall_name};
 
 use crate::keyed::Keyed;
-use crate::split::{PER_THREAD, Part, Split};
+use crate::split::{PER_THREAD, Part, PerThread, Split};
 use crate::tally::Map;
 use latency::Latencies;
 use quipu_isa::Arch;
 use quipu_model::lens::{ThreadEvent, instr_flags};
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Needs, Options, Order, Result, ShardKind, ThreadId, Tool, ToolInfo, Trace,
 };
-use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,6 +62,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for Syscalls {
+    fn result(&self) -> Shape {
+        PerThread::<SyscallCounts>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -81,62 +85,54 @@ impl Tool for Syscalls {
     }
 }
 
-/// System calls of a trace or thread.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SyscallCounts {
-    /// Calls in all.
-    pub calls: u64,
-    /// Those that failed.
-    pub failed: u64,
-    /// Ticks of the clock in a second, for latencies; null if not known.
-    pub clock_per_second: Option<u64>,
-    /// Each call, most frequent first; equal counts by ascending number.
-    pub syscalls: Vec<SyscallCount>,
-    /// Failures of calls that are not known, by error as in `syscalls`.
-    pub unknown_errors: Vec<ErrorCount>,
+result! {
+    /// System calls of a trace or thread.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct SyscallCounts {
+        pub calls: u64 => "Calls in all.";
+        pub failed: u64 => "Those that failed.";
+        pub clock_per_second: Option<u64> =>
+            "Ticks of the clock in a second, for latencies; null if not known.";
+        pub syscalls: Vec<SyscallCount> =>
+            "Each call, most frequent first; equal counts by ascending number.";
+        pub unknown_errors: Vec<ErrorCount> =>
+            "Failures of calls that are not known, by error as in `syscalls`.";
+    }
 }
 
-/// The calls of one number.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SyscallCount {
-    /// The number.
-    pub number: u64,
-    /// Its name on Linux.
-    pub name: Option<&'static str>,
-    /// How often it was called.
-    pub calls: u64,
-    /// How often it failed.
-    pub failed: u64,
-    /// Why, most frequent first; equal counts by ascending number.
-    pub errors: Vec<ErrorCount>,
-    /// Calls of which the trace says that they may block.
-    pub may_block: u64,
-    /// Calls after which another thread ran before this one went on.
-    pub switched: u64,
-    /// How long it took; null if no call has a latency.
-    pub latency: Option<Latency>,
-    /// The kernel's code; null if the trace has none for it.
-    pub kernel: Option<KernelCode>,
+result! {
+    /// The calls of one number.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct SyscallCount {
+        pub number: u64, key => "The number.";
+        pub name: Option<&'static str> => "Its name on Linux.";
+        pub calls: u64 => "How often it was called.";
+        pub failed: u64 => "How often it failed.";
+        pub errors: Vec<ErrorCount> => "Why, most frequent first; equal counts by ascending number.";
+        pub may_block: u64 => "Calls of which the trace says that they may block.";
+        pub switched: u64 => "Calls after which another thread ran before this one went on.";
+        pub latency: Option<Latency> => "How long it took; null if no call has a latency.";
+        pub kernel: Option<KernelCode> => "The kernel's code; null if the trace has none for it.";
+    }
 }
 
-/// How often an error occurred.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ErrorCount {
-    /// Number of the error.
-    pub error: u64,
-    /// Its name on Linux.
-    pub name: Option<&'static str>,
-    /// How often it occurred.
-    pub count: u64,
+result! {
+    /// How often an error occurred.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ErrorCount {
+        pub error: u64 => "Number of the error.";
+        pub name: Option<&'static str> => "Its name on Linux.";
+        pub count: u64 => "How often it occurred.";
+    }
 }
 
-/// What was recorded of the kernel's code of one call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct KernelCode {
-    /// How often it was recorded.
-    pub recorded: u64,
-    /// Its instructions, in all of them together.
-    pub instructions: u64,
+result! {
+    /// What was recorded of the kernel's code of one call.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct KernelCode {
+        pub recorded: u64 => "How often it was recorded.";
+        pub instructions: u64 => "Its instructions, in all of them together.";
+    }
 }
 
 /// Calls of one number so far.

@@ -16,7 +16,6 @@
 //!
 //! * **Needs** `accesses`; uses `accesses.fetch`.
 //! * **Options** `line-size` (bytes, default 64), `page-size` (bytes, default 4096, at least `line-size`), `per-thread`.
-//! * **JSON** [`Footprints`], with `threads` as [`PerThread`](crate::PerThread) says.
 
 mod footprint;
 
@@ -25,16 +24,17 @@ use crate::filtered::Filtered;
 use crate::keyed::Keyed;
 use crate::lines::{DATA, INSTR, LINE_SIZE, Lines, PAGE_SIZE, side_of};
 use crate::number::{grouped, noun};
-use crate::split::{Answer, PER_THREAD, Part, Split};
+use crate::split::{Answer, PER_THREAD, Part, PerThread, Split};
 use footprint::Footprint;
 use quipu_model::ThreadId;
 use quipu_model::doc::{Block, Cell, Document, Series, SeriesLine};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
+use quipu_model::result;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Needs, Options, Order, Result, Shard, ShardKind, Tool, ToolInfo, Trace,
 };
-use serde::Serialize;
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -54,6 +54,10 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for WorkingSet {
+    fn result(&self) -> Shape {
+        PerThread::<Footprints>::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
@@ -71,86 +75,57 @@ impl Tool for WorkingSet {
     }
 }
 
-/// How much memory is in use.
-///
-/// JSON: `line_size`, `page_size`, `axis` (`instructions` or `records`), the keys of [`Footing`] for the whole
-/// trace, and `shards`: for each shard `shard` (its number), `thread` or `core` where known, and the same keys, if there
-/// are several.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Footprints {
-    /// Bytes in a line.
-    pub line_size: u64,
-    /// Bytes in a page.
-    pub page_size: u64,
-    /// What positions count.
-    pub axis: &'static str,
-    /// The whole trace.
-    #[serde(flatten)]
-    pub total: Footing,
-    /// Each shard, if there are several.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub shards: Vec<ShardFooting>,
+result! {
+    /// How much memory is in use.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Footprints {
+        pub line_size: u64 => "Bytes in a line.";
+        pub page_size: u64 => "Bytes in a page.";
+        pub axis: &'static str => "What positions count.";
+        pub total: Footing, flat => "The whole trace.";
+        pub shards: Vec<ShardFooting>, perhaps => "Each shard, if there are several.";
+    }
 }
 
-/// The memory in use of one shard.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ShardFooting {
-    /// The shard's number.
-    pub shard: u32,
-    /// The thread, if the shard is one.
-    #[serde(flatten)]
-    pub thread: Option<ThreadId>,
-    /// The core, if the shard is one: its number, or that of the shard if it is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub core: Option<u64>,
-    /// Its memory.
-    #[serde(flatten)]
-    pub footing: Footing,
+result! {
+    /// The memory in use of one shard.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ShardFooting {
+        pub shard: u32 => "The shard's number.";
+        pub thread: Option<ThreadId>, flat => "The thread, if the shard is one.";
+        pub core: Option<u64>, perhaps =>
+            "The core, if the shard is one: its number, or that of the shard if it is not known.";
+        pub footing: Footing, flat => "Its memory.";
+    }
 }
 
-/// The memory in use of a trace or shard.
-///
-/// JSON: `lines` and `pages` ([`Distinct`] each), `interval` (positions in an interval), `start` (position at
-/// which the first interval begins), and one number for each interval: `instr_lines`, `data_lines`, `data_pages` (distinct
-/// ones touched in it), `instr_lines_so_far`, `data_lines_so_far`, `data_pages_so_far` (distinct ones touched up to its end).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Footing {
-    /// Distinct lines.
-    pub lines: Distinct,
-    /// Distinct pages.
-    pub pages: Distinct,
-    /// Positions in an interval.
-    pub interval: u64,
-    /// The position at which the first interval begins.
-    pub start: u64,
-    /// The position after the last. The last interval may reach further.
-    #[serde(skip)]
-    pub end: u64,
-    /// Distinct instruction lines of each interval.
-    pub instr_lines: Vec<u64>,
-    /// Distinct data lines of each interval.
-    pub data_lines: Vec<u64>,
-    /// Distinct data pages of each interval.
-    pub data_pages: Vec<u64>,
-    /// Distinct instruction lines up to the end of each interval.
-    pub instr_lines_so_far: Vec<u64>,
-    /// Distinct data lines up to the end of each interval.
-    pub data_lines_so_far: Vec<u64>,
-    /// Distinct data pages up to the end of each interval.
-    pub data_pages_so_far: Vec<u64>,
+result! {
+    /// The memory in use of a trace or shard.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Footing {
+        pub lines: Distinct => "Distinct lines.";
+        pub pages: Distinct => "Distinct pages.";
+        pub interval: u64 => "Positions in an interval.";
+        pub start: u64 => "The position at which the first interval begins.";
+        pub instr_lines: Vec<u64> => "Distinct instruction lines of each interval.";
+        pub data_lines: Vec<u64> => "Distinct data lines of each interval.";
+        pub data_pages: Vec<u64> => "Distinct data pages of each interval.";
+        pub instr_lines_so_far: Vec<u64> => "Distinct instruction lines up to the end of each interval.";
+        pub data_lines_so_far: Vec<u64> => "Distinct data lines up to the end of each interval.";
+        pub data_pages_so_far: Vec<u64> => "Distinct data pages up to the end of each interval.";
+    } beside {
+        pub end: u64 => "The position after the last. The last interval may reach further.";
+    }
 }
 
-/// Distinct lines or pages.
-///
-/// JSON: `total`, `instr`, `data`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Distinct {
-    /// Those of instructions or data; one that holds both counts once.
-    pub total: u64,
-    /// Those of instructions.
-    pub instr: u64,
-    /// Those of data.
-    pub data: u64,
+result! {
+    /// Distinct lines or pages.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Distinct {
+        pub total: u64 => "Those of instructions or data; one that holds both counts once.";
+        pub instr: u64 => "Those of instructions.";
+        pub data: u64 => "Those of data.";
+    }
 }
 
 /// What one shard touched: instructions, data. Both sides have the same axis.

@@ -1,12 +1,12 @@
 //! The original's caches as an analysis of any trace that has accesses.
 
 use super::caches::{Configuration, Level, Levels, Served};
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::{Detail, Needs};
+use quipu_model::result;
 use quipu_model::{Batch, Columns, Error, ErrorKind, Order, Pass, Report, Result, Shard, ToolInfo};
-use serde_json::{Value, json};
-use std::any::Any;
 
 /// What is known of the analysis without a trace.
 pub static INFO: ToolInfo = ToolInfo {
@@ -78,54 +78,64 @@ impl Pass for ModelPass {
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
-        Ok(Box::new(ModelReport { levels: self.levels, n_too_large: self.n_too_large }))
+        let levels = self.levels.as_slice().iter().map(LevelCounts::of).collect();
+        Ok(Box::new(ModelReport { levels, too_large: self.n_too_large }))
     }
 }
 
-/// What the caches counted.
-///
-/// JSON: `levels` (list of `name`, `bytes`, `line_bytes`, `ways`, `accesses`, `reads`, `hits`, `misses`), `too_large`
-/// (accesses of 128 bytes and more, which the model cannot take).
-#[derive(Debug)]
-pub struct ModelReport {
-    levels: Levels,
-    n_too_large: u64,
+result! {
+    /// What the caches counted.
+    #[derive(Debug)]
+    pub struct ModelReport {
+        pub levels: Vec<LevelCounts> => "The caches, the nearest to the core first.";
+        pub too_large: u64 => "Accesses of 128 bytes and more, which the model cannot take.";
+    }
 }
 
-impl Report for ModelReport {
-    fn json(&self) -> Value {
-        let level = |level: &Level| {
-            let Level { name, block_bytes, n_blocks, ways, accesses, reads, hits, misses, .. } = level;
-            json!({
-                "name": name,
-                "bytes": n_blocks * block_bytes,
-                "line_bytes": block_bytes,
-                "ways": ways,
-                "accesses": accesses,
-                "reads": reads,
-                "hits": hits,
-                "misses": misses,
-            })
-        };
-        json!({
-            "levels": self.levels.as_slice().iter().map(level).collect::<Vec<_>>(),
-            "too_large": self.n_too_large,
-        })
+result! {
+    /// What one cache counted.
+    #[derive(Debug)]
+    pub struct LevelCounts {
+        pub name: String => "Its name.";
+        pub bytes: i64 => "Its size.";
+        pub line_bytes: i64 => "Bytes in a line.";
+        pub ways: i64 => "Lines in a set; 0 if all lines are one set.";
+        pub accesses: u64 => "Lines read or written.";
+        pub reads: u64 => "Lines read; not counted where all lines are one set.";
+        pub hits: u64 => "Reads that found their line.";
+        pub misses: u64 => "Reads that did not.";
     }
+}
 
+impl LevelCounts {
+    fn of(level: &Level) -> LevelCounts {
+        LevelCounts {
+            name: level.name.clone(),
+            bytes: level.n_blocks * level.block_bytes,
+            line_bytes: level.block_bytes,
+            ways: level.ways,
+            accesses: level.accesses,
+            reads: level.reads,
+            hits: level.hits,
+            misses: level.misses,
+        }
+    }
+}
+
+impl ReportBody for ModelReport {
     fn document(&self, _: Detail) -> Document {
         let head = ["cache", "size", "line", "ways", "accesses", "hits", "misses", "missed reads"];
-        let rows = self.levels.as_slice().iter().map(|level| {
-            let Level { name, block_bytes, n_blocks, ways, accesses, hits, misses, .. } = level;
+        let rows = self.levels.iter().map(|level| {
+            let LevelCounts { name, line_bytes, ways, accesses, hits, misses, .. } = level;
             let bytes = |number: i64| Cell::Bytes(number.unsigned_abs());
-            let ways = if *ways == 0 { *n_blocks } else { *ways };
+            let ways = if *ways == 0 { level.bytes / line_bytes } else { *ways };
             let n_reads = hits + misses;
             let missed =
                 if n_reads == 0 { Cell::Empty } else { Cell::Share(*misses as f64 / n_reads as f64) };
             vec![
                 name.clone().into(),
-                bytes(n_blocks * block_bytes),
-                bytes(*block_bytes),
+                bytes(level.bytes),
+                bytes(*line_bytes),
                 Cell::Count(ways.unsigned_abs()),
                 Cell::Count(*accesses),
                 Cell::Count(*hits),
@@ -142,14 +152,10 @@ impl Report for ModelReport {
         let note = "This is the model of Cacheray's simulator: writes never hit, take a slot each, and reach no other level. \
                     `quipu sim cache` without --model simulates caches.";
         let document = Document::new("Caches, as Cacheray's simulator has them").with(Block::Grid(grid));
-        let document = match self.n_too_large {
+        let document = match self.too_large {
             0 => document,
             n => document.with(Block::Note(format!("{n} accesses of 128 bytes and more were left out."))),
         };
         document.with(Block::Note(note.to_owned()))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

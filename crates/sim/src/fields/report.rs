@@ -5,239 +5,161 @@ use super::{Fields, Site};
 use crate::report::ThreadCounts;
 use hashbrown::HashMap;
 use quipu_model::ThreadId;
+use quipu_model::result;
+use quipu_model::result::Hex;
 use quipu_symbols::attribute::Field;
 use quipu_symbols::layout::Cell as Byte;
 use rustc_hash::FxBuildHasher;
-use serde::{Serialize, Serializer};
 
 /// The fewest fields that have so large a share of their type's accesses are hot.
 const HOT: f64 = 0.8;
 /// Fields with less than this share are cold.
 const COLD: f64 = 0.01;
 
-/// Which types and fields accesses and misses went to.
-///
-/// JSON: `line_size`, `levels` (names; all `misses` are lists in this order), `all` ([`Numbers`]), `unknown` (of accesses to
-/// memory that no region has), `untyped` (to regions whose type was not found), `types` (list of [`TypeRow`], those that miss
-/// most first), `more_types`, `sites` (list of [`SiteRow`]), `more_sites`, `threads` (list of [`ThreadRow`]), `moves` (how
-/// often lines went from thread to thread for data), `false_moves` (and for nothing), `shared` (list of [`SharedLine`], those
-/// that moved for nothing most often first), `more_shared`, `has_types` (whether a program or a file of types was given),
-/// `regions_left_out`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct TypeReport {
-    /// Bytes in a line.
-    pub line_size: u64,
-    /// The levels of caches that data goes through, from the cores to memory.
-    pub levels: Vec<String>,
-    /// All accesses.
-    pub all: Numbers,
-    /// Those to memory that no region has.
-    pub unknown: Numbers,
-    /// Those to regions whose type was not found.
-    pub untyped: Numbers,
-    /// The types.
-    pub types: Vec<TypeRow>,
-    /// How many further types there are.
-    pub more_types: u64,
-    /// Where memory was got.
-    pub sites: Vec<SiteRow>,
-    /// How many further places there are.
-    pub more_sites: u64,
-    /// The threads, in order of appearance.
-    pub threads: Vec<ThreadRow>,
-    /// How often lines went from thread to thread for data.
-    pub moves: u64,
-    /// How often they did so for nothing.
-    pub false_moves: u64,
-    /// The lines that did.
-    pub shared: Vec<SharedLine>,
-    /// How many further lines did.
-    pub more_shared: u64,
-    /// Whether there was anything to find types in.
-    pub has_types: bool,
-    /// Regions beyond the most that are kept.
-    pub regions_left_out: u64,
+result! {
+    /// Which types and fields accesses and misses went to.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct TypeReport {
+        pub line_size: u64 => "Bytes in a line.";
+        pub levels: Vec<String> => "The levels of caches that data goes through, from the cores to memory.";
+        pub all: Numbers => "All accesses.";
+        pub unknown: Numbers => "Those to memory that no region has.";
+        pub untyped: Numbers => "Those to regions whose type was not found.";
+        pub types: Vec<TypeRow> => "The types.";
+        pub more_types: u64 => "How many further types there are.";
+        pub sites: Vec<SiteRow> => "Where memory was got.";
+        pub more_sites: u64 => "How many further places there are.";
+        pub threads: Vec<ThreadRow> => "The threads, in order of appearance.";
+        pub moves: u64 => "How often lines went from thread to thread for data.";
+        pub false_moves: u64 => "How often they did so for nothing.";
+        pub shared: Vec<SharedLine> => "The lines that did.";
+        pub more_shared: u64 => "How many further lines did.";
+        pub has_types: bool => "Whether there was anything to find types in.";
+        pub regions_left_out: u64 => "Regions beyond the most that are kept.";
+    }
 }
 
-/// Accesses, lines and misses of something.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Numbers {
-    /// Reads and writes.
-    pub accesses: u64,
-    /// Reads.
-    pub reads: u64,
-    /// Writes.
-    pub writes: u64,
-    /// Distinct lines touched.
-    pub lines: u64,
-    /// Misses of each level, prefetches left out.
-    pub misses: Vec<u64>,
+result! {
+    /// Accesses, lines and misses of something.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Numbers {
+        pub accesses: u64 => "Reads and writes.";
+        pub reads: u64 => "Reads.";
+        pub writes: u64 => "Writes.";
+        pub lines: u64 => "Distinct lines touched.";
+        pub misses: Vec<u64> => "Misses of each level, prefetches left out.";
+    }
 }
 
-/// A type.
-///
-/// JSON: the keys of [`Numbers`], and those below.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct TypeRow {
-    /// Its name; of one that was not found, as the trace has it.
-    pub name: String,
-    /// Whether it was found.
-    pub is_known: bool,
-    /// Bytes from one element of an array to the next; 0 if nobody knows.
-    pub size: u64,
-    /// Its alignment as far as fields tell it.
-    pub align: u64,
-    /// Where it is declared: file and line.
-    pub declared: Option<String>,
-    /// Regions that were said to have it.
-    pub regions: u64,
-    /// What was counted.
-    #[serde(flatten)]
-    pub numbers: Numbers,
-    /// Accesses that go on in a further line.
-    pub straddling: u64,
-    /// Accesses to more than one field, padding among them.
-    pub several_fields: u64,
-    /// Accesses that begin in a region and go on behind it.
-    pub leaving: u64,
-    /// Bytes of the type in lines in which it was touched; each time that memory is given to another region, anew.
-    pub fetched: u64,
-    /// Bytes of these that were touched.
-    pub used: u64,
-    /// How often lines with this type went from thread to thread for nothing.
-    pub false_moves: u64,
-    /// Its fields, by offset.
-    pub fields: Vec<FieldRow>,
-    /// What belongs to no field.
-    pub padding: PartRow,
-    /// What lies behind the only element of a region that is longer.
-    pub beyond: PartRow,
-    /// Accesses of each thread; those without any are left out.
-    pub threads: Vec<ThreadRow>,
-    /// What each byte belongs to, for the picture: of types that are not too large.
-    #[serde(skip)]
-    pub(super) bytes: Vec<Byte>,
+result! {
+    /// A type.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct TypeRow {
+        pub name: String, key => "Its name; of one that was not found, as the trace has it.";
+        pub is_known: bool => "Whether it was found.";
+        pub size: u64 => "Bytes from one element of an array to the next; 0 if nobody knows.";
+        pub align: u64 => "Its alignment as far as fields tell it.";
+        pub declared: Option<String> => "Where it is declared: file and line.";
+        pub regions: u64 => "Regions that were said to have it.";
+        pub numbers: Numbers, flat => "What was counted.";
+        pub straddling: u64 => "Accesses that go on in a further line.";
+        pub several_fields: u64 => "Accesses to more than one field, padding among them.";
+        pub leaving: u64 => "Accesses that begin in a region and go on behind it.";
+        pub fetched: u64 =>
+            "Bytes of the type in lines in which it was touched; each time that memory is given to another \
+             region, anew.";
+        pub used: u64 => "Bytes of these that were touched.";
+        pub false_moves: u64 => "How often lines with this type went from thread to thread for nothing.";
+        pub fields: Vec<FieldRow> => "Its fields, by offset.";
+        pub padding: PartRow => "What belongs to no field.";
+        pub beyond: PartRow => "What lies behind the only element of a region that is longer.";
+        pub threads: Vec<ThreadRow> => "Accesses of each thread; those without any are left out.";
+    } beside {
+        pub(super) bytes: Vec<Byte> =>
+            "What each byte belongs to, for the picture: of types that are not too large.";
+    }
 }
 
-/// A field.
-///
-/// JSON: the keys of [`PartRow`], and those below.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct FieldRow {
-    /// The way to it; empty if the type has no members.
-    pub path: String,
-    /// How its type is written.
-    #[serde(rename = "type")]
-    pub text: String,
-    /// Bytes before it, the first time that it is there.
-    pub offset: u64,
-    /// Its bytes, each time.
-    pub size: u64,
-    /// How often it is there.
-    pub count: u64,
-    /// Where it is declared: file and line.
-    pub declared: Option<String>,
-    /// `hot`, `warm`, `cold` or `untouched`.
-    pub heat: &'static str,
-    /// What was counted.
-    #[serde(flatten)]
-    pub part: PartRow,
+result! {
+    /// A field.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct FieldRow {
+        pub path: String => "The way to it; empty if the type has no members.";
+        pub text: String, named("type") => "How its type is written.";
+        pub offset: u64 => "Bytes before it, the first time that it is there.";
+        pub size: u64 => "Its bytes, each time.";
+        pub count: u64 => "How often it is there.";
+        pub declared: Option<String> => "Where it is declared: file and line.";
+        pub heat: &'static str => "`hot`, `warm`, `cold` or `untouched`.";
+        pub part: PartRow, flat => "What was counted.";
+    }
 }
 
-/// Some bytes of a type.
-///
-/// JSON: the keys of [`Numbers`], and those below.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct PartRow {
-    /// What was counted.
-    #[serde(flatten)]
-    pub numbers: Numbers,
-    /// Accesses that begin here and go on in a further line.
-    pub straddling: u64,
-    /// Its bytes in lines in which the type was touched.
-    pub fetched: u64,
-    /// Bytes of these that were touched.
-    pub used: u64,
+result! {
+    /// Some bytes of a type.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct PartRow {
+        pub numbers: Numbers, flat => "What was counted.";
+        pub straddling: u64 => "Accesses that begin here and go on in a further line.";
+        pub fetched: u64 => "Its bytes in lines in which the type was touched.";
+        pub used: u64 => "Bytes of these that were touched.";
+    }
 }
 
-/// A place where memory was got: a variable, or annotations that say the same (the trace does not say from where).
-///
-/// JSON: the keys of [`Numbers`], and those below.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct SiteRow {
-    /// The variable, or the type as the annotation names it.
-    pub name: String,
-    /// `variable` or `annotation`.
-    pub kind: &'static str,
-    /// The type; `null` if it was not found.
-    #[serde(rename = "type")]
-    pub of: Option<String>,
-    /// Bytes got at once.
-    pub bytes: u64,
-    /// How often.
-    pub regions: u64,
-    /// What was counted.
-    #[serde(flatten)]
-    pub numbers: Numbers,
+result! {
+    /// A place where memory was got: a variable, or annotations that say the same (the trace does not say from where).
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct SiteRow {
+        pub name: String => "The variable, or the type as the annotation names it.";
+        pub kind: &'static str => "`variable` or `annotation`.";
+        pub of: Option<String>, named("type") => "The type; `null` if it was not found.";
+        pub bytes: u64 => "Bytes got at once.";
+        pub regions: u64 => "How often.";
+        pub numbers: Numbers, flat => "What was counted.";
+    }
 }
 
-/// A thread.
-///
-/// JSON: the keys of [`Numbers`], and `thread`, `workload` (left out for the first). Below a type, `lines` is 0.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ThreadRow {
-    /// The thread.
-    #[serde(flatten)]
-    pub thread: ThreadId,
-    /// What was counted.
-    #[serde(flatten)]
-    pub numbers: Numbers,
+result! {
+    /// A thread.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct ThreadRow {
+        pub thread: ThreadId, flat => "The thread.";
+        pub numbers: Numbers, flat => "What was counted.";
+    }
 }
 
-/// A line that threads took over from each other.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct SharedLine {
-    /// Its first address.
-    #[serde(serialize_with = "hex")]
-    pub addr: u64,
-    /// How often it moved for nothing: one of two threads wrote, and neither touched what the other wrote.
-    pub false_moves: u64,
-    /// How often it moved for data.
-    pub moves: u64,
-    /// What the threads had of it where it moved for nothing.
-    pub parts: Vec<SharedPart>,
+result! {
+    /// A line that threads took over from each other.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct SharedLine {
+        pub addr: u64 as Hex, key => "Its first address.";
+        pub false_moves: u64 =>
+            "How often it moved for nothing: one of two threads wrote, and neither touched what the other \
+             wrote.";
+        pub moves: u64 => "How often it moved for data.";
+        pub parts: Vec<SharedPart> => "What the threads had of it where it moved for nothing.";
+    }
 }
 
-/// What a thread had of a shared line.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct SharedPart {
-    /// The thread.
-    #[serde(flatten)]
-    pub thread: ThreadId,
-    /// The type or variable; `null` for memory of no region.
-    pub of: Option<String>,
-    /// Which element of its region it is.
-    pub element: u64,
-    /// The field; `null` for padding and what has none.
-    pub field: Option<String>,
+result! {
+    /// What a thread had of a shared line.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct SharedPart {
+        pub thread: ThreadId, flat => "The thread.";
+        pub of: Option<String> => "The type or variable; `null` for memory of no region.";
+        pub element: u64 => "Which element of its region it is.";
+        pub field: Option<String> => "The field; `null` for padding and what has none.";
+    }
 }
 
-/// A field that misses, as `caches` lists them.
-///
-/// JSON: `type`, `field` (`null` for what has none), `misses` (of each level that data goes through).
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct MissingField {
-    /// The type; `null` for memory of no region.
-    #[serde(rename = "type")]
-    pub of: Option<String>,
-    /// The field.
-    pub field: Option<String>,
-    /// Misses of each level.
-    pub misses: Vec<u64>,
-}
-
-fn hex<S: Serializer>(addr: &u64, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("{addr:#x}"))
+result! {
+    /// A field that misses, as `caches` lists them.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct MissingField {
+        pub of: Option<String>, named("type") => "The type; `null` for memory of no region.";
+        pub field: Option<String> => "The field.";
+        pub misses: Vec<u64> => "Misses of each level.";
+    }
 }
 
 /// What the report needs besides.

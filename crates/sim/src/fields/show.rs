@@ -2,12 +2,11 @@
 
 use super::UNKNOWN;
 use super::report::{FieldRow, Numbers, PartRow, TypeReport, TypeRow};
-use quipu_model::Report;
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, ByteCell, ByteMap, BytePart, ByteRow, Cell, Document, Figure, Grid};
 use quipu_model::number::{counted, grouped};
 use quipu_model::pass::Detail;
 use quipu_symbols::layout::Cell as Byte;
-use std::any::Any;
 
 /// Types that a screen with other results has.
 const BRIEF_TYPES: usize = 5;
@@ -16,12 +15,7 @@ const MAX_PICTURES: usize = 10;
 /// Lines of a type that are drawn.
 const MAX_LINES: usize = 32;
 
-impl Report for TypeReport {
-    fn json(&self) -> serde_json::Value {
-        // A plain structure of numbers and lists always has a JSON form.
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
+impl ReportBody for TypeReport {
     fn document(&self, detail: Detail) -> Document {
         let mut document = Document::new("Types and fields");
         if self.all.accesses == 0 || (detail == Detail::Brief && self.types.is_empty()) {
@@ -64,10 +58,6 @@ impl Report for TypeReport {
             document.blocks.push(Block::Note(what));
         }
         document
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

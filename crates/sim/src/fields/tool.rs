@@ -27,7 +27,6 @@
 //! times threads.
 //!
 //! * **Needs** `accesses`; uses `regions`, `threads`, `accesses.fetch`. Without `regions`, it needs `binary`.
-//! * **JSON** [`TypeReport`](crate::TypeReport).
 
 use super::TypeSource;
 use crate::caches;
@@ -37,6 +36,7 @@ use crate::options::{
     LINE_SIZE, LL_ASSOC, LL_SIZE, POLICY, PREFETCHER, TOP, TYPES, fit_cores,
 };
 use crate::simulate::{OPTIONAL, Setup};
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
 };
@@ -76,6 +76,10 @@ pub static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for TypeTool {
+    fn result(&self) -> Shape {
+        crate::TypeReport::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }

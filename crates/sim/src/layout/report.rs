@@ -5,129 +5,80 @@ use super::declare;
 use super::run::Side;
 use super::text;
 use super::tool::Plan;
-use quipu_model::Report;
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document, Grid, Listing};
 use quipu_model::number::counted;
 use quipu_model::pass::Detail;
-use serde::{Serialize, Serializer};
-use std::any::Any;
+use quipu_model::result;
+use quipu_model::result::Hex;
 
-/// What layouts of a type give.
-///
-/// JSON: `type`, `size`, `align`, `regions` (of several elements), `single_regions`, `levels` (names; all `misses` are lists
-/// in this order), `accesses` (to the type's members and padding), `other_accesses`, `members` (list of [`MemberRow`]),
-/// `layouts` (list of [`Row`], the one there is first), `best` (position in that list), `is_proposal`, `language`,
-/// `declaration` (of the best, or the one asked for; as text).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LayoutReport {
-    /// The type.
-    #[serde(rename = "type")]
-    pub name: String,
-    /// Bytes of an element.
-    pub size: u64,
-    /// Its alignment.
-    pub align: u64,
-    /// Regions with several elements.
-    #[serde(rename = "regions")]
-    pub arrays: u64,
-    /// Regions with one.
-    #[serde(rename = "single_regions")]
-    pub singles: u64,
-    /// The levels of caches that data goes through, from the cores to memory.
-    pub levels: Vec<String>,
-    /// Reads and writes of the type.
-    pub accesses: u64,
-    /// All others.
-    pub other_accesses: u64,
-    /// The members, by offset.
-    pub members: Vec<MemberRow>,
-    /// The layouts; the first is the one there is.
-    pub layouts: Vec<Row>,
-    /// The one with the fewest misses.
-    pub best: usize,
-    /// Whether the layouts are proposals.
-    pub is_proposal: bool,
-    /// The language of the declaration.
-    pub language: &'static str,
-    /// The new declaration.
-    pub declaration: String,
+result! {
+    /// What layouts of a type give.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct LayoutReport {
+        pub name: String, named("type") => "The type.";
+        pub size: u64 => "Bytes of an element.";
+        pub align: u64 => "Its alignment.";
+        pub arrays: u64, named("regions") => "Regions with several elements.";
+        pub singles: u64, named("single_regions") => "Regions with one.";
+        pub levels: Vec<String> => "The levels of caches that data goes through, from the cores to memory.";
+        pub accesses: u64 => "Reads and writes of the type.";
+        pub other_accesses: u64 => "All others.";
+        pub members: Vec<MemberRow> => "The members, by offset.";
+        pub layouts: Vec<Row> => "The layouts; the first is the one there is.";
+        pub best: usize => "The one with the fewest misses.";
+        pub is_proposal: bool => "Whether the layouts are proposals.";
+        pub language: &'static str => "The language of the declaration.";
+        pub declaration: String => "The new declaration.";
+    }
 }
 
-/// A member.
-///
-/// JSON: as the fields.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MemberRow {
-    /// Its name.
-    pub name: String,
-    /// How its type is written.
-    #[serde(rename = "type")]
-    pub text: String,
-    /// Bytes before it.
-    pub offset: u64,
-    /// Its bytes.
-    pub size: u64,
-    /// Reads.
-    pub reads: u64,
-    /// Writes.
-    pub writes: u64,
+result! {
+    /// A member.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct MemberRow {
+        pub name: String => "Its name.";
+        pub text: String, named("type") => "How its type is written.";
+        pub offset: u64 => "Bytes before it.";
+        pub size: u64 => "Its bytes.";
+        pub reads: u64 => "Reads.";
+        pub writes: u64 => "Writes.";
+    }
 }
 
-/// A layout.
-///
-/// JSON: as the fields; `fresh_from` is a hex string.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// What was done.
-    pub what: String,
-    /// `struct`, `split`, `soa` or `aos`.
-    pub form: &'static str,
-    /// Bytes of an element, all parts together.
-    pub size: u64,
-    /// Misses of all accesses, level by level.
-    pub misses: Vec<u64>,
-    /// Those of accesses to the type.
-    pub type_misses: Vec<u64>,
-    /// Those of each member; of what belongs to none behind them.
-    pub members: Vec<MissesBy>,
-    /// Regions that went elsewhere.
-    pub moved: u64,
-    /// Regions that stay as they are.
-    pub kept: u64,
-    /// Accesses that became several.
-    pub divided: u64,
-    /// Where regions went that did not fit.
-    #[serde(serialize_with = "hex")]
-    pub fresh_from: Option<u64>,
+result! {
+    /// A layout.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Row {
+        pub what: String, key => "What was done.";
+        pub form: &'static str => "`struct`, `split`, `soa` or `aos`.";
+        pub size: u64 => "Bytes of an element, all parts together.";
+        pub misses: Vec<u64> => "Misses of all accesses, level by level.";
+        pub type_misses: Vec<u64> => "Those of accesses to the type.";
+        pub members: Vec<MissesBy> => "Those of each member; of what belongs to none behind them.";
+        pub moved: u64 => "Regions that went elsewhere.";
+        pub kept: u64 => "Regions that stay as they are.";
+        pub divided: u64 => "Accesses that became several.";
+        pub fresh_from: Option<u64> as Hex => "Where regions went that did not fit.";
+    }
 }
 
-/// Where a member lies, and what it misses.
-///
-/// JSON: `name`, `part`, `offset` (both `null` for memory that is not a member), `misses`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MissesBy {
-    /// Its name, or `(padding)`.
-    pub name: String,
-    /// Where it lies.
-    #[serde(flatten)]
-    pub spot: Spot,
-    /// Its misses, level by level.
-    pub misses: Vec<u64>,
+result! {
+    /// Where a member lies, and what it misses.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct MissesBy {
+        pub name: String => "Its name, or `(padding)`.";
+        pub spot: Spot, flat => "Where it lies.";
+        pub misses: Vec<u64> => "Its misses, level by level.";
+    }
 }
 
-/// A part and an offset in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Spot {
-    /// The part.
-    pub part: Option<u64>,
-    /// Bytes before it.
-    pub offset: Option<u64>,
-}
-
-fn hex<S: Serializer>(addr: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
-    match addr {
-        Some(addr) => serializer.collect_str(&format_args!("{addr:#x}")),
-        None => serializer.serialize_none(),
+result! {
+    /// A part and an offset in it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Spot {
+        pub part: Option<u64> => "The part.";
+        pub offset: Option<u64> => "Bytes before it.";
     }
 }
 
@@ -357,12 +308,7 @@ fn change(now: u64, before: u64) -> Cell {
     }
 }
 
-impl Report for LayoutReport {
-    fn json(&self) -> serde_json::Value {
-        // A plain structure of numbers and lists always has a JSON form.
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
+impl ReportBody for LayoutReport {
     fn document(&self, _: Detail) -> Document {
         let facts = vec![
             ("type".to_owned(), vec![Cell::Code(self.name.clone())]),
@@ -394,9 +340,5 @@ impl Report for LayoutReport {
             document.blocks.push(Block::Listing(Listing { title, text: self.declaration.clone() }));
         }
         document
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

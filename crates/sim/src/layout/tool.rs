@@ -33,7 +33,6 @@
 //! The trace is read twice, so it cannot come from a pipe. Memory is that of a machine for each layout, and of the live regions.
 //!
 //! * **Needs** `accesses`; uses `regions`, `threads`, `accesses.fetch`. Without `regions`, it needs `binary`.
-//! * **JSON** [`LayoutReport`](super::LayoutReport).
 
 use super::arrange::{Arrangement, Gap, Room};
 use super::levels::Levels;
@@ -54,6 +53,7 @@ use crate::simulate::OPTIONAL;
 use crate::spec::{MachineSpec, Policy};
 use crate::{caches, config};
 use quipu_model::options::Kind;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Columns, DynPass, Error, ErrorKind, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
     number,
@@ -150,6 +150,10 @@ pub(super) struct Plan {
 }
 
 impl Tool for LayoutTool {
+    fn result(&self) -> Shape {
+        super::LayoutReport::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }

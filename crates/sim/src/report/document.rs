@@ -5,19 +5,13 @@ use super::{
 };
 use crate::fields::MissingField;
 use crate::recording::Instructions;
-use quipu_model::Report;
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu_model::pass::Detail;
-use std::any::Any;
 /// What the column `first met` counts.
 pub(crate) const FIRST_MET: &str = "first met: lines that came for the first time, also by a prefetch, which is no miss; so there may be more than misses";
 
-impl Report for Simulated {
-    fn json(&self) -> serde_json::Value {
-        // A plain structure of numbers, strings and lists always has a JSON form.
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
+impl ReportBody for Simulated {
     fn document(&self, detail: Detail) -> Document {
         let title = if self.is_tlb { "TLBs" } else { "Caches" };
         let mut document = Document::new(title);
@@ -84,10 +78,6 @@ impl Report for Simulated {
 
     fn is_flawed(&self) -> bool {
         !self.incomplete.is_empty()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

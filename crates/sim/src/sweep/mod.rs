@@ -18,7 +18,6 @@
 //! that is run by itself, and not with the length of the trace.
 //!
 //! * **Needs** `accesses`; `accesses.fetch` for `l1i`; `instrs` with `warmup-instrs`; `threads.cpu` with `cpu-scheduling`.
-//! * **JSON** [`Swept`].
 
 mod report;
 mod space;
@@ -41,6 +40,7 @@ use crate::recording::{Executed, Recording};
 use crate::simulate::{OPTIONAL, columns};
 use crate::spec::{MachineSpec, Policy, Prefetch};
 use quipu_model::options::Kind;
+use quipu_model::result::{self, Fields};
 use quipu_model::trace::Recorded;
 use quipu_model::{
     Batch, Columns, DynPass, Error, ErrorKind, Needs, OptionSpec, Options, Order, Pass, Report, Result,
@@ -110,6 +110,10 @@ pub static INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for SweepTool {
+    fn result(&self) -> result::Shape {
+        Swept::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }

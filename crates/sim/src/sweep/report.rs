@@ -4,81 +4,59 @@ use super::space::{Level, Point};
 use crate::machine::Counts;
 use crate::physical::Translation;
 use crate::recording::{Instructions, Recording};
-use crate::report::{FIRST_MET, names, rate};
+use crate::report::{FIRST_MET, rate};
 use crate::spec::Prefetch;
-use quipu_model::Report;
+use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Curve, CurveLine, Document, Figure, Grid};
 use quipu_model::number::counted as counted_words;
 use quipu_model::pass::Detail;
-use serde::Serialize;
-use std::any::Any;
+use quipu_model::result;
 
 /// Curves are drawn of so many combinations at most; the table has all.
 const MAX_CURVES: usize = 16;
 
-/// How the caches of a sweep served a trace.
-///
-/// JSON: `level`, `cores`, `recorded` (`fetches` and `data`, each `all`, `filtered` or `nothing`), `instructions` and
-/// `executed` (`null` where unknown), `accesses`, `incomplete` (list of sentences), `translation` ([`Translation`] or
-/// `null`), `impossible`, `points` (list of [`PointCounts`]).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Swept {
-    /// Which caches were tried: `l1i`, `l1d`, `l1` or `ll`.
-    pub level: &'static str,
-    /// Cores of the machine.
-    pub cores: u64,
-    /// What the trace has of fetches and data.
-    #[serde(serialize_with = "names")]
-    pub recorded: Recording,
-    /// Instructions that count; `null` if the trace has none.
-    pub instructions: Option<u64>,
-    /// Instructions that were executed meanwhile: as many, unless the trace is filtered; then what its marks count, or `null`.
-    pub executed: Option<u64>,
-    /// Accesses of the trace that count, of all kinds.
-    pub accesses: u64,
-    /// Why this is not what was asked for, in sentences; empty if it is.
-    pub incomplete: Vec<String>,
-    /// What became of virtual addresses; `null` if they were used as they are.
-    pub translation: Option<Translation>,
-    /// Combinations that no cache can have.
-    pub impossible: u64,
-    /// The caches.
-    pub points: Vec<PointCounts>,
+result! {
+    /// How the caches of a sweep served a trace.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Swept {
+        pub level: &'static str => "Which caches were tried: `l1i`, `l1d`, `l1` or `ll`.";
+        pub cores: u64 => "Cores of the machine.";
+        pub recorded: Recording => "What the trace has of fetches and data.";
+        pub instructions: Option<u64> => "Instructions that count; `null` if the trace has none.";
+        pub executed: Option<u64> =>
+            "Instructions that were executed meanwhile: as many, unless the trace is filtered; then what its \
+             marks count, or `null`.";
+        pub accesses: u64 => "Accesses of the trace that count, of all kinds.";
+        pub incomplete: Vec<String> => "Why this is not what was asked for, in sentences; empty if it is.";
+        pub translation: Option<Translation> =>
+            "What became of virtual addresses; `null` if they were used as they are.";
+        pub impossible: u64 => "Combinations that no cache can have.";
+        pub points: Vec<PointCounts> => "The caches.";
+    }
 }
 
-/// One cache that was tried; if cores have their own, those of all cores together.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PointCounts {
-    /// Size in bytes.
-    pub size: u64,
-    /// Lines in a set.
-    pub assoc: u64,
-    /// Sets.
-    pub sets: u64,
-    /// Bytes in a line.
-    pub line_size: u64,
-    /// Which line gives way.
-    pub policy: &'static str,
-    /// What it brings in by itself.
-    pub prefetcher: &'static str,
-    /// Accesses found.
-    pub hits: u64,
-    /// Accesses not found.
-    pub misses: u64,
-    /// Misses as a share of both; `null` if nothing came.
-    pub miss_rate: Option<f64>,
-    /// Misses for a thousand instructions; `null` if it is not known how many were executed.
-    pub mpki: Option<f64>,
-    /// Misses, also of prefetches, of lines that never missed here before.
-    pub compulsory_misses: u64,
-    /// Prefetches found.
-    pub prefetch_hits: u64,
-    /// Prefetches not found.
-    pub prefetch_misses: u64,
-    /// Bytes that came from the next level.
-    pub bytes_in: u64,
-    /// Misses under Belady's policy without prefetches; `null` unless asked for with `bound`.
-    pub bound_misses: Option<u64>,
+result! {
+    /// One cache that was tried; if cores have their own, those of all cores together.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PointCounts {
+        pub size: u64 => "Size in bytes.";
+        pub assoc: u64 => "Lines in a set.";
+        pub sets: u64 => "Sets.";
+        pub line_size: u64 => "Bytes in a line.";
+        pub policy: &'static str => "Which line gives way.";
+        pub prefetcher: &'static str => "What it brings in by itself.";
+        pub hits: u64 => "Accesses found.";
+        pub misses: u64 => "Accesses not found.";
+        pub miss_rate: Option<f64> => "Misses as a share of both; `null` if nothing came.";
+        pub mpki: Option<f64> =>
+            "Misses for a thousand instructions; `null` if it is not known how many were executed.";
+        pub compulsory_misses: u64 => "Misses, also of prefetches, of lines that never missed here before.";
+        pub prefetch_hits: u64 => "Prefetches found.";
+        pub prefetch_misses: u64 => "Prefetches not found.";
+        pub bytes_in: u64 => "Bytes that came from the next level.";
+        pub bound_misses: Option<u64> =>
+            "Misses under Belady's policy without prefetches; `null` unless asked for with `bound`.";
+    }
 }
 
 impl PointCounts {
@@ -134,12 +112,7 @@ fn size(bytes: u64) -> String {
     format!("{} {name}", bytes as f64 / unit as f64) // Exact for every size that a cache has.
 }
 
-impl Report for Swept {
-    fn json(&self) -> serde_json::Value {
-        // A plain structure of numbers, strings and lists always has a JSON form.
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
+impl ReportBody for Swept {
     fn document(&self, detail: Detail) -> Document {
         let mut document = Document::new("Caches tried");
         let notes = |texts: Vec<String>| texts.into_iter().map(Block::Note);
@@ -175,10 +148,6 @@ impl Report for Swept {
 
     fn is_flawed(&self) -> bool {
         !self.incomplete.is_empty()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -7,11 +7,9 @@
 //!
 //! The pass reads raw entries, so that counting keeps up with inflating.
 //!
-//! JSON: [`CountsReport`]: `total`, and in `shards` one object for each thread or core with `name`, `thread` or `core`,
-//! `workload` (of further traces read with the first), `counts`, and `windows` where the trace has tracing windows. Each set
-//! of counts has the fields of [`Counts`]. Where instructions were filtered while they were traced, markers count those that
-//! were executed: `executed_instructions`, in all and of each thread, is what the last says beyond the first, and is not there
-//! with fewer than two. MPKI of simulators goes by the same rule.
+//! Where instructions were filtered while they were traced, markers count those that were executed: `executed_instructions`,
+//! in all and of each thread, is what the last says beyond the first, and is left out with fewer than two. MPKI of simulators
+//! follows the same rule.
 
 mod groups;
 mod pcs;
@@ -24,6 +22,7 @@ pub use report::{Counts, CountsReport, PartReport};
 use crate::trace::{DrmemTrace, File};
 use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::pass::Needs;
+use quipu_model::result::{Fields, Shape};
 use quipu_model::{
     Batch, Columns, DynPass, Options, Order, Pass, Report, Result, Shard, ThreadId, Tool, ToolInfo, Trace,
 };
@@ -55,6 +54,10 @@ static COUNTS_INFO: ToolInfo = ToolInfo {
 };
 
 impl Tool for CountsTool {
+    fn result(&self) -> Shape {
+        CountsReport::shape()
+    }
+
     fn info(&self) -> &'static ToolInfo {
         &COUNTS_INFO
     }

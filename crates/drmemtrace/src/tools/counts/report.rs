@@ -3,73 +3,46 @@
 use super::ShardCounts;
 use super::sums::{Executed, Part, Sum, Sums};
 use crate::record::FileType;
-use quipu_model::Report;
+use quipu_model::ReportBody;
 use quipu_model::ThreadId;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
+use quipu_model::result;
 use rustc_hash::FxHashSet;
-use serde::Serialize;
-use std::any::Any;
 
-/// Counts of visible records; the field names are the keys in JSON.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// Fetched instructions.
-    pub instructions: u64,
-    /// Distinct addresses of fetched instructions.
-    pub unique_instructions: u64,
-    /// Fetched instructions outside kernel regions.
-    pub userspace_instructions: u64,
-    /// Fetched instructions inside kernel regions.
-    pub kernel_instructions: u64,
-    /// Further iterations of string loops.
-    pub no_fetch_instructions: u64,
-    /// Those inside kernel regions.
-    pub kernel_no_fetch_instructions: u64,
-    /// Prefetches of any kind.
-    pub prefetches: u64,
-    /// Loads.
-    pub loads: u64,
-    /// Stores.
-    pub stores: u64,
-    /// Flushes of instruction lines.
-    pub instr_flushes: u64,
-    /// Flushes of data lines.
-    pub data_flushes: u64,
-    /// Threads that have records.
-    pub threads: u64,
-    /// Clock readings and processor markers, together.
-    pub timestamp_cpu_markers: u64,
-    /// Units of time in which a core had nothing to run.
-    pub idle_markers: u64,
-    /// Units of time in which a core waited for another.
-    pub wait_markers: u64,
-    /// Signals and the like, and returns from them.
-    pub kernel_transfer_markers: u64,
-    /// Interrupts, and returns from them.
-    pub hardware_transfer_markers: u64,
-    /// Markers that name a traced function.
-    pub function_id_markers: u64,
-    /// Return addresses of traced functions.
-    pub function_return_address_markers: u64,
-    /// Arguments of traced functions.
-    pub function_argument_markers: u64,
-    /// Results of traced functions.
-    pub function_return_value_markers: u64,
-    /// Pairs of a physical and a virtual address.
-    pub physical_address_pairs: u64,
-    /// Addresses without translation.
-    pub physical_address_unavailable_markers: u64,
-    /// System calls.
-    pub system_call_markers: u64,
-    /// System calls that may block.
-    pub blocking_system_call_markers: u64,
-    /// Accesses that the tracer could not place.
-    pub skipped_memref_markers: u64,
-    /// All other visible markers.
-    pub other_markers: u64,
-    /// Instructions whose encoding the trace gives right there.
-    pub encodings: u64,
+result! {
+    /// Counts of visible records; the field names are the keys in JSON.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Counts {
+        pub instructions: u64 => "Fetched instructions.";
+        pub unique_instructions: u64 => "Distinct addresses of fetched instructions.";
+        pub userspace_instructions: u64 => "Fetched instructions outside kernel regions.";
+        pub kernel_instructions: u64 => "Fetched instructions inside kernel regions.";
+        pub no_fetch_instructions: u64 => "Further iterations of string loops.";
+        pub kernel_no_fetch_instructions: u64 => "Those inside kernel regions.";
+        pub prefetches: u64 => "Prefetches of any kind.";
+        pub loads: u64 => "Loads.";
+        pub stores: u64 => "Stores.";
+        pub instr_flushes: u64 => "Flushes of instruction lines.";
+        pub data_flushes: u64 => "Flushes of data lines.";
+        pub threads: u64 => "Threads that have records.";
+        pub timestamp_cpu_markers: u64 => "Clock readings and processor markers, together.";
+        pub idle_markers: u64 => "Units of time in which a core had nothing to run.";
+        pub wait_markers: u64 => "Units of time in which a core waited for another.";
+        pub kernel_transfer_markers: u64 => "Signals and the like, and returns from them.";
+        pub hardware_transfer_markers: u64 => "Interrupts, and returns from them.";
+        pub function_id_markers: u64 => "Markers that name a traced function.";
+        pub function_return_address_markers: u64 => "Return addresses of traced functions.";
+        pub function_argument_markers: u64 => "Arguments of traced functions.";
+        pub function_return_value_markers: u64 => "Results of traced functions.";
+        pub physical_address_pairs: u64 => "Pairs of a physical and a virtual address.";
+        pub physical_address_unavailable_markers: u64 => "Addresses without translation.";
+        pub system_call_markers: u64 => "System calls.";
+        pub blocking_system_call_markers: u64 => "System calls that may block.";
+        pub skipped_memref_markers: u64 => "Accesses that the tracer could not place.";
+        pub other_markers: u64 => "All other visible markers.";
+        pub encodings: u64 => "Instructions whose encoding the trace gives right there.";
+    }
 }
 
 impl Counts {
@@ -108,28 +81,23 @@ impl Counts {
     }
 }
 
-/// One thread or core.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PartReport {
-    /// The file.
-    pub name: String,
-    /// Position of the shard in the trace.
-    pub shard: u32,
-    /// The thread, unless the file is a core's.
-    #[serde(flatten)]
-    pub thread: Option<ThreadId>,
-    /// The core, if the file is a core's: its number, or its position among the files if that is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub core: Option<u64>,
-    /// How many instructions it executed from its first marker of kind 11 to its last, those included that a filter left
-    /// out of the trace; `None` with fewer than two such markers, and of a core, whose threads have counts of their own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub executed_instructions: Option<u64>,
-    /// Its counts.
-    pub counts: Counts,
-    /// The counts of each window; empty without windows.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub windows: Vec<WindowReport>,
+result! {
+    /// One thread or core.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct PartReport {
+        pub name: String => "The file.";
+        pub shard: u32, key => "Position of the shard in the trace.";
+        pub thread: Option<ThreadId>, flat, key => "The thread, unless the file is a core's.";
+        pub core: Option<u64>, perhaps, key =>
+            "The core, if the file is a core's: its number, or its position among the files if that is not \
+             known.";
+        pub executed_instructions: Option<u64>, perhaps =>
+            "How many instructions it executed from its first marker of kind 11 to its last, those included \
+             that a filter left out of the trace; `None` with fewer than two such markers, and of a core, \
+             whose threads have counts of their own.";
+        pub counts: Counts => "Its counts.";
+        pub windows: Vec<WindowReport>, perhaps => "The counts of each window; empty without windows.";
+    }
 }
 
 impl PartReport {
@@ -155,39 +123,35 @@ impl PartReport {
     }
 }
 
-/// One window of one thread or core.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct WindowReport {
-    /// Its number.
-    pub window: u64,
-    /// Its counts.
-    pub counts: Counts,
+result! {
+    /// One window of one thread or core.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct WindowReport {
+        pub window: u64, key => "Its number.";
+        pub counts: Counts => "Its counts.";
+    }
 }
 
-/// The result of `counts`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CountsReport {
-    /// All records.
-    pub total: Counts,
-    /// How many instructions all threads executed, those included that a filter left out; `None` unless each has two markers
-    /// that count them, or more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub executed_instructions: Option<u64>,
-    /// True if instructions were filtered while they were traced, by the file type.
-    #[serde(skip)]
-    pub is_filtered: bool,
-    /// True if the trace may hold kernel code, by its file type or because it does.
-    pub has_kernel: bool,
-    /// True if the trace has interrupts, by its file type.
-    pub is_whole_system: bool,
-    /// The threads or cores, in the order of the trace.
-    pub shards: Vec<PartReport>,
-    /// Files in which several threads take turns, each counted as a whole under the thread that comes first in it.
-    #[serde(skip)]
-    pub mixed: Vec<PartReport>,
-    /// The threads that have records, in no order.
-    #[serde(skip)]
-    pub tids: Vec<u64>,
+result! {
+    /// The result of `counts`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CountsReport {
+        pub total: Counts => "All records.";
+        pub executed_instructions: Option<u64>, perhaps =>
+            "How many instructions all threads executed, those included that a filter left out; `None` \
+             unless each has two markers that count them, or more.";
+        pub has_kernel: bool =>
+            "True if the trace may hold kernel code, by its file type or because it does.";
+        pub is_whole_system: bool => "True if the trace has interrupts, by its file type.";
+        pub shards: Vec<PartReport> => "The threads or cores, in the order of the trace.";
+    } beside {
+        pub is_filtered: bool =>
+            "True if instructions were filtered while they were traced, by the file type.";
+        pub mixed: Vec<PartReport> =>
+            "Files in which several threads take turns, each counted as a whole under the thread that comes \
+             first in it.";
+        pub tids: Vec<u64> => "The threads that have records, in no order.";
+    }
 }
 
 impl CountsReport {
@@ -300,12 +264,7 @@ fn windows(part: &Part) -> Vec<WindowReport> {
 /// Threads shown on one screen with other results.
 const BRIEF_ROWS: usize = 10;
 
-impl Report for CountsReport {
-    fn json(&self) -> serde_json::Value {
-        // Plain structs of numbers and strings always serialize.
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
+impl ReportBody for CountsReport {
     fn document(&self, detail: Detail) -> Document {
         let n_rows = if detail == Detail::Brief { BRIEF_ROWS } else { usize::MAX };
         let mut document = Document::new("Counts");
@@ -371,10 +330,6 @@ impl Report for CountsReport {
             document.blocks.push(Block::Facts(executed.into_iter().chain(full(&self.total)).collect()));
         }
         document
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -1,0 +1,96 @@
+//! Results as tables, those of parts among them.
+
+use crate::parts::Part;
+use quipu_model::column::{Cells, Column};
+use quipu_model::schema::{Fidelity, Field, Missing, Type};
+use quipu_model::{ColumnTable, Report, Schema, Table};
+use std::sync::Arc;
+
+/// What the rows of parts begin with, so that no analysis has to know that there are any.
+const OF_PART: [&str; 5] = ["trace", "interval", "core", "thread", "workload"];
+
+/// The tables of all results, each called after its tool. Where there are results of parts, rows begin with the columns
+/// `trace`, `interval`, `core`, `thread` and `workload` (of further traces); those of the whole come first, and have only
+/// the trace's name. A column that a table has itself keeps its name there, and that of the part is called `part.thread`.
+pub fn tables(trace: &str, tools: &[&str], reports: &[Box<dyn Report>], parts: &[Part]) -> Vec<ColumnTable> {
+    let mut tables = Vec::new();
+    for (at, (tool, report)) in tools.iter().zip(reports).enumerate() {
+        let whole = report.tables(tool);
+        if parts.is_empty() {
+            tables.extend(whole);
+            continue;
+        }
+        let of_parts: Vec<(&Part, Vec<ColumnTable>)> =
+            parts.iter().filter_map(|part| Some((part, part.reports.get(at)?.tables(tool)))).collect();
+        for (position, of_whole) in whole.into_iter().enumerate() {
+            let mut joined = ColumnTable::new(Arc::new(schema(of_whole.schema())));
+            append(&mut joined, &of_whole, [Some(Cell::Text(trace)), None, None, None, None]);
+            for (part, of_part) in &of_parts {
+                if let Some(of_part) = of_part.get(position) {
+                    append(&mut joined, of_part, cells(trace, part));
+                }
+            }
+            tables.push(joined);
+        }
+    }
+    tables
+}
+
+/// A cell that all rows of a part have.
+#[derive(Clone, Copy)]
+enum Cell<'a> {
+    Text(&'a str),
+    Number(u64),
+}
+
+fn cells<'a>(trace: &'a str, part: &Part) -> [Option<Cell<'a>>; 5] {
+    let interval = part.interval.map(|interval| interval.number);
+    let (tid, workload) =
+        (part.thread.map(|thread| thread.tid), part.thread.map(|thread| thread.workload.into()));
+    let [interval, core, tid, workload] =
+        [interval, part.core, tid, workload].map(|number| number.map(Cell::Number));
+    [Some(Cell::Text(trace)), interval, core, tid, workload]
+}
+
+/// The schema with the columns of parts in front.
+fn schema(of: &Schema) -> Schema {
+    let field = |name: &&'static str| {
+        let is_taken = of.fields.iter().any(|field| field.name == *name);
+        let named = if is_taken { format!("part.{name}").into() } else { (*name).into() };
+        let (ty, doc) = match *name {
+            "trace" => (Type::Text, "The trace."),
+            "interval" => (Type::U64, "The interval, counted from 1; none for the whole."),
+            "core" => (Type::U64, "The core; none for the whole."),
+            "thread" => (Type::U64, "The thread of the interval; none for the whole."),
+            _ => (Type::U64, "Which of several traces that thread belongs to."),
+        };
+        Field { name: named, ..Field::new("", ty, doc).optional() }
+    };
+    let fields = OF_PART.iter().map(field).chain(of.fields.iter().cloned()).collect();
+    Schema::new(of.name.clone(), Fidelity::Derived, of.doc.clone(), fields)
+}
+
+/// Appends the rows of a table, after the columns of their part.
+fn append(to: &mut ColumnTable, from: &ColumnTable, part: [Option<Cell<'_>>; 5]) {
+    let rows = from.n_rows();
+    let (of_part, own) = to.columns.split_at_mut(part.len());
+    for (column, cell) in of_part.iter_mut().zip(part) {
+        (0..rows).for_each(|_| push(column, cell));
+    }
+    for (column, from) in own.iter_mut().zip(&from.columns) {
+        column.extend_rows(from.as_ref(), 0..rows);
+    }
+}
+
+fn push(column: &mut Column, cell: Option<Cell<'_>>) {
+    let pushed = match (cell, &column.cells) {
+        (Some(Cell::Text(text)), Cells::Strings(_)) => column.push_bytes(text.as_bytes()),
+        (Some(Cell::Number(number)), Cells::U64(_)) => column.push(number),
+        _ => {
+            column.push_missing(Missing::Bitmap);
+            Ok(())
+        }
+    };
+    // The column was made for such cells.
+    drop(pushed);
+}

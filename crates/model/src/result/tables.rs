@@ -1,0 +1,194 @@
+//! Results as tables: a table for each list, at each level.
+
+use super::{Fields, Kind, Shape, Value, What};
+use crate::column::{Cells as Numbers, Column};
+use crate::schema::{Fidelity, Field, Missing, Schema, Type};
+use crate::table::{ColumnTable, Table};
+use std::slice::IterMut;
+use std::sync::Arc;
+
+/// A result as tables. The first has one row and is called `name`; it is left out if the result has nothing but lists. Each
+/// list has a table called after the way to it. Rows of a list in a list begin with the keys of the row that they belong to;
+/// where that has none, with its position, counted from 0.
+pub fn tables<R: Fields>(name: &str, result: &R) -> Vec<ColumnTable> {
+    let mut root = Level::new(name.to_owned(), &R::shape(), Vec::new());
+    root.add(result, &[]);
+    let mut tables = Vec::new();
+    root.collect(&mut tables);
+    if tables.first().is_some_and(|table| table.columns.is_empty()) {
+        tables.remove(0);
+    }
+    tables
+}
+
+/// The columns of a row that is being filled.
+pub struct Cells<'a> {
+    columns: IterMut<'a, Column>,
+}
+
+/// The tables of the lists in a row.
+pub struct Rows<'a> {
+    levels: IterMut<'a, Level>,
+    /// What the row is known by: columns of one cell.
+    keys: &'a [Column],
+}
+
+/// A table in the making.
+struct Level {
+    table: ColumnTable,
+    /// How many columns are those of the rows above.
+    n_inherited: usize,
+    /// Positions of the columns that rows below begin with.
+    keys: Vec<usize>,
+    below: Vec<Level>,
+}
+
+impl Cells<'_> {
+    fn add(&mut self, fill: impl FnOnce(&mut Column)) {
+        if let Some(column) = self.columns.next() {
+            fill(column);
+        }
+    }
+
+    /// Fills the next column with a number: with a sign as a two's complement, floats as their bits.
+    pub fn number(&mut self, number: u64) {
+        // The column is one for such numbers.
+        self.add(|column| drop(column.push(number)));
+    }
+
+    /// Fills the next column with a text.
+    pub fn text(&mut self, text: &str) {
+        self.add(|column| drop(column.push_bytes(text.as_bytes())));
+    }
+
+    /// Fills the next column with a list, whose items `fill` writes, each as the next column.
+    pub fn list(&mut self, fill: impl FnOnce(&mut dyn FnMut(&dyn Fn(&mut Cells<'_>)))) {
+        self.add(|column| {
+            let filled = column.push_list(|items| {
+                fill(&mut |item| {
+                    item(&mut Cells { columns: std::slice::from_mut(&mut *items).iter_mut() });
+                });
+                Ok(())
+            });
+            drop(filled);
+        });
+    }
+
+    /// Leaves the next `n` columns without a value.
+    pub fn nothing(&mut self, n: usize) {
+        (0..n).for_each(|_| self.add(|column| column.push_missing(Missing::Bitmap)));
+    }
+}
+
+impl Rows<'_> {
+    /// Leaves the next tables as they are.
+    pub fn skip(&mut self, n: usize) {
+        self.levels.by_ref().take(n).for_each(|_| {});
+    }
+
+    /// Appends a row for each of some structures to the next table.
+    pub fn list<V: Value>(&mut self, items: &[V]) {
+        if let Some(level) = self.levels.next() {
+            items.iter().for_each(|item| level.add(item, self.keys));
+        }
+    }
+}
+
+impl Level {
+    /// An empty table of rows of this shape, which begin with `inherited` columns.
+    fn new(name: String, shape: &Shape, inherited: Vec<Field>) -> Level {
+        let n_inherited = inherited.len();
+        let mut columns = Columns { fields: inherited, keys: (0..n_inherited).collect(), lists: Vec::new() };
+        let mut n_own_keys = 0;
+        columns.add(shape, "", false, false, &mut n_own_keys);
+        columns.make_names_differ(n_inherited, name.rsplit('.').nth(1).unwrap_or_default());
+        let Columns { fields, keys, lists } = columns;
+        let mut below: Vec<Field> = keys.iter().filter_map(|key| fields.get(*key).cloned()).collect();
+        // The first table has one row, which needs no key.
+        if let Some((_, own)) = name.rsplit_once('.').filter(|_| n_own_keys == 0) {
+            let doc = "Position of the row that this belongs to, from 0.";
+            below.push(Field::new(format!("{own}.row"), Type::U64, doc));
+        }
+        let lists = lists
+            .into_iter()
+            .map(|(path, shape)| Level::new(format!("{name}.{path}"), &shape, below.clone()));
+        let below = lists.collect();
+        let schema = Schema::new(name, Fidelity::Derived, shape.about(), fields);
+        Level { table: ColumnTable::new(Arc::new(schema)), n_inherited, keys, below }
+    }
+
+    /// Appends a row that begins with these keys.
+    fn add<V: Value>(&mut self, value: &V, inherited: &[Column]) {
+        let row = self.table.n_rows();
+        let (first, own) = self.table.columns.split_at_mut(self.n_inherited);
+        for (column, key) in first.iter_mut().zip(inherited) {
+            column.extend_rows(key.as_ref(), 0..1);
+        }
+        value.cells(&mut Cells { columns: own.iter_mut() });
+        if self.below.is_empty() {
+            return;
+        }
+        let schema = self.table.schema().clone();
+        let mut keys = Vec::new();
+        for &at in &self.keys {
+            let (Some(field), Some(column)) = (schema.fields.get(at), self.table.columns.get(at)) else {
+                continue;
+            };
+            let mut one = Column::new(field);
+            one.extend_rows(column.as_ref(), row..row + 1);
+            keys.push(one);
+        }
+        if self.below.iter().any(|level| level.n_inherited > keys.len()) {
+            keys.push(Column { cells: Numbers::U64(vec![row as u64]), valid: None });
+        }
+        value.rows(&mut Rows { levels: self.below.iter_mut(), keys: &keys });
+    }
+
+    fn collect(self, tables: &mut Vec<ColumnTable>) {
+        tables.push(self.table);
+        self.below.into_iter().for_each(|level| level.collect(tables));
+    }
+}
+
+/// Columns of a table that is planned.
+struct Columns {
+    fields: Vec<Field>,
+    keys: Vec<usize>,
+    /// The lists, by the way to each.
+    lists: Vec<(String, Shape)>,
+}
+
+impl Columns {
+    fn add(&mut self, shape: &Shape, prefix: &str, is_nullable: bool, is_key: bool, n_keys: &mut usize) {
+        for member in &shape.members {
+            let marks = member.marks;
+            let name = if marks.is_flat { String::new() } else { format!("{prefix}{}", marks.key) };
+            let (is_key, is_nullable) = (is_key || marks.is_key, is_nullable || member.kind.is_nullable);
+            match &member.kind {
+                Kind { what: What::Cell(ty), .. } => {
+                    if is_key {
+                        self.keys.push(self.fields.len());
+                        *n_keys += 1;
+                    }
+                    let field = Field::new(name, ty.clone(), member.doc);
+                    self.fields.push(if is_nullable { field.optional() } else { field });
+                }
+                Kind { what: What::Fields(shape), .. } => {
+                    let prefix = if marks.is_flat { prefix.to_owned() } else { format!("{name}.") };
+                    self.add(&shape(), &prefix, is_nullable, is_key, n_keys);
+                }
+                Kind { what: What::Rows(shape), .. } => self.lists.push((name, shape())),
+            }
+        }
+    }
+
+    /// Gives columns of rows above another name where the row has one of that name itself.
+    fn make_names_differ(&mut self, n_inherited: usize, above: &str) {
+        let (inherited, own) = self.fields.split_at_mut(n_inherited);
+        for field in inherited {
+            if own.iter().any(|other| other.name == field.name) {
+                field.name = format!("{above}.{}", field.name).into();
+            }
+        }
+    }
+}
