@@ -582,6 +582,40 @@ fn verbs_that_write_say_all_that_is_lost() {
 }
 
 #[test]
+fn damage_that_opening_finds_is_followed_to_what_it_loses() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("damaged.trace.zip"), folder.path().join("out"));
+    let packed = trace_of("tiny.chunk1000");
+    let first = members(&packed)[0].clone();
+    let mut flipped = packed.clone();
+    // No block of data begins like this.
+    flipped[first.start..first.start + 64].fill(0xff);
+    let cut = packed[..packed.len() * 2 / 3].to_vec();
+    for (what, damaged) in [("no end record", cut), ("no header", flipped)] {
+        std::fs::write(&path, damaged).unwrap();
+        let lost = |call: &[&str]| {
+            let (_, said, code) = quipu(call, &path);
+            assert_eq!((code, out.exists()), (1, false), "{what}: {call:?}: {said}");
+            let line = said.lines().find(|line| line.starts_with("error: ")).unwrap();
+            let (lost, _) = line.rsplit_once("; ").unwrap_or_else(|| panic!("{what}: {call:?}: {said}"));
+            lost.to_owned()
+        };
+        let read = lost(&["analyze", "counts"]);
+        assert!(read.contains(" lost"), "{read}");
+        for call in [
+            &["info"][..],
+            &["convert", "--to", "cacheray", "-o", out.to_str().unwrap()],
+            &["convert", "-o", out.to_str().unwrap()],
+        ] {
+            assert_eq!(lost(call), read, "{what}: {call:?}");
+        }
+        // Who wants headers only waits for nothing else.
+        let (_, said, code) = quipu(&["info", "--quick"], &path);
+        assert_eq!((code, said.contains(" lost")), (1, false), "{what}: {said}");
+    }
+}
+
+#[test]
 fn recovering_names_the_place_where_all_others_stop() {
     let folder = tempfile::tempdir().unwrap();
     let (path, out) = (folder.path().join("zeros.trace"), folder.path().join("out.trace"));

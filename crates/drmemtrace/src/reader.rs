@@ -232,6 +232,8 @@ impl EntryReader {
             };
             match next {
                 Ok(Some(at)) if self.skipped == Some(at.member) => {}
+                // An empty member is as good as none.
+                Ok(Some(_)) if self.batch.block.is_empty() && self.narrow.is_empty() => {}
                 Ok(Some(mut at)) => {
                     self.used = 0;
                     if self.file.entry_bytes != ENTRY_BYTES {
@@ -344,7 +346,11 @@ impl EntryReader {
             return;
         }
         if whole && !ends_well {
-            let place = self.place(self.batch.block.len());
+            // Empty members may follow the block.
+            let place = match self.block {
+                Some(block) => self.place_in(block.member, self.member_end),
+                None => self.place(0),
+            };
             let message = "the trace ends without a footer".to_owned();
             let finding = Finding::new("drmemtrace/no-footer", Severity::Error, place.clone(), message);
             // Nothing tells how much would have followed.

@@ -4,7 +4,8 @@
 //! says what is lost ([`crate::reader`]). Raw entries are handed out uncounted, and pieces are read apart from each other; there
 //! the consumer counts anyway, and the two sides of a seam meet here. Where they differ, the file is *doubted*: results so far
 //! are thrown away ([`Trace::n_delivered_damaged`](quipu_model::Trace::n_delivered_damaged)), and every later reader of the file
-//! counts. So whole traces are read at full speed, and damage is found by one reader, with one place.
+//! counts. So whole traces are read at full speed, and damage is found by one reader, with one place. Entries that name a thread
+//! other than the file's own raise the same doubt.
 
 use crate::record::{Marker, Type};
 use crate::trace::File;
@@ -36,10 +37,15 @@ impl Seams {
         self.is_doubted.load(Ordering::Relaxed)
     }
 
+    /// Every later reader of the file has to count records.
+    pub(crate) fn doubt(&self) {
+        self.is_doubted.store(true, Ordering::Relaxed);
+    }
+
     /// Compares both sides of a seam.
     pub(crate) fn compare(&self, counted: u64, ordinal: u64) {
         if counted != ordinal {
-            self.is_doubted.store(true, Ordering::Relaxed);
+            self.doubt();
         }
     }
 
@@ -114,6 +120,9 @@ impl Counter {
             let marker = (entry.kind() == Type::MARKER).then(|| Marker(entry.size.get()));
             if marker == Some(Marker::RECORD_ORDINAL) {
                 self.comparer.meet(&file.seams, entry.addr.get(), self.records);
+            }
+            if matches!(entry.kind(), Type::THREAD | Type::THREAD_EXIT) {
+                file.meet_thread(entry.addr.get());
             }
             if !marker.is_some_and(|marker| self.repeats.is_copy(marker)) {
                 self.records += weight(entry).0;

@@ -17,12 +17,12 @@ use quipu_isa::Arch;
 use quipu_model::ThreadId;
 use quipu_model::finding::source_rule;
 use quipu_model::schema::Schema;
-use quipu_model::trace::{Carries, Clock, CoreForm, Fact, Function, PrintOptions, Recorded};
+use quipu_model::trace::{Carries, Clock, CoreForm, Fact, Function, PrintOptions, Recorded, Surveyed};
 use quipu_model::{
     Amount, Columns, Error, ErrorKind, Finding, Found, Loss, Meta, OpenOptions, Place, Printer, Reader,
     Result, Scan, Severity, Shard, ShardId, ShardKind, Trace,
 };
-use quipu_source::{Container, Source};
+use quipu_source::{Ahead, Container, Source, StreamOptions};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::any::Any;
 use std::borrow::Cow;
@@ -236,14 +236,14 @@ fn check_alike(first: (&str, FileType), further: (&str, FileType)) -> Result<()>
 fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> Result<Arc<File>> {
     let container = source.container()?;
     container.deliver_sound_only();
-    let mut head = source.head(HEADER_BYTES)?;
+    let mut head = head(source, &container, HEADER_BYTES)?;
     if entry_bytes == ENTRY_BYTES_32 {
         head = widen::widened(&head);
     }
     let mut header = header::read(Entry::slice(&head).0);
     if header.chunk_instrs == 0 && head.len() >= HEADER_BYTES {
         // A stream of the first versions may hold several threads, which take turns after a buffer each.
-        head = source.head(MIXED_BYTES)?;
+        head = self::head(source, &container, MIXED_BYTES)?;
         if entry_bytes == ENTRY_BYTES_32 {
             head = widen::widened(&head);
         }
@@ -266,6 +266,25 @@ fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> Result<Arc<F
     Ok(file)
 }
 
+/// The first bytes of a file: of its first member that holds something.
+fn head(source: &Source, container: &Container, n_bytes: usize) -> Result<Vec<u8>> {
+    let head = source.head(n_bytes)?;
+    let members = container.members();
+    let first = members.iter().position(|member| member.len != Some(0));
+    let Some(first) = first.filter(|first| *first > 0 && head.is_empty() && source.can_seek()) else {
+        return Ok(head);
+    };
+    let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
+    let mut stream = container.stream(first..first + 1, &options)?;
+    let (mut head, mut block) = (Vec::new(), Vec::new());
+    // Damage is reported by who reads the file.
+    while head.len() < n_bytes && matches!(stream.next(&mut block), Ok(Some(_))) {
+        head.extend_from_slice(&block);
+    }
+    head.truncate(n_bytes);
+    Ok(head)
+}
+
 impl File {
     /// What opening it found wrong.
     fn findings(&self) -> Vec<Finding> {
@@ -283,21 +302,37 @@ impl File {
     /// True if the file begins with a chunk after the first, whose `head` gives its ordinal in place of a header.
     fn lacks_first_chunk(&self, head: &[Entry]) -> bool {
         self.header.stated.is_none()
-            && self.chunk_number(0) > 0
+            && self.chunk_number(self.first_member()) > 0
             && head.first().is_some_and(|first| first.is_marker(Marker::RECORD_ORDINAL))
     }
 
     /// The number of the first chunk that is there; the header stands in chunk 0.
     pub(crate) fn first_chunk(&self) -> u64 {
         match self.header.chunk_instrs > 0 && self.header.stated.is_none() {
-            true => self.chunk_number(0),
+            true => self.chunk_number(self.first_member()),
             false => 0,
         }
     }
 
-    /// How many chunks are missing right before a member.
+    /// True if nothing is in a member.
+    pub(crate) fn is_empty_member(&self, member: u32) -> bool {
+        self.container.members().get(member as usize).is_some_and(|member| member.len == Some(0))
+    }
+
+    /// The first member that holds something; else the first.
+    pub(crate) fn first_member(&self) -> u32 {
+        let n_members = self.container.members().len() as u32; // No archive has 2^32 members.
+        (0..n_members).find(|member| !self.is_empty_member(*member)).unwrap_or(0)
+    }
+
+    /// The last member before another that holds something.
+    pub(crate) fn member_before(&self, member: u32) -> Option<u32> {
+        (0..member).rev().find(|member| !self.is_empty_member(*member))
+    }
+
+    /// How many chunks are missing right before a member. Those whose members are empty are missing, too.
     pub(crate) fn n_missing_before(&self, member: u32) -> u64 {
-        match member.checked_sub(1) {
+        match self.member_before(member) {
             None => self.first_chunk(),
             Some(last) if self.header.chunk_instrs > 0 => {
                 self.chunk_number(member).saturating_sub(self.chunk_number(last).saturating_add(1))
@@ -818,6 +853,28 @@ impl Trace for DrmemTrace {
         Some(&cores::FORM)
     }
 
+    /// Headers tell enough, but of damage that opening found only reading says what it loses.
+    fn survey(&self) -> Surveyed {
+        let mut surveyed = Surveyed::default();
+        let is_open = |finding: &Finding| finding.severity == Severity::Error && finding.loss.is_none();
+        if !self.meta.findings.iter().any(is_open) {
+            return surveyed;
+        }
+        for shard in &self.shards {
+            let mut read = || -> Result<()> {
+                let mut reader = self.scan(&Scan::new(shard.id).columns(Columns::NONE))?;
+                while let Some(batch) = reader.read()? {
+                    surveyed.findings.append(&mut batch.findings);
+                }
+                Ok(())
+            };
+            if let Err(error) = read() {
+                surveyed.error.get_or_insert(error);
+            }
+        }
+        surveyed
+    }
+
     fn n_delivered_damaged(&self) -> u64 {
         n_delivered_damaged(&self.files)
     }
@@ -839,6 +896,19 @@ impl File {
     /// True if the file holds several threads, one after the other or in turns.
     pub(crate) fn holds_several_threads(&self) -> bool {
         is_core_or_mixed(&self.header)
+    }
+
+    /// True if a thread has no business in the file: one that was taken for the file of another.
+    pub(crate) fn is_stranger(&self, tid: u64) -> bool {
+        !self.holds_several_threads() && self.header.is_header && tid != self.header.tid
+    }
+
+    /// Judges the thread that a raw entry names. Where it is none of the file's, the file is read again by a reader that knows
+    /// records and says so, as with seams ([`crate::seams`]).
+    pub(crate) fn meet_thread(&self, tid: u64) {
+        if self.is_stranger(tid) {
+            self.seams.doubt();
+        }
     }
 
     /// The bytes of a block of the file as entries of 12 bytes.

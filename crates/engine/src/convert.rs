@@ -134,13 +134,20 @@ fn convert_once(
     let mut sink = writer.begin(&RecordJob { columns: plan.carried, ..*job })?;
     let (mut ledger, mut uncounted) = (Ledger::default(), Vec::new());
     let mut intake = Intake::new(job.damaged).strict(job.strict);
-    intake.take(&mut job.trace.meta().findings.clone(), SoFar::default())?;
+    let at_opening = intake.take(&mut job.trace.meta().findings.clone(), SoFar::default());
     // Only readers that leave out what proved damaged vouch for what they deliver.
     let is_sound = job.trace.n_delivered_damaged() > 0;
     let so_far = |n| if is_sound { SoFar::vouched(n) } else { SoFar::unvouched(n) };
     // What is counted at all.
     let (mut n_records, mut n_counted) = (0, 0);
     let mut merge = Merge::new(job.trace, &scan, watch)?;
+    let rest = |merge: &mut Merge<'_>| {
+        if watch.is_cancelled() {
+            return Err(interrupted());
+        }
+        Ok(merge.read()?.map(|merged| std::mem::take(&mut merged.batch.findings)))
+    };
+    at_opening.map_err(|refused| intake.read_on(refused, || rest(&mut merge)))?;
     // The member that each shard is in, and what was written before that: a wrong count at its end is about all since then.
     let mut members: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
     let mut read = || -> Result<()> {
@@ -153,12 +160,7 @@ fn convert_once(
                 *member = (batch.span.member, n_written);
             }
             if let Err(refused) = intake.take(&mut batch.findings, so_far(n_written).agreed(n_agreed)) {
-                return Err(intake.read_on(refused, || {
-                    if watch.is_cancelled() {
-                        return Err(interrupted());
-                    }
-                    Ok(merge.read()?.map(|merged| std::mem::take(&mut merged.batch.findings)))
-                }));
+                return Err(intake.read_on(refused, || rest(&mut merge)));
             }
             count_lost(plan, batch, &mut ledger);
             for (what, count) in beyond_lenses.iter().zip(&batch.beyond) {

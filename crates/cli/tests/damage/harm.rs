@@ -20,6 +20,8 @@ pub(crate) enum Harm {
     MissingMember,
     /// A file of a folder is missing.
     MissingFile,
+    /// The thread that ends at the end of the stream is another one.
+    Stranger,
     /// An archive is packed again with other members: its checksums are right.
     Repacked(Repacked),
 }
@@ -37,6 +39,12 @@ pub(crate) enum Repacked {
     Short,
     /// The first member is missing, which has the header.
     First,
+    /// The member in the middle is empty.
+    Empty,
+    /// The first member is empty.
+    EmptyFirst,
+    /// The thread that ends is another one.
+    Stranger,
 }
 
 /// Bytes of an entry.
@@ -69,6 +77,7 @@ impl Harm {
             Harm::Blank => "blank",
             Harm::MissingMember => "member",
             Harm::MissingFile => "file",
+            Harm::Stranger => "stranger",
             Harm::Repacked(_) => "repacked",
         }
     }
@@ -81,9 +90,17 @@ impl Harm {
         let all = places
             .into_iter()
             .flat_map(|at| [Harm::Cut(at), Harm::Flip(at), Harm::Zeros(at), Harm::Twice(at)]);
-        let repacked =
-            [Repacked::Twice, Repacked::Gap, Repacked::Repetition, Repacked::Short, Repacked::First];
-        let others = [Harm::Cut(999), Harm::Blank, Harm::MissingMember, Harm::MissingFile];
+        let repacked = [
+            Repacked::Twice,
+            Repacked::Gap,
+            Repacked::Repetition,
+            Repacked::Short,
+            Repacked::First,
+            Repacked::Empty,
+            Repacked::EmptyFirst,
+            Repacked::Stranger,
+        ];
+        let others = [Harm::Cut(999), Harm::Blank, Harm::MissingMember, Harm::MissingFile, Harm::Stranger];
         all.chain(others).chain(repacked.map(Harm::Repacked)).collect()
     }
 
@@ -104,6 +121,7 @@ impl Harm {
             Harm::Blank => changed.iter_mut().skip(HEAD_BYTES).for_each(|byte| *byte = 0xff),
             Harm::MissingMember => return without_member(bytes),
             Harm::MissingFile => return None,
+            Harm::Stranger => return with_stranger(bytes),
             Harm::Repacked(how) => return repacked(bytes, how),
         }
         (changed != bytes).then_some(changed)
@@ -132,6 +150,9 @@ fn repacked(bytes: &[u8], how: Repacked) -> Option<Vec<u8>> {
     let some = n_entries / 2 * ENTRY_BYTES..n_entries * 5 / 8 * ENTRY_BYTES;
     match how {
         Repacked::Twice | Repacked::First => {}
+        Repacked::Empty => members[middle].clear(),
+        Repacked::EmptyFirst => members[0].clear(),
+        Repacked::Stranger => flip_last_thread(members.last_mut()?)?,
         Repacked::Gap => drop(members[middle].drain(some)),
         Repacked::Repetition => {
             let copy = members[middle][some.clone()].to_vec();
@@ -153,6 +174,22 @@ fn repacked(bytes: &[u8], how: Repacked) -> Option<Vec<u8>> {
         }
     }
     Some(packer.finish().unwrap().0.into_inner())
+}
+
+/// The plain entries of a thread's file with the end of another thread.
+fn with_stranger(bytes: &[u8]) -> Option<Vec<u8>> {
+    const HEADER: &[u8] = &[25, 0, 0, 0];
+    let mut changed = bytes.to_vec();
+    flip_last_thread(&mut changed).filter(|()| bytes.starts_with(HEADER))?;
+    Some(changed)
+}
+
+/// Changes a bit of the thread in the last entry that says that a thread ends.
+fn flip_last_thread(entries: &mut [u8]) -> Option<()> {
+    const THREAD_EXIT: &[u8] = &[23, 0];
+    let exit = entries.chunks_exact_mut(ENTRY_BYTES).rfind(|entry| entry.starts_with(THREAD_EXIT))?;
+    exit[5] ^= 0x40;
+    Some(())
 }
 
 /// A zip archive whose directory does not list the member in its middle.

@@ -6,7 +6,7 @@
 //!
 //! `QUIPU_DAMAGE=full` damages each sample in many more places. A test for each family of samples can be run alone, and
 //! `QUIPU_DAMAGE_KINDS=cut,twice` leaves out the other kinds of damage (`cut`, `flip`, `zeros`, `twice`, `blank`, `member`,
-//! `file`, `repacked`).
+//! `file`, `stranger`, `repacked`).
 
 pub(crate) mod harm;
 pub(crate) mod samples;
@@ -24,6 +24,9 @@ pub(crate) const VERBS: &[(&str, Call)] = &[
     ("report", Some(&["report", "@"])),
     ("view", Some(&["view", "@"])),
     ("analyze", Some(&["analyze", "schedule", "@"])),
+    // Those of drmemtrace read its entries as they are.
+    ("analyze", Some(&["analyze", "counts", "@"])),
+    ("analyze", Some(&["analyze", "schedule-files", "@"])),
     ("check", Some(&["check", "@"])),
     ("convert", Some(&["convert", "@", "-o", "%"])),
     ("trim", Some(&["trim", "--take", "1000000", "@", "-o", "%"])),

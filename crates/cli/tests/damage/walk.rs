@@ -297,7 +297,7 @@ fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &
         || matches!(harm, Harm::Cut(650 | 999)) && sample.name != "din";
     let is_noticed = is_noticed || matches!(harm, Harm::Zeros(_)) && sample.name == "lackey";
     // The schedule files beside them name threads and cores.
-    let is_noticed = is_noticed || harm == Harm::MissingFile;
+    let is_noticed = is_noticed || matches!(harm, Harm::MissingFile | Harm::Stranger);
     if is_noticed && first.code == 0 && !(matches!(harm, Harm::Flip(_)) && is_same(sample, content)) {
         wrong.push(format!("{} notices nothing", first.verb));
     }

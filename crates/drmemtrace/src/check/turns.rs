@@ -23,7 +23,10 @@ impl Checker {
         self.seen_tid = tid;
         match self.about.kind {
             ShardKind::Thread => {
-                if self.about.thread.is_some_and(|own| own != tid) && !self.headers.is_lost {
+                if let Some(file) = &self.about.file {
+                    // The trace is read again, by a reader that says where that is.
+                    file.meet_thread(tid);
+                } else if self.about.thread.is_some_and(|own| own != tid) && !self.headers.is_lost {
                     self.tell(Rule::WrongThread, || {
                         format!("a record of thread `{tid}` in another thread's file")
                     });

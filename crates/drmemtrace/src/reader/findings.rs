@@ -54,8 +54,7 @@ impl EntryReader {
     pub(super) fn tell_stranger(&mut self, start: usize) {
         let header = &self.file.header;
         let tid = self.interp.batch_tid;
-        let is_own = self.file.holds_several_threads() || !header.is_header || tid == header.tid;
-        if is_own || self.has_stranger || self.interp.batch_len() == 0 {
+        if !self.file.is_stranger(tid) || self.has_stranger || self.interp.batch_len() == 0 {
             return;
         }
         self.has_stranger = true;

@@ -322,7 +322,8 @@ impl EntryReader {
         if file.container.members().len() < 2 {
             return Ok(None);
         }
-        let mut counter = EntryReader::counter(file, 0..1)?;
+        let first = file.first_member() as usize;
+        let mut counter = EntryReader::counter(file, first..first + 1)?;
         while counter.read()?.is_some() {}
         let is_whole = counter.found.is_empty() && !counter.is_broken;
         Ok(Some(counter.position().1).filter(|instrs| is_whole && *instrs > 0))
@@ -331,8 +332,9 @@ impl EntryReader {
     /// Reports the chunks that are missing before a member.
     pub(super) fn lose_chunks_before(&mut self, member: u32) {
         let n_missing = self.file.n_missing_before(member);
+        let last = self.file.member_before(member);
         if !self.is_counting {
-            let place = match member.checked_sub(1) {
+            let place = match last {
                 Some(last) => {
                     let len = self.file.container.members().get(last as usize).and_then(|member| member.len);
                     let (records, instrs) = self.position_at(last, u64::MAX);
@@ -356,11 +358,11 @@ impl EntryReader {
                 stopped: place.clone(),
                 resumed,
             };
-            let which = if member == 0 { "first" } else { "next" };
+            let which = if last.is_none() { "first" } else { "next" };
             let message = format!("the {which} `{n_missing}` chunks of the archive are missing");
             let finding = Finding::new("drmemtrace/missing-chunk", Severity::Error, place, message);
             // The gap that the chunk before ends in reaches as far.
-            self.found.push(match member.checked_sub(1).is_some_and(|last| self.ends_in_gap(last)) {
+            self.found.push(match last.is_some_and(|last| self.ends_in_gap(last)) {
                 true => finding,
                 false => finding.losing(loss),
             });
@@ -468,11 +470,12 @@ pub(super) fn interp_at(file: &File, member: usize) -> Interp {
     }
 }
 
-/// True if raw entries have to be counted while they are handed out: a seam of the file proved wrong, or will never be looked at
-/// again.
+/// True if raw entries have to be counted while they are handed out: a seam or a thread of the file proved wrong, or the file
+/// comes from a pipe and will never be looked at again.
 pub(super) fn has_to_count(file: &File) -> bool {
     let has_seams = file.header.chunk_instrs > 0 && file.container.codec() == Codec::Zip;
-    file.seams.is_doubted() || has_seams && !file.container.source().can_seek()
+    let has_own_thread = file.header.is_header && !file.holds_several_threads();
+    file.seams.is_doubted() || (has_seams || has_own_thread) && !file.container.source().can_seek()
 }
 
 /// How much lies between two places, if both are known and in this order.

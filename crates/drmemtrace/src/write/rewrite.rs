@@ -300,7 +300,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
     /// True for entries that mean something to the writer itself.
     fn is_special(&self, entry: &Entry) -> bool {
         match entry.kind() {
-            Type::THREAD | Type::PID => true,
+            Type::THREAD | Type::THREAD_EXIT | Type::PID => true,
             Type::MARKER => {
                 self.repeats.is_open()
                     || matches!(
@@ -411,6 +411,9 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         let kind = entry.kind();
         let marker = (kind == Type::MARKER).then(|| Marker(entry.size.get()));
         let loose = self.loose.take();
+        if let (Type::THREAD | Type::THREAD_EXIT, Some((source, _))) = (kind, &self.source) {
+            source.meet_thread(entry.addr.get());
+        }
         if let Some(marker) = marker
             && self.repeats.is_copy(marker)
         {

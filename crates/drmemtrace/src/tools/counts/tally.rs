@@ -259,6 +259,9 @@ impl Tally {
         if kind == Type::THREAD {
             self.counter.note_thread(value);
         }
+        if let Some(file) = self.file.as_ref().filter(|_| matches!(kind, Type::THREAD | Type::THREAD_EXIT)) {
+            file.meet_thread(value);
+        }
         if !self.is_core && matches!(kind, Type::THREAD | Type::THREAD_EXIT) {
             if value != self.tid {
                 // Encodings that one thread was given are not given again to another.

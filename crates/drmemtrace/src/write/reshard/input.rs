@@ -159,6 +159,11 @@ impl Input {
                 {
                     self.comparer.meet(&file.seams, entry.addr.get(), self.taken.read.records);
                 }
+                if matches!(entry.kind(), Type::THREAD | Type::THREAD_EXIT)
+                    && let Some(file) = &self.file
+                {
+                    file.meet_thread(entry.addr.get());
+                }
                 if self.wants_copies && self.repeats.is_open() && is_clock(entry) {
                     // Readers of the source do not count it, readers of what is written do.
                     self.wants_copies = !entry.is_marker(Marker::CPU_ID);
