@@ -3,7 +3,7 @@
 //! `ARCHITECTURE.md` draws the picture. Each manifest says where its crate stands, in `[package.metadata.quipu]`:
 //!
 //! ```toml
-//! layer = 2             # or "format", "testkit", "outside": see `Layer`
+//! layer = 2             # or "records", "format", "testkit", "outside": see `Layer`
 //! names-formats = true  # below layer 4 only, for a crate whose work is done on native records
 //! ```
 //!
@@ -20,6 +20,8 @@ use toml::{Table, Value};
 enum Layer {
     /// Depends on lower levels only; crates of one level never see each other.
     Level(u8),
+    /// The loop that families of flat records share: above level 1, below formats.
+    Records,
     /// One trace format: stands at level 2, and only levels from 4 up may name it, but for crates that say `names-formats`.
     Format,
     /// Help for tests: sees up to level 2 but no format, and is seen by dev-dependencies only.
@@ -36,6 +38,7 @@ impl Layer {
     fn of(value: &Value) -> Option<Layer> {
         match (value.as_integer(), value.as_str()) {
             (Some(level @ 0..=Layer::TOP), _) => Some(Layer::Level(level as u8)), // At most `TOP`.
+            (_, Some("records")) => Some(Layer::Records),
             (_, Some("format")) => Some(Layer::Format),
             (_, Some("testkit")) => Some(Layer::TestKit),
             (_, Some("outside")) => Some(Layer::Outside),
@@ -64,7 +67,7 @@ impl Member {
         let layer = ours.and_then(|ours| ours.get("layer")).and_then(Layer::of);
         let Some(layer) = layer else {
             bail!(
-                "`{name}` has no layer: write `layer = 0` to `{}`, \"format\", \"testkit\" or \"outside\" under \
+                "`{name}` has no layer: write `layer = 0` to `{}`, \"records\", \"format\", \"testkit\" or \"outside\" under \
                  `[package.metadata.quipu]` in its manifest",
                 Layer::TOP
             );
@@ -133,9 +136,13 @@ fn forbidden(members: &[Member], edge: &Edge) -> Option<String> {
         Layer::Outside => "no crate depends on a chore runner",
         Layer::TestKit if edge.kind == Kind::Dev => return None,
         Layer::TestKit => "the test kit is for dev-dependencies only",
-        Layer::Format if !from.names_formats && level(from.layer) < 4 => "this crate knows no format",
-        Layer::Format | Layer::Level(_) if level(to.layer) >= level(from.layer) => "not a lower layer",
-        Layer::Format | Layer::Level(_) => return None,
+        Layer::Format if !from.names_formats && level(from.layer) < level(Layer::Level(4)) => {
+            "this crate knows no format"
+        }
+        Layer::Records | Layer::Format | Layer::Level(_) if level(to.layer) >= level(from.layer) => {
+            "not a lower layer"
+        }
+        Layer::Records | Layer::Format | Layer::Level(_) => return None,
     };
     Some(format!("{edge}: {reason}"))
 }
@@ -143,9 +150,10 @@ fn forbidden(members: &[Member], edge: &Edge) -> Option<String> {
 /// Height of a layer; a crate sees what is lower.
 fn level(layer: Layer) -> u8 {
     match layer {
-        Layer::Level(level) => level,
-        Layer::Format => 2,
-        Layer::TestKit => 3,
+        Layer::Level(level) => 2 * level,
+        Layer::Records => 3,
+        Layer::Format => 4,
+        Layer::TestKit => 6,
         Layer::Outside => u8::MAX,
     }
 }

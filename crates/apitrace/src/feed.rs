@@ -6,7 +6,8 @@ use crate::decode::{Decoded, Decoder, Event, Fault, Header, Stop, header};
 use crate::record::MAX_EVENT_BYTES;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Error, ErrorKind, Finding, Found, Loss, Place, Result, RuleInfo};
-use quipu_source::{Container, Landmark, Stream, StreamOptions};
+use quipu_records::feed;
+use quipu_source::{Container, Landmark, StreamOptions};
 
 /// What takes events out of bytes.
 pub trait Machine {
@@ -132,22 +133,12 @@ impl Machine for Skimmer {
 pub struct Feed {
     file: String,
     container: Container,
-    stream: Stream,
-    /// The bytes at hand; those before `at` are used up.
-    bytes: Vec<u8>,
-    at: usize,
-    /// Offset of `bytes[0]` in the stream.
-    base: u64,
-    block: Vec<u8>,
-    /// True once the stream has ended or failed.
-    is_over: bool,
-    /// What the stream failed with.
-    failure: Option<Error>,
-    /// True once that was told.
+    bytes: feed::Feed,
+    /// True once the error that the stream failed with was returned.
     has_failed: bool,
     /// This one only counts what another has read before damage.
     is_counting: bool,
-    /// Where in the file it failed.
+    /// Where in the file another stream failed, which read on to a checksum.
     failed_at: Option<u64>,
     header: Option<Header>,
     found: Found,
@@ -166,24 +157,21 @@ pub(crate) const EVIDENCE_BYTES: usize = 128 << 10;
 impl Feed {
     /// Begins to read a container.
     pub fn new(container: &Container, options: &StreamOptions) -> Result<Feed> {
-        let stream = container.stream(container.all_members(), options)?;
-        Ok(Feed {
+        Ok(Feed::of(container, feed::Feed::new(container, options)?, None))
+    }
+
+    fn of(container: &Container, bytes: feed::Feed, header: Option<Header>) -> Feed {
+        Feed {
             file: container.name().to_owned(),
             container: container.clone(),
-            stream,
-            bytes: Vec::new(),
-            at: 0,
-            base: 0,
-            block: Vec::new(),
-            is_over: false,
-            failure: None,
+            bytes,
             has_failed: false,
             is_counting: false,
             failed_at: None,
-            header: None,
+            header,
             found: Found::default(),
             unentered: Unentered::new(),
-        })
+        }
     }
 
     /// Begins to read in the middle: at an offset of the stream that lies at or behind a landmark.
@@ -197,21 +185,17 @@ impl Feed {
         landmark: &Landmark,
         offset: u64,
     ) -> Result<Feed> {
-        let mut feed = Feed {
-            stream: container.stream_at(landmark.packed_at, options)?,
-            base: landmark.at,
-            header: Some(header.clone()),
-            ..Feed::new(container, &StreamOptions { ahead: quipu_source::Ahead::Inline, ..options.clone() })?
-        };
+        let bytes = feed::Feed::at_place(container, landmark.packed_at, landmark.at, options)?;
+        let mut feed = Feed::of(container, bytes, Some(header.clone()));
         let mut nobody = Skimmer::new(header);
         while feed.n_bytes() < offset {
-            feed.at = feed.bytes.len();
+            feed.bytes.use_up(usize::MAX);
             if !feed.more(1, &mut nobody)? {
                 break;
             }
         }
-        feed.at =
-            usize::try_from(offset.saturating_sub(feed.base)).unwrap_or(usize::MAX).min(feed.bytes.len());
+        let n_before = offset.saturating_sub(feed.offset());
+        feed.bytes.use_up(usize::try_from(n_before).unwrap_or(usize::MAX));
         Ok(feed)
     }
 
@@ -222,9 +206,9 @@ impl Feed {
     pub fn begin(&mut self) -> Result<bool> {
         let mut nobody = Skimmer::new(&Header::default());
         while self.header.is_none() {
-            match header(&self.bytes[self.at..]) {
+            match header(self.bytes.unused()) {
                 Ok((header, end)) => {
-                    self.at += end;
+                    self.bytes.use_up(end);
                     self.header = Some(header);
                 }
                 Err(Stop::More(n_bytes)) => {
@@ -257,8 +241,8 @@ impl Feed {
     /// Takes the next events if they are common and at hand. PERF: what comes of this stays in registers (`info`).
     #[inline(always)]
     pub fn next_common<M: Machine>(&mut self, machine: &mut M) -> Option<M::Out> {
-        let (out, next) = machine.common(&self.bytes, self.at)?;
-        self.at = next;
+        let (out, next) = machine.common(self.bytes.bytes(), self.bytes.at())?;
+        self.bytes.go_to(next);
         Some(out)
     }
 
@@ -268,10 +252,10 @@ impl Feed {
     /// As there.
     pub fn next_any<M: Machine>(&mut self, machine: &mut M) -> Result<Option<M::Out>> {
         loop {
-            match machine.event(&self.bytes, self.at) {
+            match machine.event(self.bytes.bytes(), self.bytes.at()) {
                 Ok((out, next)) => {
                     let offset = self.offset();
-                    self.at = next;
+                    self.bytes.go_to(next);
                     if let Some(number) = machine.unmatched(&out) {
                         self.judge_unmatched(number, offset, machine)?;
                     }
@@ -322,12 +306,12 @@ impl Feed {
 
     /// The bytes at hand that were not used.
     pub(crate) fn unused(&self) -> &[u8] {
-        &self.bytes[self.at..]
+        self.bytes.unused()
     }
 
     /// Gives up bytes that were not used.
     pub(crate) fn give_up(&mut self, n_bytes: usize) {
-        self.at = (self.at + n_bytes).min(self.bytes.len());
+        self.bytes.use_up(n_bytes);
     }
 
     /// Gets more bytes, until there are so many that were not used or no more are to be had.
@@ -348,28 +332,28 @@ impl Feed {
 
     /// True if no bytes come behind those at hand.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_over
+        self.bytes.is_over()
     }
 
     /// Where in the file the container failed, if it did and that is known.
     pub(crate) fn failed_at(&self) -> Option<u64> {
-        self.failed_at
+        self.failed_at.or(self.bytes.failed_at())
     }
 
     /// Keeps what it failed with for the next request.
     pub(crate) fn put_back(&mut self, failure: Error) {
-        (self.failure, self.has_failed) = (Some(failure), false);
+        self.bytes.put_back(failure);
+        self.has_failed = false;
     }
 
     /// What the stream failed with, once.
     pub(crate) fn take_failure(&mut self) -> Option<Error> {
-        self.failure.take()
+        self.bytes.take_failure()
     }
 
     /// Puts bytes before those at hand, of which none may be used up.
     pub(crate) fn prepend(&mut self, bytes: &[u8]) {
-        self.bytes.splice(..0, bytes.iter().copied());
-        self.base -= (bytes.len() as u64).min(self.base);
+        self.bytes.prepend(bytes);
     }
 
     /// Goes on as if a header had been read that says this.
@@ -385,13 +369,14 @@ impl Feed {
 
     /// The bytes of the stream that were used since `offset`, as far as they are still at hand.
     pub fn used_since(&self, offset: u64) -> &[u8] {
-        let start = usize::try_from(offset.saturating_sub(self.base)).unwrap_or(usize::MAX).min(self.at);
-        &self.bytes[start..self.at]
+        let (base, at) = (self.bytes.base(), self.bytes.at());
+        let start = usize::try_from(offset.saturating_sub(base)).unwrap_or(usize::MAX).min(at);
+        &self.bytes.bytes()[start..at]
     }
 
     /// All bytes at hand.
     pub(crate) fn at_hand(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.bytes()
     }
 
     /// What the stream says of itself; empty before the first event was asked for.
@@ -402,12 +387,12 @@ impl Feed {
 
     /// How many bytes of the stream are used up.
     pub fn offset(&self) -> u64 {
-        self.base + self.at as u64
+        self.bytes.offset()
     }
 
     /// How many bytes of the stream there are, as far as it was read.
     pub fn n_bytes(&self) -> u64 {
-        self.base + self.bytes.len() as u64
+        self.bytes.base() + self.bytes.bytes().len() as u64
     }
 
     /// Takes what was odd so far.
@@ -425,37 +410,22 @@ impl Feed {
     /// Gets more bytes: `n_bytes`, and as many as are at hand, so that a long event is not tried too often. False if there
     /// are none.
     fn more<M: Machine>(&mut self, n_bytes: u64, machine: &mut M) -> Result<bool> {
-        if let Err(n_bytes) = machine.leave_block(&self.bytes) {
+        if let Err(n_bytes) = machine.leave_block(self.bytes.bytes()) {
             return Err(self.too_much_pending(n_bytes));
         }
-        self.bytes.drain(..self.at);
-        self.base += self.at as u64;
-        self.at = 0;
-        let n_before = self.bytes.len();
+        let n_before = self.unused().len();
         if n_before > MAX_EVENT_BYTES {
-            let limit = MAX_EVENT_BYTES as u64;
-            return Err(Error::limit("bytes in one event", n_before as u64, limit).at(&self.here(self.base)));
+            let (limit, offset) = (MAX_EVENT_BYTES as u64, self.offset());
+            return Err(Error::limit("bytes in one event", n_before as u64, limit).at(&self.here(offset)));
         }
-        let enough = n_before + usize::try_from(n_bytes).unwrap_or(usize::MAX).min(n_before).max(1);
-        while self.bytes.len() < enough && !self.is_over {
-            match self.stream.next(&mut self.block) {
-                Ok(Some(_)) if self.bytes.is_empty() => std::mem::swap(&mut self.bytes, &mut self.block),
-                Ok(Some(_)) => self.bytes.extend_from_slice(&self.block),
-                Ok(None) => self.is_over = true,
-                Err(error) => {
-                    self.is_over = true;
-                    self.failed_at = error.packed_offset();
-                    self.failure = Some(error.into());
-                }
-            }
-        }
-        Ok(self.bytes.len() > n_before)
+        let n_more = usize::try_from(n_bytes).unwrap_or(usize::MAX).min(n_before).max(1);
+        Ok(self.bytes.more_blocks(n_before + n_more))
     }
 
     /// Judges how the data ends: cut data is good as far as it goes.
     fn end(&mut self, n_entered: u64) -> Result<()> {
         let mut is_cut_file = false;
-        if let Some(error) = self.failure.take() {
+        if let Some(error) = self.bytes.take_failure() {
             if error.kind() != ErrorKind::Truncated {
                 self.has_failed = true;
                 let reached = self.here(self.n_bytes());
@@ -469,14 +439,15 @@ impl Feed {
             let (rule, what) = left_unentered(number, n_entered);
             self.found.push(rule.broken(place, what));
         }
-        let place = self.here(self.base);
+        let is_empty = self.unused().is_empty();
+        let place = self.here(self.bytes.base());
         let what = match &self.header {
-            None if self.bytes.is_empty() => {
+            None if is_empty => {
                 let what = "there is nothing in the trace: it ends before its first call was stored";
                 self.found.push(rules::EMPTY.broken(place, what.to_owned()));
                 return Ok(());
             }
-            Some(_) if self.bytes.is_empty() => return Ok(()),
+            Some(_) if is_empty => return Ok(()),
             None => "the trace ends within its header".to_owned(),
             Some(_) => format!("the trace ends within an event, behind `{n_entered}` calls"),
         };
@@ -542,7 +513,7 @@ impl Feed {
             None => fault.message.clone(),
         };
         // A header is read from where it begins, events from where the bytes do.
-        let offset = self.base + fault.at as u64;
+        let offset = self.bytes.base() + fault.at as u64;
         if let Some(chunk) = chunk_of(&self.container, offset) {
             message.push_str(&format!(", in chunk `{chunk}`"));
         }

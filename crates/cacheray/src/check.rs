@@ -1,97 +1,49 @@
-//! `check`: every rule that a trace must follow, and where it does not.
+//! The rules that records follow, and where they do not.
 //!
-//! Damage is told by the reader; what records say is looked at here. Memory grows with the number of regions that are live
-//! at once, and of stretches of memory that ever were in one.
-//!
+//! Memory grows with the number of regions that are live at once, and of stretches of memory that ever were in one.
 
+use crate::codec::Codec;
+use crate::plausible::is_address;
 use crate::record::Dialect;
-use crate::rules::{self, RULES};
-use crate::trace::CacherayTrace;
-use quipu_model::check::{self, CheckLog, CheckReport, CheckedRecords};
+use crate::rules;
 use quipu_model::lens::RegionEvent;
-use quipu_model::pass::Needs;
-use quipu_model::result::{Fields, Shape};
-use quipu_model::{
-    Batch, Columns, DynPass, Error, Options, Order, Pass, Place, Report, Result, Shard, Tool, ToolInfo, Trace,
-};
+use quipu_model::{Batch, Columns, RuleInfo, ToolInfo};
+use quipu_records::check::{self, Check, Log, Rules};
 use quipu_symbols::regions::RegionMap;
+
+/// The tool `check`.
+pub(crate) static CHECK: Check<Codec> = Check::new(&INFO);
+static INFO: ToolInfo = check::info(crate::INFO.name, Columns::ACCESSES.or(Columns::REGIONS));
 
 /// Longer names are told.
 const USUAL_NAME_BYTES: usize = 4096;
 
-/// The tool `check`.
+/// What is known of memory so far.
 #[derive(Debug)]
-pub struct Check;
-
-static INFO: ToolInfo = ToolInfo {
-    name: "check",
-    summary: "whether a trace follows the rules of its format, and where not",
-    needs: Needs {
-        format: Some("cacheray"),
-        required: Columns::ACCESSES.or(Columns::REGIONS),
-        optional: Columns::NONE,
-    },
-    order: Order::Shards,
-    options: &check::options("look at what records say; without, only at how they are stored"),
-    in_report: false,
-};
-
-impl Tool for Check {
-    fn result(&self) -> Shape {
-        CheckReport::<CheckedRecords>::shape()
-    }
-
-    fn info(&self) -> &'static ToolInfo {
-        &INFO
-    }
-
-    /// What is live at its beginning is not known of a part.
-    fn wants_whole_traces(&self) -> bool {
-        true
-    }
-
-    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let Some(opened) = trace.as_any().and_then(|trace| trace.downcast_ref::<CacherayTrace>()) else {
-            return Err(Error::missing("this is no trace of format cacheray"));
-        };
-        let log = CheckLog::new(options, RULES, &trace.meta().findings)?;
-        Ok(Box::new(CheckPass {
-            file: opened.container().name().to_owned(),
-            dialect: opened.dialect(),
-            log,
-            decodes: options.flag(&check::DECODE),
-            n_records: 0,
-            live: RegionMap::default(),
-            removed: RegionMap::default(),
-        }))
-    }
-}
-
-/// The rules that records follow.
-struct CheckPass {
-    file: String,
+pub struct CacherayRules {
     dialect: Dialect,
-    log: CheckLog,
-    decodes: bool,
-    n_records: u64,
     /// With the record that added each.
     live: RegionMap<u64>,
     /// With the record that removed each.
     removed: RegionMap<u64>,
 }
 
-/// A place in a batch, told only where something is wrong.
+/// A record of a batch.
 #[derive(Clone, Copy)]
 struct At<'a> {
-    file: &'a str,
     dialect: Dialect,
     batch: &'a Batch,
     record: u32,
 }
 
 impl At<'_> {
-    fn place(self) -> Place {
-        let At { file, dialect, batch, record } = self;
+    /// How many records stand before it.
+    fn ordinal(self) -> u64 {
+        self.batch.span.first_record + u64::from(self.record)
+    }
+
+    fn offset(self) -> u64 {
+        let At { dialect, batch, record } = self;
         let before = batch.regions.at.iter().take_while(|at| **at < record).count();
         let annotations = batch.regions.what.iter().zip(batch.regions.type_name.iter()).take(before);
         let n_bytes: usize = annotations
@@ -101,181 +53,130 @@ impl At<'_> {
             })
             .sum();
         let n_accesses = record as usize - before;
-        let offset = batch.span.offset + (n_bytes + n_accesses * dialect.access_bytes()) as u64;
-        Place {
-            file: Some(file.to_owned()),
-            offset: Some(offset),
-            record: Some(batch.span.first_record + u64::from(record)),
-            ..Place::default()
-        }
+        batch.span.offset + (n_bytes + n_accesses * dialect.access_bytes()) as u64
+    }
+
+    /// Reports that the record breaks a rule.
+    fn tell(self, log: &mut Log, rule: &'static RuleInfo, what: impl FnOnce() -> String) {
+        log.add(rule, || (Some(self.offset()), Some(self.ordinal()), what()));
     }
 }
 
-fn is_canonical(addr: u64) -> bool {
-    matches!(addr >> 48, 0 | 0xffff)
-}
-
-impl CheckPass {
-    fn access(&mut self, at: At<'_>, addr: u64, size: u32) {
-        let log = &mut self.log;
+impl CacherayRules {
+    fn access(&mut self, at: At<'_>, addr: u64, size: u32, log: &mut Log) {
         if !matches!(size, 1 | 2 | 4 | 8 | 16) {
-            log.add(&rules::ODD_SIZE, || (at.place(), format!("an access has `{size}` bytes")));
+            at.tell(log, &rules::ODD_SIZE, || format!("an access has `{size}` bytes"));
         }
-        if !is_canonical(addr) {
-            log.add(&rules::ADDRESS, || (at.place(), format!("an access goes to `{addr:#x}`")));
+        if !is_address(addr) {
+            at.tell(log, &rules::ADDRESS, || format!("an access goes to `{addr:#x}`"));
         }
-        match self.live.at(addr) {
-            Some(region) => {
-                let end = addr.saturating_add(size.into());
-                if end > region.end {
-                    log.add(&rules::OUTSIDE, || {
-                        let (start, end) = (region.start, region.end);
-                        (
-                            at.place(),
-                            format!("`{size}` bytes from `{addr:#x}` on reach over the end of region `{start:#x}` to `{end:#x}`"),
-                        )
-                    });
-                }
+        if let Some(region) = self.live.at(addr) {
+            let (start, end) = (region.start, region.end);
+            if addr.saturating_add(size.into()) > end {
+                at.tell(log, &rules::OUTSIDE, || {
+                    format!("`{size}` bytes from `{addr:#x}` on reach over the end of region `{start:#x}` to `{end:#x}`")
+                });
             }
-            None => {
-                if let Some(region) = self.removed.at(addr) {
-                    log.add(&rules::AFTER_REMOVE, || {
-                        let (start, by) = (region.start, region.what);
-                        (at.place(), format!("`{addr:#x}` is in the region from `{start:#x}` on, which record `{by}` removed"))
-                    });
-                }
-            }
+        } else if let Some(region) = self.removed.at(addr) {
+            let (start, by) = (region.start, region.what);
+            at.tell(log, &rules::AFTER_REMOVE, || {
+                format!("`{addr:#x}` is in the region from `{start:#x}` on, which record `{by}` removed")
+            });
         }
     }
 
-    fn add(&mut self, at: At<'_>, addr: u64, (element_bytes, n_elements): (u64, u64), name: &[u8]) {
-        let log = &mut self.log;
+    fn add(&mut self, at: At<'_>, addr: u64, size: (u64, u64), name: &[u8], log: &mut Log) {
+        let (element_bytes, n_elements) = size;
         if name.len() > USUAL_NAME_BYTES || std::str::from_utf8(name).is_err() {
-            log.add(&rules::BAD_NAME, || {
+            at.tell(log, &rules::BAD_NAME, || {
                 let start = String::from_utf8_lossy(name.get(..40).unwrap_or(name)).into_owned();
-                (at.place(), format!("a name of `{}` bytes begins with `{start}`", name.len()))
+                format!("a name of `{}` bytes begins with `{start}`", name.len())
             });
         }
         if addr == 0 {
-            log.add(&rules::NULL_REGION, || (at.place(), "a region begins at 0".to_owned()));
-        } else if !is_canonical(addr) {
-            log.add(&rules::ADDRESS, || (at.place(), format!("a region begins at `{addr:#x}`")));
+            at.tell(log, &rules::NULL_REGION, || "a region begins at 0".to_owned());
+        } else if !is_address(addr) {
+            at.tell(log, &rules::ADDRESS, || format!("a region begins at `{addr:#x}`"));
         }
         if n_elements == 0 {
-            log.add(&rules::NO_ELEMENTS, || {
-                (at.place(), format!("the region at `{addr:#x}` has no elements"))
-            });
+            at.tell(log, &rules::NO_ELEMENTS, || format!("the region at `{addr:#x}` has no elements"));
         }
         // Two numbers of 32 bits.
         let n_bytes = element_bytes.saturating_mul(n_elements);
+        let region = || format!("`{n_bytes}` bytes from `{addr:#x}` on");
         if addr.checked_add(n_bytes).is_none() {
-            log.add(&rules::WRAPS, || (at.place(), format!("`{n_bytes}` bytes from `{addr:#x}` on")));
+            at.tell(log, &rules::WRAPS, region);
         }
         if addr != 0 {
             let over = self.live.over(addr, n_bytes);
-            let what = || format!("`{n_bytes}` bytes from `{addr:#x}` on");
             if over.same_start {
-                log.add(&rules::OVER_LIVE, || (at.place(), format!("{}, where a region begins", what())));
+                at.tell(log, &rules::OVER_LIVE, || format!("{}, where a region begins", region()));
             } else if over.overlap {
-                log.add(&rules::OVERLAP, || (at.place(), format!("{}, partly in another region", what())));
+                at.tell(log, &rules::OVERLAP, || format!("{}, partly in another region", region()));
             } else if over.nested {
-                log.add(&rules::NESTED, || {
-                    (at.place(), format!("{}, within or around another region", what()))
-                });
+                at.tell(log, &rules::NESTED, || format!("{}, within or around another region", region()));
             }
         }
         self.removed.clear(addr, n_bytes);
-        let _ = self.live.add(addr, n_bytes, at.batch.span.first_record + u64::from(at.record) + 1);
+        let _ = self.live.add(addr, n_bytes, at.ordinal() + 1);
     }
 
-    fn remove(&mut self, at: At<'_>, addr: u64) {
+    fn remove(&mut self, at: At<'_>, addr: u64, log: &mut Log) {
         match self.live.remove(addr) {
             Some(region) => {
-                let record = at.batch.span.first_record + u64::from(at.record) + 1;
-                let _ = self.removed.add(region.start, region.end - region.start, record);
+                let _ = self.removed.add(region.start, region.end - region.start, at.ordinal() + 1);
             }
             None if addr != 0 => {
-                self.log
-                    .add(&rules::NO_ADD, || (at.place(), format!("no live region begins at `{addr:#x}`")));
+                at.tell(log, &rules::NO_ADD, || format!("no live region begins at `{addr:#x}`"));
             }
             None => {}
         }
     }
 }
 
-impl Pass for CheckPass {
-    fn fork(&self, _shard: &Shard) -> CheckPass {
-        CheckPass {
-            file: self.file.clone(),
-            dialect: self.dialect,
-            log: self.log.fork(),
-            decodes: self.decodes,
-            n_records: 0,
-            live: RegionMap::default(),
-            removed: RegionMap::default(),
-        }
+impl Rules<Codec> for CacherayRules {
+    fn new(codec: &Codec) -> CacherayRules {
+        CacherayRules { dialect: codec.dialect, live: RegionMap::default(), removed: RegionMap::default() }
     }
 
-    fn consume(&mut self, batch: &Batch) -> Result<()> {
-        let file = self.file.clone();
+    fn batch(&mut self, batch: &Batch, log: &mut Log) {
         let dialect = self.dialect;
-        let at = |record: u32| At { file: &file, dialect, batch, record };
-        self.n_records += u64::from(batch.span.records);
-        batch.findings.iter().for_each(|finding| self.log.take(finding.clone()));
-        if !self.decodes {
-            return Ok(());
-        }
+        let at = |record: u32| At { dialect, batch, record };
         let (accesses, regions) = (&batch.accesses, &batch.regions);
         let mut next = 0;
         for row in 0..=regions.len() {
             let until = regions.at.get(row).copied().unwrap_or(u32::MAX);
-            while let (Some(record), Some(addr), Some(size)) =
-                (accesses.at.get(next).copied(), accesses.addr.get(next), accesses.size.get(next))
-                && record < until
-            {
-                self.access(at(record), *addr, *size);
+            while let Some(record) = accesses.at.get(next).copied().filter(|record| *record < until) {
+                self.access(at(record), accesses.addr[next], accesses.size[next], log);
                 next += 1;
             }
             let Some(what) = regions.what.get(row) else { break };
-            let at = at(until);
+            let addr = regions.addr[row];
             match what {
                 RegionEvent::Add => {
-                    let name = regions.type_name.get(row);
-                    self.add(
-                        at,
-                        regions.addr[row],
-                        (regions.element_bytes[row], regions.n_elements[row]),
-                        name,
-                    );
+                    let size = (regions.element_bytes[row], regions.n_elements[row]);
+                    self.add(at(until), addr, size, regions.type_name.get(row), log);
                 }
-                RegionEvent::Remove => self.remove(at, regions.addr[row]),
+                RegionEvent::Remove => self.remove(at(until), addr, log),
             }
         }
-        Ok(())
     }
 
-    fn merge(&mut self, later: CheckPass) -> Result<()> {
-        self.log.merge(later.log);
-        self.n_records += later.n_records;
+    fn merge(&mut self, later: CacherayRules) {
         // There is one shard: nothing was live before it.
-        (self.live, self.removed) = (later.live, later.removed);
-        Ok(())
+        *self = later;
     }
 
-    fn finish(mut self) -> Result<Box<dyn Report>> {
-        let mut left: Vec<(u64, u64)> = self
-            .live
-            .iter()
-            .filter(|region| region.start != 0)
-            .map(|region| (region.what, region.start))
-            .collect();
+    fn end(self, log: &mut Log) {
+        let live = self.live.iter().filter(|region| region.start != 0);
+        let mut left: Vec<(u64, u64)> = live.map(|region| (region.what, region.start)).collect();
         left.sort_unstable();
         for (record, start) in left {
-            let place = Place { file: Some(self.file.clone()), record: Some(record), ..Place::default() };
-            let what =
-                format!("the region at `{start:#x}`, annotated by record `{record}`, is never removed");
-            self.log.add(&rules::NEVER_REMOVED, || (place, what));
+            log.add(&rules::NEVER_REMOVED, || {
+                let what =
+                    format!("the region at `{start:#x}`, annotated by record `{record}`, is never removed");
+                (None, Some(record), what)
+            });
         }
-        Ok(Box::new(CheckReport::of_records(&self.log.close(), self.n_records)))
     }
 }

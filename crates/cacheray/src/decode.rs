@@ -179,17 +179,8 @@ pub fn decode(dialect: Dialect, bytes: &[u8]) -> Result<(Record<'_>, usize), Sto
 /// # Errors
 /// `Unsupported` if the address is too wide for the dialect; `Limit` for a name that no reader takes.
 pub fn encode(dialect: Dialect, record: &Record<'_>, out: &mut Vec<u8>) -> Result<()> {
-    let u32_bytes = |value: u32| match dialect {
-        Dialect::Be64 => value.to_be_bytes(),
-        _ => value.to_le_bytes(),
-    };
-    let u64_bytes = |value: u64| match dialect {
-        Dialect::Be64 => value.to_be_bytes(),
-        _ => value.to_le_bytes(),
-    };
     let addr = record.addr();
-    let narrow = u32::try_from(addr);
-    if dialect.address_bytes() == 4 && narrow.is_err() {
+    if dialect.address_bytes() == 4 && addr > u32::MAX.into() {
         return Err(Error::unsupported(format!(
             "address `{addr:#x}` does not fit into the 32 bits that dialect {} has",
             dialect.name()
@@ -204,19 +195,20 @@ pub fn encode(dialect: Dialect, record: &Record<'_>, out: &mut Vec<u8>) -> Resul
             MAX_NAME_BYTES as u64,
         ));
     }
-    out.push(record.tag());
-    match (dialect.address_bytes(), narrow) {
-        (4, Ok(narrow)) => out.extend_from_slice(&u32_bytes(narrow)),
-        _ => out.extend_from_slice(&u64_bytes(addr)),
-    }
+    let mut put = |number: u64, n_bytes: usize| match dialect {
+        Dialect::Be64 => out.extend_from_slice(&number.to_be_bytes()[8 - n_bytes..]),
+        Dialect::Le64 | Dialect::Ilp32 => out.extend_from_slice(&number.to_le_bytes()[..n_bytes]),
+    };
+    put(record.tag().into(), 1);
+    put(addr, dialect.address_bytes());
     if let Record::Access(access) = record {
-        out.push(access.size);
+        put(access.size.into(), 1);
     }
-    out.extend_from_slice(&u64_bytes(record.thread()));
+    put(record.thread(), 8);
     if let Record::Add(add) = record {
-        out.extend_from_slice(&u32_bytes(add.element_bytes));
-        out.extend_from_slice(&u32_bytes(add.n_elements));
-        out.extend_from_slice(&u32_bytes(add.name.len() as u32)); // At most MAX_NAME_BYTES.
+        put(add.element_bytes.into(), 4);
+        put(add.n_elements.into(), 4);
+        put(add.name.len() as u64, 4);
         out.extend_from_slice(add.name);
     }
     Ok(())

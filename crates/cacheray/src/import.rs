@@ -2,7 +2,7 @@
 
 use crate::plausible::{is_address, is_possible};
 use crate::record::{Dialect, Record};
-use crate::write::{DIALECT, TraceWriter, access, region, usual_pool};
+use crate::write::{DIALECT, TraceWriter, access, facts, region};
 use quipu_model::convert::{Fate, Ledger, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
 use quipu_model::fresh::Replace;
 use quipu_model::lens::{AccessKind, ThreadEvent};
@@ -10,6 +10,7 @@ use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::trace::Fact;
 use quipu_model::transform::packing_for;
 use quipu_model::{Batch, Columns, Result};
+use quipu_records::write::usual_pool;
 use std::collections::BTreeSet;
 
 /// The largest size that a record holds.
@@ -112,22 +113,17 @@ impl Typed {
         let accesses = &batch.accesses;
         let (kind, addr, size) = (accesses.kind[row], accesses.addr[row], accesses.size[row]);
         let thread = batch.span.thread.packed();
-        let kept = match kind {
+        let count = match kind {
             AccessKind::Read => &mut counts.reads,
             AccessKind::Write => &mut counts.writes,
-            AccessKind::Prefetch | AccessKind::PrefetchInstr => {
-                counts.prefetches += 1;
-                return Ok(());
-            }
-            AccessKind::FlushData | AccessKind::FlushInstr => {
-                counts.flushes += 1;
-                return Ok(());
-            }
-            AccessKind::Fetch => {
-                counts.fetches += 1;
-                return Ok(());
-            }
+            AccessKind::Prefetch | AccessKind::PrefetchInstr => &mut counts.prefetches,
+            AccessKind::FlushData | AccessKind::FlushInstr => &mut counts.flushes,
+            AccessKind::Fetch => &mut counts.fetches,
         };
+        if !matches!(kind, AccessKind::Read | AccessKind::Write) {
+            *count += 1;
+            return Ok(());
+        }
         let last = addr.wrapping_add(u64::from(size.clamp(1, MAX_SPLIT_SIZE)) - 1);
         if !is_address(addr) || !is_address(last) {
             counts.impossible += 1;
@@ -144,7 +140,7 @@ impl Typed {
             }
             _ if size <= self.largest => {
                 let count = match size {
-                    _ if size <= USUAL_SIZE => kept,
+                    _ if size <= USUAL_SIZE => count,
                     _ if size <= MAX_SIGNED_SIZE => &mut counts.wide,
                     _ => &mut counts.too_wide,
                 };
@@ -225,12 +221,6 @@ impl RecordSink for Typed {
     }
 
     fn commit(self: Box<Self>) -> Result<Vec<Fact>> {
-        let written = self.writer.finish()?;
-        Ok(vec![
-            Fact::new("dialect", "dialect", self.dialect.name()),
-            Fact::new("records", "records", written.records),
-            Fact::new("bytes", "bytes of the records", written.bytes),
-            Fact::new("packed_bytes", "bytes of the file", written.packed_bytes),
-        ])
+        Ok(facts(self.dialect, &self.writer.finish()?))
     }
 }

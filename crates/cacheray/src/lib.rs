@@ -7,10 +7,8 @@
 //! | [`record`] | tags, layouts, dialects, limits |
 //! | [`decode`] | bytes ⇄ records |
 //! | [`plausible`] | what real records look like: telling dialects, finding records behind damage |
-//! | `feed` | blocks of a file → records in place |
-//! | [`reader`], [`table`] | records → batches, rows |
-//! | [`trace`], [`survey`] | opening a trace, what only reading all of it tells |
-//! | [`print`](mod@print) | records as people read them |
+//! | [`codec`], [`table`] | records → batches, rows; the loop around it is [`quipu_records`] |
+//! | [`trace`], `survey` | opening a trace, what only reading all of it shows |
 //! | [`check`], [`rules`] | the rules that a trace must follow |
 //! | [`write`](mod@write) | batches → files |
 //! | [`import`] | records of other formats |
@@ -18,15 +16,13 @@
 //! The format itself is described in docs/formats/cacheray.md.
 
 pub mod check;
+pub mod codec;
 pub mod decode;
-mod feed;
 pub mod import;
 pub mod plausible;
-pub mod print;
-pub mod reader;
 pub mod record;
 pub mod rules;
-pub mod survey;
+mod survey;
 pub mod table;
 pub mod trace;
 pub mod write;
@@ -64,6 +60,8 @@ pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
 )
 .value("auto|le64|be64|ilp32");
 
+static TOOLS: &[&dyn Tool] = &[&check::CHECK];
+
 impl Format for Cacheray {
     fn info(&self) -> &'static FormatInfo {
         &INFO
@@ -82,7 +80,7 @@ impl Format for Cacheray {
     }
 
     fn tools(&self) -> &'static [&'static dyn Tool] {
-        &[&check::Check]
+        TOOLS
     }
 
     fn record_writer(&self) -> Option<&'static dyn RecordWriter> {

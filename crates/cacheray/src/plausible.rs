@@ -4,7 +4,7 @@
 //! SPEC: cacheray.md#dialects-and-byte-order, cacheray.md#damage.
 
 use crate::decode::{Layout, Stop, record, with_layout};
-use crate::record::{ADD, Dialect, KIND_MASK, READ, REMOVE, Record};
+use crate::record::{ADD, Add, Dialect, KIND_MASK, READ, REMOVE, Record};
 
 /// Records that are looked at to tell the dialect.
 const DETECTED_RECORDS: u32 = 4096;
@@ -38,17 +38,25 @@ pub fn is_address(addr: u64) -> bool {
 
 /// True if a record's values are such as any writer may leave.
 pub fn is_possible(record: &Record<'_>) -> bool {
-    let is_address = is_address(record.addr());
+    flags_of_annotation(record) == 0 && has_possible_fields(record)
+}
+
+/// The same, whatever flags an annotation has.
+pub(crate) fn has_possible_fields(record: &Record<'_>) -> bool {
     let has_fields = match record {
         Record::Access(access) => access.size > 0,
-        Record::Add(add) => {
-            add.tag == add.tag & KIND_MASK
-                && add.name.len() <= USUAL_NAME_BYTES
-                && add.name.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
+        Record::Add(Add { name, .. }) => {
+            let is_usual = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+            name.len() <= USUAL_NAME_BYTES && name.iter().all(is_usual)
         }
-        Record::Remove(remove) => remove.tag == remove.tag & KIND_MASK,
+        Record::Remove(_) => true,
     };
-    is_address && has_fields
+    has_fields && is_address(record.addr())
+}
+
+/// The flags that an annotation has by mistake.
+pub(crate) fn flags_of_annotation(record: &Record<'_>) -> u8 {
+    if matches!(record, Record::Access(_)) { 0 } else { record.tag() & !KIND_MASK }
 }
 
 /// Threads that were met in a trace, to tell a new thread from bytes that are none.
@@ -261,7 +269,7 @@ pub fn detect(head: &[u8]) -> (Dialect, Look) {
 mod tests {
     use super::*;
     use crate::decode::{Le64, encode};
-    use crate::record::{Access, Add, Remove};
+    use crate::record::{Access, Remove};
 
     fn trace(dialect: Dialect, n: u64) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -108,13 +108,6 @@ pub struct Access {
     pub thread: u64,
 }
 
-impl Access {
-    /// True for a store.
-    pub fn is_write(&self) -> bool {
-        self.tag & KIND_MASK == WRITE
-    }
-}
-
 /// An annotation that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Add<'a> {
@@ -132,13 +125,6 @@ pub struct Add<'a> {
     pub name: &'a [u8],
 }
 
-impl Add<'_> {
-    /// Bytes of the region.
-    pub fn region_bytes(&self) -> u64 {
-        u64::from(self.element_bytes) * u64::from(self.n_elements)
-    }
-}
-
 /// An annotation that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remove {
@@ -151,30 +137,27 @@ pub struct Remove {
 }
 
 impl Record<'_> {
+    /// The tag with its flags, the address, the thread.
+    fn common(&self) -> (u8, u64, u64) {
+        match self {
+            Record::Access(access) => (access.tag, access.addr, access.thread),
+            Record::Add(add) => (add.tag, add.addr, add.thread),
+            Record::Remove(remove) => (remove.tag, remove.addr, remove.thread),
+        }
+    }
+
     /// The tag with its flags.
     pub fn tag(&self) -> u8 {
-        match self {
-            Record::Access(access) => access.tag,
-            Record::Add(add) => add.tag,
-            Record::Remove(remove) => remove.tag,
-        }
+        self.common().0
     }
 
     /// The address.
     pub fn addr(&self) -> u64 {
-        match self {
-            Record::Access(access) => access.addr,
-            Record::Add(add) => add.addr,
-            Record::Remove(remove) => remove.addr,
-        }
+        self.common().1
     }
 
     /// The thread.
     pub fn thread(&self) -> u64 {
-        match self {
-            Record::Access(access) => access.thread,
-            Record::Add(add) => add.thread,
-            Record::Remove(remove) => remove.thread,
-        }
+        self.common().2
     }
 }

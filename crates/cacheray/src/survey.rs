@@ -1,75 +1,48 @@
-//! What only reading a whole trace tells: records by kind, sizes, names of types, where accesses go.
+//! What only reading a whole trace shows: records by kind, sizes, names of types, where accesses go.
 
-use crate::record::{ADD, ATOMIC, READ, REMOVE, UNALIGNED, WRITE};
-use crate::table::Records;
-use crate::trace::CacherayTrace;
+use crate::codec::Codec;
+use crate::record::{ADD, ATOMIC, KIND_MASK, READ, REMOVE, UNALIGNED, WRITE};
+use crate::table::{Records, tag};
 use quipu_model::trace::{Fact, Surveyed};
-use quipu_model::{Columns, Found, Reader, Result, Scan, ShardId, Trace};
-use rustc_hash::{FxHashMap, FxHashSet};
-use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use quipu_model::{Batch, ThreadId};
+use quipu_records::FlatTrace;
+use quipu_records::survey::{self, Accesses, counted};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of the lines that are counted.
-const LINE_SHIFT: u32 = 6;
-/// Names of types that are told with their counts.
+/// Names of types that are reported with their counts.
 const TOP_NAMES: usize = 50;
 /// Names that are counted one by one; further ones are counted together.
 const MAX_NAMES: usize = 100_000;
-/// Lines that are counted; of more, it is told that there are at least as many.
-const MAX_LINES: usize = 1 << 24;
 
 /// What a trace holds.
-#[derive(Clone, Debug, Default)]
-pub struct Survey {
-    /// Records.
-    pub records: u64,
-    /// Records by their tag as it is stored, flags included.
-    pub tags: BTreeMap<u8, u64>,
-    /// Accesses by their size in bytes.
-    pub sizes: BTreeMap<u8, u64>,
-    /// Bytes accessed, each as often as it was.
-    pub bytes_accessed: u64,
-    /// First byte of all that were accessed.
-    pub lowest: Option<u64>,
-    /// Last byte of all that were accessed.
-    pub highest: Option<u64>,
-    /// Distinct lines of 64 bytes.
-    pub lines: FxHashSet<u64>,
-    /// Threads.
-    pub threads: std::collections::BTreeSet<quipu_model::ThreadId>,
-    /// Annotations by the name of their type.
-    pub names: FxHashMap<Vec<u8>, u64>,
-    /// Annotations whose names are not among [`Survey::names`].
-    pub other_names: u64,
+#[derive(Debug, Default)]
+struct Survey {
+    n_records: u64,
+    /// By tag as it is stored, flags included.
+    tags: BTreeMap<u8, u64>,
+    accesses: Accesses,
+    threads: BTreeSet<ThreadId>,
+    /// Annotations by the name of their type, and those of further names.
+    names: FxHashMap<Vec<u8>, u64>,
+    n_other_names: u64,
 }
 
 impl Survey {
     /// Takes in the rows of the table of records.
-    fn batch(&mut self, batch: &quipu_model::Batch) {
+    fn batch(&mut self, batch: &Batch) {
         let Some(rows) = batch.tables.first().and_then(|table| table.get::<Records>()) else { return };
-        self.records += rows.len() as u64;
+        self.n_records += rows.len() as u64;
         if !rows.is_empty() {
             self.threads.insert(batch.span.thread);
         }
         for row in 0..rows.len() {
-            let tag = crate::table::tag(rows.kind[row], rows.atomic[row], rows.unaligned[row]);
-            *self.tags.entry(tag).or_insert(0) += 1;
+            *self.tags.entry(tag(rows.kind[row], rows.atomic[row], rows.unaligned[row])).or_insert(0) += 1;
             match rows.kind[row] {
-                READ | WRITE => self.access(rows.addr[row], rows.size[row]),
+                READ | WRITE => self.accesses.add(rows.addr[row], rows.size[row].into()),
                 ADD => self.name(rows.type_name.get(row).unwrap_or(&[])),
                 _ => {}
             }
-        }
-    }
-
-    fn access(&mut self, addr: u64, size: u8) {
-        *self.sizes.entry(size).or_insert(0) += 1;
-        self.bytes_accessed += u64::from(size);
-        let last = addr.saturating_add(u64::from(size.max(1)) - 1);
-        self.lowest = Some(self.lowest.map_or(addr, |lowest| lowest.min(addr)));
-        self.highest = Some(self.highest.map_or(last, |highest| highest.max(last)));
-        if self.lines.len() < MAX_LINES {
-            self.lines.extend(addr >> LINE_SHIFT..=last >> LINE_SHIFT);
         }
     }
 
@@ -79,68 +52,49 @@ impl Survey {
         } else if self.names.len() < MAX_NAMES {
             self.names.insert(name.to_vec(), 1);
         } else {
-            self.other_names += 1;
+            self.n_other_names += 1;
         }
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let count = |tag: u8| {
-            let is_kind = |(other, _): &(&u8, &u64)| *other & crate::record::KIND_MASK == tag;
-            self.tags.iter().filter(is_kind).map(|(_, count)| count).sum::<u64>()
+        let of = |wanted: &dyn Fn(u8) -> bool| -> u64 {
+            self.tags.iter().filter(|(tag, _)| wanted(**tag)).map(|(_, count)| count).sum()
         };
-        let flagged = |flag: u8| {
-            self.tags.iter().filter(|(tag, _)| *tag & flag != 0).map(|(_, count)| count).sum::<u64>()
-        };
-        let by_tag: Map<String, Value> =
-            self.tags.iter().map(|(tag, count)| (format!("{tag:#04x}"), Value::from(*count))).collect();
-        let sizes: Map<String, Value> =
-            self.sizes.iter().map(|(size, count)| (size.to_string(), Value::from(*count))).collect();
+        let count = |key, label, n: u64| Fact::new(key, label, n);
+        let kind = |key, label, kind: u8| count(key, label, of(&|tag| tag & KIND_MASK == kind));
+        let flag = |key, label, flag: u8| count(key, label, of(&|tag| tag & flag != 0));
+        let by_tag = self.tags.iter().map(|(tag, count)| (format!("{tag:#04x}"), *count));
         let mut names: Vec<(&Vec<u8>, &u64)> = self.names.iter().collect();
         names.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
-        let top: Map<String, Value> = names
-            .iter()
-            .take(TOP_NAMES)
-            .map(|(name, count)| (String::from_utf8_lossy(name).into_owned(), Value::from(**count)))
-            .collect();
-        let address = |addr: Option<u64>| addr.map(|addr| format!("{addr:#x}"));
-        let n_lines = self.lines.len() as u64;
+        let top = names.iter().take(TOP_NAMES);
+        let top = top.map(|(name, count)| (String::from_utf8_lossy(name).into_owned(), **count));
         let n_names = self.names.len() as u64;
-        let most_names = if self.other_names > 0 { n_names } else { u64::MAX };
-        vec![
-            Fact::new("records", "records", self.records),
-            Fact::new("reads", "reads", count(READ)),
-            Fact::new("writes", "writes", count(WRITE)),
-            Fact::new("adds", "regions annotated", count(ADD)),
-            Fact::new("removes", "regions removed", count(REMOVE)),
-            Fact::new("atomic", "atomic accesses", flagged(ATOMIC)),
-            Fact::new("unaligned", "unaligned accesses", flagged(UNALIGNED)),
-            Fact::new("by_tag", "records by tag", by_tag),
-            Fact::new("access_sizes", "accesses by size", sizes),
-            Fact::new("bytes_accessed", "bytes accessed", self.bytes_accessed),
-            Fact::new("lowest", "lowest byte accessed", address(self.lowest)),
-            Fact::new("highest", "highest byte accessed", address(self.highest)),
-            Fact::counted_up_to("lines", "distinct lines of 64 bytes", n_lines, MAX_LINES as u64),
-            Fact::new("threads", "threads", self.threads.len()),
+        let most_names = if self.n_other_names > 0 { n_names } else { u64::MAX };
+        let mut facts = vec![
+            count("records", "records", self.n_records),
+            kind("reads", "reads", READ),
+            kind("writes", "writes", WRITE),
+            kind("adds", "regions annotated", ADD),
+            kind("removes", "regions removed", REMOVE),
+            flag("atomic", "atomic accesses", ATOMIC),
+            flag("unaligned", "unaligned accesses", UNALIGNED),
+            Fact::new("by_tag", "records by tag", counted(by_tag)),
+            Fact::new("access_sizes", "accesses by size", counted(self.accesses.sizes.clone())),
+            count("bytes_accessed", "bytes accessed", self.accesses.n_bytes),
+        ];
+        facts.extend(self.accesses.facts());
+        facts.extend([
+            count("threads", "threads", self.threads.len() as u64),
             Fact::counted_up_to("distinct_type_names", "distinct names of types", n_names, most_names),
-            Fact::new("type_names", "annotations by type", top),
-        ]
+            Fact::new("type_names", "annotations by type", counted(top)),
+        ]);
+        facts
     }
 }
 
 /// Reads all of a trace.
-pub fn survey(trace: &CacherayTrace) -> Surveyed {
+pub(crate) fn survey(trace: &FlatTrace<Codec>) -> Surveyed {
     let mut survey = Survey::default();
-    let mut found = Found::default();
-    let error = read(trace, &mut survey, &mut found).err();
-    Surveyed { facts: survey.facts(), findings: found.into_vec(), error }
-}
-
-fn read(trace: &CacherayTrace, survey: &mut Survey, found: &mut Found) -> Result<()> {
-    let scan = Scan { tables: vec![0], columns: Columns::NONE, ahead: true, ..Scan::new(ShardId(0)) };
-    let mut reader: Box<dyn Reader> = trace.scan(&scan)?;
-    while let Some(batch) = reader.read()? {
-        batch.findings.drain(..).for_each(|finding| found.push(finding));
-        survey.batch(batch);
-    }
-    Ok(())
+    let surveyed = survey::survey(trace, |batch| survey.batch(batch), |_| Vec::new());
+    Surveyed { facts: survey.facts(), ..surveyed }
 }

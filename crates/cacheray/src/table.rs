@@ -1,9 +1,11 @@
 //! Records as rows of a table.
 
-use crate::record::{ATOMIC, KIND_MASK, UNALIGNED};
+use crate::record::{ATOMIC, KIND_MASK, READ, UNALIGNED, WRITE};
 use quipu_model::column::{Maybe, Strings};
-use quipu_model::rows;
 use quipu_model::schema::{Names, Role, Storage, Type, Unit};
+use quipu_model::{TableBuf, rows};
+use quipu_records::print::Form;
+use std::io::Write as _;
 use std::sync::{Arc, LazyLock};
 
 /// Names of the kinds of records, by tag without flags.
@@ -28,6 +30,51 @@ rows! {
         n_elements("elements"): Vec<u32> => "annotated elements";
         type_name: Maybe<Strings> => "name of the elements' type";
     }
+}
+
+/// How rows are printed.
+///
+/// ```text
+///       record  thread  kind                              address   size  type
+///            1       0  add                        0x55c97748d490     24  struct.Basic
+///            2       0  write                      0x55c97748d490      4
+/// ```
+pub(crate) static FORMS: &[Form] = &[
+    Form::new("record", "record", 12),
+    Form::new("tid", "thread", 7),
+    Form::new("type", "kind", 22).apart(),
+    Form::new("addr", "address", 18),
+    Form::new("size", "size", 6),
+    Form::new("type_name", "type", 0).apart(),
+];
+
+/// Kinds are printed with their flags, annotations with the bytes of an element, and how many there are.
+pub(crate) fn own_cell(table: &dyn TableBuf, row: usize, column: &str, out: &mut Vec<u8>) -> bool {
+    let Some(rows) = table.get::<Records>() else { return false };
+    let is_access = matches!(rows.kind[row], READ | WRITE);
+    let name = rows.type_name.get(row);
+    // Writing to a vector cannot fail.
+    let _ = match (column, name) {
+        ("type", _) => {
+            let kind = KINDS.get(usize::from(rows.kind[row])).copied().unwrap_or("?");
+            let flag = |is_set: u8, text: &'static str| if is_set == 0 { "" } else { text };
+            let (atomic, unaligned) =
+                (flag(rows.atomic[row], " atomic"), flag(rows.unaligned[row], " unaligned"));
+            write!(out, "{kind}{atomic}{unaligned}")
+        }
+        ("size", _) if is_access => return false,
+        ("size", Some(_)) => write!(out, "{}", rows.element_bytes[row]),
+        ("type_name", Some(name)) if !is_access => {
+            let name = String::from_utf8_lossy(name);
+            match rows.n_elements[row] {
+                1 => write!(out, "{name}"),
+                n_elements => write!(out, "{name} × {n_elements}"),
+            }
+        }
+        ("size" | "type_name", _) => Ok(()),
+        _ => return false,
+    };
+    true
 }
 
 /// The tag of a record: its kind with its flags.

@@ -1,26 +1,17 @@
 //! Recognising and opening a trace.
 
-use crate::decode::with_layout;
-use crate::feed::Feed;
-pub use crate::feed::StrictEnd;
+use crate::codec::Codec;
+use crate::decode::{Bad, Layout, Stop, record, with_layout};
 use crate::plausible::{self, DETECTED_BYTES, Look, detect};
-use crate::print::RecordPrinter;
-use crate::reader::RecordReader;
 use crate::record::{Dialect, Record};
 use crate::rules;
-use crate::survey;
-use crate::table::Records;
 use crate::{DIALECT, INFO};
-use quipu_model::schema::Schema;
-use quipu_model::trace::{Carries, Fact, PrintOptions, Recorded, Surveyed};
-use quipu_model::{
-    Columns, Confidence, Error, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Shard, ShardId,
-    ShardKind, Trace,
-};
+use quipu_model::trace::{Carries, Fact, Recorded};
+use quipu_model::{Confidence, Meta, OpenOptions, Place, Result};
+use quipu_records::Feed;
+use quipu_records::trace::{FlatTrace, refuse_folder};
 use quipu_source::{Container, Packing, Source, StreamOptions};
-use std::any::Any;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Bytes that are looked at to recognise a trace: 32 records and more.
 pub(crate) const PROBED_BYTES: usize = 4 << 10;
@@ -59,11 +50,8 @@ pub(crate) fn is_our_file(path: &Path) -> bool {
 }
 
 fn is_our_name(name: &str) -> bool {
-    let plain = match Packing::of_file_name(name) {
-        Some(packing) => name.strip_suffix(packing.extension()).and_then(|name| name.strip_suffix('.')),
-        None => Some(name),
-    };
-    let plain = plain.unwrap_or(name);
+    let unpacked = |packing: Packing| name.strip_suffix(packing.extension())?.strip_suffix('.');
+    let plain = Packing::of_file_name(name).and_then(unpacked).unwrap_or(name);
     // What the original calls it; others have a claim on `.trace`, too.
     plain == "cacheray.trace" || plain.ends_with(".cacheray") || plain.ends_with(".cacheray.trace")
 }
@@ -78,13 +66,7 @@ pub(crate) fn look_of(look: Look) -> Confidence {
 }
 
 /// An opened trace.
-#[derive(Debug)]
-pub struct CacherayTrace {
-    container: Container,
-    dialect: Dialect,
-    meta: Meta,
-    shards: Vec<Shard>,
-}
+pub type CacherayTrace = FlatTrace<Codec>;
 
 /// Opens the trace at `source`.
 ///
@@ -92,67 +74,48 @@ pub struct CacherayTrace {
 /// `Usage` if the dialect that is asked for is none; `Unsupported` for a folder; what the source has to say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
     let asked = Dialect::parse(INFO.opening(options)?.word(&DIALECT));
-    if source.is_folder() {
-        return Err(Error::unsupported("a trace of format cacheray is a file").in_file(source.name()));
-    }
+    refuse_folder(source, &INFO)?;
     let head = source.head(DETECTED_BYTES)?;
     let (found, look) = detect(&head);
     let dialect = asked.unwrap_or(found);
-    let container = source.container()?;
-    container.deliver_sound_only();
     let mut findings = Vec::new();
-    if asked.is_some_and(|asked| asked != found) && plausible::look(dialect, &head).explained < look.explained
-    {
+    if dialect != found && plausible::look(dialect, &head).explained < look.explained {
         let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
         let what =
             format!("read as dialect {}, as was asked; it looks like {}", dialect.name(), found.name());
         findings.push(rules::DIALECT.broken(place, what));
     }
-    let shards = vec![Shard {
-        id: ShardId(0),
-        name: source.name().to_owned(),
-        kind: ShardKind::Mixed,
-        pieces: 1,
-        packed_bytes: container.size_bytes(),
-        ..Shard::default()
-    }];
-    let carries = |what, has, note| Carries::new(what, has, note);
     let meta = Meta {
-        format: INFO.name.into(),
-        title: "memory accesses with the types of what they touch".to_owned(),
-        n_files: 1,
-        packed_bytes: container.size_bytes(),
         facts: vec![
             Fact::new("dialect", "dialect", dialect.name()),
             Fact::new("dialect_title", "integers", dialect.title()),
         ],
         carries: vec![
-            carries("data-accesses", true, "of instrumented code"),
-            carries("types", true, "where allocations are annotated"),
-            carries("threads", true, "always 0 in traces of the original runtime"),
-            carries("instructions", false, ""),
-            carries("time", false, ""),
+            Carries::new("data-accesses", true, "of instrumented code"),
+            Carries::new("types", true, "where allocations are annotated"),
+            Carries::new("threads", true, "always 0 in traces of the original runtime"),
+            Carries::new("instructions", false, ""),
+            Carries::new("time", false, ""),
         ],
         instrs: Recorded::Nothing,
         findings,
         ..Meta::default()
     };
-    Ok(CacherayTrace { container, dialect, meta, shards })
+    FlatTrace::open(source, Codec { dialect }, None, meta)
 }
 
-impl CacherayTrace {
-    /// The opened file.
-    pub fn container(&self) -> &Container {
-        &self.container
-    }
-
-    /// How integers and addresses are written.
-    pub fn dialect(&self) -> Dialect {
-        self.dialect
-    }
+/// How a trace ends for readers that stop at damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrictEnd {
+    /// After a record.
+    Whole,
+    /// Within a record of this tag that begins at this offset.
+    Cut(u8, u64),
+    /// No record begins at this offset.
+    Bad(Bad, u64),
 }
 
-/// Reads the records of a file one by one, as the original's tools do: up to the first thing that is no record.
+/// Reads the records of a file one by one, as Cacheray's own tools do: up to the first thing that is no record.
 ///
 /// # Errors
 /// What the source says, and what `take` does.
@@ -161,49 +124,35 @@ pub fn read_strictly(
     dialect: Dialect,
     take: &mut dyn FnMut(&Record<'_>) -> Result<()>,
 ) -> Result<StrictEnd> {
-    let mut feed = Feed::new(container, &StreamOptions::default())?;
-    with_layout!(dialect, L => feed.read_strictly::<L>(take))
+    let feed = Feed::new(container, &StreamOptions::default())?;
+    with_layout!(dialect, L => strictly::<L>(container, feed, take))
 }
 
-impl Trace for CacherayTrace {
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn shards(&self) -> &[Shard] {
-        &self.shards
-    }
-
-    fn columns(&self) -> Columns {
-        Columns::ACCESSES | Columns::THREADS | Columns::REGIONS
-    }
-
-    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
-        Ok(vec![Records::table_schema().clone()])
-    }
-
-    fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
-        if scan.shard != ShardId(0) {
-            return Err(Error::usage(format!("the trace has no shard {}", scan.shard.0)));
+fn strictly<L: Layout>(
+    container: &Container,
+    mut feed: Feed,
+    take: &mut dyn FnMut(&Record<'_>) -> Result<()>,
+) -> Result<StrictEnd> {
+    loop {
+        match record::<L>(feed.unused()) {
+            Ok((record, length)) => {
+                take(&record)?;
+                feed.use_up(length);
+            }
+            Err(Stop::Bad(bad)) => return Ok(StrictEnd::Bad(bad, feed.offset())),
+            Err(Stop::More(n_bytes)) => {
+                if feed.more(n_bytes) {
+                    continue;
+                }
+                let offset = feed.offset();
+                if let Some(error) = feed.take_failure() {
+                    let file = Some(container.name().to_owned());
+                    return Err(error.at(&Place { file, offset: Some(offset), ..Place::default() }));
+                }
+                let tag = feed.unused().first();
+                return Ok(tag.map_or(StrictEnd::Whole, |tag| StrictEnd::Cut(*tag, offset)));
+            }
         }
-        Ok(Box::new(RecordReader::new(&self.container, self.dialect, scan)?))
-    }
-
-    fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
-        INFO.printing(options)?;
-        Ok(Box::new(RecordPrinter))
-    }
-
-    fn survey(&self) -> Surveyed {
-        survey::survey(self)
-    }
-
-    fn n_delivered_damaged(&self) -> u64 {
-        self.container.n_delivered_damaged()
-    }
-
-    fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
     }
 }
 

@@ -4,11 +4,12 @@
 
 use crate::common;
 use crate::common::{GOOD, of_bytes, trace};
-use quipu_cacheray::check::Check;
+use quipu_cacheray::CACHERAY;
 use quipu_cacheray::decode::encode;
 use quipu_cacheray::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove};
 use quipu_cacheray::rules::RULES;
 use quipu_cacheray::trace::CacherayTrace;
+use quipu_model::Format as _;
 use quipu_model::Trace;
 use quipu_source::Source;
 use quipu_testkit::broken_rules;
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The rules that a trace breaks, how often each, and where first.
 fn broken(trace: &CacherayTrace) -> BTreeMap<String, (u64, Option<u64>)> {
-    broken_rules(&Check, trace)
+    broken_rules(CACHERAY.tools()[0], trace)
 }
 
 fn read(addr: u64, size: u8, thread: u64) -> Record<'static> {
@@ -175,7 +176,7 @@ fn a_bad_tag_in_any_of_the_first_records_of_a_trace_costs_that_only() {
                     "{name} {bad}"
                 );
                 let read = of_bytes(&bytes);
-                assert_eq!(read.dialect(), Dialect::Le64, "{name}: record {bad} of {n_records}");
+                assert_eq!(read.codec().dialect, Dialect::Le64, "{name}: record {bad} of {n_records}");
                 let (lines, findings) = common::lines(&read);
                 let rules: Vec<_> =
                     findings.iter().map(|finding| (finding.rule.clone(), finding.count)).collect();

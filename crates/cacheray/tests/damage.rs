@@ -34,6 +34,20 @@ fn damaged_traces_are_survived() {
 }
 
 #[test]
+fn pieces_that_bytes_arrive_in_make_no_difference() {
+    for name in
+        ["structs", "atomics", "threads", "derived/bad-tag", "derived/grand.cut-1000", "mt-interleaved.cut"]
+    {
+        let bytes = bytes(name);
+        quipu_testkit::records::chunk_independence(
+            &of_bytes(&bytes),
+            &bytes,
+            if bytes.len() < 12_000 { 40 } else { 4 },
+        );
+    }
+}
+
+#[test]
 fn every_beginning_gives_the_whole_records() {
     for name in ["structs", "atomics", "derived/bad-tag"] {
         let bytes = bytes(name);

@@ -47,7 +47,7 @@ fn dialects_are_told_and_hold_the_same_records() {
             "derived/shapes.ilp32" => Dialect::Ilp32,
             _ => Dialect::Le64,
         };
-        assert_eq!(trace(name).dialect(), dialect, "{name}");
+        assert_eq!(trace(name).codec().dialect, dialect, "{name}");
         assert_eq!(lines(&trace(name)).1, [], "{name}");
     }
     let (shapes, _) = lines(&trace("shapes"));

@@ -1,26 +1,24 @@
 //! The lines of Dinero: din, of versions III and IV, and the extended din of version IV. SPEC: din.md.
 
-use crate::check;
-use crate::language::{Head, LEADING_RECORDS, Language, Means, Rules, WhatLines, lines};
-use crate::line::{Fault, Grammar, Line, Record, word};
-use crate::number::{hex, hex_run, line_end};
 use crate::rules::din as rules;
-use crate::table::DinRecords;
+use crate::table::{DinRecords, FORMS, Groups, push};
 use quipu_model::lens::MAX_ACCESS_BYTES;
 use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::trace::{Carries, Fact, Recorded};
-use quipu_model::{Columns, Confidence, FormatInfo};
+use quipu_model::{Columns, Confidence, Error, FormatInfo, OpenOptions, Result, ToolInfo};
+use quipu_records::check::{self, Check};
+use quipu_records::codec::Input;
+use quipu_records::lines::number::{hex, hex_run, line_end};
+use quipu_records::lines::{
+    Fault, Grammar, Head, Language, Line, LineCodec, LineRuleSet, Means, Reading, Record, Seen, Tell,
+    WhatLines, lines, word,
+};
 
 /// The format.
 pub(crate) static LANGUAGE: Language = Language {
     info: &INFO,
     kinds: &["read", "write", "fetch", "unknown", "flush", "copy-back", "invalidate"],
     means: &[Means::Read, Means::Write, Means::Instr, Means::Unknown, Means::Mark, Means::Mark, Means::Mark],
-    families: &[
-        ("access", &["read", "write", "unknown"]),
-        ("data", &["read", "write", "unknown"]),
-        ("instr", &["fetch"]),
-    ],
     columns: Columns::ACCESSES
         .or(Columns::ACCESS_FETCH)
         .or(Columns::INSTRS)
@@ -28,7 +26,9 @@ pub(crate) static LANGUAGE: Language = Language {
         .or(Columns::MARKS)
         .or(Columns::RAW),
     table: || Box::new(DinRecords::default()),
-    rules: Rules {
+    push,
+    forms: FORMS,
+    rules: LineRuleSet {
         all: rules::RULES,
         empty: &rules::EMPTY,
         cut: &rules::CUT,
@@ -36,9 +36,24 @@ pub(crate) static LANGUAGE: Language = Language {
         number: &rules::NUMBER,
         zeros: None,
     },
-    tools: &[&check::DIN_CHECK],
-    recognise,
+    message: |_, _, _, _| {},
+    judge,
 };
+
+/// Words that each stand for several kinds.
+pub(crate) static GROUPS: Groups = &[
+    ("access", &["read", "write", "unknown"]),
+    ("data", &["read", "write", "unknown"]),
+    ("instr", &["fetch"]),
+];
+
+/// The tool `check`.
+pub(crate) static CHECK: Check<LineCodec> = Check::new(&CHECK_INFO);
+static CHECK_INFO: ToolInfo =
+    check::info("din", Columns::RAW.or(Columns::ACCESSES).or(Columns::ACCESS_FETCH));
+
+static PLAIN: Reading = Reading::of::<Din>();
+static EXTENDED: Reading = Reading::of::<ExtendedDin>();
 
 /// What is known of the format without a trace at hand.
 static INFO: FormatInfo = FormatInfo {
@@ -57,7 +72,7 @@ const QUICK_DIGITS: usize = 5;
 const _: () = assert!(1 << (4 * QUICK_DIGITS) <= MAX_ACCESS_BYTES);
 
 /// How lines look.
-pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
+const DIALECT: OptionSpec = OptionSpec::new(
     "dialect",
     Kind::Choice(&["auto", "din", "xdin"]),
     "auto",
@@ -65,7 +80,7 @@ pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
 )
 .value("auto|din|xdin");
 /// How large words are.
-pub(crate) const WORD: OptionSpec = OptionSpec::new(
+const WORD: OptionSpec = OptionSpec::new(
     "word",
     Kind::PowerOfTwo,
     "4",
@@ -75,15 +90,17 @@ pub(crate) const WORD: OptionSpec = OptionSpec::new(
 /// The kind of fetches.
 const FETCH: u8 = 2;
 /// Accesses of more bytes are odd: a page.
-pub(crate) const MAX_USUAL_BYTES: u32 = 4096;
+const MAX_USUAL_BYTES: u32 = 4096;
 /// Without a name that says so, fewer lines are too few to recognise a file by.
 const RECOGNISED_LINES: u32 = 8;
+/// No word has more bytes.
+const MAX_WORD: u32 = 64;
 /// Numbers below are no addresses of real programs.
 const USUAL_ADDRESS: u64 = 0x1000;
 
 /// Lines of a label and an address.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Din;
+struct Din;
 
 impl Grammar for Din {
     #[inline(always)]
@@ -127,7 +144,7 @@ fn kind_of(letter: u8) -> Option<u8> {
 
 /// Lines of a letter, an address and a size.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ExtendedDin;
+struct ExtendedDin;
 
 impl Grammar for ExtendedDin {
     #[inline(always)]
@@ -166,12 +183,43 @@ impl Grammar for ExtendedDin {
     }
 }
 
+/// Looks at what a record says.
+fn judge(codec: &LineCodec, _: &mut Seen, record: &Record, tell: &mut Tell<'_>) {
+    if codec.word_bytes == 0 && !(1..=MAX_USUAL_BYTES).contains(&record.size) {
+        tell(&rules::SIZE, format!("a size of `{}` bytes", record.size));
+    }
+    if record.addr > u32::MAX.into() {
+        tell(&rules::WIDE, format!("address `{:#x}`", record.addr));
+    }
+}
+
+/// How lines of a trace read whose beginning looks so, with these settings.
+pub(crate) fn adapt(head: &Head, options: &OpenOptions) -> Result<LineCodec> {
+    let opening = INFO.opening(options)?;
+    let reading = match opening.word(&DIALECT) {
+        "din" => &PLAIN,
+        "xdin" => &EXTENDED,
+        _ => head.reading,
+    };
+    let word_bytes = match u32::try_from(opening.count(&WORD)) {
+        Ok(bytes) if bytes <= MAX_WORD => bytes,
+        _ => {
+            let found = opening.word(&WORD);
+            let what = format!("option `word` wants a power of two up to {MAX_WORD}, found `{found}`");
+            return Err(Error::usage(what));
+        }
+    };
+    // QUIRK: Dinero IV takes a line of din, which has no size, for the aligned word, dinfmt.c.
+    let word_bytes = if std::ptr::eq(reading, &PLAIN) { word_bytes } else { 0 };
+    Ok(LineCodec { language: &LANGUAGE, reading, word_bytes, process: 0 })
+}
+
 /// Looks at the beginning of a file. Two columns of numbers may be anything: without a name that says so, there must be
 /// enough of them, all of them right, and some such as addresses are.
-fn recognise(head: &[u8], is_whole: bool, name: Option<&str>) -> Head {
+pub(crate) fn recognise(head: Input<'_>, name: Option<&str>) -> Head {
     let (mut plain, mut extended) = (WhatLines::default(), WhatLines::default());
     let (mut highest, mut has_instrs, mut has_data) = (0, false, false);
-    for (text, is_cut) in lines(head, is_whole) {
+    for (text, is_cut) in lines(head) {
         let line = Din::line(text);
         plain.add(&line, is_cut);
         let other = ExtendedDin::line(text);
@@ -185,34 +233,36 @@ fn recognise(head: &[u8], is_whole: bool, name: Option<&str>) -> Head {
         }
     }
     let is_extended = extended.n_records > plain.n_records;
-    let lines = if is_extended { extended } else { plain };
+    let seen = if is_extended { extended } else { plain };
     let is_named = name.is_some_and(|name| {
         let name = name.to_ascii_lowercase();
         name.split('.').skip(1).any(|part| matches!(part, "din" | "xdin"))
     });
-    let is_led = lines.n_leading >= LEADING_RECORDS;
-    let is_right = lines.n_bad == 0 && lines.n_records >= RECOGNISED_LINES;
+    let is_led = seen.is_led();
+    let is_right = seen.n_bad == 0 && seen.n_records >= RECOGNISED_LINES;
     let is_alike = (is_right || is_led) && highest >= USUAL_ADDRESS;
-    let is_good = lines.is_first && lines.n_bad <= lines.n_records / 10;
+    let is_good = seen.is_good();
     let confidence =
         if is_named && (is_good || is_led) || is_alike { Confidence::Likely } else { Confidence::No };
     let (name, title) =
         if is_extended { ("xdin", "letter, address, size") } else { ("din", "label, address") };
     // Tracers write all fetches or none.
-    let recorded = |has: bool| if has || lines.n_records == 0 { Recorded::All } else { Recorded::Nothing };
-    let fact = |key, label, value| Fact::new(key, label, value);
-    let carries = |what, has, note| Carries::new(what, has, note);
+    let recorded = |has: bool| if has || seen.n_records == 0 { Recorded::All } else { Recorded::Nothing };
     Head {
         confidence,
-        is_extended,
+        reading: if is_extended { &EXTENDED } else { &PLAIN },
         process: 0,
-        facts: vec![fact("dialect", "dialect", name), fact("dialect_title", "lines", title)],
+        facts: vec![Fact::new("dialect", "dialect", name), Fact::new("dialect_title", "lines", title)],
         carries: vec![
-            carries("instructions", has_instrs, ""),
-            carries("data-accesses", has_data, ""),
-            carries("sizes", is_extended, if is_extended { "" } else { "taken for words, as `word` says" }),
-            carries("threads", false, ""),
-            carries("time", false, ""),
+            Carries::new("instructions", has_instrs, ""),
+            Carries::new("data-accesses", has_data, ""),
+            Carries::new(
+                "sizes",
+                is_extended,
+                if is_extended { "" } else { "taken for words, as `word` says" },
+            ),
+            Carries::new("threads", false, ""),
+            Carries::new("time", false, ""),
         ],
         instrs: recorded(has_instrs),
         data: recorded(has_data),
@@ -222,6 +272,11 @@ fn recognise(head: &[u8], is_whole: bool, name: Option<&str>) -> Head {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_records::codec::Ending;
+
+    fn whole(bytes: &[u8]) -> Input<'_> {
+        Input { bytes, ending: Some(Ending::Whole) }
+    }
 
     fn records<G: Grammar>(text: &[u8]) -> Option<Record> {
         let slow = match G::line(text) {
@@ -273,7 +328,7 @@ mod tests {
 
     #[test]
     fn other_tables_of_numbers_are_not_recognised() {
-        let confidence = |text: &str, name: Option<&str>| recognise(text.as_bytes(), true, name).confidence;
+        let confidence = |text: &str, name: Option<&str>| recognise(whole(text.as_bytes()), name).confidence;
         let trace = "2 400000\n0 7ffe0010\n".repeat(6);
         assert_eq!(confidence(&trace, None), Confidence::Likely);
         assert_eq!(confidence("2 0\n0 1000\n", None), Confidence::No);
@@ -290,7 +345,8 @@ mod tests {
             assert_eq!(confidence(text, None), Confidence::No, "{text}");
         }
         let extended = "r 1000 4\nw 1004 4\n".repeat(5);
-        let head = recognise(extended.as_bytes(), true, None);
-        assert_eq!((head.confidence, head.is_extended), (Confidence::Likely, true));
+        let head = recognise(whole(extended.as_bytes()), None);
+        assert_eq!(head.confidence, Confidence::Likely);
+        assert!(std::ptr::eq(head.reading, &EXTENDED));
     }
 }

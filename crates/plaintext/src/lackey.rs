@@ -1,25 +1,23 @@
 //! The lines of Valgrind's lackey. SPEC: lackey.md.
 
-use crate::check;
-use crate::language::{Head, LEADING_RECORDS, Language, Means, Rules, WhatLines};
-use crate::line::{Fault, Grammar, Line, Record, word};
-use crate::number::{decimal, hex, hex_run, line_end};
 use crate::rules::lackey as rules;
-use crate::table::LackeyRecords;
+use crate::table::{FORMS, Groups, LackeyRecords, push};
 use quipu_model::trace::{Carries, Fact, Recorded};
-use quipu_model::{Columns, Confidence, FormatInfo};
+use quipu_model::{Columns, Confidence, FormatInfo, OpenOptions, Result, ToolInfo};
+use quipu_records::check::{self, Check};
+use quipu_records::codec::Input;
+use quipu_records::fill::Fill;
+use quipu_records::lines::number::{decimal, hex, hex_run, line_end};
+use quipu_records::lines::{
+    Fault, Grammar, Head, Language, Line, LineCodec, LineRuleSet, LineState, Means, Reading, Record, Seen,
+    Tell, WhatLines, lines, word,
+};
 
 /// The format.
 pub(crate) static LANGUAGE: Language = Language {
     info: &INFO,
     kinds: &["instr", "load", "store", "modify"],
     means: &[Means::Instr, Means::Read, Means::Write, Means::Modify],
-    families: &[
-        ("access", &["load", "store", "modify"]),
-        ("data", &["load", "store", "modify"]),
-        ("read", &["load", "modify"]),
-        ("write", &["store", "modify"]),
-    ],
     columns: Columns::ACCESSES
         .or(Columns::ACCESS_PC)
         .or(Columns::ACCESS_FETCH)
@@ -27,7 +25,9 @@ pub(crate) static LANGUAGE: Language = Language {
         .or(Columns::THREADS)
         .or(Columns::RAW),
     table: || Box::new(LackeyRecords::default()),
-    rules: Rules {
+    push,
+    forms: FORMS,
+    rules: LineRuleSet {
         all: rules::RULES,
         empty: &rules::EMPTY,
         cut: &rules::CUT,
@@ -35,9 +35,24 @@ pub(crate) static LANGUAGE: Language = Language {
         number: &rules::NUMBER,
         zeros: Some(&rules::ZEROS),
     },
-    tools: &[&check::LACKEY_CHECK],
-    recognise,
+    message: take_message,
+    judge,
 };
+
+/// Words that each stand for several kinds.
+pub(crate) static GROUPS: Groups = &[
+    ("access", &["load", "store", "modify"]),
+    ("data", &["load", "store", "modify"]),
+    ("read", &["load", "modify"]),
+    ("write", &["store", "modify"]),
+];
+
+/// The tool `check`.
+pub(crate) static CHECK: Check<LineCodec> = Check::new(&CHECK_INFO);
+static CHECK_INFO: ToolInfo =
+    check::info("lackey", Columns::RAW.or(Columns::ACCESSES).or(Columns::ACCESS_FETCH));
+
+static READING: Reading = Reading::of::<Lackey>();
 
 /// What is known of the format without a trace at hand.
 static INFO: FormatInfo = FormatInfo {
@@ -54,9 +69,9 @@ static INFO: FormatInfo = FormatInfo {
 /// A line as it usually is, and what stands behind it.
 const USUAL_BYTES: usize = 32;
 /// The size of the largest access that lackey knows of.
-pub(crate) const MAX_DATA_BYTES: u32 = 512;
+const MAX_DATA_BYTES: u32 = 512;
 /// The size of the largest instruction of all architectures that Valgrind knows.
-pub(crate) const MAX_INSTR_BYTES: u32 = 24;
+const MAX_INSTR_BYTES: u32 = 24;
 
 /// The kind of a record by its first two bytes, one of which is a blank: the table is indexed by their difference in bits.
 const KIND_OF: [u8; 256] = {
@@ -72,7 +87,7 @@ const HEADS: [[u8; 3]; 4] = [*b"I  ", *b" L ", *b" S ", *b" M "];
 
 /// Lackey's lines.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lackey;
+struct Lackey;
 
 impl Grammar for Lackey {
     #[inline(always)]
@@ -119,7 +134,7 @@ impl Grammar for Lackey {
 }
 
 /// `ADDRESS,SIZE`.
-fn record(kind: u8, text: &[u8]) -> Result<Record, Fault> {
+fn record(kind: u8, text: &[u8]) -> std::result::Result<Record, Fault> {
     let text = text.trim_ascii_end();
     let comma = text.iter().position(|byte| *byte == b',').ok_or(Fault::Size)?;
     let (addr, size) = (&text[..comma], &text[comma + 1..]);
@@ -129,7 +144,7 @@ fn record(kind: u8, text: &[u8]) -> Result<Record, Fault> {
 }
 
 /// The process and the text of one of Valgrind's messages: `==4242== text`, with `--` or `**` for rarer ones.
-pub(crate) fn message(text: &[u8]) -> Option<(u64, &[u8])> {
+fn message(text: &[u8]) -> Option<(u64, &[u8])> {
     let mark = text.get(..2).filter(|mark| matches!(*mark, b"==" | b"--" | b"**"))?;
     let rest = &text[2..];
     let n = rest.iter().position(|byte| !byte.is_ascii_digit())?;
@@ -139,20 +154,60 @@ pub(crate) fn message(text: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// How many instructions the program had, if that is what a message says: `guest instrs:  148,949`.
-pub(crate) fn counted_instrs(message: &[u8]) -> Option<u64> {
+fn counted_instrs(message: &[u8]) -> Option<u64> {
     let digits: Vec<u8> =
         message.strip_prefix(b"guest instrs:")?.trim_ascii().iter().copied().filter(|b| *b != b',').collect();
     decimal(&digits).ok()
 }
 
+/// Takes one of Valgrind's messages.
+fn take_message(state: &mut LineState, process: u64, text: &[u8], out: &mut Fill) {
+    let first = *state.process.get_or_insert(process);
+    if process != first && !state.has_processes {
+        state.has_processes = true;
+        let what =
+            format!("line {}: a message of process {process}, others are of {first}", state.n_lines + 1);
+        out.tell(&rules::PROCESSES, what);
+    }
+    let n_instrs = out.n_instrs();
+    if let Some(counted) = counted_instrs(text).filter(|n| *n != n_instrs && !state.has_processes) {
+        out.tell(&rules::COUNT, format!("lackey counted `{counted}` instructions, `{n_instrs}` are here"));
+    }
+}
+
+/// Looks at what a record says.
+fn judge(_: &LineCodec, seen: &mut Seen, record: &Record, tell: &mut Tell<'_>) {
+    let size = record.size;
+    if record.kind == 0 {
+        seen.has_instr = true;
+        if !(1..=MAX_INSTR_BYTES).contains(&size) {
+            tell(&rules::INSTR_SIZE, format!("an instruction has `{size}` bytes"));
+        }
+        return;
+    }
+    if !(1..=MAX_DATA_BYTES).contains(&size) {
+        tell(&rules::DATA_SIZE, format!("an access has `{size}` bytes"));
+    }
+    if !seen.has_instr && !seen.is_told {
+        seen.is_told = true;
+        let what = format!("an access to `{:#x}` stands before any instruction", record.addr);
+        tell(&rules::NO_INSTR, what);
+    }
+}
+
+/// How lines of a trace read; there is but one way.
+pub(crate) fn adapt(head: &Head, _: &OpenOptions) -> Result<LineCodec> {
+    Ok(LineCodec { language: &LANGUAGE, reading: head.reading, word_bytes: 0, process: head.process })
+}
+
 /// Looks at the beginning of a file.
-fn recognise(head: &[u8], is_whole: bool, _: Option<&str>) -> Head {
-    let mut lines = WhatLines::default();
+pub(crate) fn recognise(head: Input<'_>, _: Option<&str>) -> Head {
+    let mut seen = WhatLines::default();
     let (mut process, mut is_named, mut facts) = (None, false, Vec::new());
-    let fact = |key, label, text: &[u8]| Fact::new(key, label, String::from_utf8_lossy(text));
-    for (line, is_cut) in crate::language::lines(head, is_whole) {
+    let fact = |key, label, text: &[u8]| Fact::new(key, label, String::from_utf8_lossy(text).into_owned());
+    for (line, is_cut) in lines(head) {
         let line = Lackey::line(line);
-        lines.add(&line, is_cut);
+        seen.add(&line, is_cut);
         let Line::Message(of, message) = line else { continue };
         process.get_or_insert(of);
         is_named |= message.starts_with(b"Lackey");
@@ -166,25 +221,22 @@ fn recognise(head: &[u8], is_whole: bool, _: Option<&str>) -> Head {
     facts.dedup_by(|later, first| later.key == first.key);
     let confidence = if is_named {
         Confidence::Sure
-    } else if lines.n_records > 0 && lines.is_first && lines.n_bad <= lines.n_records / 10
-        || lines.n_leading >= LEADING_RECORDS
-    {
+    } else if seen.is_good() || seen.is_led() {
         Confidence::Likely
     } else {
         Confidence::No
     };
-    let carries = |what, has, note| Carries::new(what, has, note);
     facts.extend(process.map(|process| Fact::new("process", "process", process.to_string())));
     Head {
         confidence,
-        is_extended: false,
+        reading: &READING,
         process: process.unwrap_or(0),
         facts,
         carries: vec![
-            carries("instructions", true, "without their bytes"),
-            carries("data-accesses", true, "of the whole program, loader and libraries too"),
-            carries("threads", false, "Valgrind runs one at a time; no line says which"),
-            carries("time", false, ""),
+            Carries::new("instructions", true, "without their bytes"),
+            Carries::new("data-accesses", true, "of the whole program, loader and libraries too"),
+            Carries::new("threads", false, "Valgrind runs one at a time; no line says which"),
+            Carries::new("time", false, ""),
         ],
         instrs: Recorded::All,
         data: Recorded::All,

@@ -1,10 +1,10 @@
 //! Records as rows of a table.
 
-use crate::language::Language;
-use crate::line::Record;
 use crate::{din, lackey};
 use quipu_model::schema::{Names, Role, Storage, Type, Unit};
-use quipu_model::{ColumnRef, TableBuf, rows};
+use quipu_model::{TableBuf, rows};
+use quipu_records::lines::{Language, Row};
+use quipu_records::print::Form;
 use std::sync::{Arc, LazyLock};
 
 rows! {
@@ -30,30 +30,28 @@ rows! {
     }
 }
 
-static LACKEY_KINDS: LazyLock<Arc<Names>> = LazyLock::new(|| kinds(&lackey::LANGUAGE));
-static DIN_KINDS: LazyLock<Arc<Names>> = LazyLock::new(|| kinds(&din::LANGUAGE));
+static LACKEY_KINDS: LazyLock<Arc<Names>> = LazyLock::new(|| kinds(&lackey::LANGUAGE, lackey::GROUPS));
+static DIN_KINDS: LazyLock<Arc<Names>> = LazyLock::new(|| kinds(&din::LANGUAGE, din::GROUPS));
 
-/// The names of a format's kinds of records, with the words that stand for several.
-fn kinds(language: &Language) -> Arc<Names> {
+/// Words that each stand for several kinds.
+pub(crate) type Groups = &'static [(&'static str, &'static [&'static str])];
+
+/// The names of a format's kinds of records.
+fn kinds(language: &Language, groups: Groups) -> Arc<Names> {
     let names = Names::dense(Storage::U8, language.kinds);
-    language.families.iter().fold(names, |names, (word, kinds)| names.with_group(*word, kinds)).shared()
+    groups.iter().fold(names, |names, (word, kinds)| names.with_group(*word, kinds)).shared()
 }
 
-/// A record with what stands around it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Row {
-    pub(crate) record: Record,
-    /// The line of the file, from 1.
-    pub(crate) line: u64,
-}
+/// How rows of both tables are printed.
+pub(crate) static FORMS: &[Form] = &[
+    Form::new("record", "record", 12),
+    Form::new("line", "line", 11),
+    Form::new("type", "kind", 10).apart(),
+    Form::new("addr", "address", 18),
+    Form::new("size", "size", 6).unless_zero(),
+];
 
-/// The columns that tables of both formats have: record, line, kind, address, size.
-pub(crate) fn columns(table: &dyn TableBuf) -> [ColumnRef<'_>; 5] {
-    std::array::from_fn(|position| table.column(position))
-}
-
-/// Adds rows, the first of which is the record at `first_record`, counted from 0; `pcs` has a number for each where the
-/// format has such a column.
+/// Adds rows; see [`Language::push`].
 pub(crate) fn push(first_record: u64, rows: &[Row], pcs: &[u64], to: &mut dyn TableBuf) {
     let (record, line, kind, addr, size) = if let Some(to) = to.get_mut::<LackeyRecords>() {
         to.pc.extend_from_slice(pcs);

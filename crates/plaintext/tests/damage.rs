@@ -4,6 +4,8 @@
 
 use crate::common;
 use crate::common::{ALL, bytes, din, lackey, lines, text};
+use quipu_records::FlatTrace;
+use quipu_records::lines::LineCodec;
 use quipu_testkit::damage::{self, Damage};
 use quipu_testkit::fuzz;
 
@@ -31,6 +33,18 @@ fn damaged_traces_are_survived() {
         let damage = Damage { truncations, changes, keeps_prefix, has_open_end: true, ..Damage::default() };
         let survived = damage::format(common::format(name), name, &bytes, &damage);
         assert!(survived.complained > truncations / 2, "{name}: {survived:?}");
+    }
+}
+
+#[test]
+fn pieces_that_bytes_arrive_in_make_no_difference() {
+    let long = [&b"I  0400,3\n"[..], &vec![b'x'; 70_000], b"\n S 20,4\nI  0403,1"].concat();
+    for (name, bytes) in
+        [("lackey", text("lackey/mixed.lackey")), ("din", text("din/labels.din")), ("lackey", long)]
+    {
+        let trace = if name == "din" { din(&bytes, &[]) } else { lackey(&bytes) };
+        let opened = trace.as_any().and_then(|trace| trace.downcast_ref::<FlatTrace<LineCodec>>()).unwrap();
+        quipu_testkit::records::chunk_independence(opened, &bytes, if bytes.len() < 12_000 { 40 } else { 2 });
     }
 }
 

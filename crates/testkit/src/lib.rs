@@ -12,6 +12,7 @@
 //! - [`same_report_for_any_threads`]: a tool's outcome depends on nothing but the trace.
 //! - [`damage`]: a good input cut and changed in thousands of ways.
 //! - [`fuzz`]: the bodies of fuzz targets.
+//! - [`records`]: whatever pieces its bytes arrive in, a family of flat records gives the same batches.
 //! - [`described`]: a trace that describes itself.
 //! - [`Reading`]: all that a reader delivers, for comparing two readings.
 
@@ -30,6 +31,7 @@ mod memory_use;
 mod printed;
 mod property;
 mod reading;
+pub mod records;
 mod report;
 mod rng;
 

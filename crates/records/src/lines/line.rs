@@ -1,6 +1,6 @@
 //! What a line of a trace can be.
 
-use crate::number::NoNumber;
+use crate::lines::number::NoNumber;
 
 /// A line that is an access or an event, as it is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Fault {
     }
 
     /// The fault of an address.
-    pub(crate) fn of_address(why: NoNumber) -> Fault {
+    pub fn of_address(why: NoNumber) -> Fault {
         match why {
             NoNumber::Digits => Fault::Address,
             NoNumber::TooLarge => Fault::AddressTooLarge,
@@ -68,7 +68,7 @@ impl Fault {
     }
 
     /// The fault of a size.
-    pub(crate) fn of_size(why: NoNumber) -> Fault {
+    pub fn of_size(why: NoNumber) -> Fault {
         match why {
             NoNumber::Digits => Fault::Size,
             NoNumber::TooLarge => Fault::SizeTooLarge,
@@ -77,7 +77,7 @@ impl Fault {
 }
 
 /// How lines read. Both ways give the same of a line; the quick one knows only how programs usually write it.
-pub(crate) trait Grammar {
+pub trait Grammar {
     /// Takes the line that `bytes` begin with, if it is written as usual: the record, and the bytes of the line with its
     /// end. `None` says nothing.
     fn quick(bytes: &[u8]) -> Option<(Record, usize)>;
@@ -95,7 +95,7 @@ pub(crate) fn has_zeros(text: &[u8]) -> bool {
 }
 
 /// The first word of a text, and what stands behind it; blanks before both are left out.
-pub(crate) fn word(text: &[u8]) -> (&[u8], &[u8]) {
+pub fn word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
     let end = text.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(text.len());
     let (word, rest) = text.split_at(end);

@@ -37,7 +37,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 /// The hex digits that stand at `at` in bytes of which 16 are there, at most 16 of them: their value and how many there are.
 /// PERF: two words without a loop; a line with all its parts takes 15 ns (`lackey_without_columns`).
 #[inline(always)]
-pub(crate) fn hex_run<const N: usize>(bytes: &[u8; N], at: usize) -> (u64, usize) {
+pub fn hex_run<const N: usize>(bytes: &[u8; N], at: usize) -> (u64, usize) {
     let (first, second) = (word(bytes, at), word(bytes, at + 8));
     let n_first = n_digits(first);
     let n_second = if n_first == 8 { n_digits(second) } else { 0 };
@@ -48,7 +48,7 @@ pub(crate) fn hex_run<const N: usize>(bytes: &[u8; N], at: usize) -> (u64, usize
 /// Where the first line end is, from the word at `from` on; `N` if there is none. PERF: the next line begins behind it,
 /// whatever its numbers are, so that the processor works on several lines at once.
 #[inline(always)]
-pub(crate) fn line_end<const N: usize>(bytes: &[u8; N], from: usize) -> usize {
+pub fn line_end<const N: usize>(bytes: &[u8; N], from: usize) -> usize {
     let mut at = from;
     while at < N {
         let differs = word(bytes, at) ^ (0x0a * ONES);

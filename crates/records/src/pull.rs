@@ -1,0 +1,417 @@
+//! The loop: records in, batches out.
+
+use crate::codec::{Ending, Input, RecordCodec, Resume, Step};
+use crate::feed::Feed;
+use crate::fill::Fill;
+use quipu_model::batch::Span;
+use quipu_model::{Batch, Error, ErrorKind, Finding, Reader, Result, RuleInfo, Scan, ShardId, Window};
+use quipu_source::Container;
+
+/// A read of records.
+#[derive(Debug)]
+pub struct Records<C: RecordCodec> {
+    codec: C,
+    state: C::State,
+    /// `None` for records that are pushed.
+    container: Option<Container>,
+    pub(crate) feed: Feed,
+    fill: Fill,
+    batch_records: usize,
+    window: Window,
+    /// Records that may still be delivered.
+    n_left: u64,
+    /// Batches end before instructions with multiples of this as ordinals.
+    cut_instrs: Option<u64>,
+    /// A batch is in the making.
+    is_begun: bool,
+    /// Instructions before that batch.
+    first_instr: u64,
+    /// Bytes that are passed to find where records continue.
+    losing: Option<Losing>,
+    /// What the next read fails with.
+    fault: Option<Error>,
+    is_over: bool,
+}
+
+/// Bytes that are no records.
+#[derive(Debug)]
+struct Losing {
+    rule: &'static RuleInfo,
+    what: String,
+    start: u64,
+    /// How many they are, if the codec knows.
+    skip: Option<usize>,
+    /// At least one of them was passed.
+    is_begun: bool,
+}
+
+/// Why no more records were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stopped {
+    /// There are as many as wanted.
+    Full,
+    /// The next record belongs to another batch.
+    Cut,
+    /// Pushed bytes are used up, and more may come.
+    Waiting,
+    /// The data ends.
+    End,
+}
+
+impl<C: RecordCodec> Records<C> {
+    /// Begins to read a file.
+    ///
+    /// # Errors
+    /// `Unsupported` for windows of what the format does not have; what the source says.
+    pub fn new(codec: C, container: &Container, scan: &Scan) -> Result<Records<C>> {
+        let feed = |scan: &Scan| Feed::new(container, &scan.stream());
+        Records::of(codec, feed, Some(container), container.name(), scan)
+    }
+
+    pub(crate) fn of(
+        codec: C,
+        feed: impl FnOnce(&Scan) -> Result<Feed>,
+        container: Option<&Container>,
+        name: &str,
+        scan: &Scan,
+    ) -> Result<Records<C>> {
+        let (is_empty, has_start) = match &scan.window {
+            Window::All => (false, false),
+            Window::Instrs(_) if !C::COUNTS_INSTRS => return Err(lacks(&codec, "instructions to count")),
+            Window::Records(range) | Window::Instrs(range) => (range.is_empty(), range.start > 0),
+            Window::Clock(_) => return Err(lacks(&codec, "clock")),
+        };
+        let state = codec.begin();
+        let all = codec.tables(&state);
+        let tables = scan.tables.iter().filter_map(|table| all.get(*table)).map(|rows| rows.fresh());
+        let mut fill = Fill::new(scan, tables.collect(), name, C::TOLD_PER_RULE);
+        fill.is_skipping = has_start;
+        Ok(Records {
+            feed: feed(scan)?,
+            state,
+            container: container.cloned(),
+            fill,
+            batch_records: scan.batch_records.max(1) as usize,
+            window: scan.window.clone(),
+            n_left: scan.most,
+            cut_instrs: scan.cut.instrs.map(Into::into),
+            is_begun: false,
+            first_instr: 0,
+            losing: None,
+            fault: None,
+            is_over: is_empty || scan.most == 0,
+            codec,
+        })
+    }
+
+    /// What reading has learned so far.
+    pub fn state(&self) -> &C::State {
+        &self.state
+    }
+
+    /// Whether the read has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Passes records that are not wanted, except for regions: those that stay live have their types in the window, too. Ends
+    /// where wanted records begin, where the batch has as many regions as fit, or as [`advance`](Records::advance) does.
+    fn skip(&mut self) -> Result<Stopped> {
+        loop {
+            let (n_wanted, stop) = match &self.window {
+                Window::Records(range) => (range.start.saturating_sub(self.fill.n_before), u64::MAX),
+                Window::Instrs(range) => (u64::MAX, range.start),
+                Window::All | Window::Clock(_) => (0, u64::MAX),
+            };
+            if n_wanted == 0 {
+                self.fill.is_skipping = false;
+                return Ok(Stopped::Full);
+            }
+            let room = self.batch_records.saturating_sub(self.fill.batch.regions.len());
+            if room == 0 || self.fill.is_closed {
+                return Ok(Stopped::Full);
+            }
+            self.fill.room = usize::try_from(n_wanted).unwrap_or(usize::MAX).min(room);
+            self.fill.stop_instr = stop;
+            let stopped = self.advance();
+            self.fill.pass();
+            match stopped? {
+                Stopped::Cut if self.fill.n_instrs >= stop => {
+                    self.fill.is_skipping = false;
+                    return Ok(Stopped::Full);
+                }
+                Stopped::Cut | Stopped::Full => {}
+                ended => return Ok(ended),
+            }
+        }
+    }
+
+    /// The ordinal of the instruction that the batch must end before.
+    fn stop(&self) -> u64 {
+        let end = match &self.window {
+            Window::Instrs(range) => range.end,
+            _ => u64::MAX,
+        };
+        // The instruction that begins the batch does not end it.
+        let cut = self.cut_instrs.map(|each| (self.first_instr / each + 1).saturating_mul(each));
+        end.min(cut.unwrap_or(u64::MAX))
+    }
+
+    /// Collects records until the batch is full or has to end; false if it is neither, because pushed bytes are used up.
+    fn collect(&mut self) -> Result<bool> {
+        if !self.is_begun {
+            self.is_begun = true;
+            self.fill.begin();
+            self.first_instr = self.fill.n_instrs;
+        }
+        let mut failed = None;
+        if self.fill.is_skipping {
+            match self.skip() {
+                Ok(Stopped::Waiting) => return Ok(false),
+                Ok(Stopped::End) => self.is_over = true,
+                Ok(_) => {}
+                Err(error) => failed = Some(error),
+            }
+            if failed.is_some() || !self.fill.batch.regions.is_empty() {
+                self.is_begun = false;
+                let first_record = match &self.window {
+                    Window::Records(range) => range.start,
+                    _ => self.fill.n_before,
+                };
+                let offset = self.feed.offset();
+                self.fill.batch.span = Span { first_record, offset, ..Span::default() };
+                self.close_if_over();
+                return failed.map_or(Ok(true), Err);
+            }
+            self.first_instr = self.fill.n_instrs;
+        }
+        let n_wanted = match &self.window {
+            Window::Records(range) => range.end.saturating_sub(self.fill.n_before).min(self.n_left),
+            _ => self.n_left,
+        };
+        self.fill.room = usize::try_from(n_wanted).unwrap_or(usize::MAX).min(self.batch_records);
+        self.fill.stop_instr = self.stop();
+        if !self.is_over {
+            match self.advance() {
+                Ok(Stopped::Waiting) => return Ok(false),
+                Ok(Stopped::End) => self.is_over = true,
+                Ok(Stopped::Cut) => {
+                    let n_instrs = self.fill.n_instrs;
+                    self.is_over |= matches!(&self.window, Window::Instrs(range) if n_instrs >= range.end);
+                }
+                Ok(Stopped::Full) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        self.is_begun = false;
+        self.n_left -= self.fill.n as u64;
+        self.fill.offset = self.feed.offset();
+        self.fill.end(self.first_instr);
+        let n_records = self.fill.n_before;
+        self.is_over |=
+            self.n_left == 0 || matches!(&self.window, Window::Records(range) if n_records >= range.end);
+        self.close_if_over();
+        failed.map_or(Ok(true), Err)
+    }
+
+    fn close_if_over(&mut self) {
+        if self.is_over {
+            self.fill.found.close();
+        }
+    }
+
+    /// Adds records to the batch.
+    fn advance(&mut self) -> Result<Stopped> {
+        loop {
+            if self.losing.is_some() {
+                if !self.lose() {
+                    return Ok(Stopped::Waiting);
+                }
+                // Records after damage begin a batch, so that offsets can be counted from its first record.
+                if self.fill.n > 0 {
+                    return Ok(Stopped::Cut);
+                }
+            }
+            self.fill.offset = self.feed.offset();
+            if self.fill.room() > 0 {
+                let bytes = self.feed.unused();
+                let n_bytes = self.codec.run(&mut self.state, bytes, &mut self.fill);
+                if n_bytes > 0 {
+                    self.fill.keep_raw(&bytes[..n_bytes], true);
+                    self.feed.use_up(n_bytes);
+                    self.fill.offset = self.feed.offset();
+                }
+            }
+            if self.fill.room() == 0 {
+                return Ok(Stopped::Full);
+            }
+            if self.feed.unused().is_empty() {
+                if self.feed.more(1) {
+                    continue;
+                }
+                return if self.feed.is_waiting() { Ok(Stopped::Waiting) } else { self.end() };
+            }
+            if let Some(stopped) = self.step()? {
+                return Ok(stopped);
+            }
+        }
+    }
+
+    /// Takes what stands next, which is no plain record.
+    fn step(&mut self) -> Result<Option<Stopped>> {
+        let bytes = self.feed.unused();
+        let input = Input { bytes, ending: self.feed.ending() };
+        match self.codec.record(&mut self.state, input, &mut self.fill) {
+            Step::Record(n_bytes) => {
+                self.fill.keep_raw(bytes.get(..n_bytes).unwrap_or(bytes), true);
+                self.feed.use_up(n_bytes);
+            }
+            Step::Other(n_bytes) => {
+                self.fill.keep_raw(bytes.get(..n_bytes).unwrap_or(bytes), false);
+                self.feed.use_up(n_bytes);
+            }
+            Step::Bulk(n_bytes) => {
+                self.fill.batch.block.clear();
+                self.feed.use_up(n_bytes);
+            }
+            Step::More(n_bytes) => {
+                let n_bytes = n_bytes.max(bytes.len() + 1);
+                let was_last = input.is_last();
+                if !self.feed.more(n_bytes) {
+                    if self.feed.is_waiting() {
+                        return Ok(Some(Stopped::Waiting));
+                    }
+                    if was_last {
+                        self.feed.use_up(usize::MAX);
+                        return self.end().map(Some);
+                    }
+                }
+            }
+            Step::Cut => return Ok(Some(Stopped::Cut)),
+            Step::Lost { rule, what, skip } => {
+                let start = self.feed.offset();
+                self.losing = Some(Losing { rule, what, start, skip, is_begun: false });
+            }
+            Step::Rest(rule, what) => {
+                let (start, is_unread) = (self.feed.offset(), input.ending == Some(Ending::Unread));
+                self.feed.use_up(usize::MAX);
+                self.fill.offset = self.feed.offset();
+                // A disk that fails in the middle of a record has not cut the trace, nor has a checksum that is wrong.
+                if !is_unread {
+                    self.fill.lose(rule, start, false, what);
+                }
+                return self.end().map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Passes bytes that are no records, and reports them; false if that takes bytes that were not pushed yet.
+    #[cold]
+    fn lose(&mut self) -> bool {
+        let Some(mut losing) = self.losing.take() else { return true };
+        if !losing.is_begun {
+            losing.is_begun = true;
+            self.feed.use_up(losing.skip.unwrap_or(1));
+        }
+        let mut wants = 1;
+        let resumes = loop {
+            if !self.feed.more(wants) && self.feed.is_waiting() {
+                self.losing = Some(losing);
+                return false;
+            }
+            let bytes = self.feed.unused();
+            if bytes.is_empty() || losing.skip.is_some() {
+                break !bytes.is_empty();
+            }
+            let input = Input { bytes, ending: self.feed.ending() };
+            match self.codec.resume(&mut self.state, input) {
+                Resume::Here(n_bytes) => {
+                    self.feed.use_up(n_bytes);
+                    break true;
+                }
+                Resume::More { skip, wants: n_bytes } if !input.is_last() => {
+                    let n_left = bytes.len() - skip.min(bytes.len());
+                    self.feed.use_up(skip);
+                    wants = n_bytes.max(n_left + 1);
+                }
+                Resume::More { .. } | Resume::Nowhere => {
+                    self.feed.use_up(usize::MAX);
+                    break false;
+                }
+            }
+        };
+        self.fill.offset = self.feed.offset();
+        let n_bytes = self.fill.offset - losing.start;
+        let then = if resumes { "reading goes on behind them" } else { "nothing can be read behind them" };
+        let what = format!("{}; `{n_bytes}` bytes are no records, {then}", losing.what);
+        self.fill.lose(losing.rule, losing.start, resumes, what);
+        true
+    }
+
+    /// Judges how the data ends: what is cut is good as far as it reaches.
+    #[cold]
+    fn end(&mut self) -> Result<Stopped> {
+        self.fill.offset = self.feed.offset();
+        match self.feed.take_failure() {
+            None => self.codec.ended(&mut self.state, &mut self.fill),
+            Some(error) if error.kind() == ErrorKind::Truncated => {
+                self.fill.found.findings.push(Finding::of_cut_file(&error));
+            }
+            Some(error) => {
+                let place = self.fill.place(self.fill.offset);
+                return Err(match &self.container {
+                    Some(container) => error.of_unsound(container, place, &|| self.count_sound(container)),
+                    None => error.at(&place),
+                });
+            }
+        }
+        Ok(Stopped::End)
+    }
+
+    /// How many records stand before the damage that is known of the container by now.
+    #[cold]
+    fn count_sound(&self, container: &Container) -> Option<u64> {
+        let mut reader = Records::new(self.codec.clone(), container, &Scan::new(ShardId(0))).ok()?;
+        while let Ok(Some(_)) = reader.read() {}
+        Some(reader.fill.n_before)
+    }
+}
+
+fn lacks<C: RecordCodec>(codec: &C, what: &str) -> Error {
+    Error::unsupported(format!("traces of format {} have no {what}", codec.name()))
+}
+
+impl<C: RecordCodec> Reader for Records<C> {
+    /// The next batch. Of records that are [pushed](crate::Push), `None` says that more bytes are needed, too.
+    fn read(&mut self) -> Result<Option<&mut Batch>> {
+        loop {
+            if let Some(error) = self.fault.take() {
+                self.is_over = true;
+                self.fill.batch.clear();
+                return Err(error);
+            }
+            if self.is_over {
+                self.fill.batch.clear();
+                self.fill.batch.span.records = 0;
+                return Ok(None);
+            }
+            match self.collect() {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) => self.fault = Some(error),
+            }
+            let Fill { batch, found, .. } = &mut self.fill;
+            batch.findings = std::mem::take(&mut found.findings);
+            let is_beyond = batch.beyond.iter().any(|n| *n > 0);
+            let is_empty = batch.span.records == 0 && batch.findings.is_empty() && batch.regions.is_empty();
+            if !is_empty || is_beyond {
+                return Ok(Some(&mut self.fill.batch));
+            }
+        }
+    }
+
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.fill.batch
+    }
+}

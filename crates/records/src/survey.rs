@@ -1,0 +1,116 @@
+//! What only reading a whole trace shows: how often each size occurs, where accesses go.
+
+use crate::pull::Records;
+use crate::trace::{Family, FlatTrace};
+use quipu_model::trace::{Fact, Surveyed};
+use quipu_model::{Batch, Found, Reader as _, Result, Scan, ShardId};
+use rustc_hash::FxHashMap;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Bytes of the lines that are counted, as a power of two.
+const LINE_SHIFT: u32 = 6;
+/// Lines that are counted; of more, facts say that there are at least this many.
+const MAX_LINES: u64 = 1 << 24;
+
+/// Reads the first table of a whole trace; `facts` is made of the read once it has ended.
+pub fn survey<C: Family>(
+    trace: &FlatTrace<C>,
+    mut take: impl FnMut(&Batch),
+    facts: impl FnOnce(Option<&C::State>) -> Vec<Fact>,
+) -> Surveyed {
+    let mut found = Found::default();
+    let scan = Scan { tables: vec![0], ahead: true, ..Scan::new(ShardId(0)) };
+    let mut reader = match trace.read(&scan) {
+        Ok(reader) => reader,
+        Err(error) => return Surveyed { facts: facts(None), findings: Vec::new(), error: Some(error) },
+    };
+    let mut read = |reader: &mut Records<C>| -> Result<()> {
+        while let Some(batch) = reader.read()? {
+            batch.findings.drain(..).for_each(|finding| found.push(finding));
+            take(batch);
+        }
+        Ok(())
+    };
+    let error = read(&mut reader).err();
+    // They are about the part before an error, too.
+    Surveyed { facts: facts(Some(reader.state())), findings: found.into_vec(), error }
+}
+
+/// Numbers that were counted, as an object.
+pub fn counted<K: ToString>(counts: impl IntoIterator<Item = (K, u64)>) -> Value {
+    let counts = counts.into_iter().map(|(key, count)| (key.to_string(), Value::from(count)));
+    Value::Object(counts.collect::<Map<_, _>>())
+}
+
+/// Accesses to memory.
+#[derive(Clone, Debug, Default)]
+pub struct Accesses {
+    /// How many have each size.
+    pub sizes: BTreeMap<u32, u64>,
+    /// Bytes accessed, each as often as it was.
+    pub n_bytes: u64,
+    lowest: Option<u64>,
+    highest: Option<u64>,
+    /// Lines by number: a bit for each of 64 neighbours, so that accesses to many lines take little memory.
+    lines: FxHashMap<u64, u64>,
+    n_lines: u64,
+}
+
+impl Accesses {
+    /// Takes in an access; one of no size is of one byte.
+    pub fn add(&mut self, addr: u64, size: u32) {
+        *self.sizes.entry(size).or_insert(0) += 1;
+        self.n_bytes += u64::from(size);
+        let last = addr.saturating_add(u64::from(size.max(1)) - 1);
+        self.lowest = Some(self.lowest.map_or(addr, |lowest| lowest.min(addr)));
+        self.highest = Some(self.highest.map_or(last, |highest| highest.max(last)));
+        let (first, last) = (addr >> LINE_SHIFT, last >> LINE_SHIFT);
+        for word in first >> 6..=last >> 6 {
+            if self.n_lines >= MAX_LINES {
+                break;
+            }
+            let (begin, end) = (first.max(word << 6) & 63, last.min(word << 6 | 63) & 63);
+            let bits = u64::MAX >> (63 - end) & u64::MAX << begin;
+            let known = self.lines.entry(word).or_insert(0);
+            let n_new = u64::from((bits & !*known).count_ones());
+            *known |= bits;
+            self.n_lines = (self.n_lines + n_new).min(MAX_LINES);
+        }
+    }
+
+    /// Where they go: the lowest and the highest byte, and how many lines.
+    pub fn facts(&self) -> [Fact; 3] {
+        let fact =
+            |key, label, addr: Option<u64>| Fact::new(key, label, addr.map(|addr| format!("{addr:#x}")));
+        [
+            fact("lowest", "lowest byte accessed", self.lowest),
+            fact("highest", "highest byte accessed", self.highest),
+            Fact::counted_up_to("lines", "distinct lines of 64 bytes", self.n_lines, MAX_LINES),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_count_that_stopped_is_said_to_be_the_least() {
+        let lines = |n_lines| Accesses { n_lines, ..Accesses::default() }.facts()[2].json();
+        assert_eq!(lines(7), json!(7));
+        assert_eq!(lines(MAX_LINES), json!({ "at_least": MAX_LINES }));
+    }
+
+    #[test]
+    fn a_line_counts_once() {
+        let mut accesses = Accesses::default();
+        for (addr, size) in [(0, 4), (60, 8), (0x1000, 0), (0xfc0, 0x81)] {
+            accesses.add(addr, size);
+        }
+        // 0, 1; 0x40; 0x3f and 0x41.
+        assert_eq!(accesses.facts()[2].json(), json!(5));
+        assert_eq!(accesses.n_bytes, 12 + 0x81);
+    }
+}

@@ -1,0 +1,169 @@
+//! Writing records: into a file that appears when it is complete.
+
+use quipu_model::damaged::{Intake, Reading, SoFar};
+use quipu_model::fresh::{Fresh, Replace, cannot};
+use quipu_model::transform::{Progress, TransformJob};
+use quipu_model::{Batch, Result, Scan, Trace};
+use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes that are put together before they are written, each record in one piece.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Bytes of the beginning that are kept, to look at when all is written.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// A file of records in the making.
+pub struct RecordFile {
+    fresh: Fresh,
+    name: String,
+    packer: Packer<BufWriter<OutputFile>>,
+    buffer: Vec<u8>,
+    /// The beginning of what was written before `buffer`.
+    head: Vec<u8>,
+    is_archive: bool,
+    n_records: u64,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Records.
+    pub records: u64,
+    /// Bytes of the records.
+    pub bytes: u64,
+    /// Bytes of the file.
+    pub packed_bytes: u64,
+}
+
+impl RecordFile {
+    /// Begins a file, whose records are the member of this name where it is an archive.
+    ///
+    /// # Errors
+    /// `Usage` if something of that name must stay; `Io` if the file cannot be made.
+    pub fn create(
+        path: &Path,
+        member: &str,
+        packing: &PackOptions,
+        replace: Replace,
+        pool: &Arc<Pool>,
+    ) -> Result<RecordFile> {
+        let (fresh, file) = Fresh::file(path, replace)?;
+        let mut packer = Packer::new(BufWriter::new(file), pool, packing);
+        packer.member(member)?;
+        Ok(RecordFile {
+            fresh,
+            name: path.display().to_string(),
+            packer,
+            buffer: Vec::new(),
+            head: Vec::new(),
+            is_archive: packing.packing == Packing::Zip,
+            n_records: 0,
+        })
+    }
+
+    /// The name of the file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the records are a member of an archive.
+    pub fn is_archive(&self) -> bool {
+        self.is_archive
+    }
+
+    /// How many records were appended.
+    pub fn n_records(&self) -> u64 {
+        self.n_records
+    }
+
+    /// The bytes of the first records, at most `n_bytes`; of a long file there are 64 KiB to look at.
+    pub fn head(&self, n_bytes: usize) -> &[u8] {
+        let head = if self.head.is_empty() { &self.buffer } else { &self.head };
+        head.get(..n_bytes).unwrap_or(head)
+    }
+
+    /// Appends a record, which `encode` does to a buffer.
+    ///
+    /// # Errors
+    /// Those of `encode`; `Io` if it cannot be written.
+    pub fn append(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+        encode(&mut self.buffer).map_err(|error| error.in_file(&*self.name))?;
+        self.n_records += 1;
+        if self.buffer.len() >= BUFFER_BYTES {
+            if self.head.is_empty() {
+                self.head.extend_from_slice(&self.buffer[..HEAD_BYTES]);
+            }
+            self.packer.write(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Ends the file and gives it its name.
+    ///
+    /// # Errors
+    /// `Io` if that fails; then there is no file.
+    pub fn finish(mut self) -> Result<Written> {
+        self.packer.write(&self.buffer)?;
+        let (mut out, packed) = self.packer.finish()?;
+        out.flush().map_err(|cause| cannot("write", Path::new(&self.name), cause))?;
+        drop(out);
+        self.fresh.commit()?;
+        Ok(Written { records: self.n_records, bytes: packed.bytes, packed_bytes: packed.packed_bytes })
+    }
+}
+
+/// Threads that pack: one for each core.
+///
+/// # Errors
+/// `Io` if the system has none left.
+pub fn usual_pool() -> Result<Arc<Pool>> {
+    Ok(Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?)
+}
+
+/// Reads the records of an edit's source, of the threads that it is about, up to damage where that is to be refused. `write`
+/// takes each batch and returns how many records it has written so far.
+///
+/// # Errors
+/// What reading and `write` say; damage that the edit does not allow.
+pub fn copy_records(
+    trace: &dyn Trace,
+    scan: &Scan,
+    job: &TransformJob<'_>,
+    progress: &dyn Progress,
+    mut write: impl FnMut(&Batch) -> Result<u64>,
+) -> Result<Reading> {
+    let (mut reader, mut intake) = (trace.scan(scan)?, Intake::new(job.damaged).strict(job.strict));
+    let threads = &job.opening.threads;
+    let (mut packed_bytes, mut n_written) = (0, 0);
+    loop {
+        let batch = match reader.read() {
+            Ok(Some(batch)) => batch,
+            read => {
+                intake.end(read.map(drop), SoFar::unvouched(n_written))?;
+                break;
+            }
+        };
+        progress.go_on()?;
+        if let Err(refused) = intake.take(&mut batch.findings, SoFar::unvouched(n_written)) {
+            return Err(intake.read_on(refused, || {
+                progress.go_on()?;
+                Ok(reader.read()?.map(|batch| std::mem::take(&mut batch.findings)))
+            }));
+        }
+        if threads.is_empty() || threads.contains(&batch.span.thread) {
+            n_written = write(batch)?;
+        }
+        let records = batch.span.records.into();
+        let now = reader.packed_bytes().unwrap_or(packed_bytes);
+        progress.advance(records, now.saturating_sub(packed_bytes));
+        packed_bytes = now.max(packed_bytes);
+    }
+    let reading = intake.finish();
+    match reading.nothing_left().filter(|_| n_written == 0) {
+        Some(error) => Err(error),
+        None => Ok(reading),
+    }
+}
