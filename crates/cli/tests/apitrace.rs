@@ -630,7 +630,7 @@ fn a_part_is_trimmed_by_calls_frames_threads_and_positions() {
         (&["trim", "--force", "--calls", "x", "kinds.trace", "-o", path], "`x` is no set of calls"),
         (
             &["trim", "--force", "--take-instrs", "3", "kinds.trace", "-o", path],
-            "have neither instructions nor a clock",
+            "`trim` of apitrace traces has no option `take-instrs`",
         ),
         (&["trim", "--calls", "3", "../drmemtrace/allasm", "-o", path], "are for traces of calls"),
         (

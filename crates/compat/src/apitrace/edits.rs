@@ -114,7 +114,7 @@ pub(super) fn sed(words: Words, screen: &Screen) -> Result<Outcome> {
             _ => output = Some(value),
         }
     }
-    Files::new(words.files, output)?.write("sed", "Transformed", &properties, &mut replacer, screen)
+    Files::new(words.files, output)?.write("sed", "Edited", &properties, &mut replacer, screen)
 }
 
 /// The trace and what is to be written.
