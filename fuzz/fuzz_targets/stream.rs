@@ -1,4 +1,4 @@
-//! See `quipu_fuzzing::streams::file`.
+//! See `quipu_fuzzing::streams::stream`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::streams::file(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::streams::stream(bytes));

@@ -45,7 +45,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("index", beside::index),
     ("capture", captures::file),
     ("cells", captures::cells),
-    ("stream", streams::file),
+    ("stream", streams::stream),
     ("cbor", streams::cbor),
     ("stream_types", streams::types),
     ("packed_rows", streams::packed_rows),

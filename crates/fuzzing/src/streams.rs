@@ -14,6 +14,7 @@ use quipu_stream::scan::{FrameAt, Scanner};
 use quipu_stream::schema::Schema;
 use quipu_stream::wire::cbor::{self, Fault};
 use quipu_stream::wire::crc32c;
+use quipu_testkit::fuzz;
 use std::sync::Arc;
 
 /// Puts checksums and trailers right, which a fuzzer never gets right.
@@ -55,11 +56,20 @@ fn frames(mut bytes: &[u8], mut scanner: Scanner) -> Vec<FrameAt> {
     frames
 }
 
+/// Any bytes as a trace that describes itself, as they are and with right checksums: the same records and findings however it is
+/// read.
+pub fn stream(bytes: &[u8]) {
+    file(bytes);
+    for bytes in [bytes, &repaired(bytes)] {
+        fuzz::format(&quipu::streamed::STREAM, bytes);
+    }
+}
+
 /// Any bytes as a stream, as they are and with right checksums: from memory and from a pipe, and its frames in two parts.
 ///
 /// # Panics
 /// If a part of the bytes has other frames than the whole, or something cannot be shown.
-pub fn file(bytes: &[u8]) {
+fn file(bytes: &[u8]) {
     for bytes in [bytes.to_vec(), repaired(bytes)] {
         let mut reader = StreamReader::new(&bytes[..]);
         let mut n_rows = 0;

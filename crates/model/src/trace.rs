@@ -63,6 +63,16 @@ pub trait Format: Sync {
         Err(Error::unsupported(format!("format {} has no raw form", self.info().name)).in_file(source.name()))
     }
 
+    /// What a trace says of itself record by record, where it describes itself.
+    ///
+    /// # Errors
+    /// `Unsupported` if traces of the format do not; what opening says.
+    fn describe(&self, source: &Source, options: &OpenOptions) -> Result<Description> {
+        let _ = options;
+        let message = format!("traces of format {} do not describe themselves", self.info().name);
+        Err(Error::unsupported(message).in_file(source.name()))
+    }
+
     /// What can be made of its traces: parts, edits, texts, by the names of the verbs.
     fn transforms(&self) -> &'static [&'static dyn Transform] {
         &[]
@@ -83,6 +93,17 @@ pub trait Format: Sync {
     fn rules(&self) -> &'static [RuleInfo] {
         &[]
     }
+}
+
+/// What [`Format::describe`] gives.
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    /// For people: a line for each record.
+    pub text: String,
+    /// For programs.
+    pub json: serde_json::Value,
+    /// What is wrong with it.
+    pub findings: Vec<Finding>,
 }
 
 /// Whom the lines of [`Format::dump`] are for.

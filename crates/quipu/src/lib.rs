@@ -58,6 +58,7 @@
 //! | [`apitrace`] | the second format: calls of graphics APIs with their values |
 //! | [`cacheray`] | the third format: memory accesses with the types of what they touch |
 //! | [`plaintext`] | accesses as lines of text: what Valgrind's lackey prints, what Dinero reads |
+//! | [`streamed`] | streams that describe themselves: rows of learned schemas |
 //! | [`isa`] | instructions: what bytes do, and how they read |
 //! | [`symbols`] | what addresses mean: regions of memory, types |
 //! | [`source`] | bytes from files, archives, folders and pipes, inflated on the way |
@@ -77,6 +78,7 @@ pub use quipu_passes as passes;
 pub use quipu_plaintext as plaintext;
 pub use quipu_sim as sim;
 pub use quipu_source as source;
+pub use quipu_streamed as streamed;
 pub use quipu_symbols as symbols;
 
 pub use lookup::{tool, tool_for, tools_of};
@@ -89,4 +91,5 @@ pub const FORMATS: &[&dyn model::Format] = &[
     &quipu_cacheray::CACHERAY,
     &quipu_plaintext::LACKEY,
     &quipu_plaintext::DIN,
+    &quipu_streamed::STREAM,
 ];

@@ -7,6 +7,7 @@ pub(crate) mod collect;
 mod compile;
 mod completions;
 mod convert;
+mod describe;
 pub(crate) mod diff;
 mod disassemble;
 mod edit;
@@ -48,6 +49,7 @@ pub(crate) enum Verb {
     Record(record::Options),
     Sim(sim::Options),
     Info(info::Options),
+    Describe(describe::Options),
     Formats(formats::Options),
     Tools(tools::Options),
     As(impersonate::Options),
@@ -84,6 +86,7 @@ impl Verb {
             Verb::Record(options) => record::run(options, screen),
             Verb::Sim(options) => sim::run(options, common, screen),
             Verb::Info(options) => info::run(options, screen),
+            Verb::Describe(options) => describe::run(options, screen),
             Verb::Formats(options) => formats::run(options, screen),
             Verb::Tools(options) => tools::run(options, screen),
             Verb::As(options) => impersonate::run(options, common, screen),

@@ -41,6 +41,8 @@ pub(crate) const VERBS: &[(&str, Call)] = &[
     ("record", None),
     ("sim", Some(&["sim", "cache", "@"])),
     ("info", Some(&["info", "@"])),
+    // Most traces do not describe themselves.
+    ("describe", None),
     ("formats", None),
     ("tools", None),
     ("as", None),

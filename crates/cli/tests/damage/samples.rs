@@ -68,6 +68,8 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
     add("din", fixtures("din").join("labels.din"), false, false);
     add("din.gz", fixtures("din").join("nodes.din.gz"), true, false);
     add("xdin.gz", fixtures("din").join("nodes.xdin.gz"), true, false);
+    // What describes the records stands in frames, too, and a flipped bit of text in one is still text.
+    add("stream", fixtures("stream").join("two-producers.quipu"), true, true);
     let capture = folder.join("made.qcap");
     fs::write(&capture, captured()).unwrap();
     add("qcap", capture, false, false);

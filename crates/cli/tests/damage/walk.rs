@@ -461,6 +461,7 @@ families! {
     lackey: ["lackey", "lackey.gz"],
     din: ["din", "din.gz", "xdin.gz"],
     qcap: ["qcap"],
+    stream: ["stream"],
 }
 
 #[test]

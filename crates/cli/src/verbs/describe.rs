@@ -1,0 +1,47 @@
+//! `quipu describe`: what a trace says of itself, record by record.
+
+use quipu::model::Error;
+use quipu_console::input::Stored;
+use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::Verdict;
+use std::io::Write;
+
+/// Print what a trace says of itself, record by record
+///
+/// For traces that describe themselves: producers, clocks, streams, schemas, types, probes, and what else stands beside the
+/// records of data.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Stored,
+    /// Print JSON: one object
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu describe run.quipu
+  quipu describe --json run.quipu
+
+Exit codes:
+  0  done
+  1  done, and something is wrong with the trace
+  2  the trace could not be opened, or does not describe itself";
+
+pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+    let source = options.input.source()?;
+    let opening = options.input.opening.options();
+    let format = quipu::format_of(&source, &opening)?.ok_or_else(|| {
+        Error::unsupported("no known format describes itself like this").in_file(source.name())
+    })?;
+    let description = format.describe(&source, &opening)?;
+    if options.json {
+        screen.json(&description.json)?;
+    } else {
+        quipu_console::terminal::stdout().write_all(description.text.as_bytes())?;
+    }
+    let findings = description.findings;
+    Ok(Verdict { findings, meaning: "the description may lack records", ..Verdict::default() }.tell(screen))
+}

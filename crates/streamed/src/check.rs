@@ -1,0 +1,72 @@
+//! `check`: every rule that a stream must follow, and where it does not.
+//!
+//! Readers report what is wrong with frames and their records; this adds what only a look at all headers tells, where the trace
+//! was opened by its index. Memory does not grow.
+
+use crate::rules;
+use crate::trace::StreamTrace;
+use quipu_model::check::{self, CheckLog, CheckReport, CheckedRecords};
+use quipu_model::pass::Needs;
+use quipu_model::result::{Fields, Shape};
+use quipu_model::{
+    Batch, Columns, DynPass, Error, Options, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
+};
+
+/// The tool `check` of streams.
+#[derive(Debug)]
+pub struct Check;
+
+static CHECK_INFO: ToolInfo = ToolInfo {
+    name: "check",
+    summary: "whether a trace follows the rules of its format, and where not",
+    needs: Needs { format: Some("stream"), required: Columns::NONE, optional: Columns::ACCESSES },
+    order: Order::Shards,
+    options: &check::options("decode records; without, the findings of frames and headers only are kept"),
+    in_report: false,
+};
+
+impl Tool for Check {
+    fn result(&self) -> Shape {
+        CheckReport::<CheckedRecords>::shape()
+    }
+
+    fn info(&self) -> &'static ToolInfo {
+        &CHECK_INFO
+    }
+
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let Some(opened) = trace.as_any().and_then(|trace| trace.downcast_ref::<StreamTrace>()) else {
+            return Err(Error::missing("this is no trace of format stream"));
+        };
+        let opening = opened.findings_of_headers()?;
+        Ok(Box::new(CheckPass { log: CheckLog::new(options, rules::RULES, &opening)?, n_records: 0 }))
+    }
+}
+
+/// Counts records and collects what readers find.
+struct CheckPass {
+    log: CheckLog,
+    n_records: u64,
+}
+
+impl Pass for CheckPass {
+    fn fork(&self, _: &Shard) -> CheckPass {
+        CheckPass { log: self.log.fork(), n_records: 0 }
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        self.n_records += u64::from(batch.span.records);
+        batch.findings.iter().for_each(|finding| self.log.take(finding.clone()));
+        Ok(())
+    }
+
+    fn merge(&mut self, later: CheckPass) -> Result<()> {
+        self.log.merge(later.log);
+        self.n_records += later.n_records;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Box<dyn Report>> {
+        Ok(Box::new(CheckReport::of_records(&self.log.close(), self.n_records)))
+    }
+}

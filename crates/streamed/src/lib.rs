@@ -1,0 +1,79 @@
+//! The self-describing stream as a format: `.quipu` files, whatever their schemas.
+//!
+//! [`STREAM`] is the format as the rest of Quipu sees it; the container itself is `quipu_stream`. Each file knows one thing:
+//!
+//! | file | what |
+//! |---|---|
+//! | `bytes` | bytes of a source for the container's reader |
+//! | [`schema`] | schemas of a stream as schemas of tables, and which columns fill lenses |
+//! | `column` | columns of a stream as columns of tables |
+//! | [`trace`] | recognising and opening a trace, its shards |
+//! | [`reader`] | frames → batches |
+//! | `lens` | rows → lenses, by the roles of their fields |
+//! | [`describe`] | metadata record by record |
+//! | [`print`](mod@print) | records as people read them |
+//! | [`check`], [`rules`] | the rules that a stream must follow |
+//!
+//! The format itself is described in docs/formats/stream.md.
+
+mod bytes;
+pub mod check;
+mod column;
+pub mod describe;
+mod lens;
+pub mod print;
+pub mod reader;
+pub mod rules;
+pub mod schema;
+pub mod trace;
+
+use quipu_model::trace::Description;
+use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace};
+use quipu_source::Source;
+
+/// The format, as the list of formats names it.
+pub static STREAM: Stream = Stream;
+
+/// The type of [`STREAM`].
+#[derive(Debug)]
+pub struct Stream;
+
+/// What is known of the format without a trace.
+pub static INFO: FormatInfo = FormatInfo {
+    name: "stream",
+    title: "streams that describe themselves",
+    extensions: &["quipu"],
+    abilities: &["read", "view", "analyze", "check"],
+    beyond_lenses: &[],
+    doc: "docs/formats/stream.md",
+    options: &[],
+    print_options: &[],
+};
+
+impl Format for Stream {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn probe(&self, source: &Source) -> Confidence {
+        trace::probe(source)
+    }
+
+    fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
+        Ok(Box::new(trace::open(source, options)?))
+    }
+
+    fn describe(&self, source: &Source, options: &OpenOptions) -> Result<Description> {
+        let trace = trace::open(source, options)?;
+        let (text, json) = (describe::lines(&trace), describe::json(&trace));
+        Ok(Description { text, json, findings: trace.meta().findings.clone() })
+    }
+
+    fn tools(&self) -> &'static [&'static dyn Tool] {
+        &[&check::Check]
+    }
+
+    fn rules(&self) -> &'static [RuleInfo] {
+        rules::RULES
+    }
+}

@@ -1,0 +1,495 @@
+//! One sequential read over a stream of a producer, or some of its frames: frames in, batches out.
+
+use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
+use crate::column::{extend, number, plain};
+use crate::lens::{self, Running};
+use crate::rules;
+use crate::schema::{Means, N_OWN, RECORDS};
+use crate::trace::{Opened, Part, Piece};
+use quipu_model::batch::Span;
+use quipu_model::column::Cells;
+use quipu_model::lens::ThreadEvent;
+use quipu_model::{
+    Batch, ColumnTable, Columns, Error, Finding, Place, Reader, Result, Scan, TableBuf, ThreadId, Window,
+};
+use quipu_stream::batch::Rows;
+use quipu_stream::finding;
+use quipu_stream::index::frame_at;
+use quipu_stream::meta::Metadata;
+use quipu_stream::scan::FrameAt;
+use quipu_stream::survey::is_same;
+use quipu_stream::wire::record::{field_flag, role};
+use quipu_stream::wire::types::Type as Described;
+use quipu_stream::work::Worker;
+use quipu_stream::{json, text};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Threads whose beginning is remembered; of more, a beginning may be told twice.
+const MAX_THREADS: usize = 1 << 20;
+
+/// A read of records.
+#[derive(Debug)]
+pub struct RowReader {
+    opened: Arc<Opened>,
+    shard: u32,
+    input: SourceInput,
+    worker: Worker,
+    /// Frames that are left.
+    left: Range<usize>,
+    /// The frame that is being decoded.
+    current: Option<Current>,
+    /// The decoded rows that are left: positions in their order.
+    rows: Range<usize>,
+    /// Rows of each of the batch's tables that were delivered.
+    delivered: Vec<usize>,
+    /// The table of the trace that each of the batch's tables is.
+    tables: Vec<Option<usize>>,
+    batch: Batch,
+    wanted: Vec<usize>,
+    columns: Columns,
+    window: Window,
+    most: u64,
+    batch_records: u32,
+    cuts_at_clock: bool,
+    threads: FxHashSet<u64>,
+    running: Running,
+    findings: Vec<Finding>,
+    holes: FxHashSet<(u64, u32)>,
+    packed_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Current {
+    frame: FrameAt,
+    metadata: Arc<Metadata>,
+    /// Records before the frame.
+    before: u64,
+    records: u64,
+    is_open: bool,
+}
+
+impl RowReader {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// `Unsupported` for windows of instructions; what the source says.
+    pub(crate) fn new(opened: &Arc<Opened>, scan: &Scan) -> Result<RowReader> {
+        if matches!(scan.window, Window::Instrs(_)) {
+            return Err(Error::unsupported("traces of format stream have no instructions to count"));
+        }
+        let n = opened.parts[scan.shard.0 as usize].pieces.len();
+        let left = match &scan.pieces {
+            Some(pieces) => (pieces.start as usize).min(n)..(pieces.end as usize).min(n),
+            None => 0..n,
+        };
+        let schemas = &opened.tables.schemas;
+        let table = |table: &usize| {
+            let schema = schemas.get(*table).ok_or_else(|| Error::usage("the trace has no such table"))?;
+            Ok(Box::new(ColumnTable::new(schema.clone())) as Box<dyn TableBuf>)
+        };
+        let tables = scan.tables.iter().map(table).collect::<Result<Vec<_>>>()?;
+        let is_over = scan.most == 0 || matches!(&scan.window, Window::Records(range) if range.is_empty());
+        Ok(RowReader {
+            opened: Arc::clone(opened),
+            shard: scan.shard.0,
+            input: SourceInput::new(&opened.container, FRAME_READ_BYTES, &opened.n_read)?,
+            worker: Worker::default(),
+            left: if is_over { 0..0 } else { left },
+            current: None,
+            rows: 0..0,
+            delivered: Vec::new(),
+            tables: Vec::new(),
+            batch: Batch { tables, ..Batch::default() },
+            wanted: scan.tables.clone(),
+            columns: scan.columns,
+            window: scan.window.clone(),
+            most: scan.most,
+            batch_records: scan.batch_records.max(1),
+            cuts_at_clock: scan.cut.clock,
+            threads: FxHashSet::default(),
+            running: Running::default(),
+            findings: Vec::new(),
+            holes: FxHashSet::default(),
+            packed_bytes: 0,
+        })
+    }
+
+    /// Whether a frame may have records of the window.
+    fn may_have_wanted(&self, piece: &Piece, before: u64) -> bool {
+        let header = &piece.frame.header;
+        // What an open frame has is known once it is read.
+        if piece.open.is_some() {
+            return true;
+        }
+        match &self.window {
+            Window::Records(range) => before < range.end && before + u64::from(header.records) > range.start,
+            Window::Clock(range) => {
+                header.ts_last >= range.start && (header.ts_first < range.end || range.end == u64::MAX)
+            }
+            Window::All | Window::Instrs(_) => true,
+        }
+    }
+
+    fn find(&mut self, found: &finding::Finding, record: u64) {
+        self.findings.push(rules::finding(found, &self.opened.name, Some(record)));
+    }
+
+    fn unreadable(&self, cause: std::io::Error) -> Error {
+        unreadable(&self.opened.name, cause)
+    }
+
+    /// Begins with the next frame that may have wanted records; false if there is none.
+    fn begin_next(&mut self) -> Result<bool> {
+        while let Some(at) = self.left.next() {
+            let part = &self.opened.parts[self.shard as usize];
+            let (piece, before) = (part.pieces[at], part.before[at]);
+            if self.may_have_wanted(&piece, before) && self.begin(&piece, before)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn begin(&mut self, piece: &Piece, before: u64) -> Result<bool> {
+        let mut frame = piece.frame;
+        let record = before + 1;
+        if piece.open.is_none() {
+            // An index does not say all of a header, and may lie.
+            let there = frame_at(&mut self.input, frame.offset).map_err(|cause| self.unreadable(cause))?;
+            match there.filter(|there| is_same(&there.header, &frame.header)) {
+                Some(there) => frame = there,
+                None => {
+                    let finding = finding::Finding::at("index-mismatch", frame.offset);
+                    self.find(&finding, record);
+                    let lost = finding::Finding::at("records-undecodable", frame.offset);
+                    self.find(&lost.with("records", frame.header.records), record);
+                    return Ok(false);
+                }
+            }
+        }
+        let begun = match &piece.open {
+            Some(head) => self.worker.begin_open(&frame, head, &mut self.input),
+            None => self.worker.begin(&frame, &mut self.input),
+        };
+        self.packed_bytes += frame.header.frame_len();
+        if let Err(fault) = begun.map_err(|cause| self.unreadable(cause))? {
+            self.find(&fault, record);
+            let header = frame.header;
+            let copy = self.opened.copies.get(&(header.producer, header.stream, header.seq)).copied();
+            let Some(copy) = copy.filter(|_| fault.name == "payload-crc" && piece.open.is_none()) else {
+                return Ok(false);
+            };
+            if self.worker.begin(&copy, &mut self.input).map_err(|cause| self.unreadable(cause))?.is_err() {
+                return Ok(false);
+            }
+            self.find(&finding::Finding::at("late-frame", copy.offset), record);
+            frame = copy;
+        }
+        let header = *self.worker.header();
+        let epoch = (header.producer, header.epoch);
+        let metadata = self.opened.epochs.get(&epoch).cloned().unwrap_or_default();
+        if header.lost > 0 {
+            let place = self.place(frame.offset, record);
+            self.findings.push(rules::lost(header.lost, header.stream, place));
+        }
+        if let Some(have) = metadata.first_unknown_below(header.meta_version)
+            && self.holes.insert(epoch)
+        {
+            let hole = finding::Finding::new("metadata-gap").with("first_offset", frame.offset);
+            self.find(&hole.with("have", have).with("need", header.meta_version), record);
+        }
+        let is_open = piece.open.is_some();
+        let records = header.records.into();
+        self.current = Some(Current { frame, metadata, before, records, is_open });
+        Ok(true)
+    }
+
+    fn place(&self, offset: u64, record: u64) -> Place {
+        Place {
+            file: Some(self.opened.name.clone()),
+            offset: Some(offset),
+            record: Some(record),
+            ..Place::default()
+        }
+    }
+
+    /// Decodes more rows; false if there are none left.
+    fn decode_more(&mut self) -> Result<bool> {
+        loop {
+            if self.current.is_none() && !self.begin_next()? {
+                return Ok(false);
+            }
+            let Some(current) = &mut self.current else { return Ok(false) };
+            let mut findings = Vec::new();
+            let more = self.worker.next(&mut current.metadata, &mut findings);
+            let record = current.before + 1;
+            findings.iter().for_each(|found| self.find(found, record));
+            if more {
+                self.settle();
+                return Ok(true);
+            }
+            self.end_frame(record);
+            self.current = None;
+        }
+    }
+
+    /// Prepares what was decoded for being handed out.
+    fn settle(&mut self) {
+        let decoded = self.worker.batch();
+        self.rows = 0..decoded.order().len();
+        self.delivered.clear();
+        self.delivered.resize(decoded.n_tables(), 0);
+        self.tables.clear();
+        let header = self.worker.header();
+        let epoch = (header.producer, header.epoch);
+        for place in 0..decoded.n_tables() {
+            let id = decoded.table(place as u32).schema.id(); // A frame has fewer.
+            self.tables.push(self.opened.tables.find(epoch, id));
+        }
+    }
+
+    /// Reports what came of a frame.
+    fn end_frame(&mut self, record: u64) {
+        let Some(current) = &self.current else { return };
+        let (offset, records, is_open) = (current.frame.offset, current.records, current.is_open);
+        let outcome = self.worker.outcome();
+        let missing = if is_open { outcome.undecoded } else { records.saturating_sub(outcome.decoded) };
+        let mut found = Vec::new();
+        if outcome.has_invalid {
+            found.push(finding::Finding::at("record-invalid", offset));
+        }
+        if outcome.is_broken {
+            found.push(finding::Finding::at("payload-invalid", offset));
+        }
+        if outcome.time_fell {
+            found.push(finding::Finding::at("time-order", offset));
+        }
+        if missing > 0 {
+            found.push(finding::Finding::at("records-undecodable", offset).with("records", missing));
+        }
+        found.iter().for_each(|found| self.find(found, record));
+    }
+
+    /// Hands out the next rows of what was decoded; false if none of them is wanted.
+    fn fill(&mut self) -> Result<bool> {
+        let RowReader { opened, worker, batch, rows, delivered, tables, .. } = self;
+        let part = &opened.parts[self.shard as usize];
+        let Some(current) = &self.current else { return Ok(false) };
+        let decoded = worker.batch();
+        let order = decoded.order();
+        let none = Arc::<Means>::default();
+        let means_of = |place: u32| match tables[place as usize] {
+            Some(table) => &opened.tables.means[table],
+            None => &none,
+        };
+        let thread_of = |place: u32, row: usize| {
+            means_of(place)
+                .thread
+                .map_or(part.thread, |field| number(&decoded.table(place).columns[field], row))
+        };
+        // Rows before the first wanted one.
+        let mut first = None;
+        while let Some(place) = order.get(rows.start).copied() {
+            let (table, row) = (decoded.table(place), delivered[place as usize]);
+            let ordinal = current.before + u64::from(table.ordinals[row]);
+            if is_wanted(&self.window, ordinal, table.times[row]) {
+                first = Some((place, row, ordinal));
+                break;
+            }
+            if matches!(&self.window, Window::Records(range) if ordinal >= range.end) {
+                (rows.start, self.left) = (rows.end, 0..0);
+                return Ok(false);
+            }
+            delivered[place as usize] += 1;
+            rows.start += 1;
+        }
+        let Some((place, row, first_record)) = first else { return Ok(false) };
+        let thread = thread_of(place, row);
+        let first_time = decoded.table(place).times[row];
+        let opens_segment = self.cuts_at_clock;
+        let process = means_of(place)
+            .process
+            .map_or(part.process, |field| number(&decoded.table(place).columns[field], row));
+        let starts: Vec<usize> = delivered.clone();
+        let begin = rows.start;
+        let limit = u64::from(self.batch_records).min(self.most);
+        let has_lens = self.columns.any(Columns::OF_LENSES);
+        let mut at = 0_u32;
+        while u64::from(at) < limit
+            && let Some(place) = order.get(rows.start).copied()
+        {
+            let (table, row) = (decoded.table(place), delivered[place as usize]);
+            let (ordinal, time) = (current.before + u64::from(table.ordinals[row]), table.times[row]);
+            let is_next = ordinal == first_record + u64::from(at)
+                && is_wanted(&self.window, ordinal, time)
+                && thread_of(place, row) == thread
+                && !(opens_segment && time != first_time);
+            if !is_next {
+                break;
+            }
+            let means = means_of(place);
+            if has_lens {
+                if self.columns.has(Columns::THREADS) {
+                    if at == 0 && self.threads.len() < MAX_THREADS && self.threads.insert(thread) {
+                        lens::thread(batch, at, ThreadEvent::Start, process);
+                    }
+                    let is_tick = time != self.running.clock || (at == 0 && first_record == 0);
+                    if is_tick && self.columns.has(Columns::THREAD_CLOCK) {
+                        lens::thread(batch, at, ThreadEvent::Clock, time);
+                    }
+                }
+                let number_of = tables[place as usize].unwrap_or(RECORDS) as u32; // Few.
+                lens::record(batch, self.columns, (at, number_of), means, table, row);
+            }
+            let cpu = means.cpu.map(|field| number(&table.columns[field], row)).or(part.cpu);
+            if cpu != self.running.cpu {
+                self.running.cpu = cpu;
+                if self.columns.has(Columns::THREAD_CPU)
+                    && let Some(cpu) = cpu
+                {
+                    lens::thread(batch, at, ThreadEvent::Cpu, cpu);
+                }
+            }
+            self.running.clock = time;
+            delivered[place as usize] += 1;
+            rows.start += 1;
+            at += 1;
+        }
+        batch.span = Span {
+            shard: self.shard,
+            first_record,
+            records: at,
+            thread: ThreadId::from(thread),
+            process,
+            cpu: self.running.cpu,
+            clock: self.running.clock,
+            opens: opens_segment.then_some(first_time),
+            offset: current.frame.offset,
+            ..Span::default()
+        };
+        self.most -= u64::from(at);
+        for (buffer, wanted) in batch.tables.iter_mut().zip(&self.wanted) {
+            let Some(buffer) = buffer.get_mut::<ColumnTable>() else { continue };
+            if *wanted == RECORDS {
+                let places = &order[begin..rows.start];
+                all_records(buffer, places, decoded, &starts, current, part, &thread_of)?;
+            } else {
+                for (place, table) in tables.iter().enumerate() {
+                    if *table == Some(*wanted) {
+                        let rows = starts[place]..delivered[place];
+                        // A frame has fewer tables.
+                        own_rows(buffer, decoded.table(place as u32), rows, current)?;
+                    }
+                }
+            }
+        }
+        Ok(at > 0)
+    }
+}
+
+/// Whether a record is in a window.
+fn is_wanted(window: &Window, ordinal: u64, time: u64) -> bool {
+    match window {
+        Window::All | Window::Instrs(_) => true,
+        Window::Records(range) => range.contains(&ordinal),
+        Window::Clock(range) => time >= range.start && !Window::ends_at_clock(range.end, time),
+    }
+}
+
+/// Appends rows of the table of all records.
+fn all_records(
+    buffer: &mut ColumnTable,
+    places: &[u32],
+    decoded: &quipu_stream::batch::Batch,
+    starts: &[usize],
+    current: &Current,
+    part: &Part,
+    thread_of: &dyn Fn(u32, usize) -> u64,
+) -> Result<()> {
+    let mut next: FxHashMap<u32, usize> = FxHashMap::default();
+    for place in places {
+        let row = next.entry(*place).or_insert(starts[*place as usize]);
+        let table = decoded.table(*place);
+        let record = current.before + u64::from(table.ordinals[*row]) + 1;
+        let numbers = [record, table.times[*row], part.stream.into(), thread_of(*place, *row)];
+        for (column, number) in buffer.columns.iter_mut().zip(numbers) {
+            column.push(number)?;
+        }
+        let said = text::of_record(table, *row, &current.metadata).unwrap_or_else(|| said(table, *row));
+        buffer.columns[N_OWN + 2].push_bytes(table.schema.name().as_bytes())?;
+        buffer.columns[N_OWN + 3].push_bytes(said.as_bytes())?;
+        *row += 1;
+    }
+    Ok(())
+}
+
+/// A record field by field.
+fn said(table: &Rows, row: usize) -> String {
+    let mut out = String::new();
+    for (column, field) in table.columns.iter().zip(&table.schema.fields) {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        let value = json::value(column, &field.layout, row);
+        let is_hex = matches!(field.layout.ty, Described::Address { .. } | Described::Pointer { .. })
+            || matches!(field.field.role, Some(role::ADDRESS | role::PC))
+            || field.field.flags.unwrap_or_default() & field_flag::HEXADECIMAL != 0;
+        out.push_str(&field.field.name);
+        out.push('=');
+        match value {
+            json::Json::Int(n) if is_hex && n >= 0 => out.push_str(&format!("{n:#x}")),
+            other => out.push_str(&plain(&other)),
+        }
+    }
+    out
+}
+
+/// Appends rows of the table of a schema.
+fn own_rows(buffer: &mut ColumnTable, table: &Rows, rows: Range<usize>, current: &Current) -> Result<()> {
+    let (own, fields) = buffer.columns.split_at_mut(N_OWN);
+    if let Cells::U64(records) = &mut own[0].cells {
+        records.extend(table.ordinals[rows.clone()].iter().map(|at| current.before + u64::from(*at) + 1));
+    }
+    if let Cells::U64(times) = &mut own[1].cells {
+        times.extend_from_slice(&table.times[rows.clone()]);
+    }
+    for ((to, from), field) in fields.iter_mut().zip(&table.columns).zip(&table.schema.fields) {
+        extend(to, from, &field.layout, rows.clone(), &current.metadata)?;
+    }
+    Ok(())
+}
+
+impl Reader for RowReader {
+    fn read(&mut self) -> Result<Option<&mut Batch>> {
+        self.batch.clear();
+        self.batch.span = Span { shard: self.shard, ..Span::default() };
+        loop {
+            if self.most == 0 {
+                (self.rows, self.left, self.current) = (0..0, 0..0, None);
+            }
+            let has_rows = !self.rows.is_empty() && self.fill()?;
+            if has_rows {
+                break;
+            }
+            // What was found before a frame's records comes with them, what was found after them by itself.
+            if self.rows.is_empty() && !self.decode_more()? {
+                if self.findings.is_empty() {
+                    return Ok(None);
+                }
+                break;
+            }
+        }
+        self.batch.findings.append(&mut self.findings);
+        Ok(Some(&mut self.batch))
+    }
+
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+
+    fn packed_bytes(&self) -> Option<u64> {
+        Some(self.packed_bytes)
+    }
+}

@@ -1,0 +1,177 @@
+//! The rules of streams, each with its name, its severity and its entry in the manual; names are those of the format's page.
+
+use quipu_model::loss::Amount;
+use quipu_model::{Finding, Loss, Place, RuleInfo};
+use quipu_stream::finding::{self, Key};
+
+quipu_model::rules! {
+    "frames of streams" {
+        LEADING "stream/leading-garbage" Warning
+            "A stream begins with a frame."
+            "Reading begins with the first frame that is there, as where a running stream was joined." []
+        LOST_SYNC "stream/lost-sync" Error
+            "A frame follows a frame."
+            "Reading continues with the next frame that has a right header." []
+        UNFINISHED "stream/unfinished-frame" Note
+            "A frame that was begun was written to its end."
+            "A program that is killed leaves the frame that it was about to write." []
+        TRUNCATED "stream/truncated-frame" Error
+            "The last frame is complete."
+            "What precedes it is good." []
+        TORN "stream/torn-frame" Error
+            "A frame has its trailer."
+            "It was cut or written over; reading continues with the next frame." []
+        VERSION "stream/unknown-version" Error
+            "Frames are of version 1."
+            "Others are passed over." []
+        TOO_LARGE "stream/frame-too-large" Error
+            "A frame keeps the limits of its lengths."
+            "Others are passed over." []
+        PADDING "stream/padding-not-zero" Warning
+            "The bytes after a payload are zeros."
+            "Nothing is read from them." []
+        CRC "stream/payload-crc" Error
+            "The bytes of a payload are those that were written."
+            "The records of the frame are lost, unless a copy of it comes later." []
+        PAYLOAD "stream/payload-invalid" Error
+            "A payload is what its header says."
+            "What precedes the fault is read." []
+        KIND "stream/unknown-kind" Note
+            "Kinds of frames are known."
+            "Newer writers have others, which a reader may pass over." []
+        ENCODING "stream/unknown-encoding" Error
+            "Encodings of payloads are known."
+            "The records of the frame are not read." []
+        CODEC "stream/unknown-codec" Error
+            "Codecs of payloads are known."
+            "The records of the frame are not read." []
+        NEWER "stream/needs-newer-program" Error
+            "A frame that must be understood is understood."
+            "Reading stops there, since what follows may have another meaning." []
+        FOREIGN "stream/foreign-body" Warning
+            "Bodies of other formats are read by those."
+            "Rows are read without them." []
+    }
+    "order of streams" {
+        GAP "stream/sequence-gap" Error
+            "Frames of a stream are numbered without a gap."
+            "Frames are missing: they were lost on the way, or cut out." []
+        LATE "stream/late-frame" Note
+            "Frames come in order."
+            "A frame that was missing, or a copy of a damaged one, came later and is used." []
+        TIME "stream/time-order" Warning
+            "Times within a frame do not fall, unless it says so."
+            "Records are read all the same." []
+        INDEX "stream/index-mismatch" Warning
+            "An index names the frames that are there."
+            "The frames themselves are read." []
+        END_MISMATCH "stream/end-mismatch" Error
+            "There are as many frames and records as the end counts."
+            "Some were lost, though no number is missing." []
+        NO_END "stream/no-end-frame" Warning
+            "A producer ends its stream."
+            "It was killed, still runs, or the file was cut between two frames." []
+        LOST "stream/lost" Error
+            "A producer writes all that happens."
+            "It says itself how much it had to drop." []
+    }
+    "what streams say of themselves" {
+        RECORD "stream/record-invalid" Error
+            "Records follow the types of their schema."
+            "Those that do not are left out." []
+        UNDECODABLE "stream/records-undecodable" Error
+            "All records can be decoded."
+            "Their schema is missing or cannot be, or their bytes break its types." []
+        META_GAP "stream/metadata-gap" Error
+            "The metadata that a frame needs are in the stream."
+            "Records whose schema is missing are not decoded." []
+        META_INVALID "stream/metadata-invalid" Warning
+            "Metadata records are what their kind says."
+            "Others are not used; records that need them are not decoded." []
+        META_CONFLICT "stream/metadata-conflict" Error
+            "Metadata are not defined twice in different ways."
+            "The first definition is used." []
+        META_CANONICAL "stream/metadata-not-canonical" Note
+            "Metadata are in the canonical form of CBOR."
+            "They are read all the same." []
+        OMITTED "stream/findings-omitted" Note
+            "Findings about metadata are few enough to be kept."
+            "Of very many some are counted only." []
+        ATTACHMENT_CUT "stream/attachment-incomplete" Error
+            "Attachments are complete."
+            "Pieces are missing." []
+        ATTACHMENT_CONFLICT "stream/attachment-conflict" Error
+            "Pieces of an attachment agree."
+            "The first is used." []
+    }
+}
+
+/// The rule of a finding of the container; one that is not known counts as damage.
+fn rule_of(name: &str) -> &'static RuleInfo {
+    RULES.iter().find(|rule| rule.short_name() == name).unwrap_or(&PAYLOAD)
+}
+
+/// A finding of the container as one of the trace.
+pub(crate) fn finding(of: &finding::Finding, file: &str, record: Option<u64>) -> Finding {
+    let rule = rule_of(of.name);
+    let number = |key: &str| of.number(key);
+    let offset = number("offset").or(number("first_offset"));
+    let place = Place { file: Some(file.to_owned()), offset, record, ..Place::default() };
+    let keys: Vec<String> = of
+        .keys
+        .iter()
+        .filter(|(key, _)| !matches!(*key, "offset" | "first_offset"))
+        .map(|(key, value)| {
+            let key = key.replace('_', " ");
+            match value {
+                // Producers are known by the beginning of their UUID.
+                Key::Number(n) if key == "producer" => format!("{key} {n:016x}"),
+                Key::Number(n) => format!("{key} {n}"),
+                Key::Text(text) => format!("{key} `{}`", text.escape_default()),
+            }
+        })
+        .collect();
+    let message = match keys.is_empty() {
+        true => of.name.replace('-', " "),
+        false => format!("{}: {}", of.name.replace('-', " "), keys.join(", ")),
+    };
+    let found = rule.broken(place.clone(), message);
+    let loses = matches!(
+        of.name,
+        "payload-crc"
+            | "payload-invalid"
+            | "unknown-encoding"
+            | "unknown-codec"
+            | "records-undecodable"
+            | "truncated-frame"
+            | "torn-frame"
+            | "lost-sync"
+            | "sequence-gap"
+            | "frame-too-large"
+            | "unknown-version"
+            | "needs-newer-program"
+            | "end-mismatch"
+    );
+    if !loses {
+        return found;
+    }
+    let records = number("records");
+    let resumed = number("resynced_at").map(|at| Place { offset: Some(at), ..place.clone() });
+    found.losing(Loss {
+        records: Amount::known(records),
+        bytes: Amount::known(number("bytes_skipped").or(number("bytes_missing"))),
+        stopped: place,
+        resumed,
+        ..Loss::default()
+    })
+}
+
+/// Records that a producer had to drop before a frame.
+pub(crate) fn lost(n: u32, stream: u32, place: Place) -> Finding {
+    let many = n == quipu_stream::frame::LOST_MANY;
+    let records = if many { Amount::AtLeast(n.into()) } else { Amount::Exactly(n.into()) };
+    let how_many = if many { "an unknown number of".to_owned() } else { n.to_string() };
+    let message = format!("the producer dropped {how_many} records of stream {stream} before this frame");
+    let loss = Loss { records, stopped: place.clone(), resumed: Some(place.clone()), ..Loss::default() };
+    LOST.broken(place, message).losing(loss)
+}

@@ -1,0 +1,287 @@
+//! Schemas of a stream as schemas of tables: one table for each kind of record, and one of all records.
+//!
+//! The first table has a row for each record, with its text. Each further table has the records of one schema with their fields.
+//! Schemas of several producers or epochs that say the same share a table; of those that differ and have one name, the second is
+//! called `name@2`.
+
+use crate::column::Form;
+use quipu_model::lens::AccessKind;
+use quipu_model::schema::{Fidelity, Field, FieldFlags, Role, Schema, Type, Unit};
+use quipu_stream::meta::Metadata;
+use quipu_stream::schema as stream;
+use quipu_stream::wire::record::field_flag;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+/// Columns that each table begins with: the record and its time.
+pub(crate) const N_OWN: usize = 2;
+
+/// Position of the table of all records.
+pub const RECORDS: usize = 0;
+
+/// Tables beyond this number are left out: their records stand in the first table only.
+pub const MAX_TABLES: usize = 4096;
+
+/// Producer and number of an epoch.
+pub(crate) type EpochId = (u64, u32);
+
+/// The columns of the first table.
+pub(crate) static ALL_RECORDS: LazyLock<Arc<Schema>> = LazyLock::new(|| {
+    let fields = own_fields().into_iter().chain([
+        Field::new("stream", Type::U32, "stream of the producer"),
+        Field::new("thread", Type::U64, "thread").role(Role::THREAD),
+        Field::new("schema", Type::Text, "kind of the record"),
+        Field::new("text", Type::Text, "what the record says, by its format or field by field"),
+    ]);
+    let doc = "records in the order of their streams";
+    Arc::new(Schema::new("records", Fidelity::Derived, doc, fields.collect()))
+});
+
+fn own_fields() -> [Field; N_OWN] {
+    [
+        Field::new("record", Type::U64, "position among the records of the stream, from 1")
+            .role(Role::RECORD),
+        Field::new("time", Type::Time { clock: 0 }, "ticks of the stream's clock").role(Role::TIME),
+    ]
+}
+
+/// Which fields of a schema fill lenses: positions among the fields of the stream's schema.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Means {
+    pub(crate) thread: Option<usize>,
+    pub(crate) process: Option<usize>,
+    pub(crate) cpu: Option<usize>,
+    pub(crate) pc: Option<usize>,
+    pub(crate) addr: Option<usize>,
+    pub(crate) size: Option<usize>,
+    pub(crate) kind: Option<usize>,
+    /// What each number of the field `kind` does, where its names say it.
+    pub(crate) kinds: Vec<(u64, AccessKind)>,
+    pub(crate) function: Option<usize>,
+    pub(crate) returned: Option<usize>,
+    pub(crate) arguments: Vec<usize>,
+    /// The number that a mark has.
+    pub(crate) value: Option<usize>,
+    /// A record begins a call.
+    pub(crate) enters: bool,
+    /// A record ends a call.
+    pub(crate) leaves: bool,
+}
+
+impl Means {
+    fn of(schema: &stream::Schema) -> Means {
+        let is_number = |field: &stream::SchemaField| {
+            matches!(Form::of(&field.layout), Form::Number) && field.layout.size <= 8
+        };
+        let find = |role: Role| {
+            let mut fields = schema.fields.iter();
+            fields.position(|field| field.field.role == Some(role.0.into()) && is_number(field))
+        };
+        let kind = find(Role::ACCESS_KIND);
+        let flags = schema.record.flags.unwrap_or_default();
+        let is_argument = |(_, field): &(usize, &stream::SchemaField)| {
+            field.field.role == Some(Role::ARGUMENT.0.into()) && is_number(field)
+        };
+        Means {
+            thread: find(Role::THREAD),
+            process: find(Role::PROCESS),
+            cpu: find(Role::CPU),
+            pc: find(Role::PC),
+            addr: find(Role::ADDRESS),
+            size: find(Role::SIZE),
+            kind,
+            kinds: kind.map(|at| access_kinds(&schema.fields[at])).unwrap_or_default(),
+            function: find(Role::FUNCTION).or(find(Role::CALL_NUMBER)).or(find(Role::SYSCALL)),
+            returned: find(Role::RETURNED),
+            arguments: schema.fields.iter().enumerate().filter(is_argument).map(|(at, _)| at).collect(),
+            value: [Role::COUNT, Role::BYTES, Role::DURATION, Role::SEVERITY].into_iter().find_map(find),
+            enters: flags & 1 != 0,
+            leaves: flags & 2 != 0,
+        }
+    }
+
+    /// Records are accesses.
+    pub(crate) fn is_access(&self) -> bool {
+        self.addr.is_some() && self.kind.is_some()
+    }
+
+    /// Records are calls.
+    pub(crate) fn is_call(&self) -> bool {
+        self.function.is_some() && (self.enters || self.leaves)
+    }
+
+    /// What an access does whose field has this number.
+    pub(crate) fn access_kind(&self, number: u64) -> AccessKind {
+        let known = self.kinds.iter().find(|(known, _)| *known == number).map(|(_, kind)| *kind);
+        known.unwrap_or_else(|| match usize::try_from(number).ok().and_then(|at| AccessKind::ALL.get(at)) {
+            Some(kind) if self.kinds.is_empty() => *kind,
+            _ => AccessKind::Read,
+        })
+    }
+}
+
+/// What the names of a field say that an access does.
+fn access_kinds(field: &stream::SchemaField) -> Vec<(u64, AccessKind)> {
+    let Some(names) = crate::column::names_of(&field.layout) else { return Vec::new() };
+    let kind = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        let known = AccessKind::ALL.iter().find(|kind| kind.name() == name).copied();
+        known.or(match name.as_str() {
+            "load" | "r" | "l" | "ld" => Some(AccessKind::Read),
+            "store" | "w" | "s" | "st" | "modify" => Some(AccessKind::Write),
+            "instr" | "exec" | "execute" | "x" => Some(AccessKind::Fetch),
+            _ => None,
+        })
+    };
+    names.iter().filter_map(|(number, name)| Some((number, kind(name)?))).collect()
+}
+
+/// The tables of a trace.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// Schemas, that of all records first.
+    pub schemas: Vec<Arc<Schema>>,
+    /// Table by epoch and schema of the stream.
+    by_id: FxHashMap<(EpochId, u32), usize>,
+    /// By table.
+    pub(crate) means: Vec<Arc<Means>>,
+}
+
+impl Tables {
+    pub(crate) fn of(epochs: &BTreeMap<EpochId, Arc<Metadata>>) -> Tables {
+        let mut tables = Tables {
+            schemas: vec![ALL_RECORDS.clone()],
+            by_id: FxHashMap::default(),
+            means: vec![Arc::default()],
+        };
+        // Tables of one name are found without a look at all of them.
+        let mut by_name: FxHashMap<String, Vec<usize>> = FxHashMap::default();
+        for (epoch, metadata) in epochs {
+            for schema in metadata.schemas() {
+                tables.add(*epoch, schema, &mut by_name);
+            }
+        }
+        tables
+    }
+
+    fn add(&mut self, epoch: EpochId, schema: &stream::Schema, by_name: &mut FxHashMap<String, Vec<usize>>) {
+        let name = schema.name();
+        let fields = fields_of(schema);
+        let (means, flags) = (Means::of(schema), schema.record.flags);
+        let named = by_name.entry(name.clone()).or_default();
+        let same = named.iter().copied().find(|table| {
+            let means = &self.means[*table];
+            self.schemas[*table].fields == fields
+                && (means.enters, means.leaves) == (flags_of(flags, 1), flags_of(flags, 2))
+        });
+        let table = match same {
+            Some(table) => table,
+            None if self.schemas.len() >= MAX_TABLES => return,
+            None => {
+                let is_taken = |name: &str| self.schemas.iter().any(|schema| schema.name == name);
+                let mut unique = name.clone();
+                let mut n = 2;
+                while is_taken(&unique) {
+                    unique = format!("{name}@{n}");
+                    n += 1;
+                }
+                let doc = match &schema.record.category {
+                    Some(category) => format!("records of category {category}"),
+                    None => "records of one schema".to_owned(),
+                };
+                named.push(self.schemas.len());
+                self.schemas.push(Arc::new(Schema::new(unique, Fidelity::Derived, doc, fields)));
+                self.means.push(Arc::new(means));
+                self.schemas.len() - 1
+            }
+        };
+        self.by_id.insert((epoch, schema.id()), table);
+    }
+
+    /// The table of a schema of the stream.
+    pub(crate) fn find(&self, epoch: EpochId, id: u32) -> Option<usize> {
+        self.by_id.get(&(epoch, id)).copied()
+    }
+
+    /// Whether some table has it.
+    pub(crate) fn any(&self, has: impl Fn(&Means) -> bool) -> bool {
+        self.means.iter().any(|means| has(means))
+    }
+}
+
+fn flags_of(flags: Option<u64>, bit: u64) -> bool {
+    flags.unwrap_or_default() & bit != 0
+}
+
+/// The columns of the table of a schema.
+fn fields_of(schema: &stream::Schema) -> Vec<Field> {
+    let mut fields: Vec<Field> = own_fields().into();
+    for described in &schema.fields {
+        let name = &described.field.name;
+        let mut unique = name.clone();
+        let mut n = 2;
+        while fields.iter().any(|field| field.name == unique) {
+            unique = format!("{name}@{n}");
+            n += 1;
+        }
+        let mut field = crate::column::field_of(unique, &described.layout);
+        // The columns that each table begins with have those roles already.
+        field.role = described.field.role.and_then(|role| u16::try_from(role).ok()).map(Role);
+        if let Some(unit) = &described.field.unit {
+            field.unit = Unit(Some(unit.clone().into()));
+        }
+        let flags = described.field.flags.unwrap_or_default();
+        for (bit, flag) in [
+            (field_flag::DELTA, FieldFlags::DELTA),
+            (field_flag::FEW, FieldFlags::FEW),
+            (field_flag::HEXADECIMAL, FieldFlags::HEX),
+        ] {
+            if flags & bit != 0 {
+                field.flags = field.flags | flag;
+            }
+        }
+        if let Some(native) = &described.field.native {
+            field.doc = native.clone().into();
+        }
+        fields.push(field);
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_stream::wire::record::role;
+
+    #[test]
+    fn roles_and_flags_have_the_numbers_of_streams() {
+        let roles = [
+            (Role::TIME, role::TIMESTAMP),
+            (Role::CPU, role::CPU),
+            (Role::PROCESS, role::PID),
+            (Role::THREAD, role::TID),
+            (Role::PC, role::PC),
+            (Role::ADDRESS, role::ADDRESS),
+            (Role::SIZE, role::ACCESS_SIZE),
+            (Role::ACCESS_KIND, role::ACCESS_KIND),
+            (Role::CALL_NUMBER, role::CALL),
+            (Role::RETURNED, role::RETURNED),
+            (Role::ARGUMENT, role::ARGUMENT),
+            (Role::FUNCTION, role::FUNCTION),
+            (Role::DURATION, role::DURATION),
+            (Role::SYSCALL, role::SYSCALL),
+            (Role::BYTES, role::TRANSFERRED),
+            (Role::COUNT, role::COUNT),
+            (Role::SEVERITY, role::SEVERITY),
+            (Role::PROBE, role::PROBE),
+        ];
+        for (ours, theirs) in roles {
+            assert_eq!(u32::from(ours.0), theirs);
+        }
+        assert_eq!(u64::from(FieldFlags::DELTA.0), field_flag::DELTA);
+        assert_eq!(u64::from(FieldFlags::FEW.0), field_flag::FEW);
+        assert_eq!(u64::from(FieldFlags::HEX.0), field_flag::HEXADECIMAL);
+        assert_eq!(Unit::BYTES.0.as_deref(), Some("B"));
+    }
+}

@@ -1,0 +1,464 @@
+//! Recognising and opening a stream: which frames it has, which tables, which shards.
+//!
+//! A shard is one stream of one producer. Its pieces are frames, each of which can be read alone. An index says at once which
+//! frames there are; without one all headers are read, never payloads.
+
+use crate::INFO;
+use crate::bytes::{FRAME_READ_BYTES, HEADER_READ_BYTES, SourceInput, seekable, unreadable};
+use crate::print::RecordPrinter;
+use crate::reader::RowReader;
+use crate::rules;
+use crate::schema::{EpochId, Means, RECORDS, Tables};
+use quipu_model::schema::Schema;
+use quipu_model::trace::{Carries, Clock, Fact, Function, PrintOptions, Recorded};
+use quipu_model::{
+    Columns, Confidence, Error, Finding, Meta, OpenOptions, Printer, Reader, Result, Scan, Shard, ShardId,
+    ShardKind, Trace,
+};
+use quipu_source::{Container, Source};
+use quipu_stream::frame::{Header, HeaderFault, SYNC, kind};
+use quipu_stream::meta::Metadata;
+use quipu_stream::scan::FrameAt;
+use quipu_stream::session::{OpenHead, Session};
+use quipu_stream::survey::{Copies, Survey};
+use quipu_stream::wire::cbor::Value;
+use quipu_stream::wire::record::Record;
+use serde_json::json;
+use std::any::Any;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that are searched for a frame to recognise a stream that was joined in the middle.
+const PROBED_BYTES: usize = 64 << 10;
+
+/// How sure it is that a source is a stream.
+pub fn probe(source: &Source) -> Confidence {
+    if source.is_folder() {
+        return Confidence::No;
+    }
+    let is_header = |head: &[u8]| matches!(Header::read(head), Ok(_) | Err(HeaderFault::Version(_)));
+    match source.head(512) {
+        Ok(head) if head.starts_with(&SYNC) => match Header::read(&head) {
+            // Eight such bytes are no accident, even if the header is damaged.
+            Ok(_) | Err(HeaderFault::Version(_)) => return Confidence::Sure,
+            Err(HeaderFault::Cut | HeaderFault::Damaged) => return Confidence::Likely,
+        },
+        Ok(_) => {}
+        Err(_) => return Confidence::No,
+    }
+    let Ok(head) = source.head(PROBED_BYTES) else { return Confidence::No };
+    let mut syncs = head.windows(SYNC.len()).enumerate().filter(|(_, bytes)| **bytes == SYNC);
+    match syncs.any(|(at, _)| is_header(&head[at..])) {
+        true => Confidence::Likely,
+        false => Confidence::No,
+    }
+}
+
+/// One frame of a shard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) frame: FrameAt,
+    /// Of a buffer that was being written, what its head says.
+    pub(crate) open: Option<OpenHead>,
+}
+
+/// What a stream of a producer is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) producer: u64,
+    pub(crate) stream: u32,
+    pub(crate) pieces: Vec<Piece>,
+    /// Records before each piece, by what headers say.
+    pub(crate) before: Vec<u64>,
+    pub(crate) thread: u64,
+    pub(crate) process: u64,
+    pub(crate) cpu: Option<u64>,
+}
+
+/// What readers share.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) container: Container,
+    pub(crate) name: String,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) copies: Copies,
+    pub(crate) epochs: BTreeMap<EpochId, Arc<Metadata>>,
+    pub(crate) tables: Tables,
+    pub(crate) n_read: Arc<AtomicU64>,
+}
+
+/// An opened stream.
+#[derive(Debug)]
+pub struct StreamTrace {
+    opened: Arc<Opened>,
+    session: Session,
+    is_indexed: bool,
+    unwritten_bytes: u64,
+    meta: Meta,
+    shards: Vec<Shard>,
+    columns: Columns,
+}
+
+/// Opens the stream at `source`.
+///
+/// # Errors
+/// `Unsupported` for a folder; `Malformed` if there is no frame; what the source has to say.
+pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
+    INFO.opening(options)?;
+    if source.is_folder() {
+        return Err(Error::unsupported("a trace of format stream is a file").in_file(source.name()));
+    }
+    let (container, unpacking) = seekable(source)?;
+    let name = source.name().to_owned();
+    let n_read = Arc::new(AtomicU64::new(0));
+    let mut input = SourceInput::new(&container, HEADER_READ_BYTES, &n_read)?;
+    let size = input.size();
+    let mut survey = Survey::of(&mut input, size).map_err(|cause| unreadable(&name, cause))?;
+    if survey.frames.is_empty() && survey.open.is_empty() && survey.session.producers().is_empty() {
+        return Err(Error::malformed("there is no frame of a stream").in_file(&*name));
+    }
+    if survey.session.is_stopped() {
+        let found = survey.session.findings.iter().find(|finding| finding.name == "needs-newer-program");
+        let offset = found.and_then(|finding| finding.number("offset"));
+        let place = quipu_model::Place { offset, ..Default::default() };
+        let error = Error::unsupported("the stream has a frame that only a newer program understands");
+        return Err(error.at(&place).in_file(&*name));
+    }
+    let session = std::mem::take(&mut survey.session);
+    let epochs: BTreeMap<EpochId, Arc<Metadata>> =
+        session.epochs().iter().map(|(id, epoch)| (*id, Arc::clone(&epoch.metadata))).collect();
+    let tables = Tables::of(&epochs);
+    let mut parts = parts_of(&survey, &epochs);
+    let n_foreign = survey.frames.iter().filter(|frame| frame.header.is_foreign()).count();
+    let mut findings: Vec<Finding> = unpacking.into_iter().collect();
+    findings.extend(session.findings.iter().map(|finding| rules::finding(finding, &name, None)));
+    findings.extend(foreign_findings(&survey, &name));
+    let meta = meta_of(&session, &epochs, &parts, &tables, n_foreign);
+    let meta = Meta { packed_bytes: source.container()?.size_bytes().or(Some(size)), findings, ..meta };
+    if parts.is_empty() {
+        // A stream without records still is a trace.
+        parts.push(Part::default());
+    }
+    let shards = shards_of(&parts);
+    let columns = columns_of(&tables);
+    let opened = Opened { container, name, parts, copies: survey.copies, epochs, tables, n_read };
+    Ok(StreamTrace {
+        opened: Arc::new(opened),
+        session,
+        is_indexed: survey.is_indexed,
+        unwritten_bytes: survey.unwritten_bytes,
+        meta,
+        shards,
+        columns,
+    })
+}
+
+/// Frames by producer and stream, in the order in which they appear.
+fn parts_of(survey: &Survey, epochs: &BTreeMap<EpochId, Arc<Metadata>>) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut numbers = rustc_hash::FxHashMap::default();
+    let closed = survey.frames.iter().map(|frame| (frame.header.stream, Piece { frame: *frame, open: None }));
+    let open =
+        survey.open.iter().map(|(head, frame)| (head.stream, Piece { frame: *frame, open: Some(*head) }));
+    for (stream, piece) in closed.chain(open) {
+        let header = &piece.frame.header;
+        if header.kind == kind::AGG || header.is_foreign() {
+            continue;
+        }
+        let producer = header.producer;
+        let number = *numbers.entry((producer, stream)).or_insert_with(|| {
+            parts.push(part_of(producer, stream, epochs));
+            parts.len() - 1
+        });
+        let part = &mut parts[number];
+        let before = match part.pieces.last() {
+            Some(last) => {
+                let records = last.open.map_or(last.frame.header.records, |head| head.records);
+                part.before.last().copied().unwrap_or(0) + u64::from(records)
+            }
+            None => 0,
+        };
+        part.before.push(before);
+        part.pieces.push(piece);
+    }
+    parts
+}
+
+fn part_of(producer: u64, stream: u32, epochs: &BTreeMap<EpochId, Arc<Metadata>>) -> Part {
+    let mut part = Part { producer, stream, ..Part::default() };
+    for metadata in epochs.range((producer, 0)..=(producer, u32::MAX)).map(|(_, metadata)| metadata) {
+        let pid = metadata.entries().find_map(|(_, entry)| match entry.record.as_deref() {
+            Some(Record::Producer(producer)) => producer.pid,
+            _ => None,
+        });
+        part.process = pid.unwrap_or(part.process);
+        if let Some(described) = metadata.stream(stream) {
+            part.thread = described.tid.unwrap_or(part.thread);
+            part.process = described.pid.unwrap_or(part.process);
+            part.cpu = described.cpu.or(part.cpu);
+        }
+    }
+    part
+}
+
+fn shards_of(parts: &[Part]) -> Vec<Shard> {
+    let n_producers = parts.iter().map(|part| part.producer).collect::<std::collections::BTreeSet<_>>().len();
+    let shard = |(number, part): (usize, &Part)| Shard {
+        id: ShardId(u32::try_from(number).unwrap_or(u32::MAX)),
+        name: match n_producers {
+            0 | 1 => format!("stream {}", part.stream),
+            _ => format!("stream {} of {:016x}", part.stream, part.producer),
+        },
+        kind: ShardKind::Mixed,
+        process: (part.process > 0).then_some(part.process),
+        pieces: u32::try_from(part.pieces.len()).unwrap_or(u32::MAX).max(1),
+        packed_bytes: Some(part.pieces.iter().map(|piece| piece.frame.header.frame_len()).sum()),
+        ..Shard::default()
+    };
+    parts.iter().enumerate().map(shard).collect()
+}
+
+fn columns_of(tables: &Tables) -> Columns {
+    let mut columns = Columns::THREADS | Columns::THREAD_CLOCK;
+    let mut add = |has: &dyn Fn(&Means) -> bool, more: Columns| {
+        if tables.any(has) {
+            columns |= more;
+        }
+    };
+    add(&Means::is_access, Columns::ACCESSES);
+    add(&|means| means.is_access() && means.pc.is_some(), Columns::ACCESS_PC);
+    add(&|means| means.cpu.is_some(), Columns::THREAD_CPU);
+    add(&|means| !means.is_access() && means.is_call(), Columns::CALLS);
+    let is_mark =
+        |(table, means): (usize, &Arc<Means>)| table != RECORDS && !means.is_access() && !means.is_call();
+    if tables.means.iter().enumerate().any(is_mark) {
+        columns |= Columns::MARKS;
+    }
+    columns
+}
+
+/// Bodies that the formats of their own would read, once for each encoding.
+fn foreign_findings(survey: &Survey, name: &str) -> Vec<Finding> {
+    let mut counts: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
+    for frame in survey.frames.iter().filter(|frame| frame.header.is_foreign()) {
+        let count = counts.entry(frame.header.encoding).or_insert((0, frame.offset));
+        count.0 += 1;
+    }
+    let finding = |(encoding, (n, offset)): (u16, (u64, u64))| {
+        let place =
+            quipu_model::Place { file: Some(name.to_owned()), offset: Some(offset), ..Default::default() };
+        let what = crate::describe::encoding_name(encoding);
+        rules::FOREIGN
+            .broken(place, format!("{n} frames with bodies of another format ({what}) are not read"))
+    };
+    counts.into_iter().map(finding).collect()
+}
+
+fn meta_of(
+    session: &Session,
+    epochs: &BTreeMap<EpochId, Arc<Metadata>>,
+    parts: &[Part],
+    tables: &Tables,
+    n_foreign: usize,
+) -> Meta {
+    let records = epochs.values().flat_map(|metadata| metadata.entries());
+    let records: Vec<&Record> = records.filter_map(|(_, entry)| entry.record.as_deref()).collect();
+    let producers = || {
+        records.iter().filter_map(|record| match record {
+            Record::Producer(producer) => Some(producer),
+            _ => None,
+        })
+    };
+    let programs: Vec<&str> = {
+        let mut all: Vec<&str> = producers().filter_map(|producer| producer.program.as_deref()).collect();
+        all.dedup();
+        all
+    };
+    let n_records: u64 = parts
+        .iter()
+        .filter_map(|part| {
+            let last = part.pieces.last()?;
+            let own = last.open.map_or(last.frame.header.records, |head| head.records);
+            Some(part.before.last()? + u64::from(own))
+        })
+        .sum();
+    let clock = records.iter().find_map(|record| match record {
+        Record::Clock(clock) if clock.ticks_per_s > 0 => Some(clock),
+        _ => None,
+    });
+    let lost: u64 = session.lost().values().sum();
+    let fact = |key, label, value| Fact::new(key, label, value);
+    let mut facts = vec![
+        fact("programs", "written by", json!(programs)),
+        fact("producers", "producers", json!(session.producers().len())),
+        fact("streams", "streams", json!(parts.len())),
+        fact("schemas", "kinds of records", json!(tables.schemas.len() - 1)),
+        fact("records", "records", json!(n_records)),
+    ];
+    if let Some(clock) = clock {
+        let name = clock.name.clone().or_else(|| clock.source.clone());
+        facts.push(fact("clock", "clock", json!(name)));
+    }
+    if lost > 0 {
+        facts.push(fact("lost", "records lost", json!(lost)));
+    }
+    if !session.attachments().is_empty() {
+        let names: Vec<&str> = session.attachments().iter().map(|blob| &*blob.name).collect();
+        facts.push(fact("attachments", "attachments", json!(names)));
+    }
+    if n_foreign > 0 {
+        facts.push(fact("foreign_frames", "frames of other formats", json!(n_foreign)));
+    }
+    let has_access = tables.any(Means::is_access);
+    let has_thread = tables.any(|means| means.thread.is_some()) || parts.iter().any(|part| part.thread > 0);
+    Meta {
+        format: INFO.name.into(),
+        title: match programs.as_slice() {
+            [] => "a stream that describes itself".to_owned(),
+            [program] => format!("a stream of {program}"),
+            _ => "streams that describe themselves".to_owned(),
+        },
+        clock: clock.map(|clock| Clock {
+            per_second: clock.ticks_per_s,
+            unix_epoch: (clock.unix_ns == Some(0)).then_some(0),
+            frames_calls: false,
+        }),
+        page_bytes: producers().find_map(|producer| producer.page_bytes),
+        n_files: 1,
+        functions: functions(epochs, tables),
+        facts,
+        carries: vec![
+            Carries::new("data-accesses", has_access, ""),
+            Carries::new("threads", has_thread, ""),
+            Carries::new("time", true, if clock.is_some() { "" } else { "of no known unit" }),
+            Carries::new("instructions", false, ""),
+        ],
+        instrs: Recorded::Nothing,
+        data: if has_access { Recorded::All } else { Recorded::Nothing },
+        ..Meta::default()
+    }
+}
+
+/// Names of functions, where calls name them by a table of the stream.
+fn functions(epochs: &BTreeMap<EpochId, Arc<Metadata>>, tables: &Tables) -> Vec<Function> {
+    let mut all: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    let mut n_args: BTreeMap<u64, u64> = BTreeMap::new();
+    for (epoch, metadata) in epochs {
+        for schema in metadata.schemas() {
+            let Some(means) = tables.find(*epoch, schema.id()).map(|table| &tables.means[table]) else {
+                continue;
+            };
+            let Some(field) = means.function.filter(|_| means.is_call()).map(|at| &schema.fields[at]) else {
+                continue;
+            };
+            let Some(names) = crate::column::names_of(&field.layout) else { continue };
+            for (number, name) in names.iter() {
+                all.entry(number).or_insert_with(|| vec![name.to_owned()]);
+                n_args.insert(number, means.arguments.len() as u64);
+            }
+        }
+    }
+    let function = |(id, names)| Function {
+        id,
+        workload: 0,
+        names,
+        n_args: n_args.get(&id).copied().unwrap_or(0),
+        noret: false,
+    };
+    all.into_iter().map(function).collect()
+}
+
+impl StreamTrace {
+    /// What is known of the stream beside its records; losses that only frames of data tell of are missing.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Metadata by producer and epoch.
+    pub fn epochs(&self) -> &BTreeMap<(u64, u32), Arc<Metadata>> {
+        &self.opened.epochs
+    }
+
+    /// Bytes of room that was claimed and never written.
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.unwritten_bytes
+    }
+
+    /// How many bytes all readers of the trace have asked for so far.
+    pub fn n_bytes_read(&self) -> u64 {
+        self.opened.n_read.load(Ordering::Relaxed)
+    }
+
+    /// What is wrong with the frames, by a look at all headers, whether or not an index named them.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub fn findings_of_headers(&self) -> Result<Vec<Finding>> {
+        let mut findings = self.meta.findings.clone();
+        if self.is_indexed {
+            let opened = &self.opened;
+            let mut input = SourceInput::new(&opened.container, FRAME_READ_BYTES, &opened.n_read)?;
+            let survey = Survey::of_headers(&mut input).map_err(|cause| unreadable(&opened.name, cause))?;
+            for found in &survey.session.findings {
+                let finding = rules::finding(found, &opened.name, None);
+                if !findings.contains(&finding) {
+                    findings.push(finding);
+                }
+            }
+        }
+        Ok(findings)
+    }
+
+    /// The settings that a stream says of itself, in order.
+    pub fn settings(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.opened.epochs.values().flat_map(|metadata| metadata.entries()).filter_map(|(_, entry)| {
+            match entry.record.as_deref() {
+                Some(Record::Setting(setting)) => Some((&*setting.name, &setting.value)),
+                _ => None,
+            }
+        })
+    }
+}
+
+impl Trace for StreamTrace {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    fn columns(&self) -> Columns {
+        self.columns
+    }
+
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
+        Ok(self.opened.tables.schemas.clone())
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
+        if scan.shard.0 as usize >= self.shards.len() {
+            return Err(Error::usage(format!("the trace has no shard {}", scan.shard.0)));
+        }
+        Ok(Box::new(RowReader::new(&self.opened, scan)?))
+    }
+
+    fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
+        INFO.printing(options)?;
+        Ok(Box::new(RecordPrinter))
+    }
+
+    fn mark_name(&self, kind: u32) -> Cow<'static, str> {
+        match self.opened.tables.schemas.get(kind as usize) {
+            Some(schema) => schema.name.clone(),
+            None => Cow::Owned(format!("mark {kind}")),
+        }
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
