@@ -23,7 +23,6 @@ use quipu_stream::session::{OpenHead, Session};
 use quipu_stream::survey::{Copies, Survey};
 use quipu_stream::wire::cbor::Value;
 use quipu_stream::wire::record::Record;
-use serde_json::json;
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -289,27 +288,26 @@ fn meta_of(
         _ => None,
     });
     let lost: u64 = session.lost().values().sum();
-    let fact = |key, label, value| Fact::new(key, label, value);
     let mut facts = vec![
-        fact("programs", "written by", json!(programs)),
-        fact("producers", "producers", json!(session.producers().len())),
-        fact("streams", "streams", json!(parts.len())),
-        fact("schemas", "kinds of records", json!(tables.schemas.len() - 1)),
-        fact("records", "records", json!(n_records)),
+        Fact::new("programs", "written by", programs.clone()),
+        Fact::new("producers", "producers", session.producers().len()),
+        Fact::new("streams", "streams", parts.len()),
+        Fact::new("schemas", "kinds of records", tables.schemas.len() - 1),
+        Fact::new("records", "records", n_records),
     ];
     if let Some(clock) = clock {
         let name = clock.name.clone().or_else(|| clock.source.clone());
-        facts.push(fact("clock", "clock", json!(name)));
+        facts.push(Fact::new("clock", "clock", name));
     }
     if lost > 0 {
-        facts.push(fact("lost", "records lost", json!(lost)));
+        facts.push(Fact::new("lost", "records lost", lost));
     }
     if !session.attachments().is_empty() {
         let names: Vec<&str> = session.attachments().iter().map(|blob| &*blob.name).collect();
-        facts.push(fact("attachments", "attachments", json!(names)));
+        facts.push(Fact::new("attachments", "attachments", names));
     }
     if n_foreign > 0 {
-        facts.push(fact("foreign_frames", "frames of other formats", json!(n_foreign)));
+        facts.push(Fact::new("foreign_frames", "frames of other formats", n_foreign));
     }
     let has_access = tables.any(Means::is_access);
     let has_thread = tables.any(|means| means.thread.is_some()) || parts.iter().any(|part| part.thread > 0);

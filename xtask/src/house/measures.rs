@@ -299,7 +299,9 @@ fn is_field_of_pairs(line: &Line) -> bool {
 pub(crate) fn format_names(tree: &Tree) -> Result<Taken> {
     let mut names: Vec<String> =
         quipu::FORMATS.iter().map(|format| format.info().name.to_lowercase()).collect();
-    names.extend(["plaintext", "drmemtrace", "dinero"].map(str::to_owned));
+    // The name of a family that is a word of the command line, too.
+    names.retain(|name| name != "stream");
+    names.extend(["plaintext", "drmemtrace", "dinero", "streamed"].map(str::to_owned));
     Ok(places(tree, |source, line| {
         let is_own =
             ["crates/cli/src/", "crates/console/src/"].iter().any(|folder| source.path.starts_with(folder));
