@@ -632,7 +632,10 @@ fn a_part_is_trimmed_by_calls_frames_threads_and_positions() {
             &["trim", "--force", "--take-instrs", "3", "kinds.trace", "-o", path],
             "`trim` of apitrace traces has no option `take-instrs`",
         ),
-        (&["trim", "--calls", "3", "../drmemtrace/allasm", "-o", path], "are for traces of calls"),
+        (
+            &["trim", "--calls", "3", "../drmemtrace/allasm", "-o", path],
+            "`trim` of drmemtrace traces has no option `calls`",
+        ),
         (
             &["edit", "-e", "s/a/b/", "../drmemtrace/allasm", "-o", path],
             "`edit` is not for traces of format drmemtrace",

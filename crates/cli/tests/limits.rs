@@ -34,6 +34,8 @@ const LINES: &[(&str, &[&str])] = &[
     ("split", &["split IN -o OUT"]),
     ("merge", &["merge IN -o OUT"]),
     ("edit", &[]),
+    // Of streams alone, and of no trace of this walk.
+    ("describe", &[]),
     ("diff", &[]),
     ("disassemble", &[]),
     ("assemble", &[]),

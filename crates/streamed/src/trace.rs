@@ -39,11 +39,7 @@ pub fn probe(source: &Source) -> Confidence {
     }
     let is_header = |head: &[u8]| matches!(Header::read(head), Ok(_) | Err(HeaderFault::Version(_)));
     match source.head(512) {
-        Ok(head) if head.starts_with(&SYNC) => match Header::read(&head) {
-            // Eight such bytes are no accident, even if the header is damaged.
-            Ok(_) | Err(HeaderFault::Version(_)) => return Confidence::Sure,
-            Err(HeaderFault::Cut | HeaderFault::Damaged) => return Confidence::Likely,
-        },
+        Ok(head) if head.starts_with(&SYNC) && is_header(&head) => return Confidence::Sure,
         Ok(_) => {}
         Err(_) => return Confidence::No,
     }

@@ -13,8 +13,6 @@ pub(super) struct Appended {
     /// Where the next byte goes.
     at: u64,
     len: u64,
-    /// Why the new file could not be closed, which is no fault of its making: the first write says it.
-    unclosed: Option<io::Error>,
 }
 
 impl Appended {
@@ -25,16 +23,13 @@ impl Appended {
     pub(super) fn create_new(path: &Path) -> io::Result<Appended> {
         let closings = Closings::default();
         drop(OutputFile::create_new(path, &closings)?);
-        let unclosed = closings.take_failed().map(|(_, cause)| cause);
-        Ok(Appended { path: path.to_owned(), at: 0, len: 0, unclosed })
+        let new = Appended { path: path.to_owned(), at: 0, len: 0 };
+        closings.take_failed().map_or(Ok(new), |(_, cause)| Err(cause))
     }
 }
 
 impl Write for Appended {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(cause) = self.unclosed.take() {
-            return Err(cause);
-        }
         let closings = Closings::default();
         let mut file = OutputFile::new(File::options().write(true).open(&self.path)?, &self.path, &closings);
         file.seek(SeekFrom::Start(self.at))?;

@@ -113,7 +113,7 @@ impl CoreFiles {
         let file = |core: usize| {
             let name = super::folder::renamed(&format!("drmemtrace.core.{core:06}.trace"), packing);
             let path = folder.join(name);
-            let out = Appended::create_new(&path).map_err(|cause| cannot("create", &path, cause))?;
+            let out = Appended::create_new(&path).map_err(|cause| cannot("write", &path, cause))?;
             Ok(CoreFile {
                 out: Packer::new(out, &pool, &PackOptions::new(packing)).in_blocks_of(block_bytes),
                 seen: FxHashSet::default(),

@@ -213,7 +213,7 @@ impl Outputs<'_> {
         let path = self.target.folder.join(&name);
         let file = match self.target.only.take() {
             Some(file) => Out::Only(file),
-            None => Out::OfMany(Appended::create_new(&path).map_err(|cause| cannot("create", &path, cause))?),
+            None => Out::OfMany(Appended::create_new(&path).map_err(|cause| cannot("write", &path, cause))?),
         };
         let (small, buffer_bytes) = (self.sharding != Sharding::Stream, BUFFER_BYTES);
         let buffer_bytes = if small { buffer_bytes / 16 } else { buffer_bytes };
