@@ -64,7 +64,7 @@ fn each_signal_that_ends_a_conversion_leaves_nothing() {
 fn a_signal_ends_what_waits_for_its_input_and_removes_its_temporary_files() {
     for (signal, number) in ENDING {
         let folder = tempfile::tempdir().unwrap();
-        let child = quipu(folder.path(), "recover - -o out").stdin(Stdio::piped()).spawn().unwrap();
+        let child = quipu(folder.path(), "diff - other").stdin(Stdio::piped()).spawn().unwrap();
         wait_until("a temporary file", || !names(folder.path()).is_empty());
         send(&child, signal);
         let status = {
