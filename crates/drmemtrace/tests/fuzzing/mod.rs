@@ -59,6 +59,8 @@ pub fn rewrite(bytes: &[u8]) {
     if inflated > MAX_BYTES as u64 {
         return;
     }
+    // What a first pass over raw entries doubts, a second counts and refuses, as every verb does.
+    let _ = rewritten(&trace, NoEdit, Packing::Plain, None);
     let Some(plain) = rewritten(&trace, NoEdit, Packing::Plain, None) else { return };
     // Of 64 entries, more than eight are no part of a trace, and edits move entries.
     if may_be_nonsense(&plain) {
