@@ -64,7 +64,7 @@ pub static APITRACE: Apitrace = Apitrace;
 #[derive(Debug)]
 pub struct Apitrace;
 
-/// What is known of the format without a trace at hand.
+/// What is known of the format without opening a trace.
 pub static INFO: FormatInfo = FormatInfo {
     name: "apitrace",
     title: "graphics API calls with their values (stream versions 0 to 6)",

@@ -39,7 +39,7 @@ pub static CACHERAY: Cacheray = Cacheray;
 #[derive(Debug)]
 pub struct Cacheray;
 
-/// What is known of the format without a trace at hand.
+/// What is known of the format without opening a trace.
 pub static INFO: FormatInfo = FormatInfo {
     name: "cacheray",
     title: "memory accesses with the types of what they touch",

@@ -29,7 +29,7 @@ pub enum Dialect {
     Le64,
     /// Big-endian, addresses of 8 bytes.
     Be64,
-    /// Little-endian, addresses of 4 bytes: what the original runtime writes on a 32-bit host.
+    /// Little-endian, addresses of 4 bytes: what Cacheray writes on a 32-bit host.
     Ilp32,
 }
 
@@ -104,7 +104,7 @@ pub struct Access {
     pub addr: u64,
     /// Bytes: 1, 2, 4, 8 or 16, others from foreign writers only.
     pub size: u8,
-    /// Thread; the original runtime writes 0 whatever thread it is.
+    /// Thread. Cacheray writes 0 for every thread.
     pub thread: u64,
 }
 

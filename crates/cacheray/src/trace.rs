@@ -93,7 +93,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
         carries: vec![
             Carries::new("data-accesses", true, "of instrumented code"),
             Carries::new("types", true, "where allocations are annotated"),
-            Carries::new("threads", true, "always 0 in traces of the original runtime"),
+            Carries::new("threads", true, "always 0 in traces that Cacheray records"),
             Carries::new("instructions", false, ""),
             Carries::new("time", false, ""),
         ],

@@ -65,7 +65,7 @@ pub static DRMEMTRACE: Drmemtrace = Drmemtrace;
 #[derive(Debug)]
 pub struct Drmemtrace;
 
-/// What is known of the format without a trace at hand.
+/// What is known of the format without opening a trace.
 pub static INFO: FormatInfo = FormatInfo {
     name: "drmemtrace",
     title: "instruction and memory traces of real applications (versions 1 to 7)",

@@ -128,7 +128,7 @@ pub trait Tool: Sync {
     }
 }
 
-/// What is known of a tool without a trace at hand.
+/// What is known of a tool without opening a trace.
 #[derive(Debug)]
 pub struct ToolInfo {
     /// Name, as on the command line.

@@ -118,7 +118,7 @@ pub enum DumpForm {
     Csv,
 }
 
-/// What is known of a format without a trace at hand.
+/// What is known of a format without opening a trace.
 #[derive(Debug)]
 pub struct FormatInfo {
     /// Short name, as on the command line.

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// What is known of a transform or a comparison without a trace at hand.
+/// What is known of a transform or a comparison without opening a trace.
 #[derive(Debug)]
 pub struct TransformInfo {
     /// The verb: `trim`, `edit`, `disassemble`, …
@@ -212,12 +212,12 @@ pub struct Compared {
     pub readings: [Reading; 2],
 }
 
-/// Hears how far work is, and may end it.
+/// Receives how far work is, and may end it.
 pub trait Progress: Sync {
-    /// So many more records and packed bytes of the source are done.
+    /// `records` more records and `packed_bytes` more packed bytes of the source are done.
     fn advance(&self, records: u64, packed_bytes: u64);
 
-    /// So many packed bytes are to be worked through, if that is known.
+    /// How many packed bytes the whole work has; `None` if that is not known.
     fn expect(&self, packed_bytes: Option<u64>) {
         let _ = packed_bytes;
     }

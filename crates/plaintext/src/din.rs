@@ -55,7 +55,7 @@ static CHECK_INFO: ToolInfo =
 static PLAIN: Reading = Reading::of::<Din>();
 static EXTENDED: Reading = Reading::of::<ExtendedDin>();
 
-/// What is known of the format without a trace at hand.
+/// What is known of the format without opening a trace.
 static INFO: FormatInfo = FormatInfo {
     name: "din",
     title: "addresses with labels, as the cache simulator Dinero reads them",

@@ -54,7 +54,7 @@ static CHECK_INFO: ToolInfo =
 
 static READING: Reading = Reading::of::<Lackey>();
 
-/// What is known of the format without a trace at hand.
+/// What is known of the format without opening a trace.
 static INFO: FormatInfo = FormatInfo {
     name: "lackey",
     title: "accesses as Valgrind's lackey prints them",

@@ -262,7 +262,7 @@ impl<I: Input> StreamReader<I> {
                 }
             }
             Seen::Open => {
-                // The room behind it may be large, and is read when its turn comes.
+                // The rest of the frame may be large. It is read when it is decoded.
                 if let Some(head) = OpenHead::read(self.input.get(frame.payload_at(), OPEN_HEAD_BYTES)?) {
                     let stored = self.copy(&frame, len)?;
                     self.open.push((head, Pending { frame, stored }));

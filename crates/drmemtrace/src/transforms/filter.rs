@@ -151,7 +151,7 @@ impl Transform for FilterTransform {
     }
 }
 
-/// Makes sure that threads that are told apart by the source stay so.
+/// Refuses to give two threads of the source one name.
 ///
 /// # Errors
 /// `Missing` if there is no thread of the old name, `Usage` if two would have the same new one.
