@@ -193,19 +193,11 @@ pub struct Stored {
     pub opening: Opening,
 }
 
-/// The source at `path`, for verbs that read it more than once: what a pipe brings goes to a temporary file first.
-///
-/// # Errors
-/// As for `source`, and if there is no room for it.
-pub fn spooled(path: &Path) -> Result<Source> {
-    Ok(source(path)?.spooled().map_err(Error::from)?)
-}
-
 /// The source at `path`.
 ///
 /// # Errors
 /// What the library says; and `Usage` where a person sits at standard input, who cannot type a trace.
-fn source(path: &Path) -> Result<Source> {
+pub fn source(path: &Path) -> Result<Source> {
     if path == Path::new("-") && std::io::stdin().is_terminal() {
         return Err(Error::usage("no trace is given, and standard input is a terminal")
             .hint("name a file or a folder, or send a trace into standard input")
@@ -218,7 +210,7 @@ impl Stored {
     /// What is read.
     ///
     /// # Errors
-    /// As for `source`.
+    /// As for [`source`].
     pub fn source(&self) -> Result<Source> {
         source(&self.path)
     }

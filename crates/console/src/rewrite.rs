@@ -89,19 +89,13 @@ pub struct Recognised {
     pub format: &'static dyn Format,
 }
 
-/// Opens what a verb is about, to be read more than once, and finds its format.
+/// Finds the format of what is at `path`. Of a pipe only the beginning is looked at, so what is read more than once is copied
+/// into a temporary file afterwards.
 ///
 /// # Errors
 /// What opening says.
 pub fn recognise(path: &Path, opening: &Opening) -> Result<Recognised> {
-    of_source(input::spooled(path)?, opening)
-}
-
-/// Finds the format of a source.
-///
-/// # Errors
-/// What opening says.
-pub fn of_source(source: Source, opening: &Opening) -> Result<Recognised> {
+    let source = input::source(path)?;
     match quipu::format_of(&source, &opening.options())? {
         Some(format) => Ok(Recognised { source, format }),
         None => {
@@ -113,6 +107,14 @@ pub fn of_source(source: Source, opening: &Opening) -> Result<Recognised> {
 }
 
 impl Recognised {
+    /// The same, to be read more than once.
+    ///
+    /// # Errors
+    /// If there is no room for what a pipe brings.
+    pub fn spooled(self) -> Result<Recognised> {
+        Ok(Recognised { source: self.source.spooled().map_err(Error::from)?, ..self })
+    }
+
     /// The transform of this name that the format brings.
     ///
     /// # Errors
@@ -175,7 +177,9 @@ pub fn run(
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    done(of_stored(name, input, given, target, common, screen))
+    refuse_stdout(target)?;
+    let recognised = recognise(&input.path, &input.opening)?;
+    done(of_recognised(name, recognised, &input.opening, given, target, common, screen))
 }
 
 /// What came of a transform, where an error means that nothing was written.
@@ -186,27 +190,10 @@ pub fn done(done: Result<Outcome>) -> Result<Outcome> {
     }
 }
 
-/// The same, where an error is no loss of what was read.
+/// The same of what was recognised, where an error is no loss of what was read.
 ///
 /// # Errors
 /// As for [`run`], always with exit code 2.
-pub fn of_stored(
-    name: &str,
-    input: &Stored,
-    given: &Given,
-    target: &Target,
-    common: &Common,
-    screen: &Screen,
-) -> Result<Outcome> {
-    refuse_stdout(target)?;
-    let recognised = of_source(input.source()?, &input.opening)?;
-    of_recognised(name, recognised, &input.opening, given, target, common, screen)
-}
-
-/// The same of what was recognised.
-///
-/// # Errors
-/// As for [`of_stored`].
 pub fn of_recognised(
     name: &str,
     recognised: Recognised,
@@ -218,9 +205,8 @@ pub fn of_recognised(
 ) -> Result<Outcome> {
     let transform = recognised.transform(name)?;
     let options = transform.info().parse(recognised.format.info().name, given)?;
-    let again = transform.reads_again(&options);
-    let source = if again { recognised.source.spooled().map_err(Error::from)? } else { recognised.source };
-    make(transform, &source, opening, &options, target, common, screen)
+    let recognised = if transform.reads_again(&options) { recognised.spooled()? } else { recognised };
+    make(transform, &recognised.source, opening, &options, target, common, screen)
 }
 
 /// What ends a verb that has written nothing.

@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     rewrite::refuse_stdout(&target)?;
     let mut given = options.flags.given().clone();
     given.extend(options.conversion.given());
-    let recognised = rewrite::of_source(input.source()?, &input.opening)?;
+    let recognised = rewrite::recognise(&input.path, &input.opening)?;
     if let Some(name) = &options.conversion.to {
         let to = conversion::format(name)?;
         if recognised.format.info().name != to.info().name {

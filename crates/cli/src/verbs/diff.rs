@@ -63,8 +63,8 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     if options.old == options.new && options.old == Path::new("-") {
         return Err(Error::usage("standard input is one trace, and two are compared").into());
     }
-    let old = rewrite::recognise(&options.old, &options.opening)?;
-    let new = rewrite::recognise(&options.new, &options.opening)?;
+    let old = rewrite::recognise(&options.old, &options.opening)?.spooled()?;
+    let new = rewrite::recognise(&options.new, &options.opening)?.spooled()?;
     let Some(comparison) = old.format.comparison() else {
         return Err(rewrite::without(old.format, "diff", |format| format.comparison().is_some()).into());
     };

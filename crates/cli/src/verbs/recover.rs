@@ -51,5 +51,8 @@ Exit codes:
   2  could not do it; nothing was written";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    rewrite::of_stored(NAME, &options.input, options.flags.given(), &options.target, common, screen)
+    let (input, given, target) = (&options.input, options.flags.given(), &options.target);
+    rewrite::refuse_stdout(target)?;
+    let recognised = rewrite::recognise(&input.path, &input.opening)?;
+    rewrite::of_recognised(NAME, recognised, &input.opening, given, target, common, screen)
 }
