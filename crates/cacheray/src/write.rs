@@ -138,6 +138,11 @@ impl Transform for Convert {
         &INFO
     }
 
+    fn lacks(&self, option: &str) -> Option<&'static str> {
+        matches!(option, "sharding" | "format-version" | "chunk-instrs")
+            .then_some("a trace is one file of accesses, without chunks or versions")
+    }
+
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         let trace = trace::open(job.source, job.opening)?;
         let dialect = job.options.text(&DIALECT).and_then(Dialect::parse).unwrap_or(trace.codec().dialect);

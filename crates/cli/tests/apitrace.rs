@@ -630,11 +630,15 @@ fn a_part_is_trimmed_by_calls_frames_threads_and_positions() {
         (&["trim", "--force", "--calls", "x", "kinds.trace", "-o", path], "`x` is no set of calls"),
         (
             &["trim", "--force", "--take-instrs", "3", "kinds.trace", "-o", path],
-            "`trim` of apitrace traces has no option `take-instrs`",
+            "`trim` of apitrace traces has no option `take-instrs`: calls have neither instructions nor a clock",
         ),
         (
             &["trim", "--calls", "3", "../drmemtrace/allasm", "-o", path],
-            "`trim` of drmemtrace traces has no option `calls`",
+            "`trim` of drmemtrace traces has no option `calls`: there are instructions here, and no calls of graphics",
+        ),
+        (
+            &["convert", "--force", "--sharding", "cores", "kinds.trace", "-o", path],
+            "`convert` of apitrace traces has no option `sharding`: a stream of calls is one file",
         ),
         (
             &["edit", "-e", "s/a/b/", "../drmemtrace/allasm", "-o", path],

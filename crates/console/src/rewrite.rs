@@ -204,9 +204,27 @@ pub fn of_recognised(
     screen: &Screen,
 ) -> Result<Outcome> {
     let transform = recognised.transform(name)?;
-    let options = transform.info().parse(recognised.format.info().name, given)?;
+    let options = parse(transform, recognised.format, given)?;
     let recognised = if transform.reads_again(&options) { recognised.spooled()? } else { recognised };
     make(transform, &recognised.source, opening, &options, target, common, screen)
+}
+
+/// What is given to the transform of a format, checked. Other formats' transforms of the same name may have more options.
+fn parse(transform: &dyn Transform, format: &dyn Format, given: &Given) -> quipu::model::Result<Options> {
+    let (info, name) = (transform.info(), format.info().name);
+    info.parse(name, given).map_err(|error| {
+        let lacks = |(option, _): (&str, &str)| transform.lacks(option).map(|why| (option.to_owned(), why));
+        match given.iter().find_map(lacks) {
+            Some((option, why)) => {
+                let own = info.options.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ");
+                let has =
+                    if own.is_empty() { "it has none".to_owned() } else { format!("its options: {own}") };
+                Error::usage(format!("`{}` of {name} traces has no option `{option}`: {why}", info.name))
+                    .hint(has)
+            }
+            None => error,
+        }
+    })
 }
 
 /// What ends a verb that has written nothing.

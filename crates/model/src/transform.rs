@@ -46,6 +46,12 @@ pub trait Transform: Sync {
         false
     }
 
+    /// Why it has no option of this name, where other formats' transforms of the same name have one.
+    fn lacks(&self, option: &str) -> Option<&'static str> {
+        let _ = option;
+        None
+    }
+
     /// Does it. The output appears under its name when all of it is written, and not at all after an error.
     ///
     /// # Errors

@@ -20,9 +20,17 @@ static INFO: TransformInfo = TransformInfo {
 /// What writes some threads of a trace.
 const TRIM: &str = "`quipu trim --thread` writes the calls of some threads";
 
+/// Why options about files, chunks and versions are missing.
+pub(super) const NO_ENTRIES: &str =
+    "a stream of calls is one file, without chunks of instructions or versions to choose from";
+
 impl Transform for Convert {
     fn info(&self) -> &'static TransformInfo {
         &INFO
+    }
+
+    fn lacks(&self, option: &str) -> Option<&'static str> {
+        matches!(option, "sharding" | "format-version" | "chunk-instrs").then_some(NO_ENTRIES)
     }
 
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {

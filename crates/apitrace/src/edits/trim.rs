@@ -177,6 +177,16 @@ impl Transform for Trim {
         &INFO
     }
 
+    fn lacks(&self, option: &str) -> Option<&'static str> {
+        match option {
+            "skip-instrs" | "take-instrs" | "instrs" | "since" | "until" | "per-thread" => {
+                Some("calls have neither instructions nor a clock")
+            }
+            "chunk-instrs" => Some(super::convert::NO_ENTRIES),
+            _ => None,
+        }
+    }
+
     /// What calls need of those before them is found out by a read of its own.
     fn reads_again(&self, options: &Options) -> bool {
         options.flag(&SETUP)

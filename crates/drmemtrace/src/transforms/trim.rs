@@ -68,6 +68,11 @@ impl Transform for TrimTransform {
         &INFO
     }
 
+    fn lacks(&self, option: &str) -> Option<&'static str> {
+        matches!(option, "calls" | "frames" | "setup")
+            .then_some("there are instructions here, and no calls of graphics")
+    }
+
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         let windows = windows(job.options)?;
         let is_per_thread = job.options.flag(&PER_THREAD);
