@@ -9,20 +9,19 @@
 use clap::{ArgMatches, Command};
 use quipu::model::Error;
 use quipu::source::Reading;
+use quipu_console::places::{refuse_among, refuse_text_among};
 use std::any::TypeId;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-
-/// True if a format takes a file of this name for a part of a trace.
-fn is_claimed(name: &str) -> bool {
-    quipu::FORMATS.iter().any(|format| format.claims(name))
-}
 
 /// Options that name what is written. Everything else that names a file is read.
 pub(crate) const OUTPUTS: &[&str] = &["output", "html", "miss-file", "blobs"];
 
 /// The option that names a trace to be written; the others name pages and texts.
 const TRACE_OUTPUT: &str = "output";
+
+/// The verb whose output is a text.
+const TEXT_VERB: &str = "disassemble";
 
 /// What the arguments of a command line name is an input until the process ends.
 ///
@@ -34,12 +33,17 @@ pub(crate) fn keep(command: &Command, matches: &ArgMatches) -> Result<(), Error>
     named.check()
 }
 
-/// The folders that a command line names to be read, and what it names to be written.
+/// What a command line names to be read, and to be written.
 #[derive(Debug, Default)]
 struct Named {
-    folders: Vec<PathBuf>,
-    /// With the name of the option.
-    outputs: Vec<(String, PathBuf)>,
+    inputs: Vec<PathBuf>,
+    outputs: Vec<Output>,
+}
+
+#[derive(Debug)]
+struct Output {
+    path: PathBuf,
+    is_trace: bool,
 }
 
 impl Named {
@@ -55,12 +59,12 @@ impl Named {
             let is_path = kind == TypeId::of::<PathBuf>() || arg.is_trailing_var_arg_set();
             for value in matches.get_raw(name).into_iter().flatten().take(n_values) {
                 if OUTPUTS.contains(&name) {
-                    self.outputs.push((name.to_owned(), value.into()));
+                    let is_trace = name == TRACE_OUTPUT && command.get_name() != TEXT_VERB;
+                    self.outputs.push(Output { path: value.into(), is_trace });
                     continue;
                 }
                 keep_value(value, is_path);
-                let folder = is_path.then(|| std::fs::canonicalize(value).ok()).flatten();
-                self.folders.extend(folder.filter(|folder| folder.is_dir()));
+                self.inputs.extend(is_path.then(|| PathBuf::from(value)));
             }
         }
         if let Some((name, matches)) = matches.subcommand()
@@ -70,25 +74,12 @@ impl Named {
         }
     }
 
-    /// Refuses outputs in the folders, but for pages and texts that nothing takes for a trace.
+    /// Refuses outputs among the files that are read, but for pages and texts that nothing takes for a trace.
     fn check(&self) -> Result<(), Error> {
-        let may_be_read = |option: &str, path: &Path| {
-            option == TRACE_OUTPUT || path.file_name().is_some_and(|name| is_claimed(&name.to_string_lossy()))
-        };
-        // What is there already lies in an input, which writing says.
-        let is_new = |path: &Path| path.symlink_metadata().is_err();
-        let new = self.outputs.iter().filter(|(option, path)| may_be_read(option, path) && is_new(path));
-        for (_, path) in new {
-            let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-            // Where there is no folder to write to, writing says so.
-            let Ok(parent) = std::fs::canonicalize(parent) else { continue };
-            if self.folders.iter().any(|folder| parent.starts_with(folder)) {
-                return Err(Error::usage("the output would be a part of the trace that is read")
-                    .in_file(path.display().to_string())
-                    .hint("name a file or folder outside the folder that is read".to_owned()));
-            }
-        }
-        Ok(())
+        self.outputs.iter().try_for_each(|Output { path, is_trace }| match is_trace {
+            true => refuse_among(&self.inputs, path),
+            false => refuse_text_among(&self.inputs, path),
+        })
     }
 }
 

@@ -384,11 +384,44 @@ fn no_verb_writes_a_trace_into_a_folder_that_it_reads() {
         assert!(code == 2 && said.contains(why), "{line}: {code} {said}");
     }
     assert_eq!(content(&within), before);
+    for line in [
+        "as drmemtrace -tool record_filter -indir in -outdir in/new",
+        "as drmemtrace -tool record_filter -indir in -outdir in/trace/new",
+        "as drmemtrace -tool miss_analyzer -indir in -LL_miss_file in/x.trace",
+    ] {
+        let (code, said) = run(folder.path(), line, false);
+        assert!(code == 2 && said.contains(why), "{line}: {code} {said}");
+        assert_eq!(content(&within), before, "{line}");
+    }
     // A page is no trace.
     let (code, said) = run(&within, "report --no-machine --html page.html .", false);
     assert!(code == 0 && within.join("page.html").exists(), "{code} {said}");
     let (code, said) = run(folder.path(), "merge in -o new", false);
     assert!(code == 0 && !said.contains("error"), "{code} {said}");
+}
+
+#[test]
+fn places_beside_the_files_that_are_read_are_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("p")).unwrap();
+    copy_folder(&fixtures("drmemtrace").join("thr"), &at("p/trace"));
+    fs::create_dir(at("g")).unwrap();
+    fs::copy(fixtures("apitrace").join("kinds.trace"), at("g/kinds.trace")).unwrap();
+    let why = "the output would be a part of the trace that is read";
+    let (code, said) = run(folder.path(), "convert p -o p/trace/out", false);
+    assert!(code == 2 && said.contains(why), "{code} {said}");
+    for (line, out) in [
+        ("convert p -o p/out", "p/out"),
+        ("as drmemtrace -tool record_filter -indir p -outdir p/played", "p/played"),
+        ("as drmemtrace -tool miss_analyzer -indir p -LL_miss_file p/trace/misses.txt", "p/trace/misses.txt"),
+        ("disassemble g/kinds.trace -o g/kinds.txt", "g/kinds.txt"),
+        ("disassemble g -o g/of-folder.txt", ""),
+    ] {
+        let (code, said) = run(folder.path(), line, false);
+        assert!(!said.contains(why), "{line}: {code} {said}");
+        assert!(out.is_empty() || code == 0 && at(out).exists(), "{line}: {code} {said}");
+    }
 }
 
 #[test]

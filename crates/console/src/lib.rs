@@ -3,8 +3,9 @@
 //! A file for each subject: how to say which trace (`input`), numbers and ranges (`number`), what goes to the standard
 //! streams (`screen`, `terminal`), errors and findings for people (`complaint`), reading with progress and signals
 //! (`session`), records on their way to a stream (`stream`, `relay`), what comparing two traces says of either
-//! (`comparison`), parts of a run (`parts`), flags made from descriptions of options (`flags`), what formats make of their
-//! traces (`rewrite`), what simulators need beside their settings (`simulation`), threads on cores (`sched`).
+//! (`comparison`), parts of a run (`parts`), flags made from descriptions of options (`flags`), where no trace is written
+//! (`places`), what formats make of their traces (`rewrite`), what simulators need beside their settings (`simulation`),
+//! threads on cores (`sched`).
 
 #![warn(missing_docs)]
 
@@ -15,6 +16,7 @@ pub mod flags;
 pub mod input;
 pub mod number;
 pub mod parts;
+pub mod places;
 mod relay;
 pub mod rewrite;
 pub mod sched;

@@ -158,6 +158,11 @@ impl Format for Drmemtrace {
         listing::named_like_a_trace(name)
     }
 
+    fn folder_read(&self, folder: &Source) -> Source {
+        // Opening says what keeps a folder from being listed.
+        listing::folder_of_files(folder).unwrap_or_else(|_| folder.clone())
+    }
+
     fn transforms(&self) -> &'static [&'static dyn Transform] {
         transforms::TRANSFORMS
     }

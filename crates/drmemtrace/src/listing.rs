@@ -103,6 +103,18 @@ pub fn named_like_a_trace(name: &str) -> bool {
     name.contains(".trace") || name.contains(".memtrace") || name.ends_with(".x64")
 }
 
+/// The folder whose files are those of the trace: `trace/` in the output of a tracer, else the folder itself.
+///
+/// # Errors
+/// `Missing` or `Io` if `trace/` cannot be listed.
+pub(crate) fn folder_of_files(source: &Source) -> Result<Source> {
+    let trace = source.child("trace").filter(Source::is_folder);
+    Ok(match trace {
+        Some(trace) if trace.files()?.iter().any(|file| !is_auxiliary(file)) => trace,
+        _ => source.clone(),
+    })
+}
+
 /// Collects the files of the trace at `source`, which may be a file or any of the folders of a trace.
 pub fn list(source: &Source) -> Result<Listing> {
     if !source.is_folder() && is_raw(file_name(source)) {
@@ -111,13 +123,8 @@ pub fn list(source: &Source) -> Result<Listing> {
     if !source.is_folder() {
         return Ok(Listing { files: vec![source.clone()], ..Listing::default() });
     }
-    let mut folder = source.clone();
+    let mut folder = folder_of_files(source)?;
     let mut findings = Vec::new();
-    if let Some(trace) = folder.child("trace").filter(Source::is_folder)
-        && trace.files()?.iter().any(|file| !is_auxiliary(file))
-    {
-        folder = trace;
-    }
     let windows: Vec<Source> = folder
         .files()?
         .into_iter()

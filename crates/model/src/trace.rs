@@ -41,6 +41,11 @@ pub trait Format: Sync {
         false
     }
 
+    /// The folder whose files are read where `folder` is opened: itself, or one that lies in it.
+    fn folder_read(&self, folder: &Source) -> Source {
+        folder.clone()
+    }
+
     /// Analyses that need this format's native records.
     fn tools(&self) -> &'static [&'static dyn Tool] {
         &[]

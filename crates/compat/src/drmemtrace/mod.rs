@@ -42,6 +42,7 @@ use quipu::passes::{PerShard, PerThread};
 use quipu::sim::Simulated;
 use quipu_console::Common;
 use quipu_console::input;
+use quipu_console::places::refuse_text_among;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use quipu_console::simulation::{self, Surroundings};
@@ -50,6 +51,7 @@ use quipu_view::{Chosen, RowFilter};
 use reuse::Rows;
 use simulators::{CACHE_NAMES, TLB_NAMES, in_their_words};
 use std::io::Write;
+use std::path::Path;
 
 /// What stands between the results of two tools.
 const SEPARATOR: &str = "\n===========================================================================\n";
@@ -141,6 +143,11 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
         ..OpenOptions::default()
     };
     let options = with_schedule(&options, &request);
+    if let Some(file) = request.cache_option("miss-file") {
+        let inputs: Vec<&Path> =
+            std::iter::once(&*request.path).chain(request.also.iter().map(Path::new)).collect();
+        refuse_text_among(&inputs, Path::new(file))?;
+    }
     let trace = quipu::open_path(&request.path, &options)?;
     input::check_threads(&*trace, &options.threads)?;
     let is_typed = is_typed(&*trace);

@@ -16,6 +16,7 @@ use quipu::model::{Damaged, Error, ErrorKind, Found, Given, OpenOptions, Scan, S
 use quipu::source::{PackOptions, Reading, Source};
 use quipu_console::Common;
 use quipu_console::input;
+use quipu_console::places::refuse_among;
 use quipu_console::rewrite::Watched;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, OF_A_FILE, Verdict};
@@ -162,6 +163,7 @@ fn filter(args: &[String], parted: &Parted, common: &Common, screen: &Screen) ->
     let folder = request.folder.ok_or_else(|| Error::usage("-outdir is required"))?;
     let source = Source::open(&path).map_err(Error::from)?;
     refuse_same_place(&path, &folder, source.is_folder())?;
+    refuse_among(&[&path], &folder)?;
     let options = OpenOptions {
         threads: request.threads.iter().map(|tid| ThreadId::from_packed(*tid)).collect(),
         shards: request.shards,
