@@ -23,6 +23,21 @@ pub struct PartOptions {
     per_core: bool,
 }
 
+/// Results as comma-separated values, for verbs that print JSON as well.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct CsvOption {
+    /// Print comma-separated values: every table that has rows, after a line with its name; or TABLE alone, such as `hot.lines`
+    #[arg(
+        long,
+        value_name = "TABLE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with = "json"
+    )]
+    pub csv: Option<String>,
+}
+
 impl PartOptions {
     /// What to ask of the engine.
     ///

@@ -10,7 +10,7 @@ use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::{Input, check_threads};
 use quipu_console::number;
-use quipu_console::parts::{self, PartOptions};
+use quipu_console::parts::{self, CsvOption, PartOptions};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Extent, Verdict};
 use serde_json::Map;
@@ -27,16 +27,8 @@ pub(crate) struct Options {
     /// Print JSON: one object, with each analysis under its name in `results`
     #[arg(long)]
     json: bool,
-    /// Print comma-separated values: every table that has rows, after a line with its name; or TABLE alone, such as `hot.lines`
-    #[arg(
-        long,
-        value_name = "TABLE",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "",
-        conflicts_with = "json"
-    )]
-    csv: Option<String>,
+    #[command(flatten)]
+    csv: CsvOption,
     #[command(flatten)]
     page: PageOptions,
     #[command(flatten)]
@@ -145,7 +137,7 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
         }
         verdict.add_to(&mut answer);
         screen.json(&answer.into())?;
-    } else if let Some(only) = &options.csv {
+    } else if let Some(only) = &options.csv.csv {
         let tables = tables(&options.input.name(), &names, &outcome.reports, &outcome.parts);
         screen.text(&parts::csv(tables, only)?)?;
     } else if !options.page.is_wanted() {

@@ -12,7 +12,7 @@ use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags, named};
 use quipu_console::input::Input;
 use quipu_console::number;
-use quipu_console::parts;
+use quipu_console::parts::{self, CsvOption};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use quipu_console::simulation::{self, Surroundings};
@@ -63,6 +63,8 @@ Exit codes:
   1  done, and something is wrong with the trace, or the answer is not what was asked for (a warm-up that did not end,
      pages that nobody told), or the run was interrupted
   2  could not do it";
+
+const CSV_HELP: &str = "Print comma-separated values: a line for each cache or TLB, or the rows of TABLE, such as `caches.levels`";
 
 /// What is simulated.
 #[derive(Debug, clap::Subcommand)]
@@ -124,32 +126,33 @@ struct TlbOptions {
 
 /// What all simulations have in common.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("csv", |csv| csv.help(CSV_HELP)))]
 struct RunOptions {
     #[command(flatten)]
     input: Input,
     /// Print JSON: one object, with the simulation under its name in `results`
     #[arg(long)]
     json: bool,
-    /// Print comma-separated values: a line for each cache or TLB, or the rows of TABLE, such as `caches.levels`
-    #[arg(
-        long,
-        value_name = "TABLE",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "",
-        conflicts_with = "json"
-    )]
-    csv: Option<String>,
+    #[command(flatten)]
+    csv: CsvOption,
     #[command(flatten)]
     page: PageOptions,
     #[command(flatten)]
     flags: Flags<RunFlags>,
+    #[command(flatten)]
+    addresses: Addresses,
+}
+
+/// Which addresses caches and TLBs see.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Machine")]
+pub(super) struct Addresses {
     /// Use physical addresses, as far as the trace tells them
-    #[arg(long, help_heading = "Machine")]
-    physical: bool,
+    #[arg(long)]
+    pub(super) physical: bool,
     /// Use physical addresses, and take them from this list of pages first
-    #[arg(long, value_name = "FILE", help_heading = "Machine")]
-    v2p_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    pub(super) v2p_file: Option<PathBuf>,
 }
 
 /// The options that caches and TLBs have in common.
@@ -218,7 +221,7 @@ fn simulate(
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    run.page.check(run.json || run.csv.is_some())?;
+    run.page.check(run.json || run.csv.csv.is_some())?;
     let trace = run.input.open_onto(run.n_cores(config)?)?;
     let planned = plan(&*trace)?;
     let name = planned.info.name;
@@ -226,7 +229,7 @@ fn simulate(
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
     simulation::check_translation(&outcome.reports)?;
     let printing = Printing { input: &run.input, page: &run.page, json: run.json };
-    let table = csv_table(run.csv.as_deref(), name, "caches");
+    let table = csv_table(run.csv.csv.as_deref(), name, "caches");
     printing.print(name, &*trace, outcome, table.as_deref(), screen)
 }
 
@@ -316,8 +319,8 @@ impl RunOptions {
 
     fn around(&self) -> Surroundings {
         Surroundings {
-            physical: self.physical,
-            pages: self.v2p_file.clone(),
+            physical: self.addresses.physical,
+            pages: self.addresses.v2p_file.clone(),
             replace: self.page.force.into(),
             ..Surroundings::default()
         }

@@ -1,6 +1,6 @@
 //! `quipu sim sweep`: many caches at once.
 
-use super::sim::{Printing, csv_table};
+use super::sim::{Addresses, Printing, csv_table};
 use crate::page::PageOptions;
 use quipu::engine::Planned;
 use quipu::model::{OptionSpec, Window};
@@ -9,6 +9,7 @@ use quipu::sim::sweep::{self, Space, Sweep};
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::Input;
+use quipu_console::parts::CsvOption;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Extent};
 use quipu_console::simulation::{self, Surroundings, text_of};
@@ -20,23 +21,15 @@ use std::path::PathBuf;
 /// doubles from its first number on. Without options: the first data caches of four cores, from 4K to 1M with 1 to 16 ways,
 /// under LRU.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_arg("csv", |csv| csv.help(CSV_HELP)))]
 pub(super) struct Options {
     #[command(flatten)]
     input: Input,
     /// Print JSON: one object, with the caches under `sweep` in `results`
     #[arg(long)]
     json: bool,
-    /// Print comma-separated values: a line for each cache, or the rows of TABLE
-    #[arg(
-        long,
-        value_name = "TABLE",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "",
-        conflicts_with = "json"
-    )]
-    csv: Option<String>,
+    #[command(flatten)]
+    csv: CsvOption,
     #[command(flatten)]
     page: PageOptions,
     /// A file that says what is tried: on each line the name of an option and its values; options go before it
@@ -44,13 +37,11 @@ pub(super) struct Options {
     config: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags<SweepFlags>,
-    /// Use physical addresses, as far as the trace tells them
-    #[arg(long, help_heading = "Machine")]
-    physical: bool,
-    /// Use physical addresses, and take them from this list of pages first
-    #[arg(long, value_name = "FILE", help_heading = "Machine")]
-    v2p_file: Option<PathBuf>,
+    #[command(flatten)]
+    addresses: Addresses,
 }
+
+const CSV_HELP: &str = "Print comma-separated values: a line for each cache, or the rows of TABLE";
 
 /// What a sweep can be asked for.
 struct SweepFlags;
@@ -75,12 +66,12 @@ Exit codes:
   2  could not do it";
 
 pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    options.page.check(options.json || options.csv.is_some())?;
+    options.page.check(options.json || options.csv.csv.is_some())?;
     let space = options.space()?;
     let cores = space.has_cores.then_some(space.usual.cores);
     let trace = options.input.open_onto(cores)?;
-    let pages = options.v2p_file.clone().or_else(|| space.v2p_file.as_ref().map(PathBuf::from));
-    let physical = options.physical || space.physical;
+    let pages = options.addresses.v2p_file.clone().or_else(|| space.v2p_file.as_ref().map(PathBuf::from));
+    let physical = options.addresses.physical || space.physical;
     let around = Surroundings { physical, pages, ..Surroundings::default() };
     let sweep = Sweep::new(space, &*trace, common.threads.map_or(0, usize::from))?;
     let sweep = match simulation::translator(around.physical, &around, &*trace)? {
@@ -92,7 +83,7 @@ pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
     simulation::check_translation(&outcome.reports)?;
     let printing = Printing { input: &options.input, page: &options.page, json: options.json };
-    let table = csv_table(options.csv.as_deref(), sweep::INFO.name, "points");
+    let table = csv_table(options.csv.csv.as_deref(), sweep::INFO.name, "points");
     printing.print(sweep::INFO.name, &*trace, outcome, table.as_deref(), screen)
 }
 
