@@ -134,7 +134,10 @@ impl Arranging {
         }
         check_threads(&*trace, &opening.threads)?;
         if is_scheduled {
-            return Ok(quipu::engine::dispatch(trace, sched::options(&self.sched, cores)?)?);
+            return Ok(quipu::engine::dispatch(
+                trace,
+                sched::options(&self.sched.iter().cloned().collect(), cores)?,
+            )?);
         }
         Ok(trace.by_core()?)
     }

@@ -1,98 +1,136 @@
 //! How threads are scheduled onto cores, as people say it: `--sched NAME=VALUE`.
 
-use crate::number;
 use quipu::engine::{CoreTime, DispatchOptions, Quantum};
-use quipu::model::{Error, Result};
+use quipu::model::options::Kind;
+use quipu::model::{Error, Given, OptionSpec, Options, Result};
+use std::str::FromStr;
 
-/// Every name with what it means.
-const NAMES: &[(&str, &str)] = &[
-    ("cores", "how many cores there are"),
-    ("quantum", "instructions that a thread runs while others wait"),
-    ("quantum-us", "the same in microseconds of simulated time"),
-    ("time", "whose instructions a core's time counts, `shared` or `own`"),
-    ("units-per-us", "instructions and rests in a simulated microsecond"),
-    ("by-clock", "whether the thread whose clock is behind goes first"),
-    ("blocking-us", "from which latency on a call that may block does"),
-    ("call-us", "from which latency on any other call does"),
-    ("block-scale", "what share of its latency a call blocks"),
-    ("max-block-us", "the longest that a call blocks"),
-    ("waits-forever", "whether threads at rest without a timeout wait for ever"),
-    ("migration-us", "how long a thread stays with its core at least"),
-    ("rebalance-us", "how often waiting threads are spread evenly"),
-    ("steal-idles", "after how many rests a core looks for work at others"),
-    ("at-random", "whether any waiting thread may be next"),
-    ("direct", "whether requests for a certain thread are followed"),
-    ("end-share", "at which share of threads left the run ends"),
-    ("layout-seed", "the seed of the first layout; in turns if negative"),
-    ("busy-cores", "how many cores may be busy at once"),
-    ("priority", "a thread and its priority, as `TID:N`"),
+const CORES: OptionSpec = count("cores", "how many cores there are");
+const QUANTUM: OptionSpec = count("quantum", "instructions that a thread runs while others wait");
+const QUANTUM_US: OptionSpec = count("quantum-us", "the same in microseconds of simulated time");
+const TIME: OptionSpec = OptionSpec::new(
+    "time",
+    Kind::Choice(&["shared", "own"]),
+    "",
+    "whose instructions a core's time counts, `shared` or `own`",
+);
+const UNITS_PER_US: OptionSpec = text("units-per-us", "instructions and rests in a simulated microsecond");
+const BY_CLOCK: OptionSpec = flag("by-clock", "whether the thread whose clock is behind goes first");
+const BLOCKING_US: OptionSpec = count("blocking-us", "from which latency on a call that may block does");
+const CALL_US: OptionSpec = count("call-us", "from which latency on any other call does");
+const BLOCK_SCALE: OptionSpec = text("block-scale", "what share of its latency a call blocks");
+const MAX_BLOCK_US: OptionSpec = count("max-block-us", "the longest that a call blocks");
+const WAITS_FOREVER: OptionSpec =
+    flag("waits-forever", "whether threads at rest without a timeout wait for ever");
+const MIGRATION_US: OptionSpec = count("migration-us", "how long a thread stays with its core at least");
+const REBALANCE_US: OptionSpec = count("rebalance-us", "how often waiting threads are spread evenly");
+const STEAL_IDLES: OptionSpec = count("steal-idles", "after how many rests a core looks for work at others");
+const AT_RANDOM: OptionSpec = flag("at-random", "whether any waiting thread may be next");
+const DIRECT: OptionSpec = flag("direct", "whether requests for a certain thread are followed");
+const END_SHARE: OptionSpec = text("end-share", "at which share of threads left the run ends");
+const LAYOUT_SEED: OptionSpec = text("layout-seed", "the seed of the first layout; in turns if negative");
+const BUSY_CORES: OptionSpec = count("busy-cores", "how many cores may be busy at once");
+const PRIORITY: OptionSpec = text("priority", "a thread and its priority, as `TID:N`").repeated();
+
+/// All; without one, [`DispatchOptions::default`] says how.
+static SPECS: [OptionSpec; 20] = [
+    CORES,
+    QUANTUM,
+    QUANTUM_US,
+    TIME,
+    UNITS_PER_US,
+    BY_CLOCK,
+    BLOCKING_US,
+    CALL_US,
+    BLOCK_SCALE,
+    MAX_BLOCK_US,
+    WAITS_FOREVER,
+    MIGRATION_US,
+    REBALANCE_US,
+    STEAL_IDLES,
+    AT_RANDOM,
+    DIRECT,
+    END_SHARE,
+    LAYOUT_SEED,
+    BUSY_CORES,
+    PRIORITY,
 ];
+
+const fn count(name: &'static str, doc: &'static str) -> OptionSpec {
+    OptionSpec::new(name, Kind::Count, "", doc)
+}
+
+const fn flag(name: &'static str, doc: &'static str) -> OptionSpec {
+    OptionSpec::new(name, Kind::Flag, "", doc)
+}
+
+const fn text(name: &'static str, doc: &'static str) -> OptionSpec {
+    OptionSpec::new(name, Kind::Text, "", doc)
+}
 
 /// The options that these settings mean; `cores` if they do not say how many there are.
 ///
 /// # Errors
 /// `Usage` for a name that is none, with all that are, and for a value that does not fit.
-pub fn options(settings: &[(String, String)], cores: Option<usize>) -> Result<DispatchOptions> {
-    let mut options = DispatchOptions::default();
-    if let Some(cores) = cores {
-        options.cores = cores;
+pub fn options(settings: &Given, cores: Option<usize>) -> Result<DispatchOptions> {
+    if let Some((name, _)) = settings.iter().find(|(name, _)| SPECS.iter().all(|spec| spec.name != *name)) {
+        let all: String = SPECS.iter().map(|spec| format!("\n    {:<14} {}", spec.name, spec.doc)).collect();
+        return Err(
+            Error::usage(format!("`--sched` has no setting `{name}`")).hint(format!("its settings are{all}"))
+        );
     }
-    for (name, value) in settings {
-        set(&mut options, name, value)?;
+    let given = Options::parse("`--sched`", &SPECS, settings)?;
+    let length = |spec| given.has(spec).then(|| given.length(spec));
+    let flag = |spec| given.has(spec).then(|| given.flag(spec));
+    let mut options = DispatchOptions::default();
+    put(&mut options.cores, length(&CORES).or(cores));
+    for (name, _) in given.iter() {
+        match name {
+            "quantum" => options.quantum = Quantum::Instrs(given.count(&QUANTUM)),
+            "quantum-us" => options.quantum = Quantum::Micros(given.count(&QUANTUM_US)),
+            _ => {}
+        }
+    }
+    let time = given.text(&TIME).map(|word| if word == "own" { CoreTime::Own } else { CoreTime::Shared });
+    put(&mut options.time, time);
+    put(&mut options.units_per_us, number(&given, &UNITS_PER_US)?);
+    put(&mut options.by_clock, flag(&BY_CLOCK));
+    put(&mut options.blocking_us, given.number(&BLOCKING_US));
+    put(&mut options.call_us, given.number(&CALL_US));
+    put(&mut options.block_scale, number(&given, &BLOCK_SCALE)?);
+    put(&mut options.max_block_us, given.number(&MAX_BLOCK_US));
+    put(&mut options.waits_forever, flag(&WAITS_FOREVER));
+    put(&mut options.migration_us, given.number(&MIGRATION_US));
+    put(&mut options.rebalance_us, given.number(&REBALANCE_US));
+    put(&mut options.steal_idles, given.number(&STEAL_IDLES));
+    put(&mut options.at_random, flag(&AT_RANDOM));
+    put(&mut options.direct, flag(&DIRECT));
+    put(&mut options.end_share, number(&given, &END_SHARE)?);
+    put(&mut options.layout_seed, number(&given, &LAYOUT_SEED)?);
+    put(&mut options.busy_cores, length(&BUSY_CORES));
+    for text in given.texts(&PRIORITY) {
+        let both = text
+            .rsplit_once(':')
+            .and_then(|(thread, priority)| Some((thread.parse().ok()?, priority.parse().ok()?)));
+        options.priorities.push(both.ok_or_else(|| wants(&PRIORITY, "`TID:N`", text))?);
     }
     options.check()?;
     Ok(options)
 }
 
-fn set(options: &mut DispatchOptions, name: &str, value: &str) -> Result<()> {
-    let wants = |what: &str| Error::usage(format!("`--sched {name}` wants {what}, found `{value}`"));
-    let number = || number::number(value).map_err(|_| wants("a number"));
-    let count = || Ok::<_, Error>(usize::try_from(number()?).unwrap_or(usize::MAX));
-    let real = || value.parse::<f64>().map_err(|_| wants("a number"));
-    let flag = || match value {
-        "yes" | "true" | "1" => Ok(true),
-        "no" | "false" | "0" => Ok(false),
-        _ => Err(wants("`yes` or `no`")),
-    };
-    match name {
-        "cores" => options.cores = count()?,
-        "quantum" => options.quantum = Quantum::Instrs(number()?),
-        "quantum-us" => options.quantum = Quantum::Micros(number()?),
-        "time" => {
-            options.time = match value {
-                "shared" => CoreTime::Shared,
-                "own" => CoreTime::Own,
-                _ => return Err(wants("`shared` or `own`")),
-            }
-        }
-        "units-per-us" => options.units_per_us = real()?,
-        "by-clock" => options.by_clock = flag()?,
-        "blocking-us" => options.blocking_us = number()?,
-        "call-us" => options.call_us = number()?,
-        "block-scale" => options.block_scale = real()?,
-        "max-block-us" => options.max_block_us = number()?,
-        "waits-forever" => options.waits_forever = flag()?,
-        "migration-us" => options.migration_us = number()?,
-        "rebalance-us" => options.rebalance_us = number()?,
-        "steal-idles" => options.steal_idles = number()?,
-        "at-random" => options.at_random = flag()?,
-        "direct" => options.direct = flag()?,
-        "end-share" => options.end_share = real()?,
-        "layout-seed" => options.layout_seed = value.parse().map_err(|_| wants("a number"))?,
-        "busy-cores" => options.busy_cores = count()?,
-        "priority" => {
-            let both = value
-                .rsplit_once(':')
-                .and_then(|(thread, priority)| Some((thread.parse().ok()?, priority.parse().ok()?)));
-            options.priorities.push(both.ok_or_else(|| wants("`TID:N`"))?);
-        }
-        _ => {
-            let all: String = NAMES.iter().map(|(name, doc)| format!("\n    {name:<14} {doc}")).collect();
-            return Err(Error::usage(format!("`--sched` has no setting `{name}`"))
-                .hint(format!("its settings are{all}")));
-        }
+fn put<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
     }
-    Ok(())
+}
+
+/// A number that may be negative or have a fraction.
+fn number<T: FromStr>(given: &Options, spec: &OptionSpec) -> Result<Option<T>> {
+    given.text(spec).map(|text| text.parse().map_err(|_| wants(spec, "a number", text))).transpose()
+}
+
+fn wants(spec: &OptionSpec, what: &str, found: &str) -> Error {
+    Error::usage(format!("option `{}` wants {what}, found `{found}`", spec.name))
 }
 
 #[cfg(test)]
@@ -100,9 +138,7 @@ mod tests {
     use super::*;
 
     fn parse(settings: &[(&str, &str)]) -> Result<DispatchOptions> {
-        let settings: Vec<(String, String)> =
-            settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        options(&settings, Some(8))
+        options(&settings.iter().copied().collect(), Some(8))
     }
 
     #[test]
@@ -130,10 +166,11 @@ mod tests {
 
     #[test]
     fn every_name_is_a_setting_and_others_are_not() {
-        for (name, _) in NAMES {
+        for OptionSpec { name, .. } in &SPECS {
             let error = parse(&[(name, "?")]).unwrap_err();
-            assert!(error.message().starts_with(&format!("`--sched {name}` wants ")), "{error}");
+            assert!(error.message().starts_with(&format!("option `{name}` ")), "{error}");
         }
+        assert!(parse(&[("by-clock", "on"), ("waits-forever", "off"), ("quantum", "0x10")]).is_ok());
         let error = parse(&[("speed", "1")]).unwrap_err();
         assert_eq!(error.message(), "`--sched` has no setting `speed`");
     }
