@@ -58,6 +58,8 @@ pub struct FrontEnd {
     pub usable: fn() -> Result<()>,
     /// Records.
     pub record: fn(&Job) -> Result<Summary>,
+    /// The options that record children as well.
+    pub for_children: &'static str,
 }
 
 /// The ways to record, the best first.
@@ -67,24 +69,28 @@ pub const FRONT_ENDS: &[FrontEnd] = &[
         gives: "drmemtrace: every instruction and access, branches, system calls, signals",
         usable: qemu::usable,
         record: qemu::record,
+        for_children: "--follow-fork",
     },
     FrontEnd {
         name: "tsan",
         gives: "cacheray: typed accesses of threads, for programs that `quipu cc` compiled",
         usable: tsan::record::usable,
         record: tsan::record::record,
+        for_children: "--follow-fork",
     },
     FrontEnd {
         name: "dynamorio",
         gives: "drmemtrace: the same from the processor itself, by an installed DynamoRIO",
         usable: dynamorio::usable,
         record: dynamorio::record,
+        for_children: "--follow-fork",
     },
     FrontEnd {
         name: "lackey",
         gives: "lackey: addresses of instructions and accesses, slowly, as if of one thread",
         usable: lackey::usable,
         record: lackey::record,
+        for_children: "--with qemu --follow-fork",
     },
 ];
 

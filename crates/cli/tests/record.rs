@@ -116,6 +116,20 @@ fn lackey_writes_what_its_format_reads() {
     assert_eq!(code, Some(2), "{said}");
 }
 
+#[test]
+fn children_of_a_real_program_are_left_out_by_lackey_with_a_word() {
+    if !can_record("lackey") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = "(:); (:); exit 0";
+    let record =
+        ["record", "--with", "lackey", "--max-instrs", "5k", "-o", "out.zip", "--", "sh", "-c", script];
+    let (code, _, said) = quipu(folder.path(), &record);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("  2 children were not recorded; `--with qemu --follow-fork`"), "{said}");
+}
+
 /// Valgrind does not follow `exec` into the same text, so what the program became is lost.
 #[test]
 fn what_follows_an_exec_under_lackey_is_said_to_be_lost() {
@@ -135,6 +149,56 @@ fn what_follows_an_exec_under_lackey_is_said_to_be_lost() {
         let (found, _, said) = quipu(folder.path(), &[&record[..], &["--", "sh", "-c", script]].concat());
         assert_eq!((found, said.contains(lost)), (Some(code), is_lost), "{script}: {said}");
     }
+}
+
+/// A stand-in for Valgrind, which says what Valgrind says of a program with two children. Only where it is asked to does Valgrind
+/// tell of system calls.
+const FAKE_VALGRIND: &str = r#"#!/bin/sh
+for option; do
+  case $option in
+    --log-file=*) log=${option#--log-file=} ;;
+    --trace-syscalls=yes) calls=yes ;;
+    --child-silent-after-fork=yes) silent=yes ;;
+  esac
+done
+[ "$silent" ] || exit 9
+call() { [ -z "$calls" ] || printf 'SYSCALL[7,1]%s' "$1"; }
+{
+  printf 'I  04001000,3\n L 1ffefff5a0,8\n'
+  call '(57) sys_fork ( )   fork: process 7 created child 8
+'
+  call '(56) sys_clone ( 1200011, 0x0 )   clone(fork): process 7 created child 9
+'
+  call '(56) sys_clone ( 3d0f00, 0x522 ) --> [pre-success] Success(0xa) '
+  printf 'I  04001003,5\n'
+  call '(231) exit_group( 0 )
+'
+  printf '==7== Exit code:       0\n'
+} > "$log"
+"#;
+
+#[test]
+fn children_that_lackey_leaves_out_are_counted() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let fake = folder.path().join("valgrind");
+    std::fs::write(&fake, FAKE_VALGRIND).unwrap();
+    std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::join_paths(
+        std::iter::once(folder.path().to_owned())
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let record = ["record", "--with", "lackey", "--container", "plain", "-o", "out.lackey", "--", "true"];
+    let mut command = Command::cargo_bin("quipu").unwrap();
+    command.current_dir(folder.path()).env("PATH", path.unwrap()).args(record);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.starts_with("recorded: 2 instructions"), "{said}");
+    let left_out = "  2 children were not recorded; `--with qemu --follow-fork` records children, too\n";
+    assert!(said.contains(left_out), "{said}");
+    let text = std::fs::read_to_string(folder.path().join("out.lackey")).unwrap();
+    assert_eq!(text, "I  04001000,3\n L 1ffefff5a0,8\nI  04001003,5\n");
 }
 
 #[test]

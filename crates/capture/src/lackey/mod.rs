@@ -1,7 +1,8 @@
 //! Recording under Valgrind's `lackey`: a line of text for each instruction and access, kept as it is.
 //!
 //! Slow, and it tells no threads, no code, no system calls; but it runs where Valgrind does. The text comes through a pipe
-//! and is packed on the way; the format `lackey` reads it.
+//! and is packed on the way; the format `lackey` reads it. Forked children are silent. Valgrind's words about system calls say
+//! how many there were, and stay out of the file.
 
 use crate::child::Child;
 use crate::limits::Limits;
@@ -61,7 +62,8 @@ pub fn record(job: &Job) -> Result<Summary> {
     let mut command = Command::new(valgrind);
     // The counts stand at the end of the text, so that shows whether the program came to its end under Valgrind.
     command.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=yes"]);
-    command.arg("--child-silent-after-fork=yes").arg(log);
+    // Children would write into the same text; only what is said of system calls tells that there were any.
+    command.args(["--child-silent-after-fork=yes", "--trace-syscalls=yes"]).arg(log);
     command.arg(&program.path).args(program.args.iter().skip(1));
     let mut child = Child::start(command)?;
     let pid = child.pid();
@@ -92,7 +94,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         bytes: packed.packed_bytes,
         // After `exec` the system runs the other program, without Valgrind. A signal may end the text as well.
         next: if copied.is_ended || status.code().is_none() { Next::Nothing } else { Next::Unrecorded },
-        children_left_out: 0,
+        children_left_out: copied.n_children,
     };
     Ok(Summary {
         path,
@@ -134,6 +136,7 @@ struct Copied<W: Write + Seek> {
     packer: Packer<W>,
     n_instrs: u64,
     n_accesses: u64,
+    n_children: u64,
     is_limited: bool,
     /// The text says how the program ended.
     is_ended: bool,
@@ -149,7 +152,7 @@ fn copy<W: Write + Seek>(
 ) -> Result<Copied<W>> {
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, reader);
     let mut line = Vec::new();
-    let (mut n_seen, mut n_instrs, mut n_accesses) = (0, 0, 0);
+    let (mut n_seen, mut n_instrs, mut n_accesses, mut n_children) = (0, 0, 0, 0);
     let (after, most) = (limits.start_after.unwrap_or(0), limits.most_instrs.unwrap_or(u64::MAX));
     let most_bytes = limits.most_bytes.unwrap_or(u64::MAX);
     let (mut is_limited, mut is_ended) = (false, false);
@@ -158,12 +161,14 @@ fn copy<W: Write + Seek>(
         let failed = |cause| Error::new(ErrorKind::Io, "cannot read what Valgrind writes").because(cause);
         let n = (&mut reader).take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut line).map_err(failed)?;
         if n == 0 {
-            return Ok(Copied { packer, n_instrs, n_accesses, is_limited, is_ended });
+            return Ok(Copied { packer, n_instrs, n_accesses, n_children, is_limited, is_ended });
         }
+        n_children += u64::from(tells_of_child(&line));
+        let line = after_syscall(&line);
         let is_instr = line.starts_with(b"I  ");
         n_seen += u64::from(is_instr);
         let is_access = matches!(line.first_chunk(), Some(b" L " | b" S " | b" M "));
-        is_ended |= is_end(&line);
+        is_ended |= is_end(line);
         if is_limited || !(is_instr || is_access) || n_seen <= after {
             continue;
         }
@@ -173,7 +178,7 @@ fn copy<W: Write + Seek>(
         }
         n_instrs += u64::from(is_instr);
         n_accesses += u64::from(is_access);
-        packer.write(&line)?;
+        packer.write(line)?;
     }
 }
 
@@ -182,4 +187,66 @@ fn is_end(line: &[u8]) -> bool {
     let Some(rest) = line.strip_prefix(b"==") else { return false };
     let n_digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     rest[n_digits..].starts_with(b"== Exit code:")
+}
+
+/// How a line begins in which Valgrind tells of a system call.
+const SYSCALL: &[u8] = b"SYSCALL[";
+
+/// True for the line of a call that made a process: `SYSCALL[4711,1](57) sys_fork ( )   fork: process 4711 created child 4712`.
+fn tells_of_child(line: &[u8]) -> bool {
+    const CREATED: &[u8] = b" created child ";
+    let is_number = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+    let Some(at) = line.windows(CREATED.len()).rposition(|words| words == CREATED) else { return false };
+    let (before, child) = (&line[..at], line[at + CREATED.len()..].trim_ascii_end());
+    let mut words = before.rsplit(|byte| *byte == b' ');
+    line.starts_with(SYSCALL)
+        && is_number(child)
+        && words.next().is_some_and(is_number)
+        && words.next() == Some(b"process")
+}
+
+/// What follows in a line that begins with a system call: after that of a new thread no line ends. Else all of the line.
+fn after_syscall(line: &[u8]) -> &[u8] {
+    match line.starts_with(SYSCALL) {
+        true => line.windows(2).rposition(|two| two == b") ").map_or(&[], |at| &line[at + 2..]),
+        false => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_makes_a_process_is_told_from_others() {
+        for (line, is_one) in [
+            ("SYSCALL[7,1](57) sys_fork ( )   fork: process 7 created child 8\n", true),
+            ("SYSCALL[7,2](56) sys_clone ( 4111, 0x0 )   clone(fork): process 7 created child 8\n", true),
+            ("SYSCALL[7,1](56) sys_clone ( 3d0f00, 0x1 ) --> [pre-success] Success(0x8) \n", false),
+            ("SYSCALL[7,1](2) sys_open ( 0x1(a created child 8), 0 ) --> [async] ... \n", false),
+            ("==7== process 7 created child 8\n", false),
+            ("I  04001000,3\n", false),
+        ] {
+            assert_eq!(tells_of_child(line.as_bytes()), is_one, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_instruction_after_a_system_call_is_found() {
+        for (line, rest) in [
+            (
+                "SYSCALL[7,1](56) sys_clone ( 3d0f00 ) --> [pre-success] Success(0x8) I  0494db42,3\n",
+                "I  0494db42,3\n",
+            ),
+            (
+                "SYSCALL[7,1](56) sys_clone ( 3d0f00 ) --> [pre-success] Success(0x8)  L 1ffe,8\n",
+                " L 1ffe,8\n",
+            ),
+            ("SYSCALL[7,1](3) sys_close ( 3 )[sync] --> Success(0x0) \n", "\n"),
+            ("SYSCALL[7,1](3", ""),
+            ("I  04001000,3\n", "I  04001000,3\n"),
+        ] {
+            assert_eq!(after_syscall(line.as_bytes()), rest.as_bytes(), "{line}");
+        }
+    }
 }

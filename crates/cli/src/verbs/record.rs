@@ -5,7 +5,7 @@ use quipu::model::fresh::Replace;
 use quipu::model::number::counted;
 use quipu::source::{PackOptions, Packing};
 use quipu_capture::limits::Limits;
-use quipu_capture::record::{FRONT_ENDS, Job, Next, ProcessSummary, Summary, front_end};
+use quipu_capture::record::{FRONT_ENDS, FrontEnd, Job, Next, ProcessSummary, Summary, front_end};
 use quipu_console::number;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{OF_A_FILE, Verdict};
@@ -133,7 +133,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         pack: PackOptions { packing: options.container, level: Some(options.level.unwrap_or(1)) },
     };
     let summary = (front_end.record)(&job)?;
-    let outcome = say(&summary, screen);
+    let outcome = say(&summary, front_end, screen);
     Ok(match exit_code(&summary) {
         0 => outcome,
         code => Outcome::Program(code),
@@ -148,7 +148,7 @@ fn exit_code(summary: &Summary) -> u8 {
 }
 
 /// Says where the trace is, what it holds, what of the program is not in it, and what to do with it.
-fn say(summary: &Summary, screen: &Screen) -> Outcome {
+fn say(summary: &Summary, front_end: &FrontEnd, screen: &Screen) -> Outcome {
     let verdict = Verdict { findings: summary.findings.clone(), meaning: OF_A_FILE, ..Verdict::default() };
     let mut outcome = verdict.tell(screen);
     let shown = summary.path.display();
@@ -196,8 +196,9 @@ fn say(summary: &Summary, screen: &Screen) -> Outcome {
     if n_left_out > 0 {
         let (children, were) = if n_left_out == 1 { ("child", "was") } else { ("children", "were") };
         screen.say(format_args!(
-            "  {} {children} {were} not recorded; `--follow-fork` records children, too",
-            grouped(n_left_out)
+            "  {} {children} {were} not recorded; `{}` records children, too",
+            grouped(n_left_out),
+            front_end.for_children
         ));
     }
     for process in summary.processes.iter().filter(|process| process.next == Next::Unrecorded) {
