@@ -14,7 +14,12 @@ use std::path::Path;
 use zerocopy::IntoBytes;
 
 fn to(source: &Source, trace: &DrmemTrace, path: &Path, sharding: Sharding) -> (Source, DrmemTrace) {
-    reshard(trace, source, path, sharding, &[], &WriteOptions::new(), &Silent).unwrap();
+    let summary = reshard(trace, source, path, sharding, &[], &WriteOptions::new(), &Silent).unwrap();
+    let written = if sharding == Sharding::Stream { path.parent().unwrap() } else { path };
+    for file in &summary.files {
+        let name = file.name.as_deref().unwrap();
+        assert!(written.join(name).is_file(), "no file is called `{name}`");
+    }
     let source = Source::open(path).unwrap();
     let trace = trace::open(&source, &OpenOptions::default()).unwrap();
     assert!(trace_findings(&trace).is_empty(), "{:?}", trace_findings(&trace));

@@ -83,7 +83,7 @@ pub fn reshard(
         let (fresh, target) = match sharding {
             Sharding::Stream => {
                 let (fresh, file) = Fresh::file(path, options.replace)?;
-                (fresh, Target { folder: Folder::new(PathBuf::new()), only: Some(file) })
+                (fresh, Target { folder: Folder::new(PathBuf::new()), only: Some((path.to_owned(), file)) })
             }
             _ => {
                 let (fresh, folder) =

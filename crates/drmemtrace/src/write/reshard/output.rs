@@ -9,7 +9,7 @@ use crate::write::chunks::weight;
 use crate::write::edit::NoEdit;
 use crate::write::known::Known;
 use crate::write::rewrite::{ChunkRule, Rewriter};
-use crate::write::{BUFFER_BYTES, FileSummary, Summary, WriteOptions, folder, nothing_left_of};
+use crate::write::{BUFFER_BYTES, FileSummary, Summary, WriteOptions, folder, last_part, nothing_left_of};
 use quipu_model::damaged::{Intake, Reading};
 use quipu_model::fresh::{Folder, cannot};
 use quipu_model::{Error, Result};
@@ -26,8 +26,8 @@ const MAX_PENDING: usize = 1 << 10;
 /// Where the files go.
 pub(super) struct Target {
     pub(super) folder: Folder,
-    /// The file, if there is only one.
-    pub(super) only: Option<OutputFile>,
+    /// The file, if there is only one, and what it is to be called.
+    pub(super) only: Option<(PathBuf, OutputFile)>,
 }
 
 impl Target {
@@ -43,14 +43,15 @@ impl Target {
                 }
                 None
             }
-            Some(file) => {
+            Some((path, file)) => {
                 let emptied = || -> io::Result<OutputFile> {
                     file.set_len(0)?;
                     let mut file = file.try_clone()?;
                     file.rewind()?;
                     Ok(file)
                 };
-                Some(emptied().map_err(|cause| cannot("write", &self.folder, cause))?)
+                let file = emptied().map_err(|cause| cannot("write", path, cause))?;
+                Some((path.clone(), file))
             }
         };
         Ok(Target { folder: self.folder.clone(), only })
@@ -203,17 +204,18 @@ impl Outputs<'_> {
     }
 
     fn begin(&mut self, key: u64) -> Result<Output> {
-        let packing = self.options.pack.packing;
-        let name = match self.sharding {
-            Sharding::Threads => format!("{}.{key:05}.0000.trace", self.stem),
-            Sharding::Cores => format!("drmemtrace.core.{key:06}.trace"),
-            Sharding::Stream => String::new(),
-        };
-        let name = folder::renamed(&name, packing);
-        let path = self.target.folder.join(&name);
-        let file = match self.target.only.take() {
-            Some(file) => Out::Only(file),
-            None => Out::OfMany(Appended::create_new(&path).map_err(|cause| cannot("write", &path, cause))?),
+        let (name, path, file) = match self.target.only.take() {
+            Some((path, file)) => (last_part(&path), path, Out::Only(file)),
+            None => {
+                let name = match self.sharding {
+                    Sharding::Cores => format!("drmemtrace.core.{key:06}.trace"),
+                    Sharding::Threads | Sharding::Stream => format!("{}.{key:05}.0000.trace", self.stem),
+                };
+                let name = folder::renamed(&name, self.options.pack.packing);
+                let path = self.target.folder.join(&name);
+                let file = Appended::create_new(&path).map_err(|cause| cannot("write", &path, cause))?;
+                (name, path, Out::OfMany(file))
+            }
         };
         let (small, buffer_bytes) = (self.sharding != Sharding::Stream, BUFFER_BYTES);
         let buffer_bytes = if small { buffer_bytes / 16 } else { buffer_bytes };
