@@ -72,10 +72,14 @@ impl Seams {
     }
 }
 
-/// Recognises the clock reading and the processor that a chunk begins with, after its ordinal: copies of the latest ones, which
-/// readers of records are not shown.
+/// Recognises the clock reading and the processor that a chunk begins with, after the footer of the chunk before and its own
+/// ordinal: copies of the latest ones, which readers of records are not shown. One of the two is enough, as for those readers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Repeats(bool);
+pub(crate) struct Repeats {
+    is_open: bool,
+    /// The header said how long chunks are, or a chunk began with its ordinal.
+    has_chunks: bool,
+}
 
 impl Repeats {
     /// Takes the next marker; true if it is a copy.
@@ -83,19 +87,32 @@ impl Repeats {
     pub(crate) fn is_copy(&mut self, marker: Marker) -> bool {
         match marker {
             Marker::RECORD_ORDINAL => {
-                self.0 = true;
+                *self = Repeats { is_open: true, has_chunks: true };
                 false
             }
-            Marker::TIMESTAMP => self.0,
-            Marker::CPU_ID => std::mem::take(&mut self.0),
+            Marker::CHUNK_FOOTER => {
+                self.is_open = self.has_chunks;
+                false
+            }
+            // The members of an archive of templates have headers of their own, with clock readings that are no copies.
+            Marker::VERSION => {
+                self.is_open = false;
+                false
+            }
+            Marker::CHUNK_INSTR_COUNT => {
+                self.has_chunks = true;
+                false
+            }
+            Marker::TIMESTAMP => self.is_open,
+            Marker::CPU_ID => std::mem::take(&mut self.is_open),
             _ => false,
         }
     }
 
-    /// True between a chunk's ordinal and its copy of the processor.
+    /// True between a chunk's footer, or its ordinal, and its copy of the processor.
     #[inline]
     pub(crate) fn is_open(self) -> bool {
-        self.0
+        self.is_open
     }
 }
 

@@ -11,8 +11,10 @@ use quipu_drmemtrace::edits::filter::KernelCode;
 use quipu_drmemtrace::edits::{Filter, FilterSpec, Position, Trim};
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_drmemtrace::trace::DrmemTrace;
-use quipu_drmemtrace::write::WriteOptions;
-use quipu_source::{PackOptions, Source};
+use quipu_drmemtrace::write::{NoEdit, Sharding, WriteOptions, reshard};
+use quipu_model::transform::Silent;
+use quipu_model::{OpenOptions, Scan, ShardId, Trace};
+use quipu_source::{PackOptions, Packing, Source};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -89,19 +91,12 @@ fn a_branch_target_at_the_end_of_a_chunk_goes_on_to_the_branch_of_the_next() {
         Entry::new(Type::THREAD_EXIT, 4, 10),
         Entry::new(Type::FOOTER, 0, 0),
     ];
-    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
-    for (name, entries) in [("chunk.00000000", &first[..]), ("chunk.00000001", &second)] {
-        use std::io::Write;
-        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
-        zip.write_all(zerocopy::IntoBytes::as_bytes(entries)).unwrap();
-    }
-    let trace = rewriting::open_bytes(zip.finish().unwrap().into_inner());
+    let trace = rewriting::open_bytes(archive(&first, &second));
     for original_layout in [true, false] {
         let drop_markers = std::iter::once(Marker::PAGE_SIZE.0).collect();
         let spec = FilterSpec { drop_markers, original_layout, ..FilterSpec::default() };
         let filter = Filter::new(Arc::new(spec), trace.files()[0].header.filetype).unwrap();
-        let options =
-            WriteOptions { pack: PackOptions::new(quipu_source::Packing::Zip), ..WriteOptions::new() };
+        let options = WriteOptions { pack: PackOptions::new(Packing::Zip), ..WriteOptions::new() };
         let written = members(&rewritten(&trace, 0, filter, &options));
         let expected = [
             &[marker(Marker::RECORD_ORDINAL, 9)],
@@ -113,6 +108,64 @@ fn a_branch_target_at_the_end_of_a_chunk_goes_on_to_the_branch_of_the_next() {
         let ends = written[0].1.last().unwrap();
         assert!(ends.is_marker(Marker::CHUNK_FOOTER), "{original_layout}");
         assert!(!written[0].1.iter().any(|entry| entry.is_marker(Marker::BRANCH_TARGET)));
+    }
+}
+
+/// An archive of two chunks.
+fn archive(first: &[Entry], second: &[Entry]) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, entries) in [("chunk.00000000", first), ("chunk.00000001", second)] {
+        use std::io::Write;
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(zerocopy::IntoBytes::as_bytes(entries)).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+#[test]
+fn copies_after_a_footer_are_not_written_where_the_ordinal_is_missing() {
+    let marker = Entry::marker;
+    let code = Entry::new(Type::ENCODING, 1, 0x90);
+    let clock = [marker(Marker::TIMESTAMP, 1000), marker(Marker::CPU_ID, 0)];
+    let header = [
+        Entry::new(Type::HEADER, 0, 7),
+        marker(Marker::VERSION, 7),
+        marker(Marker::FILETYPE, 0xe40),
+        Entry::new(Type::THREAD, 4, 10),
+        Entry::new(Type::PID, 4, 1),
+        marker(Marker::CACHE_LINE_SIZE, 64),
+        marker(Marker::CHUNK_INSTR_COUNT, 1),
+        marker(Marker::PAGE_SIZE, 4096),
+    ];
+    let first =
+        [&header[..], &clock, &[code, Entry::new(Type::INSTR, 1, 0x1000), marker(Marker::CHUNK_FOOTER, 0)]];
+    let later = [marker(Marker::TIMESTAMP, 2000), marker(Marker::CPU_ID, 1)];
+    let end = [Entry::new(Type::THREAD_EXIT, 4, 10), Entry::new(Type::FOOTER, 0, 0)];
+    let second = [&clock[..], &[code, Entry::new(Type::INSTR, 1, 0x1001)], &later, &end];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("drmemtrace.a.1.trace.zip");
+    std::fs::write(&path, archive(&first.concat(), &second.concat())).unwrap();
+    let source = Source::open(&path).unwrap();
+    let trace = quipu_drmemtrace::trace::open(&source, &OpenOptions::default()).unwrap();
+    let mut reader = trace.scan(&Scan::new(ShardId(0))).unwrap();
+    let mut n_records = 0;
+    while let Some(batch) = reader.read().unwrap() {
+        n_records += u64::from(batch.span.records);
+    }
+    let options = WriteOptions { pack: PackOptions::new(Packing::Plain), ..WriteOptions::new() };
+    let filter = Filter::new(Arc::default(), trace.files()[0].header.filetype).unwrap();
+    let merged = folder.path().join("merged");
+    let summary = reshard(&trace, &source, &merged, Sharding::Stream, &[], &options, &Silent).unwrap();
+    assert_eq!(summary.taken.read.records, n_records);
+    let written = [
+        ("convert", rewritten(&trace, 0, NoEdit, &options)),
+        ("filter", rewritten(&trace, 0, filter, &options)),
+        ("merge", Source::open(&merged).unwrap()),
+    ];
+    for (verb, written) in written {
+        let is_clock = |entry: &Entry| entry.is_marker(Marker::TIMESTAMP) || entry.is_marker(Marker::CPU_ID);
+        let clocks: Vec<Entry> = entries(&written).into_iter().filter(is_clock).collect();
+        assert_same(&clocks, &[clock, later].concat(), verb);
     }
 }
 

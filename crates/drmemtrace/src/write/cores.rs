@@ -214,10 +214,12 @@ impl CoreFile {
 
     fn take(&mut self, entry: &Entry) -> Result<()> {
         let marker = (entry.kind() == Type::MARKER).then(|| Marker(entry.size.get()));
+        if marker.is_some_and(|marker| self.repeats.is_copy(marker)) {
+            return Ok(());
+        }
         match (entry.kind(), marker) {
             // The end of a thread has one of its own.
-            (Type::FOOTER, _) | (_, Some(Marker::CHUNK_FOOTER)) => Ok(()),
-            (_, Some(marker)) if self.repeats.is_copy(marker) || marker == Marker::RECORD_ORDINAL => Ok(()),
+            (Type::FOOTER, _) | (_, Some(Marker::CHUNK_FOOTER | Marker::RECORD_ORDINAL)) => Ok(()),
             (Type::THREAD_EXIT, _) => self.write(&[*entry, Entry::new(Type::FOOTER, 0, 0)]),
             (Type::ENCODING, _) => {
                 let bytes = entry.addr.get().to_le_bytes();
