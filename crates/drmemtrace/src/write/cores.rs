@@ -150,10 +150,7 @@ impl CoreFiles {
         let mut row = 0;
         for entry in &rest[..rest.len() - n_lone] {
             if entry.kind().is_any_instr() && entry.size.get() > 0 {
-                let rows = batch.instrs.pc.get(row..).unwrap_or(&[]);
-                // Each instruction has a row, and only those of bundles, which are passed over here, have others.
-                let mut near = rows.iter().take(MAX_PASSED_ROWS + 1);
-                let found = near.position(|pc| *pc == entry.addr.get()).map(|n| row + n);
+                let found = row_of(&batch.instrs.pc, row, entry.addr.get());
                 let code = found.and_then(|row| batch.codes.get(*batch.instrs.code.get(row)?));
                 file.encode(entry, code)?;
                 row = found.map_or(row, |found| found + 1);
@@ -180,6 +177,13 @@ impl CoreFiles {
         }
         Ok(self.n_taken)
     }
+}
+
+/// The row of the instruction at `pc`, from the row `from` on. Each instruction has a row, and only those of bundles, which are
+/// passed over here, have others: one that is not near has none, and a batch is not searched for each.
+fn row_of(pcs: &[u64], from: usize, pc: u64) -> Option<usize> {
+    let mut near = pcs.get(from..)?.iter().take(MAX_PASSED_ROWS + 1);
+    near.position(|other| *other == pc).map(|n| from + n)
 }
 
 /// True for what belongs to the instruction after it.
@@ -235,5 +239,21 @@ impl CoreFile {
         let Some(last) = entries.last() else { return Ok(()) };
         self.last = Some(last.kind());
         Ok(self.out.write(entries.as_bytes())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_row_of_an_instruction_is_searched_within_one_bundle() {
+        let mut pcs = vec![1; 1000];
+        pcs[500] = 7;
+        for (from, found) in
+            [(500, Some(500)), (492, Some(500)), (491, None), (501, None), (0, None), (2000, None)]
+        {
+            assert_eq!(row_of(&pcs, from, 7), found, "from {from}");
+        }
     }
 }
