@@ -378,6 +378,8 @@ fn good_until(container: &quipu_source::Container) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_source::{Container, PackOptions, Packer, Packing, Pool, Source, StreamOptions};
+    use std::io::Cursor;
 
     #[test]
     fn the_text_has_place_then_message() {
@@ -399,6 +401,77 @@ mod tests {
     fn the_inner_layer_wins_over_the_outer_one() {
         let error = Error::truncated("ends").in_file("inner").in_file("outer");
         assert_eq!(error.place().file.as_deref(), Some("inner"));
+    }
+
+    /// Bytes of each packed part, which differ.
+    const PART_BYTES: usize = 1000;
+
+    /// Two parts of different bytes, each in a member, or in a file of its own where there are none.
+    fn packed(packing: Packing) -> [Vec<u8>; 2] {
+        let pool = Pool::new(1).unwrap();
+        let part = |nth: u8| (0..PART_BYTES).map(|i| (i as u8).wrapping_mul(31) ^ nth).collect::<Vec<u8>>();
+        let pack = |parts: &[u8]| {
+            let mut packer = Packer::new(Cursor::new(Vec::new()), &pool, &PackOptions::new(packing));
+            for nth in parts {
+                packer.member(&nth.to_string()).unwrap();
+                packer.write(&part(*nth)).unwrap();
+            }
+            packer.finish().unwrap().0.into_inner()
+        };
+        if packing == Packing::Zip { [pack(&[1, 2]), Vec::new()] } else { [pack(&[1]), pack(&[2])] }
+    }
+
+    /// Reads all; how many bytes that were, and the error that ends it.
+    fn read(container: &Container) -> (u64, Error) {
+        let mut stream = container.stream(container.all_members(), &StreamOptions::default()).unwrap();
+        let (mut block, mut n_bytes) = (Vec::new(), 0);
+        loop {
+            match stream.next(&mut block) {
+                Ok(Some(_)) => n_bytes += block.len() as u64,
+                Ok(None) => panic!("nothing is damaged"),
+                Err(error) => return (n_bytes, Error::from(error)),
+            }
+        }
+    }
+
+    fn at(offset: u64) -> Place {
+        Place { offset: Some(offset), record: Some(99), ..Place::default() }
+    }
+
+    #[test]
+    fn damage_in_any_member_is_placed_where_good_bytes_end() {
+        let [mut zip, _] = packed(Packing::Zip);
+        let second = zip.windows(4).rposition(|bytes| bytes == b"PK\x03\x04").unwrap();
+        // The name has one byte, and other fields may follow it.
+        let n_extra = usize::from(zip[second + 28]);
+        zip[second + 30 + 1 + n_extra + 20] ^= 0xff;
+        let container = Source::from_bytes("a.zip", zip).container().unwrap();
+        let untouched = Error::malformed("odd").of_unsound(&container, at(1500), &|| Some(7));
+        assert_eq!((untouched.place().offset, untouched.place().record), (Some(1500), Some(99)));
+        let (_, error) = read(&container);
+        let good = PART_BYTES as u64 + container.good_until(1).unwrap();
+        let error = error.of_unsound(&container, at(5000), &|| Some(7));
+        assert_eq!((error.place().offset, error.place().record), (Some(good), Some(7)), "{error}");
+        assert!(!error.message().contains("doubtful"), "{error}");
+        // What lies before the damage is not to blame, nor is an end.
+        let before = Error::malformed("odd").of_unsound(&container, at(10), &|| Some(7));
+        assert_eq!((before.place().offset, before.place().record), (Some(10), Some(99)));
+        let cut = Error::truncated("ends").of_unsound(&container, at(5000), &|| Some(7));
+        assert_eq!((cut.place().offset, cut.place().record), (Some(5000), Some(99)));
+    }
+
+    #[test]
+    fn numbers_of_a_pipe_are_doubtful_from_the_place_where_good_bytes_end() {
+        let [first, mut second] = packed(Packing::Gzip);
+        let sum = second.len() - 8;
+        second[sum] ^= 0xff;
+        let pipe = Source::from_reader("pipe", Cursor::new([first, second].concat()));
+        let container = pipe.container().unwrap();
+        let (_, error) = read(&container);
+        assert_eq!(container.good_until(0), Some(PART_BYTES as u64));
+        let error = error.of_unsound(&container, at(5000), &|| panic!("a pipe is read once"));
+        assert_eq!((error.place().offset, error.place().record), (Some(PART_BYTES as u64), None), "{error}");
+        assert!(error.message().ends_with("; all numbers from offset 0x3e8 on are doubtful"), "{error}");
     }
 
     #[test]
