@@ -860,18 +860,14 @@ impl Trace for DrmemTrace {
         if !self.meta.findings.iter().any(is_open) {
             return surveyed;
         }
+        let mut found = Found::default();
         for shard in &self.shards {
-            let mut read = || -> Result<()> {
-                let mut reader = self.scan(&Scan::new(shard.id).columns(Columns::NONE))?;
-                while let Some(batch) = reader.read()? {
-                    surveyed.findings.append(&mut batch.findings);
-                }
-                Ok(())
-            };
-            if let Err(error) = read() {
+            let reader = self.scan(&Scan::new(shard.id).columns(Columns::NONE));
+            if let Err(error) = reader.and_then(|mut reader| found.read(&mut *reader, |_| Ok(()))) {
                 surveyed.error.get_or_insert(error);
             }
         }
+        surveyed.findings = found.into_vec();
         surveyed
     }
 

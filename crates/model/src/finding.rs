@@ -3,10 +3,12 @@
 //! Reading goes on after a finding. [`Found`] collects them with a bound for each rule, so that a file of pure
 //! garbage cannot fill the memory with complaints.
 
-use crate::error::{Error, ErrorKind, Place};
+use crate::batch::Batch;
+use crate::error::{Error, ErrorKind, Place, Result};
 use crate::loss::Loss;
 use crate::result;
 use crate::schema::Text;
+use crate::trace::Reader;
 use serde::Serialize;
 use std::fmt;
 
@@ -226,6 +228,22 @@ impl Found {
                 (none, loss) => *none = none.take().or(loss),
             }
         }
+    }
+
+    /// Reads to the end, and takes what was found out of each batch before `take` has it.
+    ///
+    /// # Errors
+    /// Those of the reader and of `take`, which end it; what was found before stays.
+    pub fn read(
+        &mut self,
+        reader: &mut dyn Reader,
+        mut take: impl FnMut(&mut Batch) -> Result<()>,
+    ) -> Result<()> {
+        while let Some(batch) = reader.read()? {
+            batch.findings.drain(..).for_each(|finding| self.push(finding));
+            take(batch)?;
+        }
+        Ok(())
     }
 
     /// Adds to the rule's count and returns how many there were before.

@@ -1,9 +1,8 @@
 //! What only reading a whole trace shows: how often each size occurs, where accesses go.
 
-use crate::pull::Records;
 use crate::trace::{Family, FlatTrace};
 use quipu_model::trace::{Fact, Surveyed};
-use quipu_model::{Batch, Found, Reader as _, Result, Scan, ShardId};
+use quipu_model::{Batch, Found, Scan, ShardId};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -25,14 +24,11 @@ pub fn survey<C: Family>(
         Ok(reader) => reader,
         Err(error) => return Surveyed { facts: facts(None), findings: Vec::new(), error: Some(error) },
     };
-    let mut read = |reader: &mut Records<C>| -> Result<()> {
-        while let Some(batch) = reader.read()? {
-            batch.findings.drain(..).for_each(|finding| found.push(finding));
-            take(batch);
-        }
+    let taken = found.read(&mut reader, |batch| {
+        take(batch);
         Ok(())
-    };
-    let error = read(&mut reader).err();
+    });
+    let error = taken.err();
     // They are about the part before an error, too.
     Surveyed { facts: facts(Some(reader.state())), findings: found.into_vec(), error }
 }

@@ -161,17 +161,11 @@ fn leaks(trace: &ApiTrace, screen: &Screen) -> Result<Outcome> {
         let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::CALL_VALUES))?;
         let (mut leaks, mut lines) = (OriginalLeaks::default(), Vec::new());
         let mut found = Found::default();
-        let error = loop {
-            match reader.read() {
-                Ok(Some(batch)) => {
-                    batch.findings.drain(..).for_each(|finding| found.push(finding));
-                    leaks.consume(batch, &mut lines);
-                }
-                Ok(None) => break None,
-                Err(error) => break Some(error),
-            }
-        };
-        Ok((leaks, lines, found, error))
+        let taken = found.read(&mut *reader, |batch| {
+            leaks.consume(batch, &mut lines);
+            Ok(())
+        });
+        Ok((leaks, lines, found, taken.err()))
     };
     let (mut leaks, mut lines, found, error) = settled(trace, || false, read)?;
     let verdict = Verdict::new(trace, found, error, false);

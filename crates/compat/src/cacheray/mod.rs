@@ -95,14 +95,8 @@ fn judged(file: &str, screen: &Screen) -> Result<Outcome> {
     let given = Given::from([("dialect", DIALECT.name())]);
     let options = OpenOptions { given, ..OpenOptions::default() };
     let trace = quipu::cacheray::trace::open(&source, &options)?;
-    let (mut found, mut error) = (Found::default(), None);
+    let mut found = Found::default();
     let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::NONE))?;
-    while error.is_none() {
-        match reader.read() {
-            Ok(Some(batch)) => batch.findings.drain(..).for_each(|finding| found.push(finding)),
-            Ok(None) => break,
-            Err(fault) => error = Some(fault),
-        }
-    }
+    let error = found.read(&mut *reader, |_| Ok(())).err();
     Ok(Verdict::new(&trace, found, error, false).tell(screen))
 }

@@ -54,7 +54,7 @@ use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::trace::settled_by;
 use quipu_model::transform::Progress;
 use quipu_model::{
-    Columns, Damaged, Error, ErrorKind, Finding, Found, Result, Scan, Severity, ShardId, Trace,
+    Batch, Columns, Damaged, Error, ErrorKind, Finding, Found, Result, Scan, Severity, ShardId, Trace,
 };
 use quipu_source::{Codec, OutputFile, PackOptions, Packer, Packing, Pool, Source};
 use raise::Raiser;
@@ -582,19 +582,10 @@ fn of_all_files(
 ) -> Error {
     let mut found = Found::default();
     for shard in shards {
-        let mut read = || -> Result<()> {
-            // Raw entries are handed out uncounted; a reader that counts compares what chunks say.
-            let scan = Scan::new(ShardId(shard as u32)).columns(Columns::NONE); // No folder holds 2^32 files.
-            let mut reader = trace.scan(&scan)?;
-            while let Some(batch) = reader.read()? {
-                if progress.is_cancelled() {
-                    return Err(interrupted());
-                }
-                batch.findings.drain(..).for_each(|finding| found.push(finding));
-            }
-            Ok(())
-        };
-        match read() {
+        // Raw entries are handed out uncounted; a reader that counts compares what chunks say.
+        let scan = Scan::new(ShardId(shard as u32)).columns(Columns::NONE); // No folder holds 2^32 files.
+        let go_on = |_: &mut Batch| if progress.is_cancelled() { Err(interrupted()) } else { Ok(()) };
+        match trace.scan(&scan).and_then(|mut reader| found.read(&mut *reader, go_on)) {
             Err(end) if !end.is_damage() => return end,
             // What the error itself loses is not said again.
             Err(end) if end.to_string() != error.to_string() => found.push(Finding::of_end(&end)),
