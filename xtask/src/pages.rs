@@ -167,7 +167,7 @@ fn tools_page(sources: &SourceDocs) -> Result<String> {
     page.push_str(
         "\nEvery result is JSON (`--json`) and tables (`--csv`) by one description, the one below.\n\
         A table has the tool's name, and a column for each key; the keys of an object in it are columns such as\n\
-        `conditional.taken`.\n\
+        `conditional.taken`, and so are the items of a list that have names, such as `causes.first_met`.\n\
         A list of objects is a table of its own with a row for each, called after the way to it: `hot.lines`,\n\
         `syscalls.syscalls.errors`.\n\
         Its rows begin with what the row that they belong to is known by: its number or name, its thread, or else its\n\
@@ -251,7 +251,11 @@ fn put_keys(page: &mut String, keys: &shapes::Keys, of: &str) -> Result<()> {
     write!(page, "\n### JSON{of}: `{}`\n\n{about}\n\n| key | type | meaning |\n|---|---|---|\n", keys.name)?;
     for field in &keys.fields {
         let key = field.key.as_ref().map_or_else(|| "its keys".to_owned(), |key| format!("`{key}`"));
-        let perhaps = if field.is_optional { ", or left out" } else { "" };
+        let perhaps = match (field.is_optional, field.is_only_in_tables) {
+            (_, true) => ", in tables alone",
+            (true, false) => ", or left out",
+            (false, false) => "",
+        };
         writeln!(page, "| {key} | {}{perhaps} | {} |", field.kind, field.doc)?;
     }
     Ok(())

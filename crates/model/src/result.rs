@@ -9,6 +9,7 @@
 //! | a list of these | a list | a column of lists |
 //! | `Option` of something | the same, or `null` | a column in which rows may lack a value |
 //! | another structure | an object | columns, whose names begin with the field's and a dot |
+//! | a list whose items have names ([`What::Items`]) | a list | the same |
 //! | a list of structures | a list of objects | a table of its own, a row for each, which begins with its parent's keys |
 
 mod shape;
@@ -26,6 +27,13 @@ use serde::ser::SerializeMap;
 
 /// What may stand in a field of a result.
 pub trait Value: Serialize {
+    /// How many columns it has in the table that it stands in. Constants, since each row asks for them.
+    const N_CELLS: usize = 1;
+    /// How many tables begin in it.
+    const N_TABLES: usize = 0;
+    /// Whether it is a structure: a list of such is a table.
+    const IS_STRUCTURE: bool = false;
+
     /// What it is.
     fn kind() -> Kind;
 
@@ -43,12 +51,12 @@ pub trait Value: Serialize {
         Ok(())
     }
 
-    /// Appends its cells to columns, as many as [`Kind::n_cells`] says.
+    /// Appends its cells to [`N_CELLS`](Value::N_CELLS) columns.
     fn cells(&self, cells: &mut Cells<'_>);
 
-    /// Appends rows to the tables of the lists in it, as many as [`Kind::n_tables`] says.
+    /// Appends rows to the [`N_TABLES`](Value::N_TABLES) tables of the lists in it.
     fn rows(&self, rows: &mut Rows<'_>) {
-        rows.skip(Self::kind().n_tables());
+        let _ = rows;
     }
 }
 
@@ -70,7 +78,9 @@ pub fn json(value: &(impl Serialize + ?Sized)) -> serde_json::Value {
 /// Those of the serializer.
 #[doc(hidden)]
 pub fn put<M: SerializeMap, V: Value>(map: &mut M, marks: &Marks, value: &V) -> Result<(), M::Error> {
-    if marks.is_flat {
+    if marks.is_only_in_tables {
+        Ok(())
+    } else if marks.is_flat {
         value.keys(map)
     } else if marks.is_perhaps && value.is_nothing() {
         Ok(())
@@ -83,8 +93,9 @@ pub fn put<M: SerializeMap, V: Value>(map: &mut M, marks: &Marks, value: &V) -> 
 ///
 /// A field has its type, then perhaps `as` and a form that it is written in ([`Hex`](crate::result::Hex)), marks, and a
 /// sentence. Marks are `flat` (the keys of that structure stand here themselves), `perhaps` (left out of JSON where it has
-/// nothing to say), `key` (tables of lists below begin with this column) and `named("type")` (the key, where it is not the
-/// field's name). Fields that are not part of the result stand `beside` the others.
+/// nothing to say), `only_in_tables` (a number that readers of JSON take from others), `key` (tables of lists below begin with
+/// this column) and `named("type")` (the key, where it is not the field's name). Fields that are not part of the result stand
+/// `beside` the others.
 ///
 /// ```
 /// use quipu_model::result;
@@ -143,13 +154,17 @@ macro_rules! result {
                     doc: concat!($($doc, "\n"),+),
                     members: vec![$(
                         const { $crate::result::Marks::new(stringify!($field))$(.$mark($($arg)?))* }
-                            .member($crate::result!(@kind $ty $(as $Form)?), $sentence),
+                            .member(<$crate::result!(@type $ty $(as $Form)?) as $crate::result::Value>::kind(), $sentence),
                     )*],
                 }
             }
         }
 
         impl $(<$T: $Bound>)? $crate::result::Value for $Name $(<$T>)? {
+            const N_CELLS: usize = 0 $(+ <$crate::result!(@type $ty $(as $Form)?) as $crate::result::Value>::N_CELLS)*;
+            const N_TABLES: usize = 0 $(+ <$crate::result!(@type $ty $(as $Form)?) as $crate::result::Value>::N_TABLES)*;
+            const IS_STRUCTURE: bool = true;
+
             fn kind() -> $crate::result::Kind {
                 $crate::result::Kind::fields(<Self as $crate::result::Fields>::shape)
             }
@@ -180,8 +195,8 @@ macro_rules! result {
             }
         }
     };
-    (@kind $ty:ty) => { <$ty as $crate::result::Value>::kind() };
-    (@kind $ty:ty as $Form:ident) => { <$Form<'static, $ty> as $crate::result::Value>::kind() };
+    (@type $ty:ty) => { $ty };
+    (@type $ty:ty as $Form:ident) => { $Form<'static, $ty> };
     (@value $self:ident $field:ident) => { &$self.$field };
     (@value $self:ident $field:ident $Form:ident) => { &$Form(&$self.$field) };
 }

@@ -14,11 +14,15 @@ const SHOWN_ENTRIES: usize = 4;
 /// How many inflated bytes are searched for damage where no format is recognised.
 const MAX_SEARCHED_BYTES: u64 = 256 << 20;
 
-/// The format that is surest that `source` is one of its traces; the first of equals.
+/// The format that is surest that `source` is one of its traces; the first of equals. Formats after one that is
+/// [sure](Confidence::Sure) are not asked: each would inflate the head of the file again.
 pub fn probe(source: &Source) -> Option<&'static dyn Format> {
     let mut best: Option<(&dyn Format, Confidence)> = None;
     for format in FORMATS {
         let confidence = format.probe(source);
+        if confidence == Confidence::Sure {
+            return Some(*format);
+        }
         if confidence > best.map_or(Confidence::No, |(_, other)| other) {
             best = Some((*format, confidence));
         }

@@ -5,7 +5,7 @@ use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::column::{CellsRef, ColumnRef};
 use quipu::model::result::{Kind, Shape, What};
 use quipu::model::schema::Type;
-use quipu::model::{Field, Given, OpenOptions, Report, Table, Tool};
+use quipu::model::{Field, OpenOptions, Report, Table, Tool};
 use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,18 +28,20 @@ const TRACES: &[&str] = &[
     "din/labels.din",
 ];
 
+/// Options with which results have more.
+const SWITCHES: &[&str] = &["per-thread", "causes", "coherence"];
+
 /// Calls `check` with each report.
 fn reports(mut check: impl FnMut(&'static dyn Tool, &dyn Report, &str)) {
     for name in TRACES {
         let trace = quipu::open_path(&fixtures("").join(name), &OpenOptions::default()).unwrap();
         for tool in quipu::tools_of(&trace.meta().format) {
-            for per_thread in [false, true] {
-                let mut args = Given::default();
-                if tool.info().options.iter().any(|option| option.name == "per-thread") {
-                    args.add("per-thread", per_thread.to_string());
-                } else if per_thread {
-                    continue;
-                }
+            let has = |name: &&str| tool.info().options.iter().any(|option| option.name == *name);
+            let switches: Vec<&str> = SWITCHES.iter().copied().filter(has).collect();
+            let n_runs = if switches.is_empty() { 1 } else { 2 };
+            for is_on in [false, true].into_iter().take(n_runs) {
+                let args =
+                    switches.iter().map(|name| (*name, if is_on { "true" } else { "false" })).collect();
                 // What it needs may be missing in this trace, or has to be given.
                 let Ok(planned) = plan(tool, &args, &*trace) else { continue };
                 let watch = Watch::new();
@@ -57,7 +59,8 @@ fn reports(mut check: impl FnMut(&'static dyn Tool, &dyn Report, &str)) {
 struct Compared {
     /// Keys that were printed, by tool and type.
     printed: BTreeSet<(String, String, String)>,
-    cells: BTreeMap<String, Vec<(String, Value)>>,
+    /// The way to each cell within its row, and what JSON has for it, unless it is in tables alone.
+    cells: BTreeMap<String, Vec<(String, Option<Value>)>>,
 }
 
 impl Compared {
@@ -77,6 +80,11 @@ impl Compared {
             if object.contains_key(key) {
                 self.printed.insert((tool.to_owned(), shape.name.to_owned(), key.to_owned()));
             }
+            if member.marks.is_only_in_tables {
+                assert!(!object.contains_key(key), "{tool}: `{key}` of {} is in JSON", shape.name);
+                self.cell(table, &format!("{way}{key}"), None);
+                continue;
+            }
             let value = object.get(key).unwrap_or(&Value::Null);
             self.value(value, &member.kind, table, &format!("{way}{key}"), tool);
         }
@@ -84,9 +92,16 @@ impl Compared {
 
     fn value(&mut self, json: &Value, kind: &Kind, table: &str, way: &str, tool: &str) {
         match kind.what {
-            What::Cell(_) => self.cell(table, way, json),
-            What::Fields(shape) if json.is_null() => self.nothing(&shape(), table, way),
+            What::Cell(_) => self.cell(table, way, Some(json)),
+            What::Fields(shape) | What::Items(shape) if json.is_null() => self.nothing(&shape(), table, way),
             What::Fields(shape) => self.object(json, &shape(), table, &format!("{way}."), tool),
+            What::Items(shape) => {
+                let (items, shape) = (json.as_array().unwrap(), shape());
+                assert_eq!(items.len(), shape.members.len(), "{tool}: {way}");
+                for (item, member) in items.iter().zip(&shape.members) {
+                    self.value(item, &member.kind, table, &format!("{way}.{}", member.marks.key), tool);
+                }
+            }
             What::Rows(shape) => {
                 let table = format!("{table}.{way}");
                 for item in json.as_array().into_iter().flatten() {
@@ -102,15 +117,15 @@ impl Compared {
             let way =
                 if member.marks.is_flat { way.to_owned() } else { format!("{way}.{}", member.marks.key) };
             match member.kind.what {
-                What::Cell(_) => self.cell(table, &way, &Value::Null),
-                What::Fields(shape) => self.nothing(&shape(), table, &way),
+                What::Cell(_) => self.cell(table, &way, Some(&Value::Null)),
+                What::Fields(shape) | What::Items(shape) => self.nothing(&shape(), table, &way),
                 What::Rows(_) => {}
             }
         }
     }
 
-    fn cell(&mut self, table: &str, way: &str, json: &Value) {
-        self.cells.entry(table.to_owned()).or_default().push((way.to_owned(), json.clone()));
+    fn cell(&mut self, table: &str, way: &str, json: Option<&Value>) {
+        self.cells.entry(table.to_owned()).or_default().push((way.to_owned(), json.cloned()));
     }
 }
 
@@ -153,13 +168,14 @@ fn json_and_tables_have_what_is_described() {
             for (at, (way, json)) in printed.iter().enumerate() {
                 let position = own.start + at % n_own;
                 let field = &schema.fields[position];
+                assert_eq!(field.name, *way, "{trace}: {}", schema.name);
+                let Some(json) = json else { continue };
                 let cell = json_of(table.column(position), field, at / n_own);
                 // A workload that is left out is the first; a thread in a list is a text or a number.
                 let same = cell == *json
                     || json.is_null() && cell == 0
                     || json.is_array()
                         && cell.to_string().replace('"', "") == json.to_string().replace('"', "");
-                assert_eq!(field.name, *way, "{trace}: {}", schema.name);
                 assert!(same, "{trace}: {way} of {}: {cell} in the table, {json} in JSON", schema.name);
             }
         }
@@ -197,7 +213,13 @@ fn all_results_become_arrow() {
             }
         }
     });
-    for column in ["hot.lines addr", "hot.threads.lines thread", "caches.caches hits", "check.rules rule"] {
+    for column in [
+        "hot.lines addr",
+        "hot.threads.lines thread",
+        "caches.caches causes.first_met",
+        "tlbs.caches miss_rate",
+        "check.rules rule",
+    ] {
         assert!(n_values.get(column).is_some_and(|n| *n > 0), "{column} of {:?}", n_values.keys());
     }
 }
@@ -225,6 +247,7 @@ fn rows_begin_with_the_keys_of_what_they_belong_to() {
         ("syscalls.syscalls.errors", "number error name"),
         ("types.types.fields", "name path type"),
         ("counts.shards.windows", "shard thread workload"),
+        ("sweep.points", "level size assoc"),
     ] {
         assert!(seen.contains(&(table.to_owned(), first.to_owned())), "{table} {first}: {seen:?}");
     }

@@ -14,7 +14,8 @@ use crate::place::Placing;
 use crate::recording::Recording;
 use quipu_model::ThreadId;
 use quipu_model::result;
-use quipu_model::result::Hex;
+use quipu_model::result::{Cells, Fields, Hex, Kind, Value};
+use serde::{Serialize, Serializer};
 
 result! {
     /// How caches or TLBs served a trace.
@@ -94,6 +95,8 @@ result! {
     pub struct CacheCounts {
         pub name: String => "Its name.";
         pub size: u64 => "Size in bytes; for TLBs, bytes that its entries reach.";
+        pub entries: u64, only_in_tables => "Lines that it can hold, or pages that a TLB can.";
+        pub line_size: u64, only_in_tables => "Bytes in one.";
         pub assoc: u64 => "Lines in a set.";
         pub policy: &'static str => "Which line gives way.";
         pub coherent: bool => "True if it takes part in coherence.";
@@ -102,6 +105,7 @@ result! {
         pub parent: Option<String> => "The cache that it asks; `null` for memory.";
         pub hits: u64 => "Accesses found.";
         pub misses: u64 => "Accesses not found.";
+        pub miss_rate: Option<f64>, only_in_tables => "Misses as a share of both; none if nothing came.";
         pub compulsory_misses: u64 => "Misses, also of prefetches, of lines that never missed here before.";
         pub parent_invalidations: u64 => "Lines taken away because an inclusive parent lost them.";
         pub write_invalidations: u64 => "Lines taken away by another core's write.";
@@ -112,12 +116,49 @@ result! {
         pub child_hits: u64 => "Accesses found nearer to a core.";
         pub bytes_in: u64 =>
             "Bytes that came from the next level: misses and prefetches not found, in whole lines.";
-        pub causes: Option<[u64; 3]> =>
+        pub causes: Option<[u64; 3]> as Causes =>
             "Misses of accesses by cause: never met before, too small, too few ways; `null` unless asked for \
              with `causes`.";
         pub warmup: Option<WarmupCounts> =>
             "Hits and misses before the statistics; `null` without warm-up. If it did not end, those up to \
              the end, and all other counts are 0.";
+    }
+}
+
+/// Misses by cause: a list, whose items are columns in tables.
+#[derive(Debug)]
+pub(crate) struct Causes<'a, T>(&'a T);
+
+result! {
+    /// The items of that list.
+    #[derive(Debug)]
+    struct CauseColumns {
+        first_met: u64 => "Misses of lines that were never met before.";
+        too_small: u64 => "Misses that one set of all lines would have, too.";
+        too_few_ways: u64 => "Misses that it would not have.";
+    }
+}
+
+impl Serialize for Causes<'_, Option<[u64; 3]>> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl Value for Causes<'_, Option<[u64; 3]>> {
+    const N_CELLS: usize = CauseColumns::N_CELLS;
+
+    fn kind() -> Kind {
+        Kind::items(CauseColumns::shape).or_nothing()
+    }
+
+    fn cells(&self, cells: &mut Cells<'_>) {
+        let columns = self.0.map(|[first_met, too_small, too_few_ways]| CauseColumns {
+            first_met,
+            too_small,
+            too_few_ways,
+        });
+        columns.cells(cells);
     }
 }
 
@@ -144,7 +185,7 @@ result! {
         pub bytes_in: u64 => "Bytes that came from the next level.";
         pub prefetch_hits: u64 => "Prefetches found.";
         pub prefetch_misses: u64 => "Prefetches not found.";
-        pub causes: Option<[u64; 3]> => "Misses by cause; `null` unless asked for.";
+        pub causes: Option<[u64; 3]> as Causes => "Misses by cause; `null` unless asked for.";
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Field {
     pub(crate) doc: String,
     /// Whether it is left out where it has nothing to say.
     pub(crate) is_optional: bool,
+    /// Whether it is a column of tables alone.
+    pub(crate) is_only_in_tables: bool,
 }
 
 /// The keys of a result, those of the structures in it after them, each once.
@@ -72,6 +74,7 @@ fn field(member: &Member, doc: &str) -> Field {
         inner: member.kind.shape().map(|shape| shape.name.to_owned()).into_iter().collect(),
         doc: without_links(doc),
         is_optional: member.marks.is_perhaps,
+        is_only_in_tables: member.marks.is_only_in_tables,
     }
 }
 
@@ -80,6 +83,11 @@ fn words(kind: &Kind) -> String {
     let what = match &kind.what {
         What::Cell(ty) => of_type(ty),
         What::Fields(shape) => format!("`{}`", shape().name),
+        What::Items(shape) => {
+            let names =
+                shape().members.iter().map(|item| format!("`{}`", item.marks.key)).collect::<Vec<_>>();
+            format!("list: {}", names.join(", "))
+        }
         What::Rows(shape) => format!("list: `{}`", shape().name),
     };
     if kind.is_nullable { format!("{what} or null") } else { what }

@@ -135,7 +135,7 @@ impl Seen {
 fn listed<'t>(types: &'t [Keys], name: &str) -> Vec<(String, &'t Field)> {
     let Some(keys) = types.iter().find(|keys| keys.name == name) else { return Vec::new() };
     let mut all = Vec::new();
-    for field in &keys.fields {
+    for field in keys.fields.iter().filter(|field| !field.is_only_in_tables) {
         match &field.key {
             Some(key) => all.push((key.clone(), field)),
             None => field.inner.iter().for_each(|inner| all.extend(listed(types, inner))),

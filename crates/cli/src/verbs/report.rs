@@ -29,7 +29,8 @@ use std::path::Path;
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
-    /// Print JSON: one object, with each analysis under its name in `results`
+    /// Print JSON: one object, with each analysis under its name in `results`; as comma-separated values `analyze` and `sim`
+    /// print them, with `--csv`
     #[arg(long)]
     json: bool,
     #[command(flatten)]

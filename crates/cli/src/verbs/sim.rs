@@ -198,9 +198,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
             match OTHER_MODELS.iter().find(|model| model.name == options.model) {
                 Some(model) => {
                     let plan = |trace: &dyn Trace| simulation::plan_other(model, config, trace);
-                    simulate(&options.run, None, &plan, common, screen)
+                    simulate(&options.run, None, "levels", &plan, common, screen)
                 }
-                None => simulate(&options.run, config, &|trace| options.plan(trace), common, screen),
+                None => simulate(&options.run, config, CACHES, &|trace| options.plan(trace), common, screen),
             }
         }
         Machine::Tlb(TlbOptions { config: Some(_), .. }) => {
@@ -208,15 +208,21 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
                 .hint("say `quipu sim cache --config FILE`, or describe TLBs by --page-size, --l1d-entries, --l2-assoc, …")
                 .into())
         }
-        Machine::Tlb(options) => simulate(&options.run, None, &|trace| options.plan(trace), common, screen),
+        Machine::Tlb(options) => {
+            simulate(&options.run, None, CACHES, &|trace| options.plan(trace), common, screen)
+        }
         Machine::Sweep(options) => sweep::run(options, common, screen),
     }
 }
 
-/// Runs one machine, perhaps that of a configuration file.
+/// The list that `--csv` prints of our own caches and TLBs.
+const CACHES: &str = "caches";
+
+/// Runs one machine, perhaps that of a configuration file; `--csv` alone prints its list called `usual`.
 fn simulate(
     run: &RunOptions,
     config: Option<&Path>,
+    usual: &str,
     plan: &dyn Fn(&dyn Trace) -> quipu::model::Result<Planned>,
     common: &Common,
     screen: &Screen,
@@ -229,7 +235,7 @@ fn simulate(
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
     simulation::check_translation(&outcome.reports)?;
     let printing = Printing { input: &run.input, page: &run.page, json: run.json };
-    let table = csv_table(run.csv.csv.as_deref(), name, "caches");
+    let table = csv_table(run.csv.csv.as_deref(), name, usual);
     printing.print(name, &*trace, outcome, table.as_deref(), screen)
 }
 

@@ -21,25 +21,15 @@ impl Shape {
         lines.collect::<Vec<_>>().join(" ")
     }
 
-    /// Columns that it has in a table.
-    pub fn n_cells(&self) -> usize {
-        self.members.iter().map(|member| member.kind.n_cells()).sum()
-    }
-
-    /// Tables that the lists in it have, without those of lists in these.
-    pub fn n_tables(&self) -> usize {
-        self.members.iter().map(|member| member.kind.n_tables()).sum()
-    }
-
     /// The members whose keys stand in an object of this shape, those of flat structures among them; `false` beside those
-    /// that may be left out.
+    /// that may be left out, or are only in tables.
     pub fn keys(&self) -> Vec<(Member, bool)> {
         let keys = |member: &Member| match member.kind.what {
             What::Fields(shape) if member.marks.is_flat => {
                 let is_there = !member.kind.is_nullable;
                 shape().keys().into_iter().map(|(inner, is_sure)| (inner, is_sure && is_there)).collect()
             }
-            _ => vec![(member.clone(), !member.marks.is_perhaps)],
+            _ => vec![(member.clone(), !member.marks.is_perhaps && !member.marks.is_only_in_tables)],
         };
         self.members.iter().flat_map(keys).collect()
     }
@@ -65,6 +55,8 @@ pub struct Marks {
     pub is_flat: bool,
     /// It is left out of JSON where it has nothing to say.
     pub is_perhaps: bool,
+    /// JSON does not have it.
+    pub is_only_in_tables: bool,
     /// Tables of lists below begin with it.
     pub is_key: bool,
 }
@@ -72,7 +64,7 @@ pub struct Marks {
 impl Marks {
     /// Nothing special.
     pub const fn new(key: &'static str) -> Marks {
-        Marks { key, is_flat: false, is_perhaps: false, is_key: false }
+        Marks { key, is_flat: false, is_perhaps: false, is_only_in_tables: false, is_key: false }
     }
 
     /// The keys of the structure in it stand here themselves.
@@ -83,6 +75,11 @@ impl Marks {
     /// It is left out of JSON where it has nothing to say.
     pub const fn perhaps(self) -> Marks {
         Marks { is_perhaps: true, ..self }
+    }
+
+    /// JSON does not have it: readers of JSON take it from other keys.
+    pub const fn only_in_tables(self) -> Marks {
+        Marks { is_only_in_tables: true, ..self }
     }
 
     /// Tables of lists below begin with it.
@@ -117,6 +114,8 @@ pub enum What {
     Cell(Type),
     /// A structure: cells of the same row.
     Fields(fn() -> Shape),
+    /// A list whose items have names: cells of the same row.
+    Items(fn() -> Shape),
     /// A list of structures: a table of its own.
     Rows(fn() -> Shape),
 }
@@ -132,6 +131,11 @@ impl Kind {
         Kind { what: What::Fields(shape), is_nullable: false }
     }
 
+    /// A list whose items have names.
+    pub fn items(shape: fn() -> Shape) -> Kind {
+        Kind { what: What::Items(shape), is_nullable: false }
+    }
+
     /// The same, or nothing.
     pub fn or_nothing(self) -> Kind {
         Kind { is_nullable: true, ..self }
@@ -144,33 +148,15 @@ impl Kind {
                 let item = Field::new("item", ty, "");
                 What::Cell(Type::List(Arc::new(if self.is_nullable { item.optional() } else { item })))
             }
-            What::Fields(shape) | What::Rows(shape) => What::Rows(shape),
+            What::Fields(shape) | What::Items(shape) | What::Rows(shape) => What::Rows(shape),
         };
         Kind { what, is_nullable: false }
-    }
-
-    /// How many columns it has.
-    pub fn n_cells(&self) -> usize {
-        match self.what {
-            What::Cell(_) => 1,
-            What::Fields(shape) => shape().n_cells(),
-            What::Rows(_) => 0,
-        }
-    }
-
-    /// How many tables begin in it.
-    pub fn n_tables(&self) -> usize {
-        match self.what {
-            What::Cell(_) => 0,
-            What::Fields(shape) => shape().n_tables(),
-            What::Rows(_) => 1,
-        }
     }
 
     /// The structure that it is, or that its items are.
     pub fn shape(&self) -> Option<Shape> {
         match self.what {
-            What::Cell(_) => None,
+            What::Cell(_) | What::Items(_) => None,
             What::Fields(shape) | What::Rows(shape) => Some(shape()),
         }
     }

@@ -1,7 +1,7 @@
 //! Results as tables: a table for each list, at each level.
 
 use super::{Fields, Kind, Shape, Value, What};
-use crate::column::{Cells as Numbers, Column};
+use crate::column::Column;
 use crate::schema::{Fidelity, Field, Missing, Schema, Type};
 use crate::table::{ColumnTable, Table};
 use std::slice::IterMut;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// where that has none, with its position, counted from 0.
 pub fn tables<R: Fields>(name: &str, result: &R) -> Vec<ColumnTable> {
     let mut root = Level::new(name.to_owned(), &R::shape(), Vec::new());
-    root.add(result, &[]);
+    root.add(result, Row { columns: &[], keys: &[], at: 0 });
     let mut tables = Vec::new();
     root.collect(&mut tables);
     if tables.first().is_some_and(|table| table.columns.is_empty()) {
@@ -29,8 +29,16 @@ pub struct Cells<'a> {
 /// The tables of the lists in a row.
 pub struct Rows<'a> {
     levels: IterMut<'a, Level>,
-    /// What the row is known by: columns of one cell.
-    keys: &'a [Column],
+    row: Row<'a>,
+}
+
+/// A row that rows of lists in it begin with.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    columns: &'a [Column],
+    /// Positions of the columns that it is known by; its own position if there are fewer than rows below begin with.
+    keys: &'a [usize],
+    at: usize,
 }
 
 /// A table in the making.
@@ -89,7 +97,7 @@ impl Rows<'_> {
     /// Appends a row for each of some structures to the next table.
     pub fn list<V: Value>(&mut self, items: &[V]) {
         if let Some(level) = self.levels.next() {
-            items.iter().for_each(|item| level.add(item, self.keys));
+            items.iter().for_each(|item| level.add(item, self.row));
         }
     }
 }
@@ -117,31 +125,22 @@ impl Level {
         Level { table: ColumnTable::new(Arc::new(schema)), n_inherited, keys, below }
     }
 
-    /// Appends a row that begins with these keys.
-    fn add<V: Value>(&mut self, value: &V, inherited: &[Column]) {
-        let row = self.table.n_rows();
+    /// Appends a row that begins with what another is known by.
+    fn add<V: Value>(&mut self, value: &V, above: Row<'_>) {
+        let at = self.table.n_rows();
         let (first, own) = self.table.columns.split_at_mut(self.n_inherited);
-        for (column, key) in first.iter_mut().zip(inherited) {
-            column.extend_rows(key.as_ref(), 0..1);
+        for (position, column) in first.iter_mut().enumerate() {
+            match above.keys.get(position).and_then(|key| above.columns.get(*key)) {
+                Some(key) => column.extend_rows(key.as_ref(), above.at..above.at + 1),
+                // The column was made for positions.
+                None => drop(column.push(above.at as u64)),
+            }
         }
         value.cells(&mut Cells { columns: own.iter_mut() });
-        if self.below.is_empty() {
-            return;
+        if !self.below.is_empty() {
+            let row = Row { columns: &self.table.columns, keys: &self.keys, at };
+            value.rows(&mut Rows { levels: self.below.iter_mut(), row });
         }
-        let schema = self.table.schema().clone();
-        let mut keys = Vec::new();
-        for &at in &self.keys {
-            let (Some(field), Some(column)) = (schema.fields.get(at), self.table.columns.get(at)) else {
-                continue;
-            };
-            let mut one = Column::new(field);
-            one.extend_rows(column.as_ref(), row..row + 1);
-            keys.push(one);
-        }
-        if self.below.iter().any(|level| level.n_inherited > keys.len()) {
-            keys.push(Column { cells: Numbers::U64(vec![row as u64]), valid: None });
-        }
-        value.rows(&mut Rows { levels: self.below.iter_mut(), keys: &keys });
     }
 
     fn collect(self, tables: &mut Vec<ColumnTable>) {
@@ -173,7 +172,7 @@ impl Columns {
                     let field = Field::new(name, ty.clone(), member.doc);
                     self.fields.push(if is_nullable { field.optional() } else { field });
                 }
-                Kind { what: What::Fields(shape), .. } => {
+                Kind { what: What::Fields(shape) | What::Items(shape), .. } => {
                     let prefix = if marks.is_flat { prefix.to_owned() } else { format!("{name}.") };
                     self.add(&shape(), &prefix, is_nullable, is_key, n_keys);
                 }

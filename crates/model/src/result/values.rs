@@ -58,6 +58,10 @@ macro_rules! texts {
 texts!(&'static str, String, Cow<'static, str>);
 
 impl<V: Value> Value for Option<V> {
+    const N_CELLS: usize = V::N_CELLS;
+    const N_TABLES: usize = V::N_TABLES;
+    const IS_STRUCTURE: bool = V::IS_STRUCTURE;
+
     fn kind() -> Kind {
         V::kind().or_nothing()
     }
@@ -73,32 +77,23 @@ impl<V: Value> Value for Option<V> {
     fn cells(&self, cells: &mut Cells<'_>) {
         match self {
             Some(value) => value.cells(cells),
-            None => cells.nothing(V::kind().n_cells()),
+            None => cells.nothing(V::N_CELLS),
         }
     }
 
     fn rows(&self, rows: &mut Rows<'_>) {
         match self {
             Some(value) => value.rows(rows),
-            None => rows.skip(V::kind().n_tables()),
+            None => rows.skip(V::N_TABLES),
         }
     }
 }
 
-/// A list of values: a cell, or rows.
-fn list_cells<V: Value>(list: &[V], cells: &mut Cells<'_>) {
-    if V::kind().list().n_cells() > 0 {
-        cells.list(|add| list.iter().for_each(|item| add(&|cell| item.cells(cell))));
-    }
-}
-
-fn list_rows<V: Value>(list: &[V], rows: &mut Rows<'_>) {
-    if V::kind().list().n_tables() > 0 {
-        rows.list(list);
-    }
-}
-
 impl<V: Value> Value for Vec<V> {
+    const N_CELLS: usize = if V::IS_STRUCTURE { 0 } else { 1 };
+    const N_TABLES: usize = if V::IS_STRUCTURE { 1 } else { 0 };
+    const IS_STRUCTURE: bool = V::IS_STRUCTURE;
+
     fn kind() -> Kind {
         V::kind().list()
     }
@@ -108,11 +103,15 @@ impl<V: Value> Value for Vec<V> {
     }
 
     fn cells(&self, cells: &mut Cells<'_>) {
-        list_cells(self, cells);
+        if !V::IS_STRUCTURE {
+            cells.list(|add| self.iter().for_each(|item| add(&|cell| item.cells(cell))));
+        }
     }
 
     fn rows(&self, rows: &mut Rows<'_>) {
-        list_rows(self, rows);
+        if V::IS_STRUCTURE {
+            rows.list(self);
+        }
     }
 }
 
@@ -123,23 +122,6 @@ impl Value for BTreeSet<u64> {
 
     fn cells(&self, cells: &mut Cells<'_>) {
         cells.list(|add| self.iter().for_each(|item| add(&|cell| item.cells(cell))));
-    }
-}
-
-impl<V: Value> Value for [V; 3]
-where
-    [V; 3]: Serialize,
-{
-    fn kind() -> Kind {
-        V::kind().list()
-    }
-
-    fn cells(&self, cells: &mut Cells<'_>) {
-        list_cells(self, cells);
-    }
-
-    fn rows(&self, rows: &mut Rows<'_>) {
-        list_rows(self, rows);
     }
 }
 
@@ -238,6 +220,9 @@ impl Fields for ThreadId {
 }
 
 impl Value for ThreadId {
+    const N_CELLS: usize = 2;
+    const IS_STRUCTURE: bool = true;
+
     fn kind() -> Kind {
         Kind::fields(ThreadId::shape)
     }

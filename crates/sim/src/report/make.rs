@@ -119,6 +119,8 @@ fn cache_counts(cache: &CacheSpec, counts: Counts, line_bytes: u64) -> CacheCoun
     CacheCounts {
         name: cache.name.clone(),
         size: cache.bytes,
+        entries: cache.bytes / line_bytes.max(1),
+        line_size: line_bytes,
         assoc: cache.ways,
         policy: cache.policy.name(),
         coherent: false,
@@ -127,6 +129,7 @@ fn cache_counts(cache: &CacheSpec, counts: Counts, line_bytes: u64) -> CacheCoun
         parent: cache.parent.clone(),
         hits: counts.hits,
         misses: counts.misses,
+        miss_rate: rate(counts.misses, counts.hits + counts.misses),
         compulsory_misses: counts.compulsory,
         parent_invalidations: counts.parent_invalidations,
         write_invalidations: counts.write_invalidations,

@@ -19,7 +19,7 @@ result! {
     /// How the caches of a sweep served a trace.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Swept {
-        pub level: &'static str => "Which caches were tried: `l1i`, `l1d`, `l1` or `ll`.";
+        pub level: &'static str, key => "Which caches were tried: `l1i`, `l1d`, `l1` or `ll`.";
         pub cores: u64 => "Cores of the machine.";
         pub recorded: Recording => "What the trace has of fetches and data.";
         pub instructions: Option<u64> => "Instructions that count; `null` if the trace has none.";
