@@ -30,6 +30,8 @@ struct Inner {
     file: Option<Arc<FileId>>,
     members: Vec<Member>,
     indexed: bool,
+    /// The members lie one after the other as they are, without headers.
+    is_unpacked: bool,
     damage: Vec<Error>,
     /// Looked for when they are first needed.
     landmarks: OnceLock<Vec<Landmark>>,
@@ -111,13 +113,19 @@ impl Container {
             file,
             members: Vec::new(),
             indexed: true,
+            is_unpacked: false,
             damage: Vec::new(),
             landmarks: OnceLock::new(),
             distrusted: Mutex::default(),
             n_delivered: AtomicU64::new(0),
             sound_only: AtomicBool::new(false),
         };
+        let unpacked = source.unpacked_members();
         match (codec, source.can_seek()) {
+            (Codec::Zip, _) if !unpacked.is_empty() => {
+                inner.members = unpacked;
+                inner.is_unpacked = true;
+            }
             (Codec::Zip, true) => {
                 let mut packed = Packed::with_request(inner.origin()?, zip::INDEX_READ_BYTES);
                 let index = zip::index(&mut packed)
@@ -254,6 +262,10 @@ impl Container {
 
     pub(crate) fn known_landmarks(&self) -> &OnceLock<Vec<Landmark>> {
         &self.0.landmarks
+    }
+
+    pub(crate) fn is_unpacked(&self) -> bool {
+        self.0.is_unpacked
     }
 
     pub(crate) fn shared_name(&self) -> &Arc<str> {

@@ -120,6 +120,8 @@ impl Error {
     #[cold]
     pub(crate) fn io(doing: &'static str, cause: io::Error) -> Error {
         let kind = match cause.kind() {
+            // What carries the bytes says that they are damaged.
+            io::ErrorKind::InvalidData => return Error::malformed(cause.to_string()),
             io::ErrorKind::NotFound => ErrorKind::Missing,
             _ => ErrorKind::Io,
         };

@@ -52,6 +52,7 @@ mod source;
 mod spool;
 mod stream;
 mod temporary;
+mod tree;
 mod whole;
 mod zip;
 
@@ -67,3 +68,4 @@ pub use reading::{Reading, is_input};
 pub use source::Source;
 pub use stream::{Ahead, BlockAt, Stream, StreamOptions};
 pub use temporary::{Temporary, remove_temporaries};
+pub use tree::{Content, ContentPart};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::descriptors::FileReader;
 use crate::map::Window;
 use crate::pipe::{Pipe, Reader, read_once};
+use crate::tree::Content;
 
 /// Bytes asked of a file at a time.
 const READ_BYTES: usize = 128 << 10;
@@ -27,6 +28,8 @@ pub(crate) enum Origin {
     Pipe { replay: Vec<u8>, reader: Reader },
     /// The first bytes of a pipe, not consumed.
     Peek(Arc<Pipe>),
+    /// Bytes that something else carries.
+    Content(Arc<dyn Content>),
 }
 
 /// A cursor over packed bytes.
@@ -85,6 +88,7 @@ impl Packed {
         match &self.origin {
             Origin::File(file) => Some(file.id().size),
             Origin::Memory(bytes) => Some(bytes.len() as u64),
+            Origin::Content(content) => Some(content.len_bytes()),
             Origin::Pipe { .. } | Origin::Peek(_) => None,
         }
     }
@@ -134,7 +138,8 @@ impl Packed {
         }
         while self.end < wanted {
             let from = self.at + self.end as u64;
-            let got = self.origin.read_at(from, &mut self.buffer[self.end..])?;
+            // The buffer may have grown for a longer request before.
+            let got = self.origin.read_at(from, &mut self.buffer[self.end..room])?;
             if got == 0 {
                 break;
             }
@@ -209,7 +214,7 @@ impl Packed {
         match &self.origin {
             Origin::Memory(_) => self.at = to,
             _ if to >= self.at && to - self.at <= buffered => self.consume((to - self.at) as usize),
-            Origin::File(_) | Origin::Peek(_) => {
+            Origin::File(_) | Origin::Peek(_) | Origin::Content(_) => {
                 (self.start, self.end, self.at) = (0, 0, to);
             }
             Origin::Pipe { .. } if to < self.at => {
@@ -288,6 +293,7 @@ impl Origin {
                 Ok(n)
             }
             Origin::Peek(pipe) => pipe.peek(at, out),
+            Origin::Content(content) => content.read_at(at, out),
         }
     }
 }

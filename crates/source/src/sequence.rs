@@ -362,6 +362,13 @@ impl Sequence {
         if let Some(known) = self.container.distrusted(index) {
             return Err(known.error);
         }
+        if self.container.is_unpacked() {
+            self.packed.set_stop(u64::MAX);
+            self.packed.seek(member.packed_at).map_err(unreadable)?;
+            let current = Current::new(index, member, member.packed_at);
+            self.start(member, &current)?;
+            return Ok(current);
+        }
         let packed = &mut self.packed;
         packed.set_stop(u64::MAX);
         let header =

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::codec::{Codec, SNIFF_BYTES};
-use crate::container::Container;
+use crate::container::{Container, Member};
 use crate::descriptors::{FileId, FileReader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::packed::{Origin, Packed};
@@ -14,6 +14,7 @@ use crate::pipe::{OpenLater, Pipe, Reader};
 use crate::reading::Reading;
 use crate::sequence::first_bytes;
 use crate::spool::Spool;
+use crate::tree::{self, Content, Held};
 
 /// A place that bytes come from. Cheap to clone; holds no descriptor.
 #[derive(Clone)]
@@ -32,6 +33,10 @@ enum Place {
     Memory(Arc<[u8]>),
     /// What a pipe brought.
     Spooled(Spool),
+    /// Bytes that something else carries.
+    Content(Held),
+    /// Entries that are like those of a folder, sorted by name.
+    Tree(Vec<Source>),
     Pipe {
         pipe: Arc<Pipe>,
         path: Option<PathBuf>,
@@ -82,6 +87,19 @@ impl Source {
         Source::new(name.into(), Place::Memory(bytes.into()))
     }
 
+    /// Bytes that something else carries: a file, or an archive whose members are unpacked.
+    pub fn of_content(name: impl Into<String>, content: Arc<dyn Content>) -> Source {
+        let name: String = name.into();
+        Source::new(name.into(), Place::Content(Held(content)))
+    }
+
+    /// Something like a folder, with entries of these relative names, in which `/` stands between folders.
+    pub fn of_tree(name: impl Into<String>, entries: Vec<(String, Arc<dyn Content>)>) -> Source {
+        let name: String = name.into();
+        let entries = tree::folder(&name, entries);
+        Source::new(name.into(), Place::Tree(entries))
+    }
+
     /// The same, for callers that read more than once: all that a pipe brings is copied into a temporary file first, which is
     /// removed with the last source that reads it. What can be read again is given back as it is.
     ///
@@ -113,18 +131,22 @@ impl Source {
     pub fn path(&self) -> Option<&Path> {
         match &self.0.place {
             Place::Folder(path) | Place::File(path) | Place::Pipe { path: Some(path), .. } => Some(path),
-            Place::Memory(_) | Place::Spooled(_) | Place::Pipe { path: None, .. } => None,
+            Place::Memory(_)
+            | Place::Spooled(_)
+            | Place::Content(_)
+            | Place::Tree(_)
+            | Place::Pipe { path: None, .. } => None,
         }
     }
 
     /// True for a folder, which has entries instead of bytes.
     pub fn is_folder(&self) -> bool {
-        matches!(self.0.place, Place::Folder(_))
+        matches!(self.0.place, Place::Folder(_) | Place::Tree(_))
     }
 
     /// True if any part can be read at any time, any number of times: files and memory.
     pub fn can_seek(&self) -> bool {
-        matches!(self.0.place, Place::File(_) | Place::Memory(_) | Place::Spooled(_))
+        matches!(self.0.place, Place::File(_) | Place::Memory(_) | Place::Spooled(_) | Place::Content(_))
     }
 
     /// The direct entries of a folder, files and folders, sorted by the bytes of their full paths.
@@ -136,6 +158,9 @@ impl Source {
     /// # Errors
     /// `Missing` or `Io` if the folder cannot be listed.
     pub fn files(&self) -> Result<Vec<Source>> {
+        if let Place::Tree(entries) = &self.0.place {
+            return Ok(entries.clone());
+        }
         let Place::Folder(folder) = &self.0.place else { return Ok(vec![self.clone()]) };
         let list = || -> io::Result<Vec<Source>> {
             let mut entries = Vec::new();
@@ -163,6 +188,12 @@ impl Source {
     pub fn child(&self, name: &str) -> Option<Source> {
         match &self.0.place {
             Place::Folder(folder) => Source::open(&folder.join(name)).ok(),
+            Place::Tree(entries) => {
+                let (first, rest) = name.split_once('/').unwrap_or((name, ""));
+                let ours = |entry: &&Source| entry.name().rsplit('/').next() == Some(first);
+                let entry = entries.iter().find(ours)?;
+                if rest.is_empty() { Some(entry.clone()) } else { entry.child(rest) }
+            }
             _ => None,
         }
     }
@@ -173,7 +204,16 @@ impl Source {
             Place::File(path) => std::fs::metadata(path).ok().map(|meta| meta.len()),
             Place::Memory(bytes) => Some(bytes.len() as u64),
             Place::Spooled(spool) => std::fs::metadata(spool.path()).ok().map(|meta| meta.len()),
-            Place::Folder(_) | Place::Pipe { .. } => None,
+            Place::Content(content) => Some(content.0.len_bytes()),
+            Place::Folder(_) | Place::Tree(_) | Place::Pipe { .. } => None,
+        }
+    }
+
+    /// The members of an archive whose bytes lie unpacked.
+    pub(crate) fn unpacked_members(&self) -> Vec<Member> {
+        match &self.0.place {
+            Place::Content(content) => tree::members(&*content.0),
+            _ => Vec::new(),
         }
     }
 
@@ -185,7 +225,15 @@ impl Source {
     /// # Errors
     /// `Usage` for a folder, `Io` and `Missing` from the system.
     pub fn head(&self, n_bytes: usize) -> Result<Vec<u8>> {
-        self.head_as(self.codec()?, n_bytes)
+        match self.unpacked_members().first() {
+            // The first member begins with the first byte.
+            Some(first) => {
+                let mut head = self.packed_head(n_bytes)?;
+                head.truncate(first.len.and_then(|len| usize::try_from(len).ok()).unwrap_or(usize::MAX));
+                Ok(head)
+            }
+            None => self.head_as(self.codec()?, n_bytes),
+        }
     }
 
     /// The first bytes as [`Source::head`] gives them, of a file that is packed this way, whatever it looks like.
@@ -259,6 +307,9 @@ impl Source {
     }
 
     pub(crate) fn codec(&self) -> Result<Codec> {
+        if !self.unpacked_members().is_empty() {
+            return Ok(Codec::Zip);
+        }
         // A live pipe may bring its bytes slowly: ask for many only where few leave a doubt.
         let few = Codec::of(&self.packed_head(16)?);
         match few {
@@ -284,7 +335,8 @@ impl Source {
             (Place::File(_) | Place::Spooled(_), Some(file)) => Ok(Origin::File(FileReader::new(file))),
             (Place::Memory(bytes), _) => Ok(Origin::Memory(bytes.clone())),
             (Place::Pipe { pipe, .. }, _) => Ok(Origin::Peek(pipe.clone())),
-            (Place::Folder(_) | Place::File(_) | Place::Spooled(_), _) => {
+            (Place::Content(content), _) => Ok(Origin::Content(content.0.clone())),
+            (Place::Folder(_) | Place::Tree(_) | Place::File(_) | Place::Spooled(_), _) => {
                 usage("a folder has no bytes of its own; read its files")
             }
         }
@@ -307,7 +359,7 @@ fn reading_of_stdin() -> Option<Reading> {
 fn path_bytes(place: &Place) -> &[u8] {
     match place {
         Place::Folder(path) | Place::File(path) => path.as_os_str().as_encoded_bytes(),
-        Place::Memory(_) | Place::Spooled(_) | Place::Pipe { .. } => &[],
+        _ => &[],
     }
 }
 

@@ -4,7 +4,7 @@ use crate::listing;
 use crate::schedule::{MAX_POINTS, Recording, Schedule};
 use quipu_model::fresh::{Folder, cannot};
 use quipu_model::{Finding, Place, Result, Severity};
-use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
+use quipu_source::{Codec, PackOptions, Packer, Packing, Pool, Source, StreamOptions};
 use std::fs::File;
 use std::io::{self, BufWriter, Read as _, Write};
 use std::path::Path;
@@ -83,11 +83,25 @@ fn write_small(
 /// Copies what lies beside the traces and is about them: lists of functions and modules, page tables.
 pub(super) fn copy_beside(source: &Source, folder: &Folder) -> Result<()> {
     for file in listing::beside(source)? {
-        let (Some(from), name) = (file.path(), listing::file_name(&file)) else { continue };
-        let to = folder.join(name);
-        if !to.exists() {
-            copy(from, &to, folder)?;
+        let to = folder.join(listing::file_name(&file));
+        if to.exists() {
+            continue;
         }
+        match file.path() {
+            Some(from) => copy(from, &to, folder)?,
+            None => copy_bytes(&file, &to, folder)?,
+        }
+    }
+    Ok(())
+}
+
+/// Copies what something else carries, so that the system has no file of it.
+fn copy_bytes(file: &Source, to: &Path, folder: &Folder) -> Result<()> {
+    let container = file.container_as(Codec::Plain)?;
+    let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
+    let (mut output, mut block) = (folder.create(to)?, Vec::new());
+    while stream.next(&mut block)?.is_some() {
+        output.write_all(&block).map_err(|cause| cannot("write", to, cause))?;
     }
     Ok(())
 }
