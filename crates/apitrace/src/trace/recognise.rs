@@ -117,7 +117,12 @@ pub(crate) fn plausible(head: &[u8]) -> Confidence {
             return Confidence::Maybe;
         }
         // A version that this program cannot read yet is worth a sentence of its own, and so is a damaged one.
-        Err(_) if has_wrong_version(head) => return Confidence::Sure,
+        Err(_) if has_wrong_version(head) => {
+            // Of a version far away, bytes of any format may look so.
+            let is_near =
+                newer_version(head).is_some_and(|version| version <= NEWEST_VERSION + FUTURE_VERSIONS);
+            return if is_near { Confidence::Sure } else { Confidence::Maybe };
+        }
         Err(_) => return Confidence::No,
     };
     if end == head.len() {
