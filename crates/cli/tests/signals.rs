@@ -2,6 +2,7 @@
 
 use quipu_testkit::fixtures;
 use std::fs;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -64,7 +65,10 @@ fn each_signal_that_ends_a_conversion_leaves_nothing() {
 fn a_signal_ends_what_waits_for_its_input_and_removes_its_temporary_files() {
     for (signal, number) in ENDING {
         let folder = tempfile::tempdir().unwrap();
-        let child = quipu(folder.path(), "diff - other").stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = quipu(folder.path(), "diff - other").stdin(Stdio::piped()).spawn().unwrap();
+        // It is copied once its format is known.
+        let trace = fs::read(fixtures("drmemtrace").join("small/drmemtrace.small.x64.trace")).unwrap();
+        child.stdin.as_mut().unwrap().write_all(&trace[..1200]).unwrap();
         wait_until("a temporary file", || !names(folder.path()).is_empty());
         send(&child, signal);
         let status = {
