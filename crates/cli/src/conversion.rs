@@ -54,6 +54,11 @@ pub(crate) fn run(
     screen: &Screen,
 ) -> Result<Outcome> {
     let name = to.info().name;
+    if quipu::is_stream_name(&target.path) {
+        return Err(Error::usage("records become those of another format in a file of that format first")
+            .hint("convert that into a stream then: `quipu convert FILE -o NAME.quipu`")
+            .into());
+    }
     let Some(writer) = to.record_writer() else {
         let others = quipu::FORMATS.iter().filter(|format| format.record_writer().is_some());
         let others: Vec<_> = others.map(|format| format.info().name).collect();

@@ -6,6 +6,7 @@ mod absurd;
 mod apitrace;
 mod browser;
 mod cacheray;
+mod carried;
 mod conversions;
 mod damage;
 mod edits;

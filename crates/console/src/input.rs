@@ -218,17 +218,18 @@ impl Stored {
         source(&self.path)
     }
 
-    /// Opens it for an analysis, which may have to read it more than once.
+    /// Opens it for an analysis, which may have to read it more than once; with what carries it, if it stands in another trace.
     ///
     /// # Errors
     /// What opening says.
-    pub fn open_for(&self, tool: &str) -> Result<Box<dyn Trace>> {
-        let mut source = self.source()?;
-        let format = quipu::format_of(&source, &self.opening.options())?.map(|format| format.info().name);
+    pub fn open_for(&self, tool: &str) -> Result<(Box<dyn Trace>, Option<quipu::Carrier>)> {
+        let options = self.opening.options();
+        let mut found = quipu::recognise(&self.source()?, &options)?;
+        let format = found.format.map(|format| format.info().name);
         if format.is_some_and(|format| quipu::tool(tool, format).is_ok_and(|tool| tool.reads_again())) {
-            source = source.spooled().map_err(Error::from)?;
+            found.source = found.source.spooled().map_err(Error::from)?;
         }
-        Ok(quipu::open(&source, &self.opening.options())?)
+        Ok((found.open(&options)?, found.carrier))
     }
 
     /// What people call the trace.

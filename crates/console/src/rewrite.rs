@@ -87,6 +87,8 @@ pub struct Recognised {
     pub source: Source,
     /// The format that recognised them.
     pub format: &'static dyn Format,
+    /// What carries them, if they stand in another trace.
+    pub carrier: Option<quipu::Carrier>,
 }
 
 /// Finds the format of what is at `path`. Of a pipe only the beginning is looked at, so what is read more than once is copied
@@ -95,12 +97,13 @@ pub struct Recognised {
 /// # Errors
 /// What opening says.
 pub fn recognise(path: &Path, opening: &Opening) -> Result<Recognised> {
-    let source = input::source(path)?;
-    match quipu::format_of(&source, &opening.options())? {
-        Some(format) => Ok(Recognised { source, format }),
+    let (source, options) = (input::source(path)?, opening.options());
+    let quipu::Recognised { source, format, carrier } = quipu::recognise(&source, &options)?;
+    match format {
+        Some(format) => Ok(Recognised { source, format, carrier }),
         None => {
             // It says what was found instead.
-            quipu::open(&source, &opening.options())?;
+            quipu::open(&source, &options)?;
             Err(Error::unsupported("no format recognises this").in_file(source.name()).into())
         }
     }
@@ -119,16 +122,12 @@ impl Recognised {
     ///
     /// # Errors
     /// `Unsupported` if the format has no such transform.
-    fn transform(&self, name: &str) -> Result<&'static dyn Transform> {
+    fn transform(&self, name: &str) -> std::result::Result<&'static dyn Transform, Error> {
         let is_called = |transform: &&dyn Transform| transform.info().name == name;
-        match self.format.transforms().iter().copied().find(is_called) {
-            Some(transform) => Ok(transform),
-            None => {
-                let has =
-                    |format: &dyn Format| format.transforms().iter().copied().any(|one| is_called(&one));
-                Err(without(self.format, name, has).into())
-            }
-        }
+        self.format.transforms().iter().copied().find(is_called).ok_or_else(|| {
+            let has = |format: &dyn Format| format.transforms().iter().copied().any(|one| is_called(&one));
+            without(self.format, name, has)
+        })
     }
 }
 
@@ -203,10 +202,16 @@ pub fn of_recognised(
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    let transform = recognised.transform(name)?;
-    let options = parse(transform, recognised.format, given)?;
-    let recognised = if transform.reads_again(&options) { recognised.spooled()? } else { recognised };
-    make(transform, &recognised.source, opening, &options, target, common, screen)
+    let own = recognised.transform(name);
+    let Recognised { source, format, carrier } = recognised;
+    let found = quipu::Recognised { source, format: Some(format), carrier };
+    let is_plain = given.is_empty() && target.container.is_none() && opening.threads.is_empty();
+    let mut way = quipu::way(name, &found, own, &target.path, is_plain)?;
+    let options = parse(way.transform(), format, given)?;
+    if way.transform().reads_again(&options) {
+        way.source = way.source.spooled().map_err(Error::from)?;
+    }
+    make(way.transform(), &way.source, opening, &options, target, common, screen)
 }
 
 /// What is given to the transform of a format, checked. Other formats' transforms of the same name may have more options.

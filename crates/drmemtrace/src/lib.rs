@@ -163,6 +163,10 @@ impl Format for Drmemtrace {
         listing::folder_of_files(folder).unwrap_or_else(|_| folder.clone())
     }
 
+    fn beside(&self, source: &Source) -> Result<Vec<Source>> {
+        Ok(listing::list(source)?.functions.into_iter().collect())
+    }
+
     fn transforms(&self) -> &'static [&'static dyn Transform] {
         transforms::TRANSFORMS
     }

@@ -134,6 +134,27 @@ fn judge(closings: &Closings, from: &Path, to: &Path) -> Result<()> {
     }
 }
 
+/// A hidden folder beside `path`, for what is made on the way to it; removed when this is dropped.
+///
+/// # Errors
+/// `Io` if it cannot be made.
+pub fn folder_beside(path: &Path) -> Result<Temporary> {
+    let name = path.file_name().unwrap_or_default();
+    let mut attempt = 0;
+    loop {
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}-{attempt}.way", std::process::id()));
+        match Temporary::make(&path.with_file_name(hidden), |folder| fs::create_dir(folder)) {
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => {
+                attempt += 1;
+            }
+            Err(cause) => return Err(cannot("create", path, cause)),
+            Ok((temporary, ())) => return Ok(temporary),
+        }
+    }
+}
+
 /// A file or folder in the making.
 #[derive(Debug)]
 pub struct Fresh {

@@ -68,6 +68,29 @@ pub trait Format: Sync {
         Err(Error::unsupported(format!("format {} has no raw form", self.info().name)).in_file(source.name()))
     }
 
+    /// True if traces of the format may carry those of others: see [`Format::carried`].
+    fn carries(&self) -> bool {
+        false
+    }
+
+    /// The traces of other formats that `source` carries and that are all it has; none if it is a trace of this format.
+    ///
+    /// # Errors
+    /// What reading says.
+    fn carried(&self, source: &Source) -> Result<Vec<Carried>> {
+        let _ = source;
+        Ok(Vec::new())
+    }
+
+    /// Files outside of `source` that opening it reads, too. They go along where the trace is put elsewhere.
+    ///
+    /// # Errors
+    /// What reading says.
+    fn beside(&self, source: &Source) -> Result<Vec<Source>> {
+        let _ = source;
+        Ok(Vec::new())
+    }
+
     /// What a trace says of itself record by record, where it describes itself.
     ///
     /// # Errors
@@ -98,6 +121,15 @@ pub trait Format: Sync {
     fn rules(&self) -> &'static [RuleInfo] {
         &[]
     }
+}
+
+/// A trace that another one carries.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// Name of its format, if that is said.
+    pub format: Option<String>,
+    /// Its bytes.
+    pub source: Source,
 }
 
 /// What [`Format::describe`] gives.

@@ -65,6 +65,7 @@
 
 #![warn(missing_docs)]
 
+mod carry;
 mod lookup;
 mod recognise;
 
@@ -81,8 +82,9 @@ pub use quipu_source as source;
 pub use quipu_streamed as streamed;
 pub use quipu_symbols as symbols;
 
+pub use carry::{Way, is_stream_name, way};
 pub use lookup::{tool, tool_for, tools_of};
-pub use recognise::{format_named, format_of, open, open_path, probe};
+pub use recognise::{Carrier, Recognised, format_named, format_of, open, open_path, probe, recognise};
 
 /// Every format that Quipu knows.
 pub const FORMATS: &[&dyn model::Format] = &[

@@ -52,16 +52,94 @@ pub fn format_of(source: &Source, options: &OpenOptions) -> Result<Option<&'stat
     }
 }
 
-/// Opens the trace that `source` is, whatever its format, or as the format that `options` name.
+/// How deep traces may stand in each other.
+const MAX_DEPTH: usize = 4;
+
+/// What reads a source, and what of it.
+#[derive(Clone)]
+pub struct Recognised {
+    /// The bytes of the trace: those of the source, or what it carries.
+    pub source: Source,
+    /// The format that reads them, if one recognises them or was asked for.
+    pub format: Option<&'static dyn Format>,
+    /// What carries them, if the source is no trace itself.
+    pub carrier: Option<Carrier>,
+}
+
+/// A trace that carries another.
+#[derive(Clone)]
+pub struct Carrier {
+    /// Its bytes.
+    pub source: Source,
+    /// Its format.
+    pub format: &'static dyn Format,
+}
+
+/// Finds what a source is, or what it carries: a trace may stand in a stream. Options that name a format mean what is carried,
+/// unless they name that of the carrier.
+///
+/// # Errors
+/// `Usage` if there is no format of the name asked for; what reading a carrier says.
+pub fn recognise(source: &Source, options: &OpenOptions) -> Result<Recognised> {
+    let mut found = Recognised { source: source.clone(), format: format_of(source, options)?, carrier: None };
+    for _ in 0..MAX_DEPTH {
+        let carrier = match (found.format, &options.format) {
+            (Some(format), None) if format.carries() => format,
+            (Some(format), Some(_)) if !format.carries() => match carrier_of(&found.source) {
+                Some(carrier) => carrier,
+                None => break,
+            },
+            _ => break,
+        };
+        // It is looked at before it is read.
+        let spooled = found.source.spooled()?;
+        let mut carried = carrier.carried(&spooled)?;
+        let (Some(inner), true) = (carried.pop(), carried.is_empty()) else {
+            // Of several, none is the trace.
+            found.source = spooled;
+            break;
+        };
+        let format = match (&options.format, &inner.format) {
+            // What the carrier says spares a look at the bytes.
+            (None, Some(name)) => FORMATS.iter().copied().find(|format| format.info().name == name),
+            _ => format_of(&inner.source, options)?,
+        };
+        let carrier = Carrier { source: spooled, format: carrier };
+        found = Recognised { source: inner.source, format, carrier: Some(carrier) };
+    }
+    Ok(found)
+}
+
+/// The format that is sure that `source` is one of its traces, which may carry others.
+fn carrier_of(source: &Source) -> Option<&'static dyn Format> {
+    FORMATS.iter().copied().find(|format| format.carries() && format.probe(source) == Confidence::Sure)
+}
+
+/// Opens the trace that `source` is or carries, whatever its format, or as the format that `options` name.
 ///
 /// # Errors
 /// `Usage` if there is no format of the name asked for; `Unsupported` if no format recognises it; the message says what was
 /// found instead. `Malformed` or `Truncated`, with the place, if that is because its packing is damaged. Otherwise what the
 /// format has to say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
-    match format_of(source, options)? {
-        Some(format) => format.open(source, options),
-        None => Err(unknown(source)?),
+    recognise(source, options)?.open(options)
+}
+
+impl Recognised {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn open(&self, options: &OpenOptions) -> Result<Box<dyn Trace>> {
+        match self.format {
+            Some(format) if self.carrier.is_some() => {
+                // Bytes without a record may look like nothing.
+                let said = OpenOptions { format: Some(format.info().name.to_owned()), ..options.clone() };
+                format.open(&self.source, &said)
+            }
+            Some(format) => format.open(&self.source, options),
+            None => Err(unknown(&self.source)?),
+        }
     }
 }
 
@@ -153,7 +231,9 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
     }
     let container = source.container()?;
     let codec = container.codec().name();
-    if container.codec() == Codec::Plain || !source.can_seek() {
+    // What carries plain bytes may be damaged.
+    let is_as_it_lies = container.codec() == Codec::Plain && source.path().is_some();
+    if is_as_it_lies || !source.can_seek() {
         return Ok(None);
     }
     let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };

@@ -4,6 +4,7 @@
 
 #[cfg(feature = "arrow")]
 mod arrow;
+mod carried;
 mod examples;
 mod parts;
 mod passes_golden;

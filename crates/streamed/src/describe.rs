@@ -1,6 +1,9 @@
 //! Metadata record by record: producers, clocks, streams, schemas, types, probes, and what else a stream says of itself.
 
 use crate::trace::StreamTrace;
+use quipu_model::Result;
+use quipu_model::trace::Carried;
+use quipu_source::Source;
 use quipu_stream::frame::encoding;
 use quipu_stream::json::of_cbor;
 use quipu_stream::wire::cbor::Value as Cbor;
@@ -231,6 +234,47 @@ pub fn json(trace: &StreamTrace) -> Value {
         "attachments": attachments.collect::<Vec<_>>(),
         "unwritten_bytes": trace.unwritten_bytes(),
     })
+}
+
+/// What a stream carries: `carries`, a list with the `format`, `null` where only the files say it, and the `files` of each trace,
+/// each with its `name` and `bytes`.
+///
+/// # Errors
+/// What reading says.
+pub fn carried_json(carried: &[Carried]) -> Result<Value> {
+    let one = |carried: &Carried| -> Result<Value> {
+        let mut files = Vec::new();
+        list_files(&carried.source, "", &mut files)?;
+        Ok(json!({ "format": carried.format, "files": files }))
+    };
+    carried.iter().map(one).collect::<Result<Vec<_>>>().map(Value::Array)
+}
+
+fn list_files(source: &Source, prefix: &str, files: &mut Vec<Value>) -> Result<()> {
+    let base = source.name().rsplit('/').next().unwrap_or_default();
+    if !source.is_folder() {
+        files.push(json!({ "name": format!("{prefix}{base}"), "bytes": source.size_bytes() }));
+        return Ok(());
+    }
+    for file in source.files()? {
+        let base = file.name().rsplit('/').next().unwrap_or_default();
+        let inner = if file.is_folder() { format!("{prefix}{base}/") } else { prefix.to_owned() };
+        list_files(&file, &inner, files)?;
+    }
+    Ok(())
+}
+
+/// The same for people: a line for each trace, and for each of its files.
+pub fn carried_lines(carried: &Value) -> String {
+    let mut out = String::new();
+    for trace in carried.as_array().into_iter().flatten() {
+        let format = trace["format"].as_str().unwrap_or("whose format its files tell");
+        out.push_str(&format!("carries a trace: {format}\n"));
+        for file in trace["files"].as_array().into_iter().flatten() {
+            out.push_str(&format!("  {}  {} bytes\n", plain(&file["name"]), file["bytes"]));
+        }
+    }
+    out
 }
 
 /// The same for people: a line for each record.

@@ -10,15 +10,23 @@
 //! | [`trace`] | recognising and opening a trace, its shards |
 //! | [`reader`] | frames → batches |
 //! | `lens` | rows → lenses, by the roles of their fields |
+//! | [`carried`] | traces of other formats that a stream carries |
+//! | [`carry`] | traces of other formats put into streams |
+//! | [`back`] | their files written as they were |
+//! | [`mod@copy`] | streams of rows written again |
 //! | [`describe`] | metadata record by record |
 //! | [`print`](mod@print) | records as people read them |
 //! | [`check`], [`rules`] | the rules that a stream must follow |
 //!
 //! The format itself is described in docs/formats/stream.md.
 
+pub mod back;
 mod bytes;
+pub mod carried;
+pub mod carry;
 pub mod check;
 mod column;
+pub mod copy;
 pub mod describe;
 mod lens;
 pub mod print;
@@ -27,8 +35,8 @@ pub mod rules;
 pub mod schema;
 pub mod trace;
 
-use quipu_model::trace::Description;
-use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace};
+use quipu_model::trace::{Carried, Description};
+use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace, Transform};
 use quipu_source::Source;
 
 /// The format, as the list of formats names it.
@@ -63,9 +71,26 @@ impl Format for Stream {
         Ok(Box::new(trace::open(source, options)?))
     }
 
+    fn carries(&self) -> bool {
+        true
+    }
+
+    fn carried(&self, source: &Source) -> Result<Vec<Carried>> {
+        carried::carried(source)
+    }
+
+    fn transforms(&self) -> &'static [&'static dyn Transform] {
+        &[&copy::Copy]
+    }
+
     fn describe(&self, source: &Source, options: &OpenOptions) -> Result<Description> {
-        let trace = trace::open(source, options)?;
-        let (text, json) = (describe::lines(&trace), describe::json(&trace));
+        // It is looked at twice.
+        let source = source.spooled()?;
+        let trace = trace::open(&source, options)?;
+        let carried = describe::carried_json(&carried::carried(&source)?)?;
+        let text = describe::carried_lines(&carried) + &describe::lines(&trace);
+        let mut json = describe::json(&trace);
+        json["carries"] = carried;
         Ok(Description { text, json, findings: trace.meta().findings.clone() })
     }
 

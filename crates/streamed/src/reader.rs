@@ -126,7 +126,9 @@ impl RowReader {
         match &self.window {
             Window::Records(range) => before < range.end && before + u64::from(header.records) > range.start,
             Window::Clock(range) => {
-                header.ts_last >= range.start && (header.ts_first < range.end || range.end == u64::MAX)
+                let part = &self.opened.parts[self.shard as usize];
+                let (first, last) = (part.clock(header.ts_first), part.clock(header.ts_last));
+                last >= range.start && (first < range.end || range.end == u64::MAX)
             }
             Window::All | Window::Instrs(_) => true,
         }
@@ -294,7 +296,7 @@ impl RowReader {
         while let Some(place) = order.get(rows.start).copied() {
             let (table, row) = (decoded.table(place), delivered[place as usize]);
             let ordinal = current.before + u64::from(table.ordinals[row]);
-            if is_wanted(&self.window, ordinal, table.times[row]) {
+            if is_wanted(&self.window, ordinal, part.clock(table.times[row])) {
                 first = Some((place, row, ordinal));
                 break;
             }
@@ -307,7 +309,7 @@ impl RowReader {
         }
         let Some((place, row, first_record)) = first else { return Ok(false) };
         let thread = thread_of(place, row);
-        let first_time = decoded.table(place).times[row];
+        let first_time = part.clock(decoded.table(place).times[row]);
         let opens_segment = self.cuts_at_clock;
         let process = means_of(place)
             .process
@@ -321,7 +323,8 @@ impl RowReader {
             && let Some(place) = order.get(rows.start).copied()
         {
             let (table, row) = (decoded.table(place), delivered[place as usize]);
-            let (ordinal, time) = (current.before + u64::from(table.ordinals[row]), table.times[row]);
+            let time = part.clock(table.times[row]);
+            let ordinal = current.before + u64::from(table.ordinals[row]);
             let is_next = ordinal == first_record + u64::from(at)
                 && is_wanted(&self.window, ordinal, time)
                 && thread_of(place, row) == thread

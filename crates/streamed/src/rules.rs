@@ -59,6 +59,9 @@ quipu_model::rules! {
         LATE "stream/late-frame" Note
             "Frames come in order."
             "A frame that was missing, or a copy of a damaged one, came later and is used." []
+        ORDER "stream/order-of-producers" Note
+            "Clocks of several producers are related exactly."
+            "Where they are not, the order of their records is open within the uncertainty." []
         TIME "stream/time-order" Warning
             "Times within a frame do not fall, unless it says so."
             "Records are read all the same." []

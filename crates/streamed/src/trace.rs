@@ -1,10 +1,11 @@
 //! Recognising and opening a stream: which frames it has, which tables, which shards.
 //!
-//! A shard is one stream of one producer. Its pieces are frames, each of which can be read alone. An index says at once which
+//! A shard is one stream of one producer. Its pieces are frames, which can be read alone. An index says at once which
 //! frames there are; without one all headers are read, never payloads.
 
 use crate::INFO;
 use crate::bytes::{FRAME_READ_BYTES, HEADER_READ_BYTES, SourceInput, seekable, unreadable};
+use crate::carried::is_carried;
 use crate::print::RecordPrinter;
 use crate::reader::RowReader;
 use crate::rules;
@@ -16,13 +17,16 @@ use quipu_model::{
     ShardKind, Trace,
 };
 use quipu_source::{Container, Source};
+use quipu_stream::clock::Timeline;
 use quipu_stream::frame::{Header, HeaderFault, SYNC, kind};
+use quipu_stream::index::frame_at;
 use quipu_stream::meta::Metadata;
 use quipu_stream::scan::FrameAt;
 use quipu_stream::session::{OpenHead, Session};
 use quipu_stream::survey::{Copies, Survey};
 use quipu_stream::wire::cbor::Value;
 use quipu_stream::wire::record::Record;
+use quipu_stream::work::Worker;
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -70,6 +74,22 @@ pub(crate) struct Part {
     pub(crate) thread: u64,
     pub(crate) process: u64,
     pub(crate) cpu: Option<u64>,
+    /// Of streams of several producers: how ticks become Unix time, so that all can be put in order.
+    pub(crate) timeline: Option<Timeline>,
+}
+
+impl Part {
+    /// A time of the stream as batches have it.
+    #[inline]
+    pub(crate) fn clock(&self, ticks: u64) -> u64 {
+        match &self.timeline {
+            None => ticks,
+            Some(timeline) => {
+                let ns = timeline.unix_ns(ticks).map(|(ns, _)| u64::try_from(ns).unwrap_or(0));
+                ns.unwrap_or(ticks)
+            }
+        }
+    }
 }
 
 /// What readers share.
@@ -90,6 +110,8 @@ pub struct StreamTrace {
     opened: Arc<Opened>,
     session: Session,
     is_indexed: bool,
+    /// Frames that no reader of rows decodes: bodies of other formats, aggregations.
+    bodies: Vec<FrameAt>,
     unwritten_bytes: u64,
     meta: Meta,
     shards: Vec<Shard>,
@@ -126,10 +148,15 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
         session.epochs().iter().map(|(id, epoch)| (*id, Arc::clone(&epoch.metadata))).collect();
     let tables = Tables::of(&epochs);
     let mut parts = parts_of(&survey, &epochs);
+    let order = align(&mut parts, &session, &epochs);
     let n_foreign = survey.frames.iter().filter(|frame| frame.header.is_foreign()).count();
     let mut findings: Vec<Finding> = unpacking.into_iter().collect();
     findings.extend(session.findings.iter().map(|finding| rules::finding(finding, &name, None)));
     findings.extend(foreign_findings(&survey, &name));
+    findings.extend(order.map(|message| {
+        let place = quipu_model::Place { file: Some(name.clone()), ..Default::default() };
+        rules::ORDER.broken(place, message)
+    }));
     let meta = meta_of(&session, &epochs, &parts, &tables, n_foreign);
     let meta = Meta { packed_bytes: source.container()?.size_bytes().or(Some(size)), findings, ..meta };
     if parts.is_empty() {
@@ -138,11 +165,14 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     }
     let shards = shards_of(&parts);
     let columns = columns_of(&tables);
+    let is_body = |frame: &&FrameAt| frame.header.is_foreign() || frame.header.kind == kind::AGG;
+    let bodies = survey.frames.iter().filter(is_body).copied().collect();
     let opened = Opened { container, name, parts, copies: survey.copies, epochs, tables, n_read };
     Ok(StreamTrace {
         opened: Arc::new(opened),
         session,
         is_indexed: survey.is_indexed,
+        bodies,
         unwritten_bytes: survey.unwritten_bytes,
         meta,
         shards,
@@ -198,6 +228,41 @@ fn part_of(producer: u64, stream: u32, epochs: &BTreeMap<EpochId, Arc<Metadata>>
     part
 }
 
+/// Relates the clocks of several producers; says where that leaves their order open.
+fn align(parts: &mut [Part], session: &Session, epochs: &BTreeMap<EpochId, Arc<Metadata>>) -> Option<String> {
+    if parts.iter().all(|part| part.producer == parts[0].producer) {
+        return None;
+    }
+    let correlations = session.clocks();
+    let timeline = |part: &Part| {
+        let range = (part.producer, 0)..=(part.producer, u32::MAX);
+        let (id, metadata) = epochs.range(range).next_back()?;
+        let number = metadata.stream(part.stream).and_then(|stream| stream.clock);
+        let clock = metadata.clock(number.unwrap_or(1))?;
+        let own = correlations.iter().filter(|at| at.from.0 == id.0 && at.clock == clock.id).copied();
+        let timeline = Timeline::new(clock, own);
+        let first = part.pieces.first().map_or(0, |piece| piece.frame.header.ts_first);
+        let (_, uncertainty) = timeline.unix_ns(first)?;
+        Some((timeline, uncertainty))
+    };
+    let all: Option<Vec<(Timeline, u64)>> = parts.iter().map(timeline).collect();
+    let Some(all) = all else {
+        return Some(
+            "the clocks of the producers have no common time: records are in the order of ticks".into(),
+        );
+    };
+    let most = all.iter().map(|(_, uncertainty)| *uncertainty).max().unwrap_or(0);
+    for (part, (timeline, _)) in parts.iter_mut().zip(all) {
+        part.timeline = Some(timeline);
+    }
+    (most > 0).then(|| {
+        format!(
+            "records of different producers that are less than {} ns apart may stand in another order",
+            2 * most
+        )
+    })
+}
+
 fn shards_of(parts: &[Part]) -> Vec<Shard> {
     let n_producers = parts.iter().map(|part| part.producer).collect::<std::collections::BTreeSet<_>>().len();
     let shard = |(number, part): (usize, &Part)| Shard {
@@ -237,7 +302,13 @@ fn columns_of(tables: &Tables) -> Columns {
 /// Bodies that the formats of their own would read, once for each encoding.
 fn foreign_findings(survey: &Survey, name: &str) -> Vec<Finding> {
     let mut counts: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
-    for frame in survey.frames.iter().filter(|frame| frame.header.is_foreign()) {
+    let is_foreign = |frame: &&FrameAt| frame.header.is_foreign();
+    let is_read = |frame: &FrameAt| is_foreign(&frame) && is_carried(frame.header.encoding);
+    if survey.frames.iter().all(is_read) {
+        // They are traces of their own, which are read.
+        return Vec::new();
+    }
+    for frame in survey.frames.iter().filter(is_foreign) {
         let count = counts.entry(frame.header.encoding).or_insert((0, frame.offset));
         count.0 += 1;
     }
@@ -314,11 +385,15 @@ fn meta_of(
             [program] => format!("a stream of {program}"),
             _ => "streams that describe themselves".to_owned(),
         },
-        clock: clock.map(|clock| Clock {
-            per_second: clock.ticks_per_s,
-            unix_epoch: (clock.unix_ns == Some(0)).then_some(0),
-            frames_calls: false,
-        }),
+        clock: match parts.iter().any(|part| part.timeline.is_some()) {
+            // Nanoseconds of Unix time.
+            true => Some(Clock { per_second: 1_000_000_000, unix_epoch: Some(0), frames_calls: false }),
+            false => clock.map(|clock| Clock {
+                per_second: clock.ticks_per_s,
+                unix_epoch: (clock.unix_ns == Some(0)).then_some(0),
+                frames_calls: false,
+            }),
+        },
         page_bytes: producers().find_map(|producer| producer.page_bytes),
         n_files: 1,
         functions: functions(epochs, tables),
@@ -391,9 +466,20 @@ impl StreamTrace {
     /// What the source says.
     pub fn findings_of_headers(&self) -> Result<Vec<Finding>> {
         let mut findings = self.meta.findings.clone();
+        let opened = &self.opened;
+        let mut input = SourceInput::new(&opened.container, FRAME_READ_BYTES, &opened.n_read)?;
+        let mut worker = Worker::default();
+        for frame in &self.bodies {
+            // Readers of rows do not look at them.
+            let there =
+                frame_at(&mut input, frame.offset).map_err(|cause| unreadable(&opened.name, cause))?;
+            let Some(there) = there else { continue };
+            let body = worker.body(&there, &mut input).map_err(|cause| unreadable(&opened.name, cause))?;
+            if let Err(fault) = body {
+                findings.push(rules::finding(&fault, &opened.name, None));
+            }
+        }
         if self.is_indexed {
-            let opened = &self.opened;
-            let mut input = SourceInput::new(&opened.container, FRAME_READ_BYTES, &opened.n_read)?;
             let survey = Survey::of_headers(&mut input).map_err(|cause| unreadable(&opened.name, cause))?;
             for found in &survey.session.findings {
                 let finding = rules::finding(found, &opened.name, None);

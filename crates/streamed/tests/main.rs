@@ -237,3 +237,21 @@ fn pipes_and_packed_files_are_streams_too() {
     let trace = trace::open(&pipe, &OpenOptions::default()).unwrap();
     assert_eq!(rows(&trace, 0, Window::All).0, wanted);
 }
+
+#[test]
+fn records_of_several_producers_are_in_the_order_of_unix_time() {
+    let bytes = std::fs::read("../../traces/stream/two-producers.quipu").unwrap();
+    let trace = open(&bytes);
+    assert_eq!(
+        trace.meta().clock.map(|clock| (clock.per_second, clock.unix_epoch)),
+        Some((1_000_000_000, Some(0)))
+    );
+    for shard in trace.shards() {
+        let scan = Scan { cut: quipu_model::Cut::CLOCK, ..Scan::new(shard.id) };
+        let mut reader = trace.scan(&scan).unwrap();
+        while let Some(batch) = reader.read().unwrap() {
+            let second = batch.span.opens.unwrap() / 1_000_000_000;
+            assert!((1_577_836_800..1_577_836_900).contains(&second), "{second}");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use quipu::engine::plan;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
 use quipu::model::result::json;
-use quipu::model::{Error, Finding, Given, Lost, RuleInfo};
+use quipu::model::{Error, Finding, Format, Given, Lost, OpenOptions, Report, RuleInfo};
 use quipu_console::Common;
 use quipu_console::input::{Stored, check_threads};
 use quipu_console::number;
@@ -44,6 +44,9 @@ pub(crate) struct Options {
     explain: Option<String>,
 }
 
+/// The rule of what could not be read at all, which every format has.
+const UNREADABLE: &str = "engine/unreadable";
+
 const AFTER_HELP: &str = "\
 Examples:
   quipu check trace.zip
@@ -63,36 +66,92 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if let Some(name) = &options.explain {
         return explain(name, options, screen);
     }
-    let trace = options.input.open_for("check")?;
+    let (trace, carrier) = options.input.open_for("check")?;
+    let carrier = match carrier {
+        Some(carrier) => check_carrier(&carrier, options, common, screen)?,
+        None => None,
+    };
     check_threads(&*trace, &options.input.opening.threads)?;
     let tool = quipu::tool("check", &trace.meta().format)?;
-    let planned = vec![plan(tool, &options.given(), &*trace)?];
+    let of_carrier = carrier.as_ref().map(|carrier| carrier.format);
+    let planned = vec![plan(tool, &options.given(|rule| !is_of(of_carrier, rule)), &*trace)?];
     let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let Some(report) = outcome.reports.first() else { return Ok(Outcome::Fine) };
+    let carrier = carrier.map(|carrier| carrier.report);
     let of_all = Verdict::new(&*trace, outcome.findings.clone(), outcome.error, outcome.cancelled);
     of_all.say_lost(screen);
     let lost = of_all.lost();
     // The tool has taken in what the reader found; what is left is what could not be read at all.
-    let engine = outcome.findings.as_slice().iter().filter(|finding| finding.rule == "engine/unreadable");
+    let engine = outcome.findings.as_slice().iter().filter(|finding| finding.rule == UNREADABLE);
     let findings = engine.filter(|finding| options.wants(finding)).cloned().collect();
     let verdict = Verdict { findings, ..of_all };
     if options.json {
-        screen.json(&answer(&options.input.name(), report.json(), &verdict, &lost))?;
+        let mut answer = answer(&options.input.name(), report.json(), &verdict, &lost);
+        if let (Some(carrier), Value::Object(answer)) = (&carrier, &mut answer) {
+            answer.insert("carrier".into(), carrier.json());
+        }
+        screen.json(&answer)?;
     } else {
-        let found = report.findings();
+        let mut found: Vec<Finding> = carrier.iter().flat_map(|carrier| carrier.findings()).collect();
+        found.extend(report.findings());
         screen.list_findings(&found)?;
-        screen.documents([&report.document(Detail::Full)])?;
+        let of_carrier = carrier.as_ref().map(|carrier| Document {
+            title: "Check of what carries it".into(),
+            ..carrier.document(Detail::Full)
+        });
+        screen.documents([Some(report.document(Detail::Full)), of_carrier].iter().flatten())?;
     }
-    Ok(verdict.tell(screen).and(Outcome::of(&outcome.reports)))
+    let of_carrier = Outcome::of(carrier.as_slice());
+    Ok(verdict.tell(screen).and(Outcome::of(&outcome.reports)).and(of_carrier))
+}
+
+/// What came of checking what carries a trace.
+struct OfCarrier {
+    format: &'static dyn Format,
+    report: Box<dyn Report>,
+}
+
+/// Whether a rule of this name is one of a format that carries the trace.
+fn is_of(carrier: Option<&dyn Format>, rule: &str) -> bool {
+    carrier.is_some_and(|format| format.rules().iter().any(|own| own.is_called(rule)))
+}
+
+/// Checks what carries a trace by its own rules. Nothing if other rules only are asked for.
+fn check_carrier(
+    carrier: &quipu::Carrier,
+    options: &Options,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Option<OfCarrier>> {
+    let format = carrier.format;
+    let is_asked = |rule: &String| is_of(Some(format), rule);
+    if !options.rules.is_empty() && !options.rules.iter().any(is_asked) {
+        return Ok(None);
+    }
+    let trace = format.open(&carrier.source, &OpenOptions::default())?;
+    let tool = quipu::tool("check", format.info().name)?;
+    let planned = vec![plan(tool, &options.given(|rule| is_of(Some(format), rule)), &*trace)?];
+    let outcome = session::analyse(&*trace, planned, &Extent::default(), common, screen)?;
+    Ok(outcome.reports.into_iter().next().map(|report| OfCarrier { format, report }))
 }
 
 impl Options {
-    fn given(&self) -> Given {
+    /// What the tool is given, of rules those that are its own.
+    fn given(&self, is_own: impl Fn(&str) -> bool) -> Given {
+        let own = |rules: &[String]| {
+            let own: Vec<&str> = rules.iter().map(|rule| &**rule).filter(|rule| is_own(rule)).collect();
+            own.join(",")
+        };
+        let rules = match own(&self.rules) {
+            // No rule is all rules.
+            own if own.is_empty() && !self.rules.is_empty() => UNREADABLE.to_owned(),
+            own => own,
+        };
         Given::from([
             ("max-per-rule", self.max_per_rule.to_string()),
-            ("rules", self.rules.join(",")),
-            ("skip-rules", self.skip_rules.join(",")),
+            ("rules", rules),
+            ("skip-rules", own(&self.skip_rules)),
             ("decode", (!self.no_decode).to_string()),
         ])
     }

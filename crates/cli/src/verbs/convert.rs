@@ -50,6 +50,7 @@ Examples:
   quipu convert trace.dir -o cores.dir --sharding cores
   quipu convert old.dir -o new.dir --format-version 7
   quipu convert game.trace -o smaller.trace.br
+  quipu convert trace.dir -o trace.quipu
   quipu convert trace.dir -o finer.dir --chunk-instrs 1M --level 9
 ";
 

@@ -225,7 +225,9 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
 /// Shows a tracer's raw output, word by word.
 fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
     let source = Source::open(&options.input.stored.path).map_err(Error::from)?;
-    let format = quipu::format_of(&source, &options.input.stored.opening.options())?
+    let quipu::Recognised { source, format, .. } =
+        quipu::recognise(&source, &options.input.stored.opening.options())?;
+    let format = format
         .ok_or_else(|| Error::unsupported("no known format leaves such files").in_file(source.name()))?;
     let start = options.skip.unwrap_or(0);
     let wanted = start..options.take.map_or(u64::MAX, |take| start.saturating_add(take));

@@ -1,0 +1,167 @@
+//! Streams that carry traces of other formats, from outside: what verbs read from them, write into them, and say of damage.
+
+use quipu_testkit::fixtures;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn quipu(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let out = Command::new(env!("CARGO_BIN_EXE_quipu")).args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (out.status.code(), text(out.stdout), text(out.stderr))
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A trace and the stream that carries it.
+fn carried(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
+    let original = fixtures("").join(name);
+    let stream = folder.join(format!("{}.quipu", name.replace('/', "-")));
+    let (code, _, said) = quipu(&["convert", path(&original), "-o", path(&stream), "-q"]);
+    assert_eq!(code, Some(0), "{name}: {said}");
+    (original, stream)
+}
+
+#[test]
+fn records_are_printed_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in
+        ["drmemtrace/tiny.func", "apitrace/kinds.trace", "cacheray/shapes.trace", "lackey/mixed.lackey"]
+    {
+        let (original, stream) = carried(folder.path(), name);
+        for arguments in [&["--take", "300"][..], &["--skip", "20", "--take", "30", "--json"]] {
+            let text = |of: &Path| {
+                let (code, text, _) = quipu(&[&["view", path(of)], arguments].concat());
+                (code, text)
+            };
+            assert_eq!(text(&stream), text(&original), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_tracer_s_raw_files_stay_readable() {
+    let folder = tempfile::tempdir().unwrap();
+    let (original, stream) = carried(folder.path(), "drmemtrace/threadsig.aarch64.raw");
+    let text = |of: &Path| quipu(&["view", "--raw", path(of), "--take", "100"]);
+    assert_eq!(text(&stream).1, text(&original).1);
+    assert_eq!(text(&stream).0, Some(0));
+}
+
+#[test]
+fn what_is_made_of_a_carried_trace_is_a_stream_or_a_file_as_its_name_says() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, arguments) in [
+        ("drmemtrace/tiny.chunk1000", &["trim", "--instrs", "1000..3000"][..]),
+        ("drmemtrace/thr", &["filter", "--drop", "prefetch"]),
+        ("apitrace/kinds.trace", &["trim", "--calls", "0-20"]),
+    ] {
+        let (original, stream) = carried(folder.path(), name);
+        let made = |of: &Path, to: &str| {
+            let to = folder.path().join(format!("{}.{to}", name.replace('/', "-")));
+            let (code, _, said) =
+                quipu(&[&arguments[..1], &[path(of), "-o", path(&to), "-q"], &arguments[1..]].concat());
+            assert_eq!(code, Some(0), "{name} {to:?}: {said}");
+            to
+        };
+        let view = |of: &Path| quipu(&["view", path(of)]).1;
+        let wanted = view(&made(&original, "own"));
+        assert!(!wanted.is_empty());
+        for (from, to) in [(&stream, "back"), (&stream, "again.quipu"), (&original, "first.quipu")] {
+            let made = made(from, to);
+            assert!(view(&made) == wanted, "{name}: {to}");
+            let is_stream = quipu(&["describe", path(&made)]).0 == Some(0);
+            assert_eq!(is_stream, to.ends_with("quipu"), "{name}: {to}");
+        }
+    }
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
+}
+
+#[test]
+fn check_tells_of_the_carrier_and_of_what_it_carries() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, stream) = carried(folder.path(), "drmemtrace/tiny.chunk1000");
+    let check = |of: &Path, more: &[&str]| {
+        let (code, out, said) = quipu(&[&["check", "--json", path(of)], more].concat());
+        (code, serde_json::from_str::<Value>(&out).unwrap_or_else(|error| panic!("{error}: {out} {said}")))
+    };
+    let (code, answer) = check(&stream, &[]);
+    assert_eq!((code, &answer["carrier"]["findings"]), (Some(0), &Value::Array(Vec::new())));
+    let mut bytes = fs::read(&stream).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    let damaged = folder.path().join("damaged.quipu");
+    fs::write(&damaged, &bytes).unwrap();
+    let (code, answer) = check(&damaged, &[]);
+    assert_eq!(code, Some(1));
+    let place = |findings: &Value, rule: &str| {
+        let all = findings.as_array().unwrap().iter();
+        let found = all.filter(|finding| finding["rule"] == rule).map(|finding| finding["place"].clone());
+        found.collect::<Vec<Value>>()
+    };
+    let of_carrier = place(&answer["carrier"]["findings"], "stream/payload-crc");
+    let offset = of_carrier[0]["offset"].as_u64().unwrap();
+    assert!(offset < middle as u64 && of_carrier.len() == 1, "{answer}");
+    assert!(of_carrier[0]["file"].as_str().unwrap().ends_with("damaged.quipu"), "{answer}");
+    let of_body = place(&answer["findings"], "source/malformed");
+    assert!(of_body[0]["file"].as_str().unwrap().contains("damaged.quipu/"), "{answer}");
+    // Rules of either can be chosen.
+    let (code, answer) = check(&damaged, &["--rule", "stream/payload-crc"]);
+    assert_eq!((code, answer["findings"].as_array().map(Vec::len)), (Some(1), Some(0)), "{answer}");
+    let (code, answer) = check(&damaged, &["--rule", "source/malformed"]);
+    assert_eq!((code, answer.get("carrier")), (Some(1), None), "{answer}");
+    assert_eq!(quipu(&["check", path(&damaged), "--rule", "no-such-rule"]).0, Some(2));
+}
+
+#[test]
+fn damage_of_the_carrier_is_damage_of_the_trace_in_every_verb() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in
+        ["drmemtrace/thr", "apitrace/glxgears-300.trace", "cacheray/threads.trace", "din/nodes.din.gz"]
+    {
+        let (_, stream) = carried(folder.path(), name);
+        let mut bytes = fs::read(&stream).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+        let damaged = folder.path().join("damaged.quipu");
+        fs::write(&damaged, &bytes).unwrap();
+        for verb in ["view", "check", "report"] {
+            let (code, _, said) = quipu(&[verb, path(&damaged)]);
+            // A trace whose only frame is damaged has nothing that is recognised.
+            assert!(matches!(code, Some(1 | 2)), "{name}: {verb}: {code:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn describe_lists_what_is_inside() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, stream) = carried(folder.path(), "drmemtrace/tiny.func");
+    let (code, out, _) = quipu(&["describe", "--json", path(&stream)]);
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    let inside = &answer["carries"][0];
+    assert_eq!((code, inside["format"].as_str()), (Some(0), Some("drmemtrace")));
+    let names: Vec<&str> =
+        inside["files"].as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"funclist.log") && names.iter().any(|name| name.contains(".trace")), "{names:?}");
+    let (_, text, _) = quipu(&["describe", path(&stream)]);
+    assert!(text.starts_with("carries a trace: drmemtrace\n"), "{text}");
+}
+
+#[test]
+fn a_stream_of_rows_stays_one_with_its_metadata() {
+    let folder = tempfile::tempdir().unwrap();
+    let original = fixtures("stream").join("two-producers.quipu");
+    let copy = folder.path().join("copy.quipu");
+    let (code, _, said) = quipu(&["convert", path(&original), "-o", path(&copy), "-q"]);
+    assert_eq!(code, Some(0), "{said}");
+    for verb in ["describe", "view"] {
+        let text = |of: &Path| quipu(&[verb, path(of)]).1;
+        assert_eq!(text(&copy), text(&original), "{verb}");
+    }
+    assert_eq!(quipu(&["check", path(&copy)]).0, Some(0));
+}

@@ -1,0 +1,87 @@
+//! Traces of other formats into streams and back: which transform a verb means where a stream is read or written.
+
+use crate::Recognised;
+use quipu_model::{ErrorKind, OpenOptions, Result, Transform};
+use quipu_source::Source;
+use quipu_streamed::back::OutOfStream;
+use quipu_streamed::carry::{AsStream, IntoStream};
+use quipu_streamed::copy::Copy;
+use std::path::Path;
+
+/// The verb that writes the same trace again.
+const CONVERT: &str = "convert";
+
+/// True if a file of this name is to be a stream.
+pub fn is_stream_name(path: &Path) -> bool {
+    let endings = quipu_streamed::INFO.extensions;
+    path.extension().is_some_and(|ending| endings.iter().any(|own| ending == *own))
+}
+
+/// The transform that a verb means, and what it reads.
+pub struct Way {
+    transform: Means,
+    /// What it reads.
+    pub source: Source,
+}
+
+enum Means {
+    /// That of the format.
+    Own(&'static dyn Transform),
+    /// One that reads or writes a stream.
+    Stream(Box<dyn Transform>),
+}
+
+impl Way {
+    /// The transform.
+    pub fn transform(&self) -> &dyn Transform {
+        match &self.transform {
+            Means::Own(transform) => *transform,
+            Means::Stream(transform) => &**transform,
+        }
+    }
+}
+
+/// What the verb called `name` does where it writes to `output`, if the format's own transform is `own`: the name says
+/// whether it is a stream. `is_plain` if nothing is asked for but the same trace.
+///
+/// # Errors
+/// The error for a format without such a transform.
+pub fn way(
+    name: &str,
+    recognised: &Recognised,
+    own: Result<&'static dyn Transform>,
+    output: &Path,
+    is_plain: bool,
+) -> Result<Way> {
+    let Recognised { source, format, carrier } = recognised;
+    let reads = |transform: Means| Ok(Way { transform, source: source.clone() });
+    let is_convert = name == CONVERT;
+    if is_stream_name(output) && !format.is_some_and(|format| format.carries()) {
+        return match (*format, own, carrier) {
+            (_, _, Some(carrier)) if is_convert && is_plain => {
+                // All that it says of itself is kept.
+                Ok(Way { transform: Means::Stream(Box::new(Copy)), source: carrier.source.clone() })
+            }
+            (format, Err(_), _) if is_convert => reads(Means::Stream(Box::new(IntoStream(format)))),
+            (format, Ok(_), _) if is_convert && is_plain => {
+                reads(Means::Stream(Box::new(IntoStream(format))))
+            }
+            (Some(format), Ok(transform), _) => {
+                reads(Means::Stream(Box::new(AsStream { transform, format })))
+            }
+            (_, own, _) => reads(Means::Own(own?)),
+        };
+    }
+    match own {
+        own if is_convert && carrier.is_some() && (own.is_err() || is_no_trace(recognised)) => {
+            reads(Means::Stream(Box::new(OutOfStream)))
+        }
+        own => reads(Means::Own(own?)),
+    }
+}
+
+/// True for what a tracer leaves to be made a trace of.
+fn is_no_trace(recognised: &Recognised) -> bool {
+    let opened = recognised.open(&OpenOptions::default());
+    opened.is_err_and(|error| error.kind() == ErrorKind::Unsupported)
+}

@@ -1,0 +1,301 @@
+//! Traces of every family in streams: all bytes come back, and every analysis gives the same answer.
+
+use quipu::engine::{InTime, RunOptions, Watch, plan, run};
+use quipu::model::transform::{Silent, TransformJob, Transformed};
+use quipu::model::{Damaged, Error, Given, OpenOptions, Options, Trace};
+use quipu::source::{Content, Source, StreamOptions};
+use quipu_testkit::fixtures;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A family of traces, with which all tests here are made: each family has a row.
+struct Family {
+    /// Name of the format.
+    format: &'static str,
+    /// The folder of its samples; each that opens is one.
+    folder: &'static str,
+    /// Further samples, which do not open.
+    others: &'static [&'static str],
+    /// How many samples there are at least.
+    n_least: usize,
+}
+
+const FAMILIES: &[Family] = &[
+    Family { format: "drmemtrace", folder: "drmemtrace", others: &["threadsig.aarch64.raw"], n_least: 20 },
+    Family { format: "apitrace", folder: "apitrace", others: &[], n_least: 15 },
+    Family { format: "cacheray", folder: "cacheray", others: &[], n_least: 7 },
+    Family { format: "lackey", folder: "lackey", others: &[], n_least: 2 },
+    Family { format: "din", folder: "din", others: &[], n_least: 3 },
+];
+
+fn family(format: &str) -> &'static Family {
+    FAMILIES.iter().find(|family| family.format == format).unwrap()
+}
+
+fn open(path: &Path) -> Result<Box<dyn Trace>, Error> {
+    quipu::open_path(path, &OpenOptions::default())
+}
+
+impl Family {
+    /// The samples that open.
+    fn samples(&self) -> Vec<PathBuf> {
+        let mut all: Vec<PathBuf> =
+            fs::read_dir(fixtures(self.folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        all.sort();
+        all.retain(|path| open(path).is_ok_and(|trace| trace.meta().format == self.format));
+        assert!(all.len() >= self.n_least, "{} has {} samples", self.format, all.len());
+        all
+    }
+}
+
+/// What `quipu convert FROM -o TO` does; but back to files without packing.
+fn convert(from: &Path, to: &Path) -> Result<Transformed, Error> {
+    let container = (!quipu::is_stream_name(to)).then_some("plain");
+    let opening = OpenOptions::default();
+    let mut found = quipu::recognise(&Source::open(from)?, &opening)?;
+    found.source = found.source.spooled()?;
+    let own = found.format.and_then(|format| {
+        format.transforms().iter().copied().find(|transform| transform.info().name == "convert")
+    });
+    let way =
+        quipu::way("convert", &found, own.ok_or_else(|| Error::usage("none")), to, container.is_none())?;
+    let watch = Watch::new();
+    let job = TransformJob {
+        source: &way.source,
+        opening: &opening,
+        options: &Options::default(),
+        output: to,
+        replace: false,
+        container,
+        level: None,
+        damaged: Damaged::Keep,
+        strict: false,
+        threads: 1,
+        sequence: &InTime(&watch),
+    };
+    way.transform().run(&job, &Silent)
+}
+
+/// The last part of a name.
+fn base(name: &str) -> &str {
+    name.rsplit('/').next().unwrap()
+}
+
+/// The bytes of all files, unpacked, by their names within the source, and by the member where they are archives.
+fn bytes_of(source: &Source) -> BTreeMap<String, Vec<u8>> {
+    fn walk(source: &Source, prefix: &str, all: &mut BTreeMap<String, Vec<u8>>) {
+        if source.is_folder() {
+            for file in source.files().unwrap() {
+                let prefix =
+                    if file.is_folder() { format!("{prefix}{}/", base(file.name())) } else { prefix.into() };
+                walk(&file, &prefix, all);
+            }
+            return;
+        }
+        let name = format!("{prefix}{}", base(source.name()));
+        all.entry(name.clone()).or_default();
+        let container = source.container().unwrap();
+        let mut stream = container.stream(container.all_members(), &StreamOptions::default()).unwrap();
+        let mut block = Vec::new();
+        loop {
+            match stream.next(&mut block) {
+                Ok(None) => break,
+                Ok(Some(at)) => {
+                    let member =
+                        container.members().get(at.member as usize).map_or("", |member| &member.name);
+                    all.entry(format!("{name} {member}")).or_default().extend_from_slice(&block);
+                }
+                // Some samples are cut.
+                Err(_) => break,
+            }
+        }
+    }
+    let mut all = BTreeMap::new();
+    walk(source, "", &mut all);
+    all
+}
+
+fn source_in(stream: &Path) -> Source {
+    let found = quipu::recognise(&Source::open(stream).unwrap(), &OpenOptions::default()).unwrap();
+    assert!(found.carrier.is_some(), "{}", stream.display());
+    found.source
+}
+
+/// Compares what is under the same names.
+fn same(wanted: &BTreeMap<String, Vec<u8>>, there: &BTreeMap<String, Vec<u8>>, what: &str) {
+    let names = |all: &BTreeMap<String, Vec<u8>>| all.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(there), names(wanted), "{what}");
+    for (name, wanted) in wanted {
+        assert!(there[name] == *wanted, "{what}: {name} differs");
+    }
+}
+
+fn all_come_back(format: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let family = family(format);
+    let others = family.others.iter().map(|name| fixtures(family.folder).join(name));
+    for (number, sample) in family.samples().into_iter().chain(others).enumerate() {
+        let what = sample.display().to_string();
+        let stream = folder.path().join(format!("{number}.quipu"));
+        convert(&sample, &stream).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let original = Source::open(&sample).unwrap();
+        let (inner, mut there) = (source_in(&stream), bytes_of(&source_in(&stream)));
+        let beside = quipu::format_named(format).unwrap().beside(&original).unwrap_or_default();
+        let wanted = bytes_of(&original);
+        // What lies above the folder comes along.
+        there.retain(|name, _| {
+            wanted.contains_key(name)
+                || !beside.iter().any(|file| name.split(' ').next() == Some(base(file.name())))
+        });
+        same(&wanted, &there, &what);
+        assert_eq!(inner.is_folder(), sample.is_dir(), "{what}");
+        let name = base(&what).to_owned();
+        let [own, back] =
+            ["own", "back"].map(|way| folder.path().join(format!("{number}.{way}")).join(&name));
+        [&own, &back].iter().for_each(|path| fs::create_dir(path.parent().unwrap()).unwrap());
+        // Families that do not write their traces get their files back.
+        match convert(&sample, &own) {
+            Ok(_) => {
+                convert(&stream, &back).unwrap_or_else(|error| panic!("{what}: {error}"));
+                same(
+                    &bytes_of(&Source::open(&own).unwrap()),
+                    &bytes_of(&Source::open(&back).unwrap()),
+                    &what,
+                );
+            }
+            Err(_) if quipu::open_path(&sample, &OpenOptions::default()).is_err() || format != "apitrace" => {
+                convert(&stream, &back).unwrap_or_else(|error| panic!("{what}: {error}"));
+                let mut there = bytes_of(&Source::open(&back).unwrap());
+                there.retain(|name, _| wanted.contains_key(name));
+                same(&wanted, &there, &what);
+            }
+            // A trace without calls may have no plain form.
+            Err(error) => assert!(convert(&stream, &back).is_err(), "{what}: {error}"),
+        }
+    }
+}
+
+/// Takes out notes, which are about containers.
+fn without_notes(json: &mut Value) {
+    match json {
+        Value::Object(map) => map.values_mut().for_each(without_notes),
+        Value::Array(items) => {
+            items.retain(|item| item["severity"] != "note");
+            items.iter_mut().for_each(without_notes);
+        }
+        _ => {}
+    }
+}
+
+/// The answers of all analyses, without the names of files and containers.
+fn answers(path: &Path) -> BTreeMap<&'static str, String> {
+    let trace = open(path).unwrap();
+    let name = match path.extension().is_some_and(|ending| ending == "quipu") {
+        true => source_in(path).name().to_owned(),
+        false => path.display().to_string(),
+    };
+    let mut all = BTreeMap::new();
+    for tool in quipu::tools_of(&trace.meta().format) {
+        let watch = Watch::new();
+        let answer = plan(tool, &Given::default(), &*trace).and_then(|planned| {
+            let outcome = run(&*trace, vec![planned], &RunOptions { threads: 2, ..RunOptions::new(&watch) })?;
+            let mut json = outcome.reports[0].json();
+            without_notes(&mut json);
+            let found = outcome.findings.as_slice().iter().map(|finding| format!("{finding:?}"));
+            Ok(format!("{json} {:?} {:?}", found.collect::<Vec<_>>(), outcome.error))
+        });
+        let answer = answer.unwrap_or_else(|error| error.to_string());
+        all.insert(tool.info().name, answer.replace(&name, "@"));
+    }
+    all
+}
+
+fn all_answers_are_the_same(format: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut n_answers = 0;
+    for (number, sample) in family(format).samples().into_iter().enumerate() {
+        let stream = folder.path().join(format!("{number}.quipu"));
+        if convert(&sample, &stream).unwrap().reading.error.is_some() {
+            // Its container is damaged, which a stream does not keep.
+            continue;
+        }
+        let (wanted, there) = (answers(&sample), answers(&stream));
+        for (tool, wanted) in &wanted {
+            assert_eq!(there[tool], *wanted, "{tool} of {}", sample.display());
+            n_answers += 1;
+        }
+    }
+    println!("{format}: {n_answers} answers");
+}
+
+macro_rules! of_families {
+    ($($name:ident)*) => {
+        mod bytes_come_back {
+            $(#[test] fn $name() { super::all_come_back(stringify!($name)); })*
+        }
+        mod answers_are_the_same {
+            $(#[test] fn $name() { super::all_answers_are_the_same(stringify!($name)); })*
+        }
+        /// The families that are tested.
+        const TESTED: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+of_families! { drmemtrace apitrace cacheray lackey din }
+
+#[test]
+fn every_family_is_carried() {
+    let formats = quipu::FORMATS.iter().filter(|format| !format.carries()).map(|format| format.info().name);
+    let formats: Vec<&str> = formats.collect();
+    assert_eq!(formats, TESTED);
+    assert_eq!(formats, FAMILIES.iter().map(|family| family.format).collect::<Vec<_>>());
+}
+
+/// Bytes of which it is counted how many are read.
+struct Counted {
+    bytes: Vec<u8>,
+    n_read: AtomicU64,
+}
+
+impl Content for Counted {
+    fn len_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
+        let rest = self.bytes.get(at as usize..).unwrap_or_default();
+        let n = rest.len().min(out.len());
+        out[..n].copy_from_slice(&rest[..n]);
+        self.n_read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+#[test]
+fn a_part_in_the_middle_takes_less_than_a_hundredth_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let [text, stream] = ["big.lackey", "big.quipu"].map(|name| folder.path().join(name));
+    // 430 frames.
+    let (mut bytes, mut seed) = (Vec::new(), 1_u64);
+    while bytes.len() < 400 << 20 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        bytes.extend_from_slice(format!(" L {:08x},8\n", seed >> 40).as_bytes());
+    }
+    fs::write(&text, &bytes).unwrap();
+    convert(&text, &stream).unwrap();
+    let counted = Arc::new(Counted { bytes: fs::read(&stream).unwrap(), n_read: AtomicU64::new(0) });
+    let size = counted.len_bytes();
+    let source = Source::of_content("big.quipu", counted.clone());
+    let inner = quipu::recognise(&source, &OpenOptions::default()).unwrap().source;
+    let mut there = inner.container().unwrap().bytes(64 << 10).unwrap();
+    assert_eq!(there.len(), bytes.len() as u64);
+    let middle = bytes.len() / 2 + 12_345;
+    assert_eq!(there.get(middle as u64, 64 << 10).unwrap(), &bytes[middle..middle + (64 << 10)]);
+    let n_read = counted.n_read.load(Ordering::Relaxed);
+    assert!(n_read * 100 < size, "{n_read} of {size}");
+}

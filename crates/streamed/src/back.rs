@@ -1,0 +1,89 @@
+//! Files out of streams as they were: for traces that their own formats do not write.
+
+use quipu_model::fresh::{Folder, Fresh, cannot};
+use quipu_model::trace::Fact;
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, packing_for};
+use quipu_model::{Error, Result};
+use quipu_source::{Codec, Packer, Pool, Source, StreamOptions};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// `convert` of what a stream carries: its bytes, in the container that is asked for; the files of a folder as they are.
+#[derive(Debug)]
+pub struct OutOfStream;
+
+static INFO: TransformInfo =
+    TransformInfo { name: "convert", title: "the files that a stream carries", options: &[] };
+
+impl Transform for OutOfStream {
+    fn info(&self) -> &'static TransformInfo {
+        &INFO
+    }
+
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        if !job.opening.threads.is_empty() {
+            return Err(Error::usage("what a stream carries is written as a whole"));
+        }
+        let (source, output) = (job.source, job.output);
+        let (n_files, n_bytes) = match source.is_folder() {
+            true => {
+                let (fresh, folder) = Fresh::folder(output, job.replace.into(), &|_| false)?;
+                let written = put_folder(source, &folder, progress)?;
+                folder.judge()?;
+                fresh.commit()?;
+                written
+            }
+            false => {
+                let packing = packing_for(job.container, job.level, output)?;
+                let pool = Pool::new(job.threads)?;
+                let (fresh, file) = Fresh::file(output, job.replace.into())?;
+                let mut packer = Packer::new(BufWriter::new(file), &pool, &packing);
+                packer.member(source.name().rsplit('/').next().unwrap_or_default())?;
+                let n_bytes = copy(source, progress, |block| Ok(packer.write(block)?))?;
+                let (mut file, _) = packer.finish()?;
+                file.flush().map_err(|cause| cannot("write", output, cause))?;
+                drop(file);
+                fresh.commit()?;
+                (1, n_bytes)
+            }
+        };
+        let facts = vec![Fact::new("files", "files", n_files), Fact::new("bytes", "bytes", n_bytes)];
+        Ok(Transformed { facts, ..Transformed::default() })
+    }
+}
+
+/// Writes the files of a folder into another; gives how many there are, and their bytes.
+fn put_folder(source: &Source, folder: &Folder, progress: &dyn Progress) -> Result<(u64, u64)> {
+    let mut sum = (0, 0);
+    for file in source.files()? {
+        let path = folder.join(file.name().rsplit('/').next().unwrap_or_default());
+        let (n_files, n_bytes) = match file.is_folder() {
+            true => {
+                std::fs::create_dir(&path).map_err(|cause| cannot("create", &path, cause))?;
+                put_folder(&file, &folder.within(&path), progress)?
+            }
+            false => (1, put_file(&file, &path, folder, progress)?),
+        };
+        sum = (sum.0 + n_files, sum.1 + n_bytes);
+    }
+    Ok(sum)
+}
+
+fn put_file(file: &Source, path: &Path, folder: &Folder, progress: &dyn Progress) -> Result<u64> {
+    let mut output = folder.create(path)?;
+    copy(file, progress, |block| output.write_all(block).map_err(|cause| cannot("write", path, cause)))
+}
+
+/// Gives all bytes of a file to `put`.
+fn copy(file: &Source, progress: &dyn Progress, mut put: impl FnMut(&[u8]) -> Result<()>) -> Result<u64> {
+    // Attachments stay packed; bodies lie unpacked.
+    let container = file.container_as(Codec::Plain)?;
+    let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
+    let (mut block, mut n_bytes) = (Vec::new(), 0);
+    while stream.next(&mut block)?.is_some() {
+        progress.go_on()?;
+        put(&block)?;
+        n_bytes += block.len() as u64;
+    }
+    Ok(n_bytes)
+}

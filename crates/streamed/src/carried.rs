@@ -1,0 +1,444 @@
+//! Traces of other formats that a stream carries: their bytes stand in frames, the files beside them are attachments.
+//!
+//! Each stream of a producer with such frames is a file. What Quipu writes says in settings how the file is called and which
+//! members it has ([`FILE_SETTING`]); of other streams, the file is called as the stream is.
+
+use crate::bytes::{FRAME_READ_BYTES, HEADER_READ_BYTES, SourceInput, seekable, unreadable};
+use crate::schema::EpochId;
+use quipu_model::Result;
+use quipu_model::trace::Carried;
+use quipu_source::{Container, Content, ContentPart, Source};
+use quipu_stream::frame::encoding;
+use quipu_stream::index::frame_at;
+use quipu_stream::scan::FrameAt;
+use quipu_stream::survey::Survey;
+use quipu_stream::wire::record::Record;
+use quipu_stream::work::Worker;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the settings begin with that say what the file of a stream is: the stream's number follows.
+pub const FILE_SETTING: &str = "quipu.file.";
+
+/// The setting that says that the files stand in a folder.
+pub const FOLDER_SETTING: &str = "quipu.folder";
+
+/// Formats by the encoding of their bodies. Of lines, the first format whose values make sense is meant.
+pub const FORMATS: &[(u16, &str)] = &[
+    (encoding::DRMEMTRACE, "drmemtrace"),
+    (encoding::CACHERAY, "cacheray"),
+    (encoding::APITRACE, "apitrace"),
+    (encoding::LINES, "lackey"),
+    (encoding::LINES, "din"),
+];
+
+/// The encoding of the bodies of a format.
+pub fn encoding_of(format: &str) -> Option<u16> {
+    FORMATS.iter().find(|(_, name)| *name == format).map(|(number, _)| *number)
+}
+
+/// True if bodies of this encoding are read as traces of a format.
+pub(crate) fn is_carried(encoding: u16) -> bool {
+    FORMATS.iter().any(|(number, _)| *number == encoding)
+}
+
+/// What a file is that stands in a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct File {
+    /// Name relative to the folder, or of the file.
+    pub name: String,
+    /// Bytes of the frames, one after the other: how many, and of how many frames.
+    pub frames: Vec<(u64, u64)>,
+    /// Its members, if it is an archive.
+    pub parts: Vec<ContentPart>,
+}
+
+impl File {
+    /// The value of the setting that says it.
+    pub fn to_setting(&self) -> String {
+        let parts: Vec<Value> =
+            self.parts.iter().map(|part| json!([part.name, part.len, part.crc32])).collect();
+        json!({ "name": self.name, "frames": self.frames, "parts": parts }).to_string()
+    }
+
+    /// Reads the value of a setting.
+    fn read(text: &str) -> Option<File> {
+        let value: Value = serde_json::from_str(text).ok()?;
+        let pair = |pair: &Value| Some((pair[0].as_u64()?, pair[1].as_u64()?));
+        let part = |part: &Value| {
+            let crc32 = part[2].as_u64().and_then(|crc| u32::try_from(crc).ok());
+            Some(ContentPart { name: part[0].as_str()?.to_owned(), len: part[1].as_u64()?, crc32 })
+        };
+        Some(File {
+            name: value["name"].as_str()?.to_owned(),
+            frames: value["frames"].as_array()?.iter().map(pair).collect::<Option<_>>()?,
+            parts: value["parts"].as_array()?.iter().map(part).collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// A name that stays within its folder.
+fn safe(name: &str) -> Option<String> {
+    let parts: Vec<&str> = name.split(['/', '\\']).filter(|part| !part.is_empty() && *part != ".").collect();
+    (!parts.is_empty() && !parts.contains(&"..") && !name.contains('\0')).then(|| parts.join("/"))
+}
+
+/// The traces of other formats in a stream, one for each producer and format; none if it has rows of its own.
+///
+/// # Errors
+/// What the source says.
+pub fn carried(source: &Source) -> Result<Vec<Carried>> {
+    if source.is_folder() {
+        return Ok(Vec::new());
+    }
+    let (container, _) = seekable(source)?;
+    let mut input = SourceInput::new(&container, HEADER_READ_BYTES, &Arc::default())?;
+    let size = input.size();
+    let survey = Survey::of(&mut input, size).map_err(|cause| unreadable(source.name(), cause))?;
+    let has_rows = survey.frames.iter().any(|frame| !frame.header.is_foreign()) || !survey.open.is_empty();
+    if survey.session.is_stopped() || has_rows {
+        return Ok(Vec::new());
+    }
+    let mut streams: Streams = BTreeMap::new();
+    for frame in &survey.frames {
+        let header = &frame.header;
+        if !is_carried(header.encoding) {
+            // A body that no format here reads.
+            return Ok(Vec::new());
+        }
+        streams.entry(header.producer).or_default().entry(header.stream).or_default().push(*frame);
+    }
+    let mut all = Vec::new();
+    let producers: BTreeSet<u64> = survey.session.epochs().keys().map(|(producer, _)| *producer).collect();
+    for producer in producers {
+        let described = Described::of(&survey, producer);
+        let streams = streams.remove(&producer).unwrap_or_default();
+        let traces = of_producer(&described, streams, &survey, producer, &container, &mut input);
+        let traces = traces.map_err(|cause| unreadable(source.name(), cause))?;
+        all.extend(traces.into_iter().map(|(format, entries)| Carried {
+            format,
+            source: as_source(source.name(), entries, described.is_folder),
+        }));
+    }
+    Ok(all)
+}
+
+/// Frames by producer and stream.
+type Streams = BTreeMap<u64, BTreeMap<u32, Vec<FrameAt>>>;
+
+/// Files by their relative names.
+type Entries = Vec<(String, Arc<dyn Content>)>;
+
+/// The traces of a producer: their formats, if these are said, and their files.
+fn of_producer(
+    described: &Described,
+    mut streams: BTreeMap<u32, Vec<FrameAt>>,
+    survey: &Survey,
+    producer: u64,
+    container: &Container,
+    input: &mut SourceInput,
+) -> io::Result<Vec<(Option<String>, Entries)>> {
+    for stream in described.files.keys() {
+        // A file without bytes has no frame.
+        streams.entry(*stream).or_default();
+    }
+    let mut traces: BTreeMap<Option<u16>, Entries> = BTreeMap::new();
+    for (stream, frames) in streams {
+        let number = frames.first().map(|frame| frame.header.encoding);
+        let (name, content) = file(described, stream, frames, container, input)?;
+        traces.entry(number).or_default().push((name, Arc::new(content)));
+    }
+    let empty = traces.remove(&None).unwrap_or_default();
+    let mut beside: Entries = empty;
+    for attachment in survey.session.attachments().iter().filter(|blob| blob.from.0 == producer) {
+        if let (Some(name), Some(bytes)) = (safe(&attachment.name), attachment.bytes()) {
+            beside.push((name, Arc::new(Attached(bytes.into()))));
+        }
+    }
+    if traces.is_empty() && (described.is_folder || !described.files.is_empty()) {
+        return Ok(vec![(described.format.clone(), beside)]);
+    }
+    let of_number = |number: u16| {
+        let said = described.format.clone().filter(|format| encoding_of(format) == Some(number));
+        // Lines say by themselves whose they are.
+        let first = || FORMATS.iter().find(|(known, _)| *known == number && *known != encoding::LINES);
+        said.or_else(|| first().map(|(_, name)| (*name).to_owned()))
+    };
+    let trace = |(number, mut entries): (Option<u16>, Entries)| {
+        entries.extend(beside.iter().cloned());
+        (number.and_then(of_number), entries)
+    };
+    Ok(traces.into_iter().map(trace).collect())
+}
+
+/// A file, or a folder of files.
+fn as_source(name: &str, mut entries: Entries, is_folder: bool) -> Source {
+    match entries.pop() {
+        Some((file, content)) if entries.is_empty() && !is_folder => {
+            Source::of_content(format!("{name}/{file}"), content)
+        }
+        last => {
+            entries.extend(last);
+            Source::of_tree(name, entries)
+        }
+    }
+}
+
+/// What metadata say of the files of a producer.
+#[derive(Debug, Default)]
+struct Described {
+    files: BTreeMap<u32, File>,
+    names: BTreeMap<u32, String>,
+    format: Option<String>,
+    is_folder: bool,
+    /// What of the stream is damaged, so that bytes may be missing at the end of its files.
+    fault: Option<String>,
+}
+
+/// Findings after which bytes of files may be missing.
+const LOSING: &[&str] = &[
+    "truncated-frame",
+    "torn-frame",
+    "lost-sync",
+    "frame-too-large",
+    "unknown-version",
+    "unknown-codec",
+    "sequence-gap",
+    "payload-crc",
+    "unfinished-frame",
+];
+
+impl Described {
+    fn of(survey: &Survey, producer: u64) -> Described {
+        let mut described = Described::default();
+        let losing = survey.session.findings.iter().find(|finding| LOSING.contains(&finding.name));
+        described.fault = losing.map(ToString::to_string);
+        let range: (EpochId, EpochId) = ((producer, 0), (producer, u32::MAX));
+        for (_, epoch) in survey.session.epochs().range(range.0..=range.1) {
+            for (_, entry) in epoch.metadata.entries() {
+                match entry.record.as_deref() {
+                    Some(Record::Setting(setting)) if setting.name == FOLDER_SETTING => {
+                        described.is_folder = true
+                    }
+                    Some(Record::Setting(setting)) => {
+                        let number =
+                            setting.name.strip_prefix(FILE_SETTING).and_then(|number| number.parse().ok());
+                        let file = setting.value.as_text().and_then(File::read);
+                        if let (Some(number), Some(file)) = (number, file) {
+                            described.files.insert(number, file);
+                        }
+                    }
+                    Some(Record::Stream(stream)) => {
+                        let name = stream.original.clone().or_else(|| stream.name.clone());
+                        described.names.extend(name.map(|name| (stream.number, name)));
+                        described.format = described.format.take().or_else(|| stream.format.clone());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        described
+    }
+}
+
+/// The file of a stream, by its name.
+fn file(
+    described: &Described,
+    stream: u32,
+    frames: Vec<FrameAt>,
+    container: &Container,
+    input: &mut SourceInput,
+) -> io::Result<(String, Frames)> {
+    let said = described.files.get(&stream);
+    let name = said.map(|file| &file.name).or(described.names.get(&stream));
+    let name = name.and_then(|name| safe(name)).unwrap_or_else(|| format!("stream-{stream}"));
+    // A setting comes after the frames that it is about: it does not say many more than there are.
+    let n_most = 4 * (frames.len() as u64 + 256);
+    let counts =
+        |file: &&File| file.frames.iter().fold(0_u64, |sum, (_, n)| sum.saturating_add(*n)) <= n_most;
+    let (frames, lengths, fault) = match said.filter(counts) {
+        Some(file) => {
+            let (frames, lengths) = in_places(frames, &file.frames);
+            (frames, lengths, None)
+        }
+        None => {
+            let (frames, fault) = without_gaps(stream, frames, described.fault.clone());
+            let mut lengths = Vec::with_capacity(frames.len());
+            for frame in &frames {
+                // Headers say it.
+                lengths.push(frame_at(input, frame.offset)?.map_or(0, |frame| frame.header.raw_len.into()));
+            }
+            (frames.into_iter().map(Some).collect(), lengths, fault)
+        }
+    };
+    let mut end = 0_u64;
+    let ends: Vec<u64> = lengths
+        .iter()
+        .map(|len| {
+            end = end.saturating_add(*len);
+            end
+        })
+        .collect();
+    let parts = said.map(|file| file.parts.clone()).unwrap_or_default();
+    let sum = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.len));
+    let parts = if sum == end { parts } else { Vec::new() };
+    Ok((name, Frames { container: container.clone(), frames, ends, parts, fault, kept: Mutex::default() }))
+}
+
+/// Frames at the places that their numbers give them in a file of such frames: some may be missing.
+fn in_places(frames: Vec<FrameAt>, said: &[(u64, u64)]) -> (Vec<Option<FrameAt>>, Vec<u64>) {
+    let lengths: Vec<u64> = said.iter().flat_map(|(len, n)| std::iter::repeat_n(*len, *n as usize)).collect();
+    let mut places = vec![None; lengths.len()];
+    for frame in frames {
+        let place = usize::try_from(frame.header.seq).ok().and_then(|number| places.get_mut(number));
+        if let Some(place) = place {
+            *place = Some(frame);
+        }
+    }
+    (places, lengths)
+}
+
+/// Frames up to the first gap, and why more should follow.
+fn without_gaps(
+    stream: u32,
+    mut frames: Vec<FrameAt>,
+    fault: Option<String>,
+) -> (Vec<FrameAt>, Option<String>) {
+    let is_next = |pair: &[FrameAt]| pair[0].header.seq.checked_add(1) == Some(pair[1].header.seq);
+    match frames.windows(2).position(|pair| !is_next(pair)) {
+        Some(at) => {
+            // What follows a gap cannot be told from what precedes it.
+            let gap = format!("frames of stream {stream} are missing after offset {:#x}", frames[at].offset);
+            frames.truncate(at + 1);
+            (frames, Some(gap))
+        }
+        None => (frames, fault),
+    }
+}
+
+/// The bodies of frames one after the other.
+struct Frames {
+    container: Container,
+    /// Of a file whose frames are said, some may be missing.
+    frames: Vec<Option<FrameAt>>,
+    /// Where the body of each ends.
+    ends: Vec<u64>,
+    parts: Vec<ContentPart>,
+    /// Why more bytes should follow, if that is so.
+    fault: Option<String>,
+    /// What readers have unpacked last.
+    kept: Mutex<Vec<Kept>>,
+}
+
+/// The body of a frame.
+struct Kept {
+    frame: usize,
+    body: Vec<u8>,
+    worker: Worker,
+    input: SourceInput,
+}
+
+/// How many bodies are kept for readers that come again.
+const MAX_KEPT: usize = 16;
+
+impl Frames {
+    /// Gives the body of a frame to `take`.
+    fn with<T>(&self, frame: usize, take: impl FnOnce(&[u8]) -> T) -> io::Result<T> {
+        let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = {
+            let mut kept = lock();
+            let at = kept.iter().position(|kept| kept.frame == frame);
+            match at {
+                Some(at) => Some(kept.swap_remove(at)),
+                None if kept.len() >= MAX_KEPT => Some(kept.remove(0)),
+                None => None,
+            }
+        };
+        let mut kept = match found {
+            Some(kept) => kept,
+            None => {
+                let n_read = Arc::default();
+                let input =
+                    SourceInput::new(&self.container, FRAME_READ_BYTES, &n_read).map_err(io::Error::other)?;
+                Kept { frame: usize::MAX, body: Vec::new(), worker: Worker::default(), input }
+            }
+        };
+        if kept.frame != frame {
+            kept.frame = usize::MAX;
+            let Some(said) = self.frames[frame] else {
+                let message = format!("frame {frame} of the file is missing in the stream");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            };
+            let there = frame_at(&mut kept.input, said.offset)?;
+            let there = there.filter(|there| quipu_stream::survey::is_same(&there.header, &said.header));
+            let damaged = |what: &str| {
+                let message = format!("the frame at offset {:#x} is damaged: {what}", said.offset);
+                io::Error::new(io::ErrorKind::InvalidData, message)
+            };
+            let there = there.ok_or_else(|| damaged("another header"))?;
+            match kept.worker.body(&there, &mut kept.input)? {
+                Ok(body) => {
+                    kept.body.clear();
+                    kept.body.extend_from_slice(body);
+                }
+                Err(fault) => return Err(damaged(fault.name)),
+            }
+            let begin = if frame == 0 { 0 } else { self.ends[frame - 1] };
+            if kept.body.len() as u64 != self.ends[frame] - begin {
+                return Err(damaged("another length"));
+            }
+            kept.frame = frame;
+        }
+        let taken = take(&kept.body);
+        lock().push(kept);
+        Ok(taken)
+    }
+}
+
+impl Content for Frames {
+    fn len_bytes(&self) -> u64 {
+        // A byte that cannot be read stands for those that are missing.
+        self.ends.last().copied().unwrap_or(0) + u64::from(self.fault.is_some())
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
+        let frame = self.ends.partition_point(|end| *end <= at);
+        if frame >= self.frames.len() || out.is_empty() {
+            return match &self.fault {
+                Some(fault) if !out.is_empty() => {
+                    Err(io::Error::new(io::ErrorKind::InvalidData, format!("the stream is damaged: {fault}")))
+                }
+                _ => Ok(0),
+            };
+        }
+        let begin = if frame == 0 { 0 } else { self.ends[frame - 1] };
+        self.with(frame, |body| {
+            let skip = usize::try_from(at - begin).unwrap_or(usize::MAX).min(body.len());
+            let n = (body.len() - skip).min(out.len());
+            out[..n].copy_from_slice(&body[skip..skip + n]);
+            n
+        })
+    }
+
+    fn parts(&self) -> &[ContentPart] {
+        &self.parts
+    }
+}
+
+/// A file that stands in a stream as it is.
+struct Attached(Arc<[u8]>);
+
+impl Content for Attached {
+    fn len_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(at).ok().and_then(|at| self.0.get(at..)).unwrap_or_default();
+        let n = rest.len().min(out.len());
+        out[..n].copy_from_slice(&rest[..n]);
+        Ok(n)
+    }
+}

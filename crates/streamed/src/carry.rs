@@ -1,0 +1,358 @@
+//! Traces of other formats put into streams: the bytes of their files as frames, the files beside them as attachments.
+
+use crate::carried::{FILE_SETTING, FOLDER_SETTING, File, encoding_of};
+use quipu_model::damaged::{Intake, SoFar};
+use quipu_model::fresh::{Fresh, cannot, check_file, folder_beside};
+use quipu_model::trace::Fact;
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, check_level};
+use quipu_model::{Error, ErrorKind, Format, OpenOptions, Result};
+use quipu_source::{Codec, Container, ContentPart, Source, StreamOptions};
+use quipu_stream::codec::Codec as Packing;
+use quipu_stream::frame::encoding;
+use quipu_stream::wire::cbor::Value;
+use quipu_stream::wire::record::{Producer, Setting, Stream};
+use quipu_stream::write::{FRAME_BYTES_AT_REST, Options, StreamWriter, Writer};
+use std::collections::BTreeSet;
+use std::hash::Hasher;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// How hard payloads are packed.
+const LEVEL: u32 = 3;
+
+/// Bytes of an entry of drmemtrace.
+const ENTRY_BYTES: u64 = 12;
+
+/// `convert` into a stream, of traces of this format; of files that are no trace yet if there is none.
+pub struct IntoStream(pub Option<&'static dyn Format>);
+
+static INFO: TransformInfo = TransformInfo {
+    name: "convert",
+    title: "the same trace in a stream that describes itself, with all files of its folder",
+    options: &[],
+};
+
+impl Transform for IntoStream {
+    fn info(&self) -> &'static TransformInfo {
+        &INFO
+    }
+
+    fn reads_again(&self, _: &quipu_model::Options) -> bool {
+        true
+    }
+
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        let TransformJob { source, output, .. } = *job;
+        if let Some(container) = job.container {
+            let what = format!("a stream is written without a container; `{container}` was asked for");
+            return Err(Error::usage(what));
+        }
+        let name = self.0.map(|format| format.info().name);
+        let number = name.map_or(Some(encoding::LINES), encoding_of).ok_or_else(|| {
+            let name = name.unwrap_or_default();
+            Error::unsupported(format!("bodies of format {name} have no number in streams"))
+        })?;
+        let level = check_level(job.level, Some(1..=19), "zstd in streams")?.unwrap_or(LEVEL);
+        let (bodies, others) = files_of(source, self.0, job.opening)?;
+        let (fresh, file) = Fresh::file(output, job.replace.into())?;
+        let failed = |cause| cannot("write", output, cause);
+        let options = options_for(name.unwrap_or_default(), level as i32, &bodies); // At most 19.
+        let writer = Writer::new(BufWriter::new(file), options);
+        if source.is_folder() {
+            let setting = Setting { name: FOLDER_SETTING.to_owned(), value: Value::Bool(true) };
+            writer.define(setting).map_err(failed)?;
+        }
+        let mut intake = Intake::new(job.damaged).strict(job.strict);
+        let mut n_bytes = 0;
+        for (stream, (relative, body)) in (1..).zip(&bodies) {
+            let described = Stream {
+                number: stream,
+                name: Some(relative.clone()),
+                format: name.map(str::to_owned),
+                original: Some(relative.clone()),
+                ..Stream::default()
+            };
+            writer.define(described).map_err(failed)?;
+            let mut out = Body {
+                stream: writer.stream(stream).map_err(failed)?,
+                number,
+                buffer: Vec::new(),
+                file: File { name: relative.clone(), ..File::default() },
+                output,
+                n_records: 0,
+                n_bytes: 0,
+            };
+            let container = body.container()?;
+            if let Some(damage) = container.damage().first() {
+                intake.end(Err(damage.clone().into()), SoFar::unvouched(0))?;
+            }
+            let written = out.write(&container, progress);
+            n_bytes += out.n_bytes;
+            intake.end(written, SoFar::unvouched(out.n_records))?;
+            let value = Value::Text(out.file.to_setting());
+            out.stream.finish().map_err(failed)?;
+            writer.define(Setting { name: format!("{FILE_SETTING}{stream}"), value }).map_err(failed)?;
+        }
+        for (relative, other) in &others {
+            progress.go_on()?;
+            writer.attach(relative, None, &all_bytes(&other.container_as(Codec::Plain)?)?).map_err(failed)?;
+        }
+        writer.finish().map_err(failed)?;
+        let open = || Error::new(ErrorKind::Internal, "a stream is complete that is being written");
+        let mut out = writer.into_inner().ok_or_else(open)?;
+        out.flush().map_err(failed)?;
+        drop(out);
+        fresh.commit()?;
+        let packed_bytes = std::fs::metadata(output).map_or(0, |meta| meta.len());
+        let facts = vec![
+            Fact::new("files", "files of the trace", bodies.len()),
+            Fact::new("attachments", "files beside them", others.len()),
+            Fact::new("bytes", "bytes of the records", n_bytes),
+            Fact::new("packed_bytes", "bytes of the stream", packed_bytes),
+        ];
+        Ok(Transformed { facts, reading: intake.finish(), ..Transformed::default() })
+    }
+}
+
+/// A transform of a format's traces whose result is put into a stream.
+pub struct AsStream {
+    /// What is done to the trace.
+    pub transform: &'static dyn Transform,
+    /// The format of the result.
+    pub format: &'static dyn Format,
+}
+
+impl Transform for AsStream {
+    fn info(&self) -> &'static TransformInfo {
+        self.transform.info()
+    }
+
+    fn reads_again(&self, options: &quipu_model::Options) -> bool {
+        self.transform.reads_again(options)
+    }
+
+    fn lacks(&self, option: &str) -> Option<&'static str> {
+        self.transform.lacks(option)
+    }
+
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        check_file(job.output, job.replace.into())?;
+        let way = folder_beside(job.output)?;
+        // The name of a file says how it is packed.
+        let made = way.path().join(if job.source.is_folder() { "trace" } else { base_name(job.source) });
+        let transformed =
+            self.transform.run(&TransformJob { output: &made, level: None, ..*job }, progress)?;
+        let mut stream = put(&made, self.format, job, progress)?;
+        let mut facts = transformed.facts;
+        facts.retain(|fact| !stream.facts.iter().any(|own| own.key == fact.key));
+        facts.append(&mut stream.facts);
+        Ok(Transformed { facts, ..transformed })
+    }
+}
+
+/// Puts the trace that was made at `made` into the stream that a job is to write.
+///
+/// # Errors
+/// Those of [`IntoStream`].
+pub fn put(
+    made: &Path,
+    format: &'static dyn Format,
+    job: &TransformJob<'_>,
+    progress: &dyn Progress,
+) -> Result<Transformed> {
+    let source = Source::open(made)?;
+    // What was chosen of the source is all of what was made.
+    let opening = OpenOptions { threads: Vec::new(), shards: Vec::new(), ..job.opening.clone() };
+    let job = TransformJob { source: &source, opening: &opening, container: None, ..*job };
+    IntoStream(Some(format)).run(&job, progress)
+}
+
+/// Files by their names relative to the source.
+type Files = Vec<(String, Source)>;
+
+/// The files with records, and those beside them.
+fn files_of(
+    source: &Source,
+    format: Option<&'static dyn Format>,
+    options: &OpenOptions,
+) -> Result<(Files, Files)> {
+    if !source.is_folder() {
+        return Ok((vec![(base_name(source).to_owned(), source.clone())], Vec::new()));
+    }
+    let mut all = Vec::new();
+    walk(source, "", &mut all)?;
+    let Some(format) = format else { return Ok((Vec::new(), all)) };
+    let trace = match format.open(source, options) {
+        Ok(trace) => trace,
+        // What a tracer leaves is no trace yet.
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok((Vec::new(), all)),
+        Err(error) => return Err(error),
+    };
+    let shards: BTreeSet<&str> = trace.shards().iter().map(|shard| &*shard.name).collect();
+    let is_body = |(name, file): &(String, Source)| {
+        let base = name.rsplit('/').next().unwrap_or(name);
+        shards.contains(file.name()) || shards.contains(base) || shards.contains(&**name)
+    };
+    let (bodies, mut others): (Files, Files) = all.into_iter().partition(is_body);
+    if bodies.is_empty() {
+        let what = "no file of the folder is known to have records";
+        return Err(Error::unsupported(what).in_file(source.name()));
+    }
+    // What the folder above has for it.
+    for file in format.beside(source)? {
+        let name = base_name(&file);
+        if !others.iter().any(|(other, _)| other.rsplit('/').next() == Some(name)) {
+            others.push((name.to_owned(), file));
+        }
+    }
+    Ok((bodies, others))
+}
+
+/// The last part of the name of a source.
+fn base_name(source: &Source) -> &str {
+    let name = source.name();
+    name.rsplit(['/', '\\']).next().filter(|base| !base.is_empty()).unwrap_or("trace")
+}
+
+fn walk(folder: &Source, prefix: &str, all: &mut Files) -> Result<()> {
+    for file in folder.files()? {
+        let base = base_name(&file);
+        let name = if prefix.is_empty() { base.to_owned() } else { format!("{prefix}/{base}") };
+        match file.is_folder() {
+            true => walk(&file, &name, all)?,
+            false => all.push((name, file)),
+        }
+    }
+    Ok(())
+}
+
+/// The same trace gives the same stream.
+fn options_for(format: &str, level: i32, bodies: &Files) -> Options {
+    let half = |seed: u64| {
+        let mut hasher = rustc_hash::FxHasher::default();
+        hasher.write_u64(seed);
+        hasher.write(format.as_bytes());
+        for (name, file) in bodies {
+            hasher.write(name.as_bytes());
+            hasher.write_u64(file.size_bytes().unwrap_or(0));
+            hasher.write(&file.packed_tail(4096).unwrap_or_default());
+        }
+        hasher.finish().to_le_bytes()
+    };
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&half(1));
+    uuid[8..].copy_from_slice(&half(2));
+    // A UUID of a kind that anybody may make (version 8).
+    uuid[6] = uuid[6] & 0x0F | 0x80;
+    uuid[8] = uuid[8] & 0x3F | 0x80;
+    let producer =
+        Producer { program: Some("quipu".to_owned()), uuid, byte_order: Some(0), ..Producer::default() };
+    Options { producer, codec: Packing::Zstd(level), ..Options::new("quipu") }
+}
+
+/// The frames of a file in the making.
+struct Body<'o, W: Write> {
+    stream: StreamWriter<W>,
+    number: u16,
+    buffer: Vec<u8>,
+    file: File,
+    output: &'o Path,
+    n_records: u64,
+    n_bytes: u64,
+}
+
+impl<W: Write> Body<'_, W> {
+    /// Writes all members of a file.
+    fn write(&mut self, container: &Container, progress: &dyn Progress) -> Result<()> {
+        let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
+        let is_archive = container.codec() == Codec::Zip;
+        let empty = |member: usize| {
+            let member = container.members().get(member);
+            ContentPart {
+                name: member.map(|member| member.name.clone()).unwrap_or_default(),
+                len: 0,
+                crc32: member.and_then(|member| member.crc32),
+            }
+        };
+        let mut block = Vec::new();
+        let mut part: Option<(u32, ContentPart)> = None;
+        let read = loop {
+            let at = match stream.next(&mut block) {
+                Ok(Some(at)) => at,
+                Ok(None) => break Ok(()),
+                Err(cause) => break Err(Error::from(cause)),
+            };
+            progress.go_on()?;
+            if is_archive && part.as_ref().is_none_or(|(member, _)| *member != at.member) {
+                self.frame(true)?;
+                self.file.parts.extend(part.take().map(|(_, part)| part));
+                // Members without bytes come in no block.
+                self.file.parts.extend((self.file.parts.len()..at.member as usize).map(&empty));
+                part = Some((at.member, empty(at.member as usize)));
+            }
+            if let Some((_, part)) = &mut part {
+                part.len += block.len() as u64;
+            }
+            self.n_bytes += block.len() as u64;
+            let mut rest = &block[..];
+            while !rest.is_empty() {
+                let n = rest.len().min(FRAME_BYTES_AT_REST - self.buffer.len());
+                self.buffer.extend_from_slice(&rest[..n]);
+                rest = &rest[n..];
+                if self.buffer.len() == FRAME_BYTES_AT_REST {
+                    self.frame(false)?;
+                }
+            }
+            progress.advance(0, block.len() as u64);
+        };
+        self.frame(true)?;
+        if let Some((_, mut part)) = part {
+            // Of a member that could not be read to its end, the checksum is another.
+            part.crc32 = part.crc32.filter(|_| read.is_ok());
+            self.file.parts.push(part);
+        }
+        if is_archive && read.is_ok() {
+            self.file.parts.extend((self.file.parts.len()..container.members().len()).map(&empty));
+        }
+        read
+    }
+
+    /// Writes what is in the buffer: all of it, or where records of one line each end.
+    fn frame(&mut self, is_last: bool) -> Result<()> {
+        let mut len = self.buffer.len();
+        if self.number == encoding::LINES && !is_last {
+            // A line that is longer than a frame is cut.
+            len = self.buffer.iter().rposition(|byte| *byte == b'\n').map_or(len, |at| at + 1);
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        let body = &self.buffer[..len];
+        let records = match self.number {
+            encoding::DRMEMTRACE => len as u64 / ENTRY_BYTES,
+            encoding::LINES => body.iter().filter(|byte| **byte == b'\n').count() as u64,
+            // Records of other formats have no one size, and are not counted.
+            _ => 0,
+        };
+        let written = self.stream.foreign(self.number, records as u32, (0, 0), body); // Fewer than bytes of a frame.
+        written.map_err(|cause| cannot("write", self.output, cause))?;
+        self.n_records += records;
+        let len = len as u64;
+        match self.file.frames.last_mut() {
+            Some((known, n)) if *known == len => *n += 1,
+            _ => self.file.frames.push((len, 1)),
+        }
+        self.buffer.drain(..len as usize);
+        Ok(())
+    }
+}
+
+/// All bytes of a file as it lies there.
+fn all_bytes(container: &Container) -> Result<Vec<u8>> {
+    let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
+    let (mut block, mut all) = (Vec::new(), Vec::new());
+    while stream.next(&mut block)?.is_some() {
+        all.extend_from_slice(&block);
+    }
+    Ok(all)
+}

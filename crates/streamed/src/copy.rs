@@ -1,0 +1,60 @@
+//! Streams written again: the same frames with the same metadata, without what the file has lost.
+
+use crate::bytes::{FRAME_READ_BYTES, SourceInput, seekable, unreadable};
+use crate::trace;
+use quipu_model::damaged::{Intake, SoFar};
+use quipu_model::fresh::{Fresh, cannot};
+use quipu_model::trace::Fact;
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
+use quipu_model::{Error, Result};
+use quipu_stream::input::Input;
+use quipu_stream::slice::slice;
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+
+/// `convert` of a stream with rows: all frames, with a snapshot where the first of an epoch is missing, and an end.
+#[derive(Debug)]
+pub struct Copy;
+
+static INFO: TransformInfo = TransformInfo {
+    name: "convert",
+    title: "the same frames with their metadata, without what the file has lost",
+    options: &[],
+};
+
+impl Transform for Copy {
+    fn info(&self) -> &'static TransformInfo {
+        &INFO
+    }
+
+    fn run(&self, job: &TransformJob<'_>, _: &dyn Progress) -> Result<Transformed> {
+        if let Some(container) = job.container {
+            let what = format!("a stream is written without a container; `{container}` was asked for");
+            return Err(Error::usage(what));
+        }
+        if job.level.is_some() || !job.opening.threads.is_empty() {
+            return Err(Error::usage("the frames of a stream are copied as they are"));
+        }
+        // It is looked at before it is copied.
+        let source = &job.source.spooled()?;
+        let mut findings = trace::open(source, job.opening)?.findings_of_headers()?;
+        let mut intake = Intake::new(job.damaged).strict(job.strict);
+        intake.take(&mut findings, SoFar::default())?;
+        let (container, _) = seekable(source)?;
+        let mut input = SourceInput::new(&container, FRAME_READ_BYTES, &Arc::default())?;
+        let size = input.size();
+        // What of a file cannot be read is an error of its own.
+        if let Err(cause) = input.get(0, 1) {
+            return Err(unreadable(source.name(), cause));
+        }
+        let (fresh, file) = Fresh::file(job.output, job.replace.into())?;
+        let failed = |cause| cannot("write", job.output, cause);
+        let mut out = BufWriter::new(file);
+        let n_frames = slice(&mut input, 0..size, &mut out).map_err(failed)?;
+        out.flush().map_err(failed)?;
+        drop(out);
+        fresh.commit()?;
+        let facts = vec![Fact::new("frames", "frames", n_frames)];
+        Ok(Transformed { facts, reading: intake.finish(), ..Transformed::default() })
+    }
+}
