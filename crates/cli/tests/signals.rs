@@ -66,9 +66,9 @@ fn a_signal_ends_what_waits_for_its_input_and_removes_its_temporary_files() {
     for (signal, number) in ENDING {
         let folder = tempfile::tempdir().unwrap();
         let mut child = quipu(folder.path(), "diff - other").stdin(Stdio::piped()).spawn().unwrap();
-        // It is copied once its format is known.
+        // It is copied once its format is known, for which a format waits for some thousand bytes.
         let trace = fs::read(fixtures("drmemtrace").join("small/drmemtrace.small.x64.trace")).unwrap();
-        child.stdin.as_mut().unwrap().write_all(&trace[..1200]).unwrap();
+        child.stdin.as_mut().unwrap().write_all(&trace.repeat(8)).unwrap();
         wait_until("a temporary file", || !names(folder.path()).is_empty());
         send(&child, signal);
         let status = {
