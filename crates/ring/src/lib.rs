@@ -14,6 +14,7 @@
 //! What the words mean is a matter of each front end; those of the emulator's plugin are in [`qemu`]. Nothing here
 //! allocates or takes a lock once the memory is mapped, so that it can be used in signal handlers and below `malloc`.
 
+mod layout;
 #[cfg(not(loom))]
 mod map;
 #[cfg(loom)]
@@ -24,5 +25,6 @@ pub mod qemu;
 mod sides;
 mod sync;
 
-pub use map::{Shape, Shared};
+pub use layout::Shape;
+pub use map::Shared;
 pub use sides::{Consumer, Producer, SlotState};

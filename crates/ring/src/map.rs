@@ -1,8 +1,9 @@
-//! The layout, and mapping it: the part that recorder and traced process share, word for word.
+//! Maps the memory that recorder and traced process share.
 //!
-//! Both sides are built from this file; [`VERSION`] changes when anything here does, and a producer of another version is
-//! refused.
+//! Both sides are built from this file and `layout.rs`; [`VERSION`] changes when the layout does, and a producer of another
+//! version is refused.
 
+use crate::layout::{Head, OPEN, Shape, SlotHead};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::ffi::CStr;
 use std::io;
@@ -20,18 +21,6 @@ const HEAD_BYTES: usize = 4096;
 const MAX_SLOTS: u32 = 1 << 16;
 /// Fewest words of a ring: the longest group must fit in several times.
 const MIN_WORDS: u64 = 1 << 13;
-
-/// The recorder listens.
-pub(crate) const OPEN: u32 = 1;
-
-/// How large the memory is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Threads that can record at a time.
-    pub n_slots: u32,
-    /// Words in the ring of each, a power of two and at least 8192.
-    pub ring_words: u64,
-}
 
 impl Default for Shape {
     /// 512 threads with 2 MiB each. What is not used takes no memory.
@@ -54,44 +43,6 @@ impl Shape {
     fn n_bytes(&self) -> usize {
         self.rings_at() + self.n_slots as usize * self.ring_words as usize * 8
     }
-}
-
-/// A cache line, so that neither side's writes take away what the other reads.
-#[repr(C, align(64))]
-pub(crate) struct Line<T>(pub(crate) T);
-
-#[repr(C)]
-pub(crate) struct Head {
-    magic: u64,
-    version: u32,
-    n_slots: u32,
-    ring_words: u64,
-    recorder: u32,
-    /// [`OPEN`] as long as the recorder listens.
-    pub(crate) state: Line<AtomicU32>,
-    /// Numbers for whatever producers number, shared by all processes.
-    pub(crate) next_id: Line<AtomicU64>,
-    /// Threads that found no slot.
-    pub(crate) n_refused: AtomicU64,
-    /// Changes when a slot is claimed or left.
-    pub(crate) bell: Line<AtomicU32>,
-}
-
-/// The state of one slot; 256 bytes.
-#[repr(C)]
-pub(crate) struct SlotHead {
-    /// A number of [`SlotState`](crate::SlotState).
-    pub(crate) state: Line<AtomicU32>,
-    pub(crate) pid: AtomicU32,
-    pub(crate) tid: AtomicU32,
-    /// Words written since the memory was made; by the producer.
-    pub(crate) tail: Line<AtomicU64>,
-    /// Words read; by the consumer.
-    pub(crate) head: Line<AtomicU64>,
-    /// 1 while the consumer sleeps.
-    pub(crate) reader_sleeps: AtomicU32,
-    /// 1 while the producer waits for room.
-    pub(crate) writer_sleeps: Line<AtomicU32>,
 }
 
 const _: () = assert!(size_of::<Head>() <= HEAD_BYTES && align_of::<SlotHead>() == 64);

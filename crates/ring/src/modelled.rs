@@ -2,40 +2,9 @@
 //!
 //! `map` is what it stands for. Only what the two sides call is here.
 
+use crate::layout::{Head, OPEN, Shape, SlotHead};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-
-pub(crate) const OPEN: u32 = 1;
-
-/// How large the memory is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Threads that can record at a time.
-    pub n_slots: u32,
-    /// Words in the ring of each, a power of two.
-    pub ring_words: u64,
-}
-
-#[derive(Default)]
-pub(crate) struct Line<T>(pub(crate) T);
-
-#[derive(Default)]
-pub(crate) struct Head {
-    pub(crate) state: Line<AtomicU32>,
-    pub(crate) n_refused: AtomicU64,
-    bell: Line<AtomicU32>,
-}
-
-#[derive(Default)]
-pub(crate) struct SlotHead {
-    pub(crate) state: Line<AtomicU32>,
-    pub(crate) pid: AtomicU32,
-    pub(crate) tid: AtomicU32,
-    pub(crate) tail: Line<AtomicU64>,
-    pub(crate) head: Line<AtomicU64>,
-    pub(crate) reader_sleeps: AtomicU32,
-    pub(crate) writer_sleeps: Line<AtomicU32>,
-}
 
 /// The memory of both sides.
 #[derive(Debug)]

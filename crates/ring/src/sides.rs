@@ -1,6 +1,7 @@
 //! The two sides of a slot.
 
-use crate::map::{Shared, SlotHead, sleep_on, wake};
+use crate::layout::SlotHead;
+use crate::map::{Shared, sleep_on, wake};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ impl std::fmt::Debug for SlotHead {
     }
 }
 
-impl std::fmt::Debug for crate::map::Head {
+impl std::fmt::Debug for crate::layout::Head {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Head").finish_non_exhaustive()
     }
