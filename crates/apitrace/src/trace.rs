@@ -315,9 +315,7 @@ impl Trace for ApiTrace {
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
-        if scan.shard != ShardId(0) {
-            return Err(Error::usage(format!("the trace has no shard {}", scan.shard.0)));
-        }
+        self.shard(scan.shard)?;
         self.check_version()?;
         let start = match &scan.window {
             Window::Records(range) if self.is_worth_an_index(range.start) => {

@@ -9,7 +9,7 @@ use crate::{DIALECT, INFO};
 use quipu_model::trace::{Carries, Fact, Recorded};
 use quipu_model::{Confidence, Meta, OpenOptions, Place, Result};
 use quipu_records::Feed;
-use quipu_records::trace::{FlatTrace, refuse_folder};
+use quipu_records::trace::FlatTrace;
 use quipu_source::{Container, Packing, Source, StreamOptions};
 use std::path::Path;
 
@@ -74,7 +74,7 @@ pub type CacherayTrace = FlatTrace<Codec>;
 /// `Usage` if the dialect that is asked for is none; `Unsupported` for a folder; what the source has to say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
     let asked = Dialect::parse(INFO.opening(options)?.word(&DIALECT));
-    refuse_folder(source, &INFO)?;
+    INFO.refuse_folder(source)?;
     let head = source.head(DETECTED_BYTES)?;
     let (found, look) = detect(&head);
     let dialect = asked.unwrap_or(found);

@@ -817,11 +817,8 @@ impl Trace for DrmemTrace {
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
-        let file = self
-            .files
-            .get(scan.shard.0 as usize)
-            .ok_or_else(|| Error::usage(format!("the trace has no shard {}", scan.shard.0)))?;
-        Ok(Box::new(EntryReader::new(file.clone(), scan)?))
+        let shard = self.shard(scan.shard)?;
+        Ok(Box::new(EntryReader::new(self.files[shard.id.0 as usize].clone(), scan)?))
     }
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {

@@ -185,6 +185,18 @@ impl FormatInfo {
         Options::parse(&format!("format {}", self.name), self.options, &options.given)
     }
 
+    /// Makes sure that a source is one file, for formats whose traces are.
+    ///
+    /// # Errors
+    /// `Unsupported` for a folder.
+    pub fn refuse_folder(&self, source: &Source) -> Result<()> {
+        if source.is_folder() {
+            let what = format!("a trace of format {} is a file", self.name);
+            return Err(Error::unsupported(what).in_file(source.name()));
+        }
+        Ok(())
+    }
+
     /// Checks what records are to be printed with.
     ///
     /// # Errors
@@ -227,6 +239,15 @@ pub trait Trace: Send + Sync {
 
     /// The parts that can be read alone, in the trace's own order.
     fn shards(&self) -> &[Shard];
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// `Usage` if the trace has no such shard.
+    fn shard(&self, id: ShardId) -> Result<&Shard> {
+        let shard = self.shards().get(id.0 as usize);
+        shard.ok_or_else(|| Error::usage(format!("the trace has no shard {}", id.0)))
+    }
 
     /// The lens columns that this very trace can fill.
     fn columns(&self) -> Columns;

@@ -19,7 +19,7 @@ pub mod table;
 use quipu_model::{Confidence, Format, FormatInfo, Meta, OpenOptions, Result, RuleInfo, Tool, Trace};
 use quipu_records::codec::{Ending, Input};
 use quipu_records::lines::{Head, Language, LineCodec};
-use quipu_records::trace::{FlatTrace, refuse_folder};
+use quipu_records::trace::FlatTrace;
 use quipu_source::Source;
 use std::path::Path;
 
@@ -76,7 +76,7 @@ impl Format for PlainText {
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
         // Wrong options are reported before anything else.
         self.language.info.opening(options)?;
-        refuse_folder(source, self.language.info)?;
+        self.language.info.refuse_folder(source)?;
         let head = self.head(source)?;
         let codec = (self.adapt)(&head, options)?;
         let process = (head.process > 0).then_some(head.process);

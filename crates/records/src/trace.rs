@@ -6,8 +6,7 @@ use crate::pull::Records;
 use quipu_model::schema::Schema;
 use quipu_model::trace::{PrintOptions, Surveyed};
 use quipu_model::{
-    Columns, Error, FormatInfo, Meta, Printer, Reader, Result, RuleInfo, Scan, Shard, ShardId, ShardKind,
-    Trace,
+    Columns, FormatInfo, Meta, Printer, Reader, Result, RuleInfo, Scan, Shard, ShardId, ShardKind, Trace,
 };
 use quipu_source::{Container, Source};
 use std::any::Any;
@@ -47,18 +46,6 @@ pub struct FlatTrace<C> {
     codec: C,
     meta: Meta,
     shards: Vec<Shard>,
-}
-
-/// Makes sure that a source is one file.
-///
-/// # Errors
-/// `Unsupported` for a folder.
-pub fn refuse_folder(source: &Source, info: &FormatInfo) -> Result<()> {
-    if source.is_folder() {
-        let what = format!("a trace of format {} is a file", info.name);
-        return Err(Error::unsupported(what).in_file(source.name()));
-    }
-    Ok(())
 }
 
 impl<C: Family> FlatTrace<C> {
@@ -101,9 +88,7 @@ impl<C: Family> FlatTrace<C> {
     /// # Errors
     /// As [`Trace::scan`].
     pub fn read(&self, scan: &Scan) -> Result<Records<C>> {
-        if scan.shard != ShardId(0) {
-            return Err(Error::usage(format!("the trace has no shard {}", scan.shard.0)));
-        }
+        self.shard(scan.shard)?;
         Records::new(self.codec.clone(), &self.container, scan)
     }
 }

@@ -124,9 +124,7 @@ pub struct StreamTrace {
 /// `Unsupported` for a folder; `Malformed` if there is no frame; what the source has to say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     INFO.opening(options)?;
-    if source.is_folder() {
-        return Err(Error::unsupported("a trace of format stream is a file").in_file(source.name()));
-    }
+    INFO.refuse_folder(source)?;
     let (container, unpacking) = seekable(source)?;
     let name = source.name().to_owned();
     let n_read = Arc::new(AtomicU64::new(0));
@@ -520,9 +518,7 @@ impl Trace for StreamTrace {
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
-        if scan.shard.0 as usize >= self.shards.len() {
-            return Err(Error::usage(format!("the trace has no shard {}", scan.shard.0)));
-        }
+        self.shard(scan.shard)?;
         Ok(Box::new(RowReader::new(&self.opened, scan)?))
     }
 

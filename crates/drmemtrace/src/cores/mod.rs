@@ -295,10 +295,7 @@ impl Trace for CoreTrace {
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
-        let core = self
-            .cores
-            .get(scan.shard.0 as usize)
-            .ok_or_else(|| Error::usage(format!("the trace has no shard {}", scan.shard.0)))?;
+        let core = &self.cores[self.shard(scan.shard)?.id.0 as usize];
         if scan.tables.contains(&ENTRIES_TABLE) {
             return Err(Error::unsupported("a trace arranged by core has no entries of its own to number"));
         }
