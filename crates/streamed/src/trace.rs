@@ -30,6 +30,7 @@ use quipu_stream::work::Worker;
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,8 +52,17 @@ pub fn probe(source: &Source) -> Confidence {
     let mut syncs = head.windows(SYNC.len()).enumerate().filter(|(_, bytes)| **bytes == SYNC);
     match syncs.any(|(at, _)| is_header(&head[at..])) {
         true => Confidence::Likely,
+        // Where damage is longer than the bytes that were searched, opening searches the rest.
+        false if !head.is_empty() && is_named_so(source) => Confidence::Maybe,
         false => Confidence::No,
     }
+}
+
+/// Whether a file has the extension of streams, before that of a container if there is one.
+fn is_named_so(source: &Source) -> bool {
+    let name =
+        source.path().and_then(Path::file_name).map(|name| name.to_string_lossy().to_ascii_lowercase());
+    name.is_some_and(|name| name.split('.').skip(1).any(|part| INFO.extensions.contains(&part)))
 }
 
 /// One frame of a shard.

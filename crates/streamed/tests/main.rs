@@ -229,6 +229,25 @@ fn check_says_what_is_wrong_with_frames_that_an_index_hides() {
 }
 
 #[test]
+fn a_name_tells_what_a_file_is_whose_first_frames_are_damaged() {
+    let mut bytes = accesses(20_000, Codec::None, 30_000);
+    bytes[..100_000].fill(0xaa);
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, &bytes).unwrap();
+        Source::open(&path).unwrap()
+    };
+    assert_eq!(STREAM.probe(&of("a.trace")), Confidence::No);
+    let named = of("a.quipu");
+    assert_eq!(STREAM.probe(&named), Confidence::Maybe);
+    let trace = trace::open(&named, &OpenOptions::default()).unwrap();
+    assert!(trace.meta().findings.iter().any(|finding| finding.rule == "stream/leading-garbage"));
+    // What describes the records is lost with the first frame.
+    assert!(rows(&trace, 0, Window::All).1.iter().any(|finding| finding.rule == "stream/metadata-gap"));
+}
+
+#[test]
 fn pipes_and_packed_files_are_streams_too() {
     let bytes = std::fs::read("../../traces/stream/minimal.quipu").unwrap();
     let (wanted, _) = rows(&open(&bytes), 0, Window::All);

@@ -311,7 +311,8 @@ fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &
     }
     if first.code == 2 {
         // Where the container is known, that it cannot be inflated is damage like any other.
-        if !first.text.contains("no known trace format") && sample.name != "qcap" {
+        let reasons = ["no known trace format", "there is no frame of a stream"];
+        if !reasons.iter().any(|reason| first.text.contains(reason)) && sample.name != "qcap" {
             wrong.push(format!("{} has nothing to say: {}", first.verb, first.text));
         }
         return;
