@@ -122,8 +122,18 @@ pub(crate) fn access_thread<L: Layout>(bytes: &[u8]) -> u64 {
 /// # Errors
 /// If it is cut or none.
 pub(crate) fn record<L: Layout>(bytes: &[u8]) -> Result<(Record<'_>, usize), Stop> {
+    match bytes.first() {
+        Some(tag) => record_of::<L>(*tag, bytes),
+        None => Err(Stop::More(1)),
+    }
+}
+
+/// Takes the record that `bytes` begin with, as if their first byte were this tag.
+///
+/// # Errors
+/// As [`record`].
+pub(crate) fn record_of<L: Layout>(tag: u8, bytes: &[u8]) -> Result<(Record<'_>, usize), Stop> {
     let dialect = L::DIALECT;
-    let Some(&tag) = bytes.first() else { return Err(Stop::More(1)) };
     let thread_at = 1 + dialect.address_bytes();
     match tag & KIND_MASK {
         READ | WRITE => {

@@ -3,7 +3,7 @@
 //! The format has neither a header nor marks, so all of this is judged by values.
 //! SPEC: cacheray.md#dialects-and-byte-order, cacheray.md#damage.
 
-use crate::decode::{Layout, Stop, record, with_layout};
+use crate::decode::{Layout, Stop, record, record_of, with_layout};
 use crate::record::{ADD, Add, Dialect, KIND_MASK, READ, REMOVE, Record};
 
 /// Records that are looked at to tell the dialect.
@@ -160,18 +160,39 @@ pub struct Look {
     pub explained: u64,
 }
 
-/// How the beginning of a trace looks in a dialect.
-pub fn look(dialect: Dialect, head: &[u8]) -> Look {
-    with_layout!(dialect, L => look_as::<L>(head))
+impl Look {
+    /// Whether all so far are records such as compilers leave.
+    fn is_run(&self) -> bool {
+        self.n_run == self.n_good + self.n_bad
+    }
+
+    /// Whether most of the records make sense. Of two, one may have a bad tag.
+    pub(crate) fn makes_sense(&self) -> bool {
+        let is_half_of_two = (self.n_first, self.n_good, self.n_bad, self.n_bad_tags) == (1, 1, 1, 1);
+        self.n_good > self.n_bad || is_half_of_two
+    }
 }
 
-fn look_as<L: Layout>(head: &[u8]) -> Look {
+/// How the beginning of a trace looks in a dialect.
+pub fn look(dialect: Dialect, head: &[u8]) -> Look {
+    look_until(dialect, head, |_, _| false)
+}
+
+/// The same, as long as the caller needs more than was seen, with this number of bytes left.
+fn look_until(dialect: Dialect, head: &[u8], is_enough: impl Fn(&Look, usize) -> bool) -> Look {
+    with_layout!(dialect, L => look_as::<L>(head, is_enough))
+}
+
+fn look_as<L: Layout>(head: &[u8], is_enough: impl Fn(&Look, usize) -> bool) -> Look {
     let mut look = Look::default();
     let mut at = 0;
     let mut familiar = Familiar::default();
     let mut is_odd = true;
     while look.n_good + look.n_bad < DETECTED_RECORDS {
         let bytes = head.get(at..).unwrap_or(&[]);
+        if is_enough(&look, bytes.len()) {
+            break;
+        }
         let found = record::<L>(bytes);
         if let Ok((record, length)) = &found
             && is_possible(record)
@@ -220,14 +241,10 @@ fn is_usual(record: &Record<'_>, familiar: &Familiar) -> bool {
 /// records follow it, or it ends with the bytes. A record that would be cut with its own tag has to be followed by one: it
 /// is likelier that the trace is cut.
 pub(crate) fn after_bad_tag<L: Layout>(bytes: &[u8], familiar: &Familiar) -> Option<usize> {
-    let (found, rest) = bytes.split_first()?;
+    let found = bytes.first()?;
     let is_cut = matches!(record::<L>(bytes), Err(Stop::More(_)));
     [READ, REMOVE, ADD].into_iter().filter(|tag| tag != found).find_map(|tag| {
-        // Only annotations with a name are longer, and their name must be a usual one.
-        let mut record_bytes = Vec::with_capacity(MAX_ANNOTATION_BYTES.min(bytes.len()));
-        record_bytes.push(tag);
-        record_bytes.extend_from_slice(rest.get(..MAX_ANNOTATION_BYTES).unwrap_or(rest));
-        let (with_tag, length) = record::<L>(&record_bytes).ok().filter(|(record, _)| is_possible(record))?;
+        let (with_tag, length) = record_of::<L>(tag, bytes).ok().filter(|(record, _)| is_possible(record))?;
         let behind = bytes.get(length..)?;
         let thread = with_tag.thread();
         let mut at = 0;
@@ -246,23 +263,39 @@ pub(crate) fn after_bad_tag<L: Layout>(bytes: &[u8], familiar: &Familiar) -> Opt
     })
 }
 
-/// The dialect in which the beginning of a trace makes sense, and how it looks in that; the likeliest of equals. A run of
-/// records that is no accident decides: what follows it may be mixed up. Before, one bad record must not decide, so each
-/// dialect is tried as far as it goes, and the one that explains most is taken.
-pub fn detect(head: &[u8]) -> (Dialect, Look) {
-    let mut best = (Dialect::Le64, look(Dialect::Le64, head));
-    for dialect in &Dialect::ALL[1..] {
-        let other = look(*dialect, head);
-        let is_better = if best.1.n_run.max(other.n_run) >= RUN_RECORDS {
-            other.n_run > best.1.n_run
-        } else {
-            other.explained > best.1.explained
-        };
-        if is_better {
-            best = (*dialect, other);
-        }
+/// The dialect in which the beginning of a trace makes sense, the likeliest of equals. A run of records that is no accident
+/// decides: what follows it may be mixed up. Before, one bad record must not decide, so each dialect is tried as far as it goes,
+/// and the one that explains most is taken.
+pub fn detect(head: &[u8]) -> Dialect {
+    // PERF: dialects that are not the trace's own have a bad record at almost every byte, and each is judged at length. No look
+    // goes further than the run that decides, and the trace's own dialect mostly is the only one that has such a run.
+    let run_up_to = |most: u32| {
+        move |dialect| look_until(dialect, head, |look, _| !look.is_run() || look.n_run >= most).n_run
+    };
+    let run = run_up_to(RUN_RECORDS);
+    match Dialect::ALL.map(|dialect| u32::from(run(dialect) >= RUN_RECORDS)).iter().sum() {
+        0 => best_of(|dialect| look(dialect, head).explained),
+        1 => best_of(|dialect| run(dialect).into()),
+        _ => best_of(|dialect| run_up_to(u32::MAX)(dialect).into()),
     }
-    best
+}
+
+/// The dialect of the highest rank, the first of equals.
+fn best_of(rank: impl Fn(Dialect) -> u64) -> Dialect {
+    let ranks = Dialect::ALL.map(|dialect| (dialect, rank(dialect)));
+    let better = |best: (Dialect, u64), other: (Dialect, u64)| if other.1 > best.1 { other } else { best };
+    ranks.into_iter().fold(ranks[0], better).0
+}
+
+/// Whether most of what a look sees in the beginning of a file makes sense in some dialect. PERF: it stops where bad records
+/// are more than all records can be that still fit, which in text is soon.
+pub(crate) fn makes_sense(head: &[u8]) -> bool {
+    Dialect::ALL.into_iter().any(|dialect| {
+        let is_hopeless = |look: &Look, n_left: usize| {
+            look.n_bad as usize > look.n_good as usize + n_left / dialect.remove_bytes()
+        };
+        look_until(dialect, head, is_hopeless).makes_sense()
+    })
 }
 
 #[cfg(test)]
@@ -289,12 +322,13 @@ mod tests {
     fn each_dialect_is_told_from_the_others() {
         for dialect in Dialect::ALL {
             for n in [0, 1, 100] {
-                let (found, look) = detect(&trace(dialect, n));
-                assert_eq!((found, look.n_bad), (dialect, 0), "{n}");
+                let bytes = trace(dialect, n);
+                let look = look(dialect, &bytes);
+                assert_eq!((detect(&bytes), look.n_bad), (dialect, 0), "{n}");
                 assert_eq!(u64::from(look.n_good), n + 2);
             }
         }
-        assert_eq!(detect(&[]).0, Dialect::Le64);
+        assert_eq!(detect(&[]), Dialect::Le64);
     }
 
     #[test]
@@ -307,7 +341,7 @@ mod tests {
                 let first = usize::from(bad > 0) * (dialect.add_bytes() + 11);
                 let at = if bad == starts[2] { first + dialect.access_bytes() } else { first };
                 bytes[at] = tag;
-                let (found, look) = detect(&bytes);
+                let (found, look) = (detect(&bytes), look(dialect, &bytes));
                 assert_eq!((found, look.n_good, look.n_bad), (dialect, 4, 1), "{at} {tag}");
             }
         }
@@ -339,7 +373,7 @@ mod tests {
                         }
                         let mut bytes = bytes.clone();
                         bytes[bad as usize * dialect.access_bytes()] = tag;
-                        let (found, look) = detect(&bytes);
+                        let (found, look) = (detect(&bytes), look(dialect, &bytes));
                         let what = format!("{first:#x}, record {bad} of {n}, tag {tag:#x}");
                         assert_eq!(found, dialect, "{what}");
                         if tag & KIND_MASK > REMOVE {
@@ -367,10 +401,37 @@ mod tests {
                     };
                     encode(dialect, &Record::Access(access), &mut bytes).unwrap();
                 }
-                let (found, seen) = detect(&bytes);
+                let (found, seen) = (detect(&bytes), look(dialect, &bytes));
                 assert_eq!((found, seen.n_good, seen.n_bad), (dialect, 40, 0), "{n_threads}");
                 let one = look(dialect, &bytes[..dialect.access_bytes()]);
                 assert_eq!((one.n_first, one.n_good, one.n_bad), (1, 1, 0));
+            }
+        }
+    }
+
+    /// Each step away from the whole look must change nothing but its cost.
+    #[test]
+    fn looks_that_stop_early_come_to_the_same() {
+        let text = |i: usize| b"I  04001000,3\n S 1ffefffe98,8\n"[i % 30];
+        for dialect in Dialect::ALL {
+            let whole = trace(dialect, 60);
+            for n_text in [0, 1, 17, 200, 600, 1000, 2000] {
+                for at in [0, 17, 40, 300] {
+                    let mut bytes = whole.clone();
+                    bytes.splice(at..at, (0..n_text).map(text));
+                    let looks = Dialect::ALL.map(|dialect| (dialect, look(dialect, &bytes)));
+                    let mut best = looks[0];
+                    for other in &looks[1..] {
+                        let has_run = best.1.n_run.max(other.1.n_run) >= RUN_RECORDS;
+                        let rank = |look: &Look| if has_run { look.n_run.into() } else { look.explained };
+                        if rank(&other.1) > rank(&best.1) {
+                            best = *other;
+                        }
+                    }
+                    assert_eq!(detect(&bytes), best.0, "{dialect:?} {n_text} at {at}");
+                    let any = looks.iter().any(|(_, look)| look.makes_sense());
+                    assert_eq!(makes_sense(&bytes), any, "{dialect:?} {n_text} at {at}");
+                }
             }
         }
     }

@@ -27,7 +27,8 @@ pub fn probe(source: &Source) -> Confidence {
     }
     match source.head(PROBED_BYTES) {
         Ok(head) if head.is_empty() => named_so(source),
-        Ok(head) => look_of(detect(&head).1),
+        Ok(head) if plausible::makes_sense(&head) => look_of(plausible::look(detect(&head), &head)),
+        Ok(_) => Confidence::No,
         Err(_) => Confidence::No,
     }
 }
@@ -56,13 +57,10 @@ fn is_our_name(name: &str) -> bool {
     plain == "cacheray.trace" || plain.ends_with(".cacheray") || plain.ends_with(".cacheray.trace")
 }
 
-/// Most of the records that are seen must make sense, and the first, unless it alone is damaged. Of two, one may have a bad
-/// tag.
+/// Most of the records that are seen must make sense, and the first, unless it alone is damaged.
 pub(crate) fn look_of(look: Look) -> Confidence {
     let is_first_bad = look.n_first == 0 && look.n_good < MIN_GOOD_OF_BAD * look.n_bad;
-    let is_half_of_two = (look.n_first, look.n_good, look.n_bad, look.n_bad_tags) == (1, 1, 1, 1);
-    let makes_sense = look.n_good > look.n_bad || is_half_of_two;
-    if makes_sense && !is_first_bad { Confidence::Likely } else { Confidence::No }
+    if look.makes_sense() && !is_first_bad { Confidence::Likely } else { Confidence::No }
 }
 
 /// An opened trace.
@@ -76,10 +74,11 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
     let asked = Dialect::parse(INFO.opening(options)?.word(&DIALECT));
     INFO.refuse_folder(source)?;
     let head = source.head(DETECTED_BYTES)?;
-    let (found, look) = detect(&head);
+    let found = detect(&head);
     let dialect = asked.unwrap_or(found);
+    let explained = |dialect| plausible::look(dialect, &head).explained;
     let mut findings = Vec::new();
-    if dialect != found && plausible::look(dialect, &head).explained < look.explained {
+    if dialect != found && explained(dialect) < explained(found) {
         let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
         let what =
             format!("read as dialect {}, as was asked; it looks like {}", dialect.name(), found.name());

@@ -1,7 +1,7 @@
 //! Writing traces: records into a file that appears when it is complete.
 
 use crate::decode::encode;
-use crate::plausible::detect;
+use crate::plausible::{detect, look};
 use crate::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove, WRITE};
 use crate::table::{Records, tag};
 use crate::trace::{self, PROBED_BYTES, is_our_file, look_of};
@@ -105,8 +105,8 @@ impl TraceWriter {
             let what = "there is no record to write: under this name, nothing would tell what the file is";
             return Err(Error::usage(what).in_file(file.name()).hint("end its name in `.cacheray`"));
         }
-        let (dialect, look) = detect(file.head(PROBED_BYTES));
-        if look_of(look) != Confidence::No && dialect == self.dialect {
+        let head = file.head(PROBED_BYTES);
+        if detect(head) == self.dialect && look_of(look(self.dialect, head)) != Confidence::No {
             return Ok(());
         }
         let what = "these records do not look like those of a program (their addresses, threads or sizes): nothing would tell what the file is";
