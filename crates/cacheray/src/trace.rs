@@ -121,25 +121,53 @@ pub enum StrictEnd {
 pub fn read_strictly(
     container: &Container,
     dialect: Dialect,
-    take: &mut dyn FnMut(&Record<'_>) -> Result<()>,
+    mut take: impl FnMut(&Record<'_>) -> Result<()>,
 ) -> Result<StrictEnd> {
     let feed = Feed::new(container, &StreamOptions::default())?;
-    with_layout!(dialect, L => strictly::<L>(container, feed, take))
+    with_layout!(dialect, L => strictly::<L>(container, feed, &mut take))
+}
+
+/// Reads the records that some bytes consist of, and returns how many bytes they take.
+///
+/// # Errors
+/// What `take` says.
+pub fn read_records(
+    bytes: &[u8],
+    dialect: Dialect,
+    mut take: impl FnMut(&Record<'_>) -> Result<()>,
+) -> Result<usize> {
+    with_layout!(dialect, L => Ok(records::<L>(bytes, &mut take)?.0))
+}
+
+/// Takes records while there are any; returns how many bytes they have, and why there is none after them.
+#[inline]
+fn records<L: Layout>(
+    bytes: &[u8],
+    take: &mut impl FnMut(&Record<'_>) -> Result<()>,
+) -> Result<(usize, Stop)> {
+    let mut rest = bytes;
+    loop {
+        match record::<L>(rest) {
+            Ok((record, length)) => {
+                take(&record)?;
+                rest = rest.get(length..).unwrap_or(&[]);
+            }
+            Err(stop) => return Ok((bytes.len() - rest.len(), stop)),
+        }
+    }
 }
 
 fn strictly<L: Layout>(
     container: &Container,
     mut feed: Feed,
-    take: &mut dyn FnMut(&Record<'_>) -> Result<()>,
+    take: &mut impl FnMut(&Record<'_>) -> Result<()>,
 ) -> Result<StrictEnd> {
     loop {
-        match record::<L>(feed.unused()) {
-            Ok((record, length)) => {
-                take(&record)?;
-                feed.use_up(length);
-            }
-            Err(Stop::Bad(bad)) => return Ok(StrictEnd::Bad(bad, feed.offset())),
-            Err(Stop::More(n_bytes)) => {
+        let (n_taken, stop) = records::<L>(feed.unused(), take)?;
+        feed.use_up(n_taken);
+        match stop {
+            Stop::Bad(bad) => return Ok(StrictEnd::Bad(bad, feed.offset())),
+            Stop::More(n_bytes) => {
                 if feed.more(n_bytes) {
                     continue;
                 }

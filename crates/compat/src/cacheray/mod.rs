@@ -6,12 +6,11 @@ mod dwarf2json;
 mod simulator;
 
 use quipu::cacheray::record::Dialect;
-use quipu::cacheray::trace::{StrictEnd, read_strictly};
+use quipu::cacheray::trace::{StrictEnd, read_records, read_strictly};
 use quipu::model::{Columns, Error, Found, Given, OpenOptions, Scan, ShardId, Trace as _};
 use quipu::source::{Container, Source};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::Verdict;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -57,46 +56,77 @@ fn open(file: &str) -> Result<Container> {
     Ok(source.container().map_err(Error::from)?)
 }
 
+/// How many records have each tag.
+type Counts = [u64; 256];
+
 /// `tracecheck FILE`: counts tags up to the first that is unknown. It prints what Cacheray's program prints, which always
 /// ends with 0, and reports damage as well.
 fn tracecheck(args: &[String], screen: &Screen) -> Result<Outcome> {
     let [file] = args else {
         return Err(Error::usage("`tracecheck` wants one file").into());
     };
-    let mut counts: BTreeMap<u8, u64> = BTreeMap::new();
-    let end = read_strictly(&open(file)?, DIALECT, &mut |record| {
-        *counts.entry(record.tag()).or_insert(0) += 1;
-        Ok(())
-    });
-    let end = match end {
-        Err(error) if error.is_damage() => return judged(file, screen),
-        end => end?,
+    let judged = judged(file);
+    let (mut counts, end) = match &judged {
+        // A trace with which nothing is wrong reads the same for all, so that once is enough.
+        Ok(Some(Judged { counts: Some(counts), .. })) => (*counts, StrictEnd::Whole),
+        _ => {
+            let mut counts = [0; 256];
+            let end = read_strictly(&open(file)?, DIALECT, |record| {
+                counts[usize::from(record.tag())] += 1;
+                Ok(())
+            });
+            match end {
+                Err(error) if error.is_damage() => return told(judged, screen),
+                end => (counts, end?),
+            }
+        }
     };
     if let StrictEnd::Cut(tag, _) = end {
-        *counts.entry(tag).or_insert(0) += 1;
+        counts[usize::from(tag)] += 1;
     }
     let is_correct = !matches!(end, StrictEnd::Bad(..));
     let mut text = if is_correct { "The file was correct\n" } else { "The type was wrong\n" }.to_owned()
         + "Access stats:\n";
-    for (tag, count) in counts {
+    for (tag, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\t{tag}: {count}");
     }
     screen.text(&text)?;
-    judged(file, screen)
+    told(judged, screen)
 }
 
-/// What the reader of all other verbs finds wrong with a trace. A pipe is read once, and was.
-fn judged(file: &str, screen: &Screen) -> Result<Outcome> {
+/// Says what is wrong with a trace, if that is known.
+fn told(judged: Result<Option<Judged>>, screen: &Screen) -> Result<Outcome> {
+    Ok(judged?.map_or(Outcome::Fine, |judged| judged.verdict.tell(screen)))
+}
+
+/// What the reader of all other verbs finds in a trace.
+struct Judged {
+    verdict: Verdict,
+    /// The records by tag, if reading found nothing wrong.
+    counts: Option<Counts>,
+}
+
+/// Reads a trace with the reader of all other verbs. `None` for a pipe, which can be read only once.
+fn judged(file: &str) -> Result<Option<Judged>> {
     let source = Source::open(Path::new(file)).map_err(Error::from)?;
     if !source.can_seek() {
-        return Ok(Outcome::Fine);
+        return Ok(None);
     }
     let given = Given::from([("dialect", DIALECT.name())]);
     let options = OpenOptions { given, ..OpenOptions::default() };
     let trace = quipu::cacheray::trace::open(&source, &options)?;
-    let mut found = Found::default();
-    let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::NONE))?;
-    let error = found.read(&mut *reader, |_| Ok(())).err();
-    Ok(Verdict::new(&trace, found, error, false).tell(screen))
+    let (mut found, mut counts, mut is_read) = (Found::default(), [0; 256], true);
+    let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::RAW))?;
+    let done = found.read(&mut *reader, |batch| {
+        let n_bytes = read_records(batch.raw(), DIALECT, |record| {
+            counts[usize::from(record.tag())] += 1;
+            Ok(())
+        })?;
+        is_read &= n_bytes == batch.raw().len();
+        Ok(())
+    });
+    let error = done.err();
+    let counts = (is_read && found.is_empty() && error.is_none()).then_some(counts);
+    Ok(Some(Judged { verdict: Verdict::new(&trace, found, error, false), counts }))
 }

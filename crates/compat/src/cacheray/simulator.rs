@@ -129,7 +129,7 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         return Err(stop);
     }
     let mut simulator = Simulator::new(levels, structs);
-    let end = read_strictly(&open(trace)?, DIALECT, &mut |record| run.record(&mut simulator, record, screen));
+    let end = read_strictly(&open(trace)?, DIALECT, |record| run.record(&mut simulator, record, screen));
     if run.stop.is_some() {
         // The reader of the events is gone; the log of what was simulated stays.
         run.log.finish()?;
