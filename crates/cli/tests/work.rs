@@ -43,6 +43,8 @@ fn count(args: &[&str], trace: &Path) -> Option<u64> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=cachegrind", "--cache-sim=no", "-q"]);
     command.arg(format!("--cachegrind-out-file={}", counts.display())).arg(env!("CARGO_BIN_EXE_quipu"));
+    // One thread, because threads that wait for each other look around.
+    command.args(["-j", "1", "-q"]);
     for arg in args {
         match *arg {
             "@" => command.arg(trace),
@@ -50,8 +52,7 @@ fn count(args: &[&str], trace: &Path) -> Option<u64> {
             arg => command.arg(arg),
         };
     }
-    // One thread, because threads that wait for each other look around.
-    let output = command.args(["-j", "1", "-q"]).stdout(Stdio::null()).stderr(Stdio::piped()).output();
+    let output = command.stdout(Stdio::null()).stderr(Stdio::piped()).output();
     let Ok(output) = output else {
         eprintln!("passed over: no `valgrind` here; the Debian package is `valgrind`");
         return None;
@@ -69,7 +70,19 @@ fn holds(name: &str, args: &[&str], large: &str, small: &str) {
         let (family, name) = path.split_once('/').unwrap();
         fixtures(family).join(name)
     });
-    let (Some(large), Some(small)) = (count(args, &large), count(args, &small)) else { return };
+    compare(name, count(args, &large), count(args, &small));
+}
+
+/// The same for what every verb does before it reads records: to recognise a trace and to open it.
+#[track_caller]
+fn opens(name: &str, family: &str, trace: &str) {
+    let trace = fixtures(family).join(trace);
+    compare(name, count(&["info", "--quick", "@"], &trace), count(&["--version"], &trace));
+}
+
+#[track_caller]
+fn compare(name: &str, large: Option<u64>, small: Option<u64>) {
+    let (Some(large), Some(small)) = (large, small) else { return };
     let now = large.saturating_sub(small) / 1000;
     if std::env::var_os("BLESS").is_some() {
         return store(name, now);
@@ -155,4 +168,25 @@ fn lines_of_cacheray() {
 #[test]
 fn calls_of_apitrace() {
     holds("apitrace-view", &["view", "@"], "apitrace/glxgears-300.trace", "apitrace/synth-d3d-kinds.trace");
+}
+
+#[test]
+fn tags_of_cacheray() {
+    let args = ["as", "cacheray", "tracecheck", "@"];
+    holds("cacheray-tracecheck", &args, "cacheray/threads.trace", "cacheray/structs.trace");
+}
+
+#[test]
+fn opening_lackey() {
+    opens("opening-lackey", "lackey", "mixed.lackey");
+}
+
+#[test]
+fn opening_drmemtrace() {
+    opens("opening-drmemtrace", "drmemtrace", "small/drmemtrace.small.x64.trace");
+}
+
+#[test]
+fn opening_cacheray() {
+    opens("opening-cacheray", "cacheray", "threads.trace");
 }
