@@ -72,7 +72,7 @@ fn decode(bencher: divan::Bencher<'_, '_>) {
 #[divan::bench(sample_count = 10)]
 fn info(bencher: divan::Bencher<'_, '_>) {
     let (trace, calls) = large();
-    bencher.counter(calls).bench_local(|| survey(trace.container(), Frames::Counted).0.calls);
+    bencher.counter(calls).bench_local(|| survey(trace.container(), Frames::Counted, &|| false).0.calls);
 }
 
 #[divan::bench(sample_count = 10)]

@@ -63,17 +63,26 @@ pub enum Frames {
     Listed,
 }
 
-/// Reads a whole trace.
+/// Reads a whole trace, or until it is cancelled.
 ///
 /// # Errors
 /// What reading could not go on after; what was counted until then comes with it.
-pub fn survey(container: &Container, frames: Frames) -> (Survey, Result<()>) {
+pub fn survey(
+    container: &Container,
+    frames: Frames,
+    is_cancelled: &dyn Fn() -> bool,
+) -> (Survey, Result<()>) {
     let mut survey = Survey::default();
-    let done = read(container, frames, &mut survey);
+    let done = read(container, frames, is_cancelled, &mut survey);
     (survey, done)
 }
 
-fn read(container: &Container, frames: Frames, survey: &mut Survey) -> Result<()> {
+fn read(
+    container: &Container,
+    frames: Frames,
+    is_cancelled: &dyn Fn() -> bool,
+    survey: &mut Survey,
+) -> Result<()> {
     let options = StreamOptions {
         block_bytes: 256 << 10,
         ahead: Ahead::Thread { blocks: 4 },
@@ -86,7 +95,7 @@ fn read(container: &Container, frames: Frames, survey: &mut Survey) -> Result<()
         }
         let mut skimmer = Skimmer::new(feed.header());
         let mut tally = Tally { survey, frames, calls_of: Vec::new(), open: None, frame_at: 0, n_types: 0 };
-        let done = tally.read(&mut feed, &mut skimmer);
+        let done = tally.read(&mut feed, &mut skimmer, is_cancelled);
         tally.finish(&skimmer);
         done
     });
@@ -111,8 +120,13 @@ struct Tally<'s> {
 }
 
 impl Tally<'_> {
-    fn read(&mut self, feed: &mut Feed, skimmer: &mut Skimmer) -> Result<()> {
-        loop {
+    fn read(
+        &mut self,
+        feed: &mut Feed,
+        skimmer: &mut Skimmer,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        while !is_cancelled() {
             // Common calls bring no types.
             while let Some(Some(call)) = feed.next_common(skimmer) {
                 self.add(&call, feed.offset());

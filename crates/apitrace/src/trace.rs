@@ -343,11 +343,11 @@ impl Trace for ApiTrace {
         Ok(Some(Box::new(CallForm::new(options)?)))
     }
 
-    fn survey(&self) -> Surveyed {
+    fn survey(&self, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
         if let Err(error) = self.check_version() {
             return Surveyed { error: Some(error), ..Surveyed::default() };
         }
-        let (survey, done) = survey::survey(&self.sound, Frames::Counted);
+        let (survey, done) = survey::survey(&self.sound, Frames::Counted, is_cancelled);
         Surveyed { facts: survey_facts(&survey), findings: survey.findings, error: done.err() }
     }
 

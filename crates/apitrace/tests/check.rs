@@ -6,6 +6,7 @@ use crate::common;
 use quipu_apitrace::check::{Check, RULES};
 use quipu_apitrace::pack::StreamWriter;
 use quipu_apitrace::trace::{self, Packing};
+use quipu_model::trace::surveyed;
 use quipu_model::{Finding, Given, OpenOptions, Report, Result, RuleInfo, Tool, Trace};
 use quipu_source::Source;
 use std::collections::BTreeSet;
@@ -286,7 +287,7 @@ fn a_cut_is_an_error_to_readers_and_to_check() {
         let report = checked(&bytes, &[]).unwrap();
         assert!(report.is_flawed(), "{rule}");
         let trace = trace::open(&Source::from_bytes("made", bytes), &OpenOptions::default()).unwrap();
-        let found = trace.survey().findings;
+        let found = surveyed(&trace, &|| false).findings;
         let told: Vec<_> = found.iter().map(|finding| (&*finding.rule, finding.severity)).collect();
         assert_eq!(told, [(rule, Severity::Error)]);
     }

@@ -71,7 +71,7 @@ fn every_command_line_of_the_original_is_obeyed() {
 fn frames_and_sizes_are_those_that_the_original_counts() {
     for name in traces() {
         let trace = trace::open(&common::source(&name), &OpenOptions::default()).unwrap();
-        let (survey, done) = survey(trace.container(), Frames::Listed);
+        let (survey, done) = survey(trace.container(), Frames::Listed, &|| false);
         done.unwrap();
         let golden: serde_json::Value =
             serde_json::from_slice(&golden(&format!("golden/{name}.info.json"))).unwrap();

@@ -321,7 +321,7 @@ fn an_unreturned_call_returns_only_if_asked_for() {
         let mut all = Chooser::new(Selection::all());
         rewrite(&trace, trace.header(), &path, &options, &mut all, &Silent).unwrap();
         let again = trace::open(&Source::open(&path).unwrap(), &OpenOptions::default()).unwrap();
-        let (survey, done) = survey(again.container(), Frames::Counted);
+        let (survey, done) = survey(again.container(), Frames::Counted, &|| false);
         done.unwrap();
         assert_eq!((survey.calls, survey.incomplete), (8, n_incomplete), "{incomplete:?}");
     }

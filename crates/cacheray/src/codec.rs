@@ -100,8 +100,8 @@ impl Family for Codec {
         )
     }
 
-    fn survey(&self, trace: &FlatTrace<Codec>) -> Surveyed {
-        survey::survey(trace)
+    fn survey(&self, trace: &FlatTrace<Codec>, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
+        survey::survey(trace, is_cancelled)
     }
 }
 

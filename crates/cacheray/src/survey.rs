@@ -92,9 +92,9 @@ impl Survey {
     }
 }
 
-/// Reads all of a trace.
-pub(crate) fn survey(trace: &FlatTrace<Codec>) -> Surveyed {
+/// Reads all of a trace, or until it is cancelled.
+pub(crate) fn survey(trace: &FlatTrace<Codec>, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
     let mut survey = Survey::default();
-    let surveyed = survey::survey(trace, |batch| survey.batch(batch), |_| Vec::new());
+    let surveyed = survey::survey(trace, is_cancelled, |batch| survey.batch(batch), |_| Vec::new());
     Surveyed { facts: survey.facts(), ..surveyed }
 }

@@ -5,11 +5,16 @@
 use crate::common;
 use crate::common::{GOOD, folder, lines, of_bytes, trace};
 use quipu_cacheray::record::Dialect;
+use quipu_model::trace::surveyed;
 use quipu_model::{Columns, Scan, ShardId, Trace, Window};
 use serde_json::{Map, Value, json};
 
-fn surveyed(trace: &dyn Trace) -> Map<String, Value> {
-    trace.survey().facts.into_iter().map(|fact| (fact.key.clone().into_owned(), fact.json())).collect()
+fn facts_of(trace: &dyn Trace) -> Map<String, Value> {
+    surveyed(trace, &|| false)
+        .facts
+        .into_iter()
+        .map(|fact| (fact.key.clone().into_owned(), fact.json()))
+        .collect()
 }
 
 #[test]
@@ -19,7 +24,7 @@ fn counts_are_those_of_the_facts() {
     assert_eq!(facts.len(), 9);
     for (name, facts) in &facts {
         let trace = trace(name.strip_suffix(".trace").unwrap());
-        let surveyed = surveyed(&trace);
+        let surveyed = facts_of(&trace);
         let facts = facts.as_object().unwrap();
         assert_eq!(trace.meta().packed_bytes.map(Value::from).as_ref(), facts.get("bytes"), "{name}");
         for (fact, key) in [

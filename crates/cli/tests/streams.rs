@@ -137,30 +137,39 @@ fn every_shell_gets_completions() {
     }
 }
 
-#[test]
+/// What a verb with these arguments says of a trace of these bytes, again and again without an end, once a signal ends it.
 #[cfg(unix)]
-fn ctrl_c_ends_with_what_is_known_so_far() {
+fn interrupted(args: &[&str], bytes: Vec<u8>) -> serde_json::Value {
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_quipu"))
-        .args(["analyze", "counts", "--json"])
+        .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut input = child.stdin.take().unwrap();
-    let entries = std::fs::read(trace("small/drmemtrace.small.x64.trace")).unwrap();
     // The trace never ends: only the signal can end the run.
-    let feeder = std::thread::spawn(move || while input.write_all(&entries).is_ok() {});
+    let feeder = std::thread::spawn(move || while input.write_all(&bytes).is_ok() {});
     std::thread::sleep(Duration::from_millis(500));
     let id = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     feeder.join().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{args:?}");
+    assert!(text(&output.stderr).contains("interrupted: "), "{args:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_ends_with_what_is_known_so_far() {
+    let entries = std::fs::read(trace("small/drmemtrace.small.x64.trace")).unwrap();
+    let answer = interrupted(&["analyze", "counts", "--json"], entries);
     assert_eq!(answer["complete"], false);
     assert!(answer["results"]["counts"]["total"]["instructions"].as_u64() > Some(0));
-    assert!(text(&output.stderr).contains("interrupted: "));
+    let lackey = b"I  04001000,3\n S 1ffefffe98,8\n".repeat(1000);
+    let answer = interrupted(&["info", "--json"], lackey);
+    assert!(answer["facts"]["records"].as_u64() > Some(0), "{answer}");
 }
 
 #[test]

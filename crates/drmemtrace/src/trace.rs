@@ -851,7 +851,7 @@ impl Trace for DrmemTrace {
     }
 
     /// Headers tell enough, but of damage that opening found only reading says what it loses.
-    fn survey(&self) -> Surveyed {
+    fn survey(&self, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
         let mut surveyed = Surveyed::default();
         let is_open = |finding: &Finding| finding.severity == Severity::Error && finding.loss.is_none();
         if !self.meta.findings.iter().any(is_open) {
@@ -859,8 +859,11 @@ impl Trace for DrmemTrace {
         }
         let mut found = Found::default();
         for shard in &self.shards {
-            let reader = self.scan(&Scan::new(shard.id).columns(Columns::NONE));
-            if let Err(error) = reader.and_then(|mut reader| found.read(&mut *reader, |_| Ok(()))) {
+            let mut read = || {
+                let mut reader = self.scan(&Scan::new(shard.id).columns(Columns::NONE))?;
+                found.read_until(&mut *reader, is_cancelled, |_| Ok(()))
+            };
+            if let Err(error) = read() {
                 surveyed.error.get_or_insert(error);
             }
         }

@@ -237,9 +237,24 @@ impl Found {
     pub fn read(
         &mut self,
         reader: &mut dyn Reader,
+        take: impl FnMut(&mut Batch) -> Result<()>,
+    ) -> Result<()> {
+        self.read_until(reader, &|| false, take)
+    }
+
+    /// The same, or until it is cancelled.
+    ///
+    /// # Errors
+    /// As [`read`](Found::read).
+    pub fn read_until(
+        &mut self,
+        reader: &mut dyn Reader,
+        is_cancelled: &dyn Fn() -> bool,
         mut take: impl FnMut(&mut Batch) -> Result<()>,
     ) -> Result<()> {
-        while let Some(batch) = reader.read()? {
+        while !is_cancelled()
+            && let Some(batch) = reader.read()?
+        {
             batch.findings.drain(..).for_each(|finding| self.push(finding));
             take(batch)?;
         }

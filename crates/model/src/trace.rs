@@ -20,6 +20,7 @@ use serde::Serialize;
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
@@ -295,9 +296,10 @@ pub trait Trace: Send + Sync {
         Ok(None)
     }
 
-    /// What only reading the whole trace can tell of it, where that is quick and its header tells little. Nothing for
-    /// formats whose headers tell enough.
-    fn survey(&self) -> Surveyed {
+    /// Reads the whole trace once for what its header does not say, where that is quick and the header says little; nothing
+    /// for formats whose headers say enough. If `is_cancelled` becomes true, facts are about the part before. Callers want
+    /// [`surveyed`].
+    fn survey(&self, _is_cancelled: &dyn Fn() -> bool) -> Surveyed {
         Surveyed::default()
     }
 
@@ -365,6 +367,13 @@ pub fn settled<T, E>(
     read: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
     settled_by(|| trace.n_delivered_damaged(), is_cancelled, read)
+}
+
+/// What only reading a whole trace shows ([`Trace::survey`]), without what proved damaged later.
+pub fn surveyed(trace: &(impl Trace + ?Sized), is_cancelled: &dyn Fn() -> bool) -> Surveyed {
+    let read = || Ok::<_, Infallible>(trace.survey(is_cancelled));
+    let Ok(surveyed) = settled(trace, is_cancelled, read);
+    surveyed
 }
 
 /// The same for a part of a trace, such as one of its files: `n_damaged` says how often that delivered what proved damaged.

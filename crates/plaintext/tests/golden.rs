@@ -5,6 +5,7 @@
 use crate::common;
 use crate::common::{ALL, din, lackey, lines, lines_of, path, text, trace};
 use quipu_model::lens::AccessKind;
+use quipu_model::trace::surveyed;
 use quipu_model::{Columns, Confidence, Cut, Format, Scan, ShardId, Trace, Window};
 use quipu_plaintext::{DIN, LACKEY};
 use quipu_source::Source;
@@ -18,8 +19,7 @@ fn counts_are_those_of_the_facts() {
         let facts = std::fs::read_to_string(path(folder).join("facts.json")).unwrap();
         let facts: Map<String, Value> = serde_json::from_str(&facts).unwrap();
         for (name, facts) in &facts {
-            let surveyed: Map<String, Value> = trace(&format!("{folder}/{name}"))
-                .survey()
+            let surveyed: Map<String, Value> = surveyed(&*trace(&format!("{folder}/{name}")), &|| false)
                 .facts
                 .into_iter()
                 .map(|fact| (fact.key.clone().into_owned(), fact.json()))

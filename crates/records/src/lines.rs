@@ -265,11 +265,12 @@ impl Family for LineCodec {
         Box::new(RowPrinter::new(self.language.forms, self.language.means.iter().map(sort).collect()))
     }
 
-    fn survey(&self, trace: &FlatTrace<LineCodec>) -> Surveyed {
+    fn survey(&self, trace: &FlatTrace<LineCodec>, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
         let Language { kinds: names, means, .. } = self.language;
         let (mut n_records, mut counts, mut accesses) = (0u64, vec![0u64; names.len()], Accesses::default());
         let mut surveyed = survey(
             trace,
+            is_cancelled,
             |batch| {
                 let Some(rows) = batch.tables.first() else { return };
                 let [kinds, addrs, sizes] = [2, 3, 4].map(|column| rows.column(column).cells);

@@ -12,9 +12,10 @@ const LINE_SHIFT: u32 = 6;
 /// Lines that are counted; of more, facts say that there are at least this many.
 const MAX_LINES: u64 = 1 << 24;
 
-/// Reads the first table of a whole trace; `facts` is made of the read once it has ended.
+/// Reads the first table of a whole trace, or until it is cancelled; `facts` is made of the read once it has ended.
 pub fn survey<C: Family>(
     trace: &FlatTrace<C>,
+    is_cancelled: &dyn Fn() -> bool,
     mut take: impl FnMut(&Batch),
     facts: impl FnOnce(Option<&C::State>) -> Vec<Fact>,
 ) -> Surveyed {
@@ -24,7 +25,7 @@ pub fn survey<C: Family>(
         Ok(reader) => reader,
         Err(error) => return Surveyed { facts: facts(None), findings: Vec::new(), error: Some(error) },
     };
-    let taken = found.read(&mut reader, |batch| {
+    let taken = found.read_until(&mut reader, is_cancelled, |batch| {
         take(batch);
         Ok(())
     });

@@ -30,8 +30,8 @@ pub trait Family: RecordCodec {
     /// Prints rows of the first table.
     fn printer(&self) -> Box<dyn Printer>;
 
-    /// What only reading the whole trace shows.
-    fn survey(&self, trace: &FlatTrace<Self>) -> Surveyed;
+    /// What only reading the whole trace shows, as [`Trace::survey`].
+    fn survey(&self, trace: &FlatTrace<Self>, is_cancelled: &dyn Fn() -> bool) -> Surveyed;
 
     /// The name of a kind of mark.
     fn mark_name(&self, _kind: u32) -> Option<&'static str> {
@@ -120,8 +120,8 @@ impl<C: Family> Trace for FlatTrace<C> {
         Ok(self.codec.printer())
     }
 
-    fn survey(&self) -> Surveyed {
-        self.codec.survey(self)
+    fn survey(&self, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
+        self.codec.survey(self, is_cancelled)
     }
 
     fn n_delivered_damaged(&self) -> u64 {

@@ -4,12 +4,11 @@ use crate::about;
 use crate::captured::{self, is_capture};
 use quipu::model::Found;
 use quipu::model::pass::Detail;
-use quipu::model::trace::{Surveyed, settled};
+use quipu::model::trace::{Surveyed, surveyed};
 use quipu_console::input::{self, Arranging, Opening, check_threads};
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session::{self, Verdict};
 use serde_json::{Map, Value};
-use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -42,7 +41,7 @@ Examples:
 
 Exit codes:
   0  done
-  1  done, and something is wrong with a trace, or nothing of it can be read
+  1  done, and something is wrong with a trace, or nothing of it can be read, or the run was interrupted
   2  a trace could not be opened";
 
 /// Describes each trace. One that cannot be opened does not keep the others from being described.
@@ -65,15 +64,16 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         match opened {
             Ok(trace) => {
                 let name = input::name(path);
-                let survey = || match options.quick {
-                    true => Surveyed::default(),
-                    false => trace.survey(),
+                let (surveyed, is_cancelled) = match options.quick {
+                    true => (Surveyed::default(), false),
+                    false => session::watched(screen, |watch| {
+                        (surveyed(&*trace, &|| watch.is_cancelled()), watch.is_cancelled())
+                    }),
                 };
-                let surveyed = settled(&*trace, || false, || Ok::<_, Infallible>(survey()));
-                let Ok(Surveyed { facts, findings, error }) = surveyed;
+                let Surveyed { facts, findings, error } = surveyed;
                 let mut found = Found::default();
                 findings.into_iter().for_each(|finding| found.push(finding));
-                let verdict = Verdict::new(&*trace, found, error, false);
+                let verdict = Verdict::new(&*trace, found, error, is_cancelled);
                 if options.json {
                     let mut value = about::json_with(&name, &*trace, &facts);
                     if let Value::Object(value) = &mut value {
@@ -84,6 +84,9 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
                     documents.push(about::document_with(&name, &*trace, Detail::Full, &facts));
                 }
                 verdicts.push(verdict);
+                if is_cancelled {
+                    break;
+                }
             }
             Err(Stop::Fault(error)) => {
                 // All but the last complaint are made here; the last is what the verb ends with.

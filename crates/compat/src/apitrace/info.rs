@@ -13,7 +13,7 @@ use std::io::Write;
 /// Prints what the original prints of a trace.
 pub(super) fn print(file: &str, trace: &ApiTrace, has_frames: bool, screen: &Screen) -> Result<Outcome> {
     let frames = if has_frames { Frames::Listed } else { Frames::Counted };
-    let surveyed = settled(trace, || false, || Ok::<_, Infallible>(survey(trace.sound(), frames)));
+    let surveyed = settled(trace, || false, || Ok::<_, Infallible>(survey(trace.sound(), frames, &|| false)));
     let Ok((mut survey, done)) = surveyed;
     let mut found = Found::default();
     survey.findings.drain(..).for_each(|finding| found.push(finding));
