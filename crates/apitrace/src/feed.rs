@@ -4,6 +4,7 @@ use crate::check::rules;
 use crate::decode::skim::{Skimmed, Skimmer};
 use crate::decode::{Decoded, Decoder, Event, Fault, Header, Stop, header};
 use crate::record::MAX_EVENT_BYTES;
+use crate::trace::{HEADER_BYTES, Opened, assumed_header};
 use quipu_model::values::{Types, Values};
 use quipu_model::{Error, ErrorKind, Finding, Found, Loss, Place, Result, RuleInfo};
 use quipu_records::feed;
@@ -217,7 +218,15 @@ impl Feed {
                         return Ok(false);
                     }
                 }
-                Err(Stop::Bad(fault)) => {
+                Err(Stop::Bad(mut fault)) => {
+                    self.fetch(HEADER_BYTES, &mut nobody)?;
+                    // A version that is surely yet to come is refused before it is read.
+                    if let Ok(Opened { damage: Some(why), newer, .. }) = assumed_header(self.bytes.unused()) {
+                        fault.kind = ErrorKind::Malformed;
+                        if newer.is_none() {
+                            fault.message = format!("the header of the stream is damaged ({why})");
+                        }
+                    }
                     let error = self.place(&fault, 0);
                     return Err(self.blame(error));
                 }

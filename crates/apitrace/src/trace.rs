@@ -21,15 +21,13 @@ use quipu_model::print::RowForm;
 use quipu_model::schema::Schema;
 use quipu_model::trace::{PrintOptions, Surveyed};
 use quipu_model::{
-    Columns, Confidence, Error, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Shard, ShardId,
-    ShardKind, Trace, Window,
+    Columns, Confidence, Error, ErrorKind, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Shard,
+    ShardId, ShardKind, Trace, Window,
 };
 use quipu_source::{Codec, Container, Source};
 pub use recognise::probe;
-use recognise::{
-    HEADER_BYTES, MAX_EMPTY_BYTES, PROBE_BYTES, forced_packing, newer_header, newer_version, packing,
-};
-pub(crate) use recognise::{Opened, assumed_header, lost_header, plausible};
+pub(crate) use recognise::{HEADER_BYTES, Opened, assumed_header, lost_header, plausible};
+use recognise::{MAX_EMPTY_BYTES, PROBE_BYTES, forced_packing, newer_header, newer_version, packing};
 use std::any::Any;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -202,18 +200,21 @@ impl ApiTrace {
         self.packing
     }
 
-    /// Refuses a stream that seems to be one of a version that is yet to come.
+    /// Refuses a stream that seems to be one of a version that is yet to come, or has a damaged number.
     ///
     /// # Errors
-    /// `Unsupported` for such a stream.
+    /// `Malformed` for such a stream.
     pub fn check_version(&self) -> Result<()> {
         let Some(why) = &self.newer else { return Ok(()) };
-        let place = Place { offset: Some(0), ..Place::default() };
+        let place = Place { offset: Some(0), record: Some(0), ..Place::default() };
         let hint = format!(
             "`quipu recover` reads it as version {}, as which its beginning can be read",
             self.header.version
         );
-        Err(Error::unsupported(why.clone()).at(&place).in_file(self.container.name()).hint(hint))
+        Err(Error::new(ErrorKind::Malformed, why.clone())
+            .at(&place)
+            .in_file(self.container.name())
+            .hint(hint))
     }
 
     /// Bytes of the file that the stream takes: all but a table of frames at the end. `None` for a pipe.

@@ -216,14 +216,15 @@ pub fn repack(
 ) -> Result<Written> {
     let mut file = NewFile::create(path, options)?;
     let mut copy = EventCopy::new(trace)?;
-    let read = copy.events(&mut |bytes| {
-        progress.go_on()?;
-        file.write(bytes)
+    let read = trace.check_version().and_then(|()| {
+        copy.events(&mut |bytes| {
+            progress.go_on()?;
+            file.write(bytes)
+        })
     });
     let (mut intake, mut findings) = (options.intake(), copy.take_findings());
     let n_good = n_good(&findings, copy.n_left);
-    intake.take(&mut findings, so_far(trace, n_good))?;
-    intake.end(read, so_far(trace, copy.n_left))?;
+    intake.take_all(&mut findings, so_far(trace, n_good), read, so_far(trace, copy.n_left))?;
     let reading = intake.finish();
     if copy.n_calls == 0
         && let Some(error) = reading.nothing_left()

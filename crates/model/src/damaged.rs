@@ -210,6 +210,26 @@ impl Intake {
         }
     }
 
+    /// Takes a read that is over: its findings, before which the output is as far as `so_far` says, and how it ended.
+    ///
+    /// # Errors
+    /// As [`take`](Intake::take) and [`end`](Intake::end). What refuses the output says all that is lost.
+    pub fn take_all(
+        &mut self,
+        findings: &mut Vec<Finding>,
+        so_far: SoFar,
+        read: Result<()>,
+        at_end: SoFar,
+    ) -> Result<()> {
+        match self.take(findings, so_far) {
+            Ok(()) => self.end(read, at_end),
+            Err(refused) => {
+                let mut end = Some(read.map(|()| None));
+                Err(self.read_on(refused, || end.take().unwrap_or(Ok(None))))
+            }
+        }
+    }
+
     /// Takes the end of reading. Where outputs of damaged inputs are kept, an error about the input is an end like any other.
     ///
     /// # Errors

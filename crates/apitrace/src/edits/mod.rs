@@ -16,6 +16,7 @@ use crate::text::assemble::Assemble;
 use crate::text::disassemble::Disassemble;
 use crate::trace::{self, ApiTrace};
 use crate::write::{TraceWriter, WriteOptions, Written, packing_for, so_far};
+use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformJob, Transformed};
 use quipu_model::values::{Types, Values};
@@ -84,8 +85,9 @@ pub fn rewrite(
 ) -> Result<Rewritten> {
     let mut writer = TraceWriter::create(path, header, options)?;
     let (mut n_read, mut intake, n_written) = (0, options.intake(), Cell::new(0));
-    let mut take = |findings: &mut Vec<Finding>| intake.take(findings, so_far(trace, n_written.get()));
-    let read = each_call(trace, progress, &mut take, &mut |at, values, types| {
+    let written_so_far = || so_far(trace, n_written.get());
+    let taker = Some((&mut intake, &written_so_far as &dyn Fn() -> SoFar));
+    let read = each_call(trace, progress, taker, &mut |at, values, types| {
         n_read += 1;
         let step = edit.step(at, values, types)?;
         if step == Step::Keep {
@@ -94,7 +96,7 @@ pub fn rewrite(
         }
         Ok(step != Step::End)
     });
-    intake.end(read, so_far(trace, n_written.get()))?;
+    intake.end(read, written_so_far())?;
     let reading = intake.finish();
     if n_read == 0
         && let Some(error) = reading.nothing_left()
@@ -108,35 +110,50 @@ pub fn rewrite(
 /// Takes one call of a batch, by its position; says whether more are wanted.
 pub(crate) type Visit<'v> = dyn FnMut(usize, &mut Values, &Types) -> Result<bool> + 'v;
 
-/// Shows all calls of a trace, in the order of completion, until no more are wanted. Findings go to `take`
-/// where they stand among the calls, so that it is known what stands before them.
+/// Shows all calls of a trace, in the order of completion, until no more are wanted. Findings go to an intake, if there is one,
+/// where they stand among the calls, so that it is known what is written before them. Where it refuses them, the rest is read
+/// for what is lost in it.
 ///
 /// # Errors
-/// What reading, `take` and the visitor say.
+/// What reading, the intake and the visitor say.
 pub(crate) fn each_call(
     trace: &ApiTrace,
     progress: &dyn Progress,
-    take: &mut dyn FnMut(&mut Vec<Finding>) -> Result<()>,
+    mut taker: Option<(&mut Intake, &dyn Fn() -> SoFar)>,
     visit: &mut Visit<'_>,
 ) -> Result<()> {
+    trace.check_version()?;
     let scan = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(Columns::CALL_VALUES) };
     let mut reader = CallReader::new(trace.sound(), &scan)?;
     while let Some(batch) = reader.read()? {
         progress.go_on()?;
-        let (values, types) = (&mut batch.values, &batch.types);
-        for at in 0..values.calls.len() {
-            if !batch.findings.is_empty() {
+        let n_calls = batch.values.calls.len();
+        for at in 0..=n_calls {
+            if !batch.findings.is_empty()
+                && let Some((intake, so_far)) = &mut taker
+            {
                 // The findings that stand before this call, and those without a place.
                 let n_before = batch.span.first_record + at as u64;
-                let is_due = |finding: &mut Finding| finding.place.record.is_none_or(|n| n <= n_before);
-                take(&mut batch.findings.extract_if(.., is_due).collect())?;
+                let is_due = |finding: &mut Finding| {
+                    at == n_calls || finding.place.record.is_none_or(|n| n <= n_before)
+                };
+                let mut due = batch.findings.extract_if(.., is_due).collect();
+                if let Err(refused) = intake.take(&mut due, so_far()) {
+                    let mut left = Some(std::mem::take(&mut batch.findings));
+                    return Err(intake.read_on(refused, || {
+                        if let Some(left) = left.take() {
+                            return Ok(Some(left));
+                        }
+                        progress.go_on()?;
+                        Ok(reader.read()?.map(|batch| std::mem::take(&mut batch.findings)))
+                    }));
+                }
             }
-            if !visit(at, values, types)? {
+            if at < n_calls && !visit(at, &mut batch.values, &batch.types)? {
                 return Ok(());
             }
         }
-        take(&mut batch.findings)?;
-        progress.advance(values.calls.len() as u64, 0);
+        progress.advance(n_calls as u64, 0);
     }
     Ok(())
 }

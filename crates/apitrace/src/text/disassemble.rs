@@ -112,9 +112,11 @@ pub fn disassemble(
     let mut findings = Vec::new();
     writer.put(format!("{MAGIC}\n").as_bytes())?;
     let mut copy = EventCopy::new(trace)?;
-    let mut read = copy.events(&mut |bytes| {
-        progress.go_on()?;
-        writer.block(bytes)
+    let mut read = trace.check_version().and_then(|()| {
+        copy.events(&mut |bytes| {
+            progress.go_on()?;
+            writer.block(bytes)
+        })
     });
     let is_of_events = |error: &Error| matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Limit);
     let n_left = copy.n_left();
@@ -134,8 +136,7 @@ pub fn disassemble(
         }
     }
     let good = n_good(&findings, n_left);
-    intake.take(&mut findings, so_far(trace, good))?;
-    intake.end(read, so_far(trace, n_left))?;
+    intake.take_all(&mut findings, so_far(trace, good), read, so_far(trace, n_left))?;
     if writer.walker.is_none() && intake.is_damaged() {
         // Not even the header is there: no text begins without.
         return Err(intake.finish().nothing_left().unwrap_or_else(without_header));

@@ -11,7 +11,7 @@ use quipu_source::{Codec, Source, StreamOptions};
 /// How much of a stream is looked at to recognise it.
 pub(super) const PROBE_BYTES: usize = 4 << 10;
 /// How much of a stream its header may take.
-pub(super) const HEADER_BYTES: usize = 1 << 20;
+pub(crate) const HEADER_BYTES: usize = 1 << 20;
 /// No container with nothing in it is longer.
 pub(super) const MAX_EMPTY_BYTES: u64 = 64;
 /// The next few versions after the newest are newer streams, whatever follows; of higher ones, a header has to follow.

@@ -45,6 +45,8 @@ pub(crate) enum Repacked {
     EmptyFirst,
     /// The thread that ends is another one.
     Stranger,
+    /// The member in the middle and the one after it have changed places.
+    Swapped,
 }
 
 /// Bytes of an entry.
@@ -99,6 +101,7 @@ impl Harm {
             Repacked::Empty,
             Repacked::EmptyFirst,
             Repacked::Stranger,
+            Repacked::Swapped,
         ];
         let others = [Harm::Cut(999), Harm::Blank, Harm::MissingMember, Harm::MissingFile, Harm::Stranger];
         all.chain(others).chain(repacked.map(Harm::Repacked)).collect()
@@ -134,7 +137,7 @@ fn repacked(bytes: &[u8], how: Repacked) -> Option<Vec<u8>> {
         return None;
     }
     let container = Source::from_bytes("archive", bytes).container().unwrap();
-    let names: Vec<String> = container.members().iter().map(|member| member.name.clone()).collect();
+    let mut names: Vec<String> = container.members().iter().map(|member| member.name.clone()).collect();
     // The last chunk has no successor that would count it.
     if names.len() < 3 {
         return None;
@@ -159,6 +162,10 @@ fn repacked(bytes: &[u8], how: Repacked) -> Option<Vec<u8>> {
             members[middle].splice(some.end..some.end, copy);
         }
         Repacked::Short => members[middle].truncate(some.start),
+        Repacked::Swapped => {
+            names.swap(middle, middle + 1);
+            members.swap(middle, middle + 1);
+        }
     }
     let pool = Pool::new(1).unwrap();
     let mut packer = Packer::new(Cursor::new(Vec::new()), &pool, &PackOptions::new(Packing::Zip));

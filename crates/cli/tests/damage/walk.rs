@@ -3,6 +3,8 @@
 use super::harm::Harm;
 use super::samples::{self, Sample};
 use super::{Said, VERBS, run};
+use quipu::apitrace::pack::StreamWriter;
+use quipu::apitrace::trace::Packing;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -337,8 +339,8 @@ fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &
         if !is_named {
             wrong.push(format!("{} has {place:?}; {} lacks it: {:?}", first.verb, other.verb, other.places));
         }
-        // What is to be written may end at damage that itself loses nothing.
-        let is_silent = other.lost.is_none() && first.lost.is_some() && !other.writes;
+        // A text has what cannot be read as bytes.
+        let is_silent = other.lost.is_none() && first.lost.is_some() && other.verb != "disassemble";
         if is_silent && !JUDGES.contains(&other.verb) {
             wrong.push(format!("{} loses {:?}, {}: {}", first.verb, first.lost, other.verb, other.text));
         }
@@ -494,6 +496,51 @@ fn a_call_that_is_left_under_a_number_that_it_cannot_have_ends_every_verb() {
             said.contains("offset 0x2c88, record 223: call `4473946639201` is left when"),
             "{verb}: {said}"
         );
+    }
+}
+
+/// The first words of what verbs that read or write a trace of calls say of a damaged one, without the name of the file, and
+/// how they end.
+fn said_of_calls(path: &Path) -> BTreeMap<(i32, String), Vec<&'static str>> {
+    let mut said: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for verb in ["view", "report", "info", "diff", "check", "convert", "trim", "edit", "disassemble"] {
+        let (_, call) = VERBS.iter().find(|(name, _)| *name == verb).unwrap();
+        let Said { code, err, has_output, .. } = run(call.unwrap(), path, &[]);
+        assert!(!has_output, "{verb}: {err}");
+        let first = err.lines().next().unwrap_or_default();
+        let lost = first.rsplit_once("; ").map_or(first, |(lost, _)| lost);
+        said.entry((code, lost.to_owned())).or_default().push(verb);
+    }
+    said
+}
+
+#[test]
+fn damage_after_a_call_that_is_left_twice_is_lost_in_every_verb() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flipped.trace");
+    let mut bytes = fs::read(quipu_testkit::fixtures("apitrace").join("kinds.brotli.trace")).unwrap();
+    let near_end = bytes.len() - 20;
+    bytes[near_end] ^= 0x40;
+    fs::write(&path, bytes).unwrap();
+    let said = said_of_calls(&path);
+    let [((code, lost), _)] = &said.iter().collect::<Vec<_>>()[..] else { panic!("{said:#?}") };
+    assert!(*code == 1 && lost.ends_with("offset 0x1fc93, record 253"), "{said:#?}");
+}
+
+#[test]
+fn a_damaged_version_is_damage_to_every_verb_and_a_newer_one_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("version.trace");
+    let from = quipu_testkit::fixtures("apitrace").join("kinds.trace");
+    let whole = quipu::source::Source::open(&from).unwrap().head(64 << 20).unwrap();
+    for (head, code) in [([38, 6], 1), ([6, 38], 1), ([28, 6], 1), ([7, 7], 2)] {
+        let mut writer = StreamWriter::new(Vec::new(), Packing::Snappy, None).unwrap();
+        writer.write(&[&head[..], &whole[2..]].concat()).unwrap();
+        fs::write(&path, writer.finish().unwrap()).unwrap();
+        let said = said_of_calls(&path);
+        let [((told, lost), _)] = &said.iter().collect::<Vec<_>>()[..] else { panic!("{head:?}: {said:#?}") };
+        let is_lost = lost.ends_with("offset 0x0, record 0");
+        assert_eq!((*told, is_lost), (code, code == 1), "{head:?}: {said:#?}");
     }
 }
 

@@ -547,7 +547,7 @@ fn damaged_at_opening(trace: &DrmemTrace) -> FxHashMap<String, u64> {
 }
 
 /// Does `work` with the files of a trace that `is_read` names. An error about damage says what is damaged in all of them, not
-/// only in the file at which the work ended, after what opening the trace found.
+/// only in the file at which the work ended, and as a reader says it that counts records; after what opening the trace found.
 pub(crate) fn with_all_damage<T>(
     trace: &DrmemTrace,
     options: &WriteOptions,
@@ -560,11 +560,12 @@ pub(crate) fn with_all_damage<T>(
         if !error.is_damage() {
             return error;
         }
-        // In strict runs the first damage is all, and one file was read to its end.
-        let shards = || (0..trace.files().len()).filter(|shard| is_read(*shard));
-        let error = match options.strict || shards().nth(1).is_none() {
+        // In strict runs the first damage is all, and a pipe was read.
+        let can_read_again = trace.files().iter().all(|file| file.container.source().can_seek());
+        let shards = (0..trace.files().len()).filter(|shard| is_read(*shard));
+        let error = match options.strict || !can_read_again {
             true => error,
-            false => of_all_files(trace, error, shards(), progress),
+            false => of_all_files(trace, error, shards, progress),
         };
         match error.findings().starts_with(opening) {
             true => error,

@@ -51,7 +51,7 @@ pub fn needed(trace: &ApiTrace, mut chooser: Chooser, progress: &dyn Progress) -
     let mut tracker = Tracker::default();
     let (mut n_calls, mut n_chosen) = (0u32, 0);
     // The read that writes reports what is wrong with the trace.
-    let read = each_call(trace, progress, &mut |_| Ok(()), &mut |at, values, types| {
+    let read = each_call(trace, progress, None, &mut |at, values, types| {
         let call = &values.calls[at];
         let step = chooser.next(call);
         if step == Step::End {
