@@ -118,6 +118,15 @@ fn the_command_lines_of_the_original_give_its_output_and_exit_code() {
 }
 
 #[test]
+fn a_cut_trace_is_printed_as_apitrace_prints_it_and_ends_with_1() {
+    let output = quipu(&["as", "apitrace", "dump", "-v", "zlib-no-eof.trace"]);
+    assert_eq!(text(&output.stdout), text(&golden("golden/zlib-no-eof.dump-v.txt.gz")));
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains(" lost after zlib-no-eof.trace: offset 0x95b"), "{errors}");
+}
+
+#[test]
 fn info_of_every_trace_is_what_the_original_prints() {
     for name in [
         "kinds",

@@ -123,6 +123,27 @@ fn schedule_stats_of_threads_replayed_as_they_were_traced() {
     assert!(text.contains("\nCore #11 schedule: "));
 }
 
+/// How often the thread changes from one instruction that `view` prints to the next, how many instructions there are, and the
+/// clock readings.
+fn turns(args: &str) -> (usize, usize, Vec<u64>) {
+    let text = printed(&format!("-indir threadsig.x64 {args} -tool view -exit_after_records 20000"));
+    let of_instrs = text.lines().filter(|line| line.contains(" ifetch "));
+    let threads: Vec<&str> = of_instrs.filter_map(|line| line.split_whitespace().nth(2)).collect();
+    let clock = text.lines().filter_map(|line| line.split_once("<marker: timestamp ")?.1.strip_suffix('>'));
+    let n_turns = threads.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    (n_turns, threads.len(), clock.map(|time| time.parse().unwrap()).collect())
+}
+
+/// DynamoRIO would step cores in turn here, too, which is what cores do that threads are scheduled onto.
+#[test]
+fn cores_as_they_were_traced_come_by_the_recorded_clock() {
+    let (n_turns, n_instrs, clock) = turns(&format!("-core_serial {AS_TRACED} -cores 11"));
+    assert!(clock.len() > 10 && clock.is_sorted(), "{clock:?}");
+    assert!(n_turns * 500 < n_instrs, "{n_turns} of {n_instrs}");
+    let (n_turns, n_instrs, _) = turns("-core_serial -cores 4");
+    assert!(n_turns * 2 > n_instrs, "{n_turns} of {n_instrs}");
+}
+
 /// DynamoRIO plays each traced processor by a core, in their order: #6 is not among them.
 #[test]
 fn a_core_replayed_as_traced_has_one_processor() {

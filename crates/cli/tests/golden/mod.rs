@@ -106,6 +106,18 @@ fn opcode_mix_totals_and_categories() {
 }
 
 #[test]
+fn operations_have_the_names_of_the_usual_text() {
+    let rows = |text: &str, name: &str| -> Vec<u64> {
+        let rows = text.lines().filter_map(|line| line.split_once(" : "));
+        rows.filter(|(_, of)| of.trim() == name).map(|(count, _)| count.trim().parse().unwrap()).collect()
+    };
+    let (ours, theirs) = (printed("-indir allasm -tool opcode_mix"), golden("opcode_mix.allasm.txt"));
+    assert_eq!((rows(&ours, "jne"), rows(&ours, "jnz")), (vec![16], vec![]));
+    assert_eq!((rows(&theirs, "jne"), rows(&theirs, "jnz")), (vec![], vec![16]));
+    assert_eq!((rows(&ours, "mov"), rows(&theirs, "mov")), (vec![51], vec![34, 17]));
+}
+
+#[test]
 fn opcode_mix_of_dependencies_has_no_operations() {
     check("-indir threadsig.regdeps -tool opcode_mix", "opcode_mix.regdeps.txt", exact);
 }
@@ -171,8 +183,34 @@ fn without_own_run(text: &str) -> String {
 
 #[test]
 fn schedule_stats_of_cores_on_disk() {
-    let args = "-indir threadsig.core_sharded -tool schedule_stats -no_core_sharded";
-    check(args, "schedule_stats.core_sharded.txt", without_own_run);
+    check(CORES, "schedule_stats.core_sharded.txt", without_own_run);
+}
+
+const CORES: &str = "-indir threadsig.core_sharded -tool schedule_stats -no_core_sharded";
+
+#[test]
+fn schedule_stats_lists_threads_and_calls_in_ascending_order() {
+    // The threads of all cores, and the calls that did not incur a switch.
+    let listed = |text: &str| -> (Vec<String>, Vec<u64>) {
+        let threads = text.lines().find_map(|line| line.split_once(" threads: ")).unwrap().1;
+        let calls = text.lines().skip_while(|line| !line.contains("that did not incur a switch"));
+        let calls = calls.take_while(|line| !line.starts_with("Core "));
+        let calls = calls.filter_map(|line| line.strip_prefix("    #")?.parse().ok());
+        (threads.split(", ").map(str::to_owned).collect(), calls.collect())
+    };
+    let (ours, theirs) = (listed(&printed(CORES)), listed(&golden("schedule_stats.core_sharded.txt")));
+    assert!(ours.0.is_sorted() && ours.1.is_sorted(), "{ours:?}");
+    assert!(!theirs.0.is_sorted() && !theirs.1.is_sorted(), "{theirs:?}");
+}
+
+#[test]
+fn microseconds_of_cores_are_those_of_the_clock_of_the_trace() {
+    let busy = |text: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_suffix(" cpu microseconds")).unwrap();
+        line.trim().parse().unwrap()
+    };
+    assert_eq!(busy(&printed(CORES)), 320);
+    assert_eq!(busy(&golden("schedule_stats.core_sharded.txt")), 577_027);
 }
 
 #[test]
@@ -260,6 +298,22 @@ fn reuse_distances_of_four_threads_in_bins() {
 #[test]
 fn reuse_times_of_four_threads() {
     check("-indir thr -tool reuse_time", "reuse_time.thr.txt", shards_in_order);
+}
+
+#[test]
+fn shards_with_as_many_accesses_come_in_the_order_of_the_trace() {
+    let shards = |text: &str| -> Vec<u64> {
+        let heads = text.lines().filter_map(|line| line.split_once(" tool results for shard "));
+        heads.map(|(_, rest)| rest.split_once(" (").unwrap().0.parse().unwrap()).collect()
+    };
+    for (tool, golden_name) in
+        [("reuse_distance", "reuse_distance.thr.bins.txt"), ("reuse_time", "reuse_time.thr.txt")]
+    {
+        let ours = printed(&format!("-indir thr -tool {tool}"));
+        assert_eq!(shards(&ours), [0, 1, 2, 3], "{tool}");
+        // The three with as many are in another order.
+        assert_eq!(shards(&golden(golden_name)), [0, 2, 3, 1], "{tool}");
+    }
 }
 
 #[test]
