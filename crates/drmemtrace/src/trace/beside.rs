@@ -1,0 +1,138 @@
+//! What lies beside a trace: lists of functions, and schedules, which say whose files should be there.
+
+use crate::funclist;
+use crate::listing::Listing;
+use crate::schedule::{self, Stretch};
+use quipu_model::trace::{Fact, Function};
+use quipu_model::{Amount, Error, Finding, Loss, Place, Severity, ThreadId};
+use quipu_source::Source;
+use rustc_hash::FxHashSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A broken file beside the trace is no reason not to read the trace.
+fn beside(error: &Error, rule: &'static str) -> Finding {
+    let (place, message) = (error.place().clone(), error.message().to_owned());
+    Finding::new(rule, Severity::Warning, place, message)
+}
+
+/// The functions that the list beside a trace names; a list that cannot be read is told.
+pub(super) fn functions_of(listing: &Listing, workload: u16, findings: &mut Vec<Finding>) -> Vec<Function> {
+    match listing.functions.as_ref().map(funclist::read) {
+        Some(Ok(mut functions)) => {
+            functions.iter_mut().for_each(|function| function.workload = workload);
+            functions
+        }
+        Some(Err(error)) => {
+            findings.push(beside(&error, "drmemtrace/function-list"));
+            Vec::new()
+        }
+        None => Vec::new(),
+    }
+}
+
+/// The rule of schedule files that cannot be read.
+pub(super) const SCHEDULE_FILE: &str = "drmemtrace/schedule-file";
+
+/// What to say where threads are arranged by the schedule file beside the trace.
+pub(super) fn by_file(source: &Source) -> Finding {
+    Finding {
+        rule: "drmemtrace/schedule-source".into(),
+        severity: Severity::Note,
+        place: Place { file: Some(source.name().to_owned()), ..Place::default() },
+        message: "the trace's own processor markers do not tell where all threads ran; this file tells of the others"
+            .to_owned(),
+        count: 1,
+        loss: None,
+        doubtful_from: None,
+    }
+}
+
+/// Which threads or cores should have files.
+pub(super) struct Wanted<'w> {
+    /// Those that were chosen; all if empty.
+    pub(super) threads: &'w [ThreadId],
+    /// Those that have files; `None` if files were left out.
+    pub(super) present: Option<&'w FxHashSet<u64>>,
+    /// The numbers in the names of files of cores, where there are any; `None` if files are of threads, or were left out.
+    pub(super) cores: Option<Vec<Option<u64>>>,
+}
+
+impl Wanted<'_> {
+    /// Threads of a schedule without files. Only files of threads say in their headers whose they are.
+    fn missing_files(&self, source: &Source, members: &[(String, Vec<Stretch>)]) -> Option<Finding> {
+        let present = self.present?;
+        let mut missing: BTreeMap<u64, u64> = BTreeMap::new();
+        for stretch in members.iter().flat_map(|(_, stretches)| stretches) {
+            let tid = stretch.thread.get();
+            let is_wanted = self.threads.is_empty() || self.threads.contains(&ThreadId::from_packed(tid));
+            if is_wanted && !present.contains(&tid) {
+                let n_instrs = missing.entry(tid).or_default();
+                *n_instrs = stretch.start_instr.get().max(*n_instrs);
+            }
+        }
+        let (first, n_instrs) = (missing.keys().next()?, missing.values().sum());
+        let message = match missing.len() {
+            1 => format!("thread `{first}` has no file"),
+            n => format!("`{n}` threads have no files, the first of them `{first}`"),
+        };
+        let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
+        let loss = Loss { instrs: Amount::AtLeast(n_instrs), ..Loss::default() };
+        Some(Finding::new(MISSING_FILE, Severity::Error, place, message).losing(loss))
+    }
+}
+
+impl Wanted<'_> {
+    /// Cores of a schedule without files. Files of cores do not say in their headers whose they are, and are only counted.
+    fn missing_cores(&self, source: &Source, members: &[(String, Vec<Stretch>)]) -> Option<Finding> {
+        let files = self.cores.as_ref()?;
+        let stretches = members.iter().flat_map(|(_, stretches)| stretches);
+        let cores: BTreeSet<u64> = stretches.map(|stretch| stretch.cpu.get()).collect();
+        let n_missing = cores.len().checked_sub(files.len()).filter(|n| *n > 0)?;
+        // The number of a core may be that of its file, or it is counted from 0 there.
+        let absent: Vec<u64> = cores.iter().copied().filter(|core| !files.contains(&Some(*core))).collect();
+        let message = match (n_missing, absent.first().filter(|_| absent.len() == n_missing)) {
+            (1, Some(core)) => format!("core `{core}` has no file"),
+            (n, Some(core)) => format!("`{n}` cores have no files, the first of them `{core}`"),
+            (_, None) => format!("`{}` cores have stretches, and `{}` have files", cores.len(), files.len()),
+        };
+        let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
+        Some(Finding::new(MISSING_FILE, Severity::Error, place, message).losing(Loss::default()))
+    }
+}
+
+/// The rule of files that should be there.
+const MISSING_FILE: &str = "drmemtrace/missing-file";
+
+/// What the schedule files beside the trace say; a broken one is a finding, not a failure.
+pub(super) fn schedule_facts(
+    listing: &Listing,
+    wanted: &Wanted<'_>,
+    findings: &mut Vec<Finding>,
+) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let mut read = |source: &Option<Source>| match source.as_ref().map(schedule::read) {
+        Some(Ok(members)) => Some(members),
+        Some(Err(error)) => {
+            findings.push(beside(&error, SCHEDULE_FILE));
+            None
+        }
+        None => None,
+    };
+    let serial = read(&listing.serial_schedule);
+    let cpus = read(&listing.cpu_schedule);
+    let named = [(&listing.serial_schedule, &serial), (&listing.cpu_schedule, &cpus)];
+    let schedule = named.into_iter().find_map(|(source, members)| source.as_ref().zip(members.as_ref()));
+    if let Some((source, members)) = schedule {
+        findings.extend(wanted.missing_files(source, members));
+        findings.extend(wanted.missing_cores(source, members));
+    }
+    if let Some(members) = serial {
+        let n: usize = members.iter().map(|(_, stretches)| stretches.len()).sum();
+        facts.push(Fact::new("serial_schedule_stretches", "stretches in the serial schedule", n));
+    }
+    if let Some(members) = cpus {
+        let cpus = members.iter().filter(|(_, stretches)| !stretches.is_empty()).count();
+        facts.push(Fact::new("schedule_cpus", "processors in the schedule", cpus));
+    }
+    facts
+}
