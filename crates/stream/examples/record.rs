@@ -1,6 +1,6 @@
 //! A program that writes a stream of its own records: two kinds, from two threads.
 //!
-//! `cargo run -p quipu-stream --example record -- FILE`, then `… --example expect -- FILE` shows what is in it.
+//! `cargo run -p quipu-stream --example record -- FILE [ACCESSES]`, then `… --example expect -- FILE` shows what is in it.
 
 use quipu_stream::record::Record;
 use quipu_stream::wire::record::role;
@@ -40,6 +40,7 @@ struct Request<'a> {
 
 fn main() -> std::io::Result<()> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "record.quipu".to_owned());
+    let n_accesses: u64 = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(100_000);
     let writer = Writer::new(File::create(&path)?, Options::new("record example"));
     let access = writer.schema_of::<Access>()?;
     let request = writer.schema_of::<Request<'_>>()?;
@@ -48,7 +49,7 @@ fn main() -> std::io::Result<()> {
     std::thread::scope(|scope| {
         let mut stream = writer.stream(1)?;
         let accesses = scope.spawn(move || {
-            for n in 0..100_000_u64 {
+            for n in 0..n_accesses {
                 let kind = if n.is_multiple_of(3) { Kind::Write } else { Kind::Read };
                 stream.write(access, now(), &Access { addr: 0x1000 + 8 * n, size: 8, kind })?;
             }
