@@ -131,7 +131,7 @@ pub struct StreamTrace {
 /// Opens the stream at `source`.
 ///
 /// # Errors
-/// `Unsupported` for a folder; `Malformed` if there is no frame; what the source has to say.
+/// `Unsupported` for a folder, and if there is no frame; what the source has to say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     INFO.opening(options)?;
     INFO.refuse_folder(source)?;
@@ -142,7 +142,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     let size = input.size();
     let mut survey = Survey::of(&mut input, size).map_err(|cause| unreadable(&name, cause))?;
     if survey.frames.is_empty() && survey.open.is_empty() && survey.session.producers().is_empty() {
-        return Err(Error::malformed("there is no frame of a stream").in_file(&*name));
+        return Err(Error::unsupported("there is no frame of a stream").in_file(&*name));
     }
     if survey.session.is_stopped() {
         let found = survey.session.findings.iter().find(|finding| finding.name == "needs-newer-program");
