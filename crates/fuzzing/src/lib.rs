@@ -45,6 +45,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("index", beside::index),
     ("capture", captures::file),
     ("cells", captures::cells),
+    ("dtrace", traces::dtrace),
     ("stream", streams::stream),
     ("cbor", streams::cbor),
     ("stream_types", streams::types),

@@ -53,6 +53,22 @@ pub fn din(bytes: &[u8]) {
     fuzz::format(&quipu::plaintext::DIN, bytes);
 }
 
+/// Any bytes as a capture of DTrace: the same records and findings however it is read, and its text with and without quirks.
+///
+/// # Panics
+/// If two prints of it differ.
+pub fn dtrace(bytes: &[u8]) {
+    fuzz::format(&quipu::dtrace::DTRACE, bytes);
+    let source = Source::from_bytes("fuzz", bytes);
+    let Ok(capture) = quipu::dtrace::trace::load(&source, &OpenOptions::default()) else { return };
+    let capture = std::sync::Arc::new(capture);
+    for has_quirks in [false, true] {
+        let print =
+            || quipu::dtrace::print(&capture, quipu::dtrace::Style { has_quirks }).ok().map(|all| all.out);
+        assert_eq!(print(), print(), "two prints");
+    }
+}
+
 /// Any bytes as a trace of whichever format it is, through the simulator of caches: it ends, with the same report for one
 /// thread and for several.
 ///

@@ -127,7 +127,7 @@ mod seeds_hold {
 
     seeds_hold! {
         source drmemtrace check rewrite apitrace apitrace_text cacheray lackey din simulate convert raw lists schedule index
-        capture cells stream cbor stream_types packed_rows configuration call_set instructions types_file dwarf
+        capture cells dtrace stream cbor stream_types packed_rows configuration call_set instructions types_file dwarf
     }
 }
 

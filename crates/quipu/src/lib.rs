@@ -58,6 +58,7 @@
 //! | [`apitrace`] | the second format: calls of graphics APIs with their values |
 //! | [`cacheray`] | the third format: memory accesses with the types of what they touch |
 //! | [`plaintext`] | accesses as lines of text: what Valgrind's lackey prints, what Dinero reads |
+//! | [`dtrace`] | what DTrace recorded: buffers with their descriptions |
 //! | [`streamed`] | streams that describe themselves: rows of learned schemas |
 //! | [`isa`] | instructions: what bytes do, and how they read |
 //! | [`symbols`] | what addresses mean: regions of memory, types |
@@ -72,6 +73,7 @@ mod recognise;
 pub use quipu_apitrace as apitrace;
 pub use quipu_cacheray as cacheray;
 pub use quipu_drmemtrace as drmemtrace;
+pub use quipu_dtrace as dtrace;
 pub use quipu_engine as engine;
 pub use quipu_isa as isa;
 pub use quipu_model as model;
@@ -93,5 +95,7 @@ pub const FORMATS: &[&dyn model::Format] = &[
     &quipu_cacheray::CACHERAY,
     &quipu_plaintext::LACKEY,
     &quipu_plaintext::DIN,
+    // Before streams: some carry its buffers.
+    &quipu_dtrace::DTRACE,
     &quipu_streamed::STREAM,
 ];

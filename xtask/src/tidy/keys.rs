@@ -26,6 +26,7 @@ const TRACES: &[&str] = &[
     "traces/apitrace/tri_glsl.trace",
     "traces/cacheray/mt-interleaved.cut.trace",
     "traces/cacheray/structs.trace",
+    "traces/dtrace/classic/mixed_1000",
 ];
 
 /// What is wrong with keys, a line each.

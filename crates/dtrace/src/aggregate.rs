@@ -1,0 +1,349 @@
+//! Aggregations: one value for each key, merged over CPUs and snapshots.
+
+use crate::action::{Action, Function};
+use crate::buckets::{Linear, Logarithmic, QUANTIZE_CELLS};
+use crate::bytes::ByteOrder;
+use crate::describe::{Aggregation, Buffer, Capture, Dialect};
+use crate::symbols::Shown;
+use crate::value::Value;
+use quipu_model::{Error, Place, Result};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+
+/// A key and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Position of the aggregation.
+    pub aggregation: usize,
+    /// The variable, which may have several aggregations.
+    pub variable: u64,
+    /// The record up to the end of the key, so that offsets of members hold.
+    pub key: Box<[u8]>,
+    /// The value of all CPUs.
+    pub value: Value,
+    /// On Linux, the state of each CPU: its generation and its value.
+    parts: BTreeMap<u32, (u64, Value)>,
+    /// True if the value is not yet that of all parts.
+    is_stale: bool,
+}
+
+impl Entry {
+    fn new(aggregation: usize, variable: u64, key: Box<[u8]>, value: Value) -> Entry {
+        Entry { aggregation, variable, key, value, parts: BTreeMap::new(), is_stale: false }
+    }
+}
+
+/// All aggregations of a capture.
+#[derive(Clone, Debug, Default)]
+pub struct Aggregates {
+    entries: Vec<Option<Entry>>,
+    /// Positions by key, for each aggregation.
+    positions: Vec<FxHashMap<Box<[u8]>, usize>>,
+    /// The key that is looked up.
+    scratch: Vec<u8>,
+    /// What variables are divided by.
+    normals: FxHashMap<u64, u64>,
+    /// Variables that were printed.
+    printed: FxHashSet<u64>,
+    /// Entries whose values are to be merged anew.
+    stale: Vec<usize>,
+    /// True where sums of squares are added as the classic consumer does.
+    without_carry: bool,
+}
+
+/// How many entries a variable keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The largest.
+    Largest(u64),
+    /// The smallest.
+    Smallest(u64),
+}
+
+impl Aggregates {
+    /// None yet.
+    pub fn new(without_carry: bool) -> Aggregates {
+        Aggregates { without_carry, ..Aggregates::default() }
+    }
+
+    /// Takes a buffer in.
+    ///
+    /// # Errors
+    /// `Malformed` or `Truncated` where the buffer cannot be read on; what stands before counts.
+    pub fn take(&mut self, capture: &Capture, buffer: &Buffer) -> Result<()> {
+        let mut records = Records::new(capture, buffer);
+        while let Some((aggregation, bytes)) = records.next_record()? {
+            let described = &capture.aggregations[aggregation];
+            let value = described.value.of(bytes);
+            let mut key = std::mem::take(&mut self.scratch);
+            key_of(capture, described, bytes, &mut key);
+            let known = self.positions.get(aggregation).and_then(|keys| keys.get(&*key)).copied();
+            // PERF: a key that is known takes no allocation.
+            match known.and_then(|position| self.entries[position].as_mut()) {
+                Some(entry) => entry.value.merge_read(value, capture.order, self.without_carry),
+                None => {
+                    let value = Value::read(described, value, capture.order, capture.dialect);
+                    let variable = variable_of(capture, described, bytes);
+                    let key = key.as_slice().into();
+                    self.insert(Entry::new(aggregation, variable, key, value));
+                }
+            }
+            self.scratch = key;
+        }
+        Ok(())
+    }
+
+    fn position(&self, aggregation: usize, key: &[u8]) -> Option<usize> {
+        self.positions.get(aggregation)?.get(key).copied()
+    }
+
+    /// Adds a value to that of a key.
+    pub fn merge(&mut self, aggregation: usize, variable: u64, key: Box<[u8]>, value: Value) {
+        match self.position(aggregation, &key) {
+            Some(position) => {
+                let without_carry = self.without_carry;
+                if let Some(entry) = &mut self.entries[position] {
+                    entry.value.merge(&value, without_carry);
+                }
+            }
+            None => self.insert(Entry::new(aggregation, variable, key, value)),
+        }
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        if self.positions.len() <= entry.aggregation {
+            self.positions.resize_with(entry.aggregation + 1, FxHashMap::default);
+        }
+        self.positions[entry.aggregation].insert(entry.key.clone(), self.entries.len());
+        self.entries.push(Some(entry));
+    }
+
+    /// Replaces the state of a key on a CPU. `data` begins with a generation: a higher one means that the aggregation was
+    /// cleared since.
+    pub fn replace(&mut self, capture: &Capture, cpu: u32, aggregation: usize, key: &[u8], data: &[u8]) {
+        let described = &capture.aggregations[aggregation];
+        let generation = capture.order.u64_at(data, 0).unwrap_or(0);
+        if generation == 0 {
+            return;
+        }
+        let value = Value::read(described, described.value.of(data), capture.order, capture.dialect);
+        let mut bytes = Vec::new();
+        key_of(capture, described, key, &mut bytes);
+        let key: Box<[u8]> = bytes.into();
+        let position = match self.position(aggregation, &key) {
+            Some(position) => position,
+            None => {
+                self.insert(Entry::new(aggregation, described.variable, key, value.clone()));
+                self.entries.len() - 1
+            }
+        };
+        let Some(entry) = &mut self.entries[position] else { return };
+        entry.parts.insert(cpu, (generation, value));
+        if !std::mem::replace(&mut entry.is_stale, true) {
+            self.stale.push(position);
+        }
+    }
+
+    /// Merges the states of all CPUs, where new ones came. What is read of entries after [`replace`](Aggregates::replace) without
+    /// it is old.
+    pub fn settle(&mut self) {
+        for position in std::mem::take(&mut self.stale) {
+            let Some(entry) = &mut self.entries[position] else { continue };
+            entry.is_stale = false;
+            let newest = entry.parts.values().map(|part| part.0).max().unwrap_or(0);
+            let mut parts = entry.parts.values().filter(|part| part.0 == newest).map(|part| &part.1);
+            let Some(first) = parts.next() else { continue };
+            entry.value = first.clone();
+            parts.for_each(|part| entry.value.merge(part, self.without_carry));
+        }
+    }
+
+    /// All entries.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().flatten()
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries().count()
+    }
+
+    /// True without entries.
+    pub fn is_empty(&self) -> bool {
+        self.entries().next().is_none()
+    }
+
+    /// What a variable is divided by.
+    pub fn normal(&self, variable: u64) -> u64 {
+        self.normals.get(&variable).copied().unwrap_or(1)
+    }
+
+    /// True if a variable was printed.
+    pub fn is_printed(&self, variable: u64) -> bool {
+        self.printed.contains(&variable)
+    }
+
+    /// Remembers that a variable was printed, so that the end does not print it again.
+    pub fn set_printed(&mut self, variable: u64) {
+        self.printed.insert(variable);
+    }
+
+    /// Divides what is printed of a variable from now on; `None` ends that.
+    pub fn normalize(&mut self, variable: u64, by: Option<u64>) {
+        match by {
+            Some(by) => self.normals.insert(variable, by.max(1)),
+            None => self.normals.remove(&variable),
+        };
+    }
+
+    /// Forgets the values of a variable, not its keys.
+    pub fn clear(&mut self, variable: u64) {
+        self.settle();
+        for entry in self.entries.iter_mut().flatten().filter(|entry| entry.variable == variable) {
+            entry.value.clear();
+            entry.parts.clear();
+        }
+    }
+
+    /// Removes all entries of a variable but some.
+    pub fn truncate(&mut self, variable: u64, keep: Keep, dialect: Dialect) {
+        self.settle();
+        let mut found: Vec<usize> = (0..self.entries.len())
+            .filter(|at| self.entries[*at].as_ref().is_some_and(|entry| entry.variable == variable))
+            .collect();
+        let value = |at: &usize| self.entries[*at].as_ref().map(|entry| &entry.value);
+        found.sort_by(|a, b| match (value(a), value(b)) {
+            (Some(a), Some(b)) => a.compare(b, dialect),
+            _ => std::cmp::Ordering::Equal,
+        });
+        let n = match keep {
+            Keep::Largest(n) => {
+                found.reverse();
+                n
+            }
+            Keep::Smallest(n) => n,
+        };
+        for position in found.into_iter().skip(usize::try_from(n).unwrap_or(usize::MAX)) {
+            if let Some(entry) = self.entries[position].take()
+                && let Some(keys) = self.positions.get_mut(entry.aggregation)
+            {
+                keys.remove(&entry.key);
+            }
+        }
+    }
+
+    /// Takes in what other buffers gave: the result does not depend on the order.
+    pub fn absorb(&mut self, mut other: Aggregates) {
+        self.settle();
+        other.settle();
+        for entry in other.entries.into_iter().flatten() {
+            self.merge(entry.aggregation, entry.variable, entry.key, entry.value);
+        }
+    }
+}
+
+/// Fills `key` with the bytes up to the end of the key, with addresses replaced by the start of what they are shown as. What
+/// stands before the key is the same for all of an aggregation.
+fn key_of(capture: &Capture, aggregation: &Aggregation, bytes: &[u8], key: &mut Vec<u8>) {
+    let end = aggregation.key_end().min(bytes.len());
+    let first = aggregation.keys.first().map_or(end, |rec| rec.offset as usize).min(end);
+    key.clear();
+    key.resize(first, 0);
+    key.extend_from_slice(&bytes[first..end]);
+    for rec in &aggregation.keys {
+        let (is_user, shown) = match rec.action {
+            Action::Sym => (false, Shown::Symbol),
+            Action::Mod => (false, Shown::Module),
+            Action::Usym => (true, Shown::Symbol),
+            Action::Umod => (true, Shown::Module),
+            _ => continue,
+        };
+        let at = rec.offset as usize + if is_user { 8 } else { 0 };
+        let Some(address) = capture.order.u64_at(key, at) else { continue };
+        let start = capture.symbols.start(address, is_user, shown);
+        let start = match capture.order {
+            ByteOrder::Little => start.to_le_bytes(),
+            ByteOrder::Big => start.to_be_bytes(),
+        };
+        key[at..at + 8].copy_from_slice(&start);
+    }
+}
+
+/// The variable of a record: that of the description, or else what the compiler put first into the record.
+fn variable_of(capture: &Capture, aggregation: &Aggregation, bytes: &[u8]) -> u64 {
+    match aggregation.variable {
+        0 => capture.order.u64_at(bytes, 8).unwrap_or(0),
+        variable => variable,
+    }
+}
+
+/// The value of no data for an aggregation. `like` is a value of the same aggregation, whose parameters are taken.
+pub(crate) fn zero_of(aggregation: &Aggregation, like: Option<&Value>, dialect: Dialect) -> Value {
+    if let Some(like) = like {
+        let mut zero = like.clone();
+        zero.clear();
+        return zero;
+    }
+    let param = aggregation.param;
+    let n_cells = match aggregation.function {
+        Function::Count | Function::Sum | Function::Min | Function::Max => 1,
+        Function::Avg => 2,
+        Function::Stddev => 4,
+        Function::Quantize => QUANTIZE_CELLS,
+        Function::Lquantize => Linear::of(param).n_cells(),
+        Function::Llquantize if dialect == Dialect::Linux => Logarithmic::of(param, dialect).n_signed_cells(),
+        Function::Llquantize => Logarithmic::classic(param).n_cells(),
+    };
+    Value { function: aggregation.function, param, cells: vec![0; n_cells].into() }
+}
+
+/// Records of a buffer of aggregations.
+pub struct Records<'c> {
+    capture: &'c Capture,
+    buffer: &'c Buffer,
+    at: usize,
+}
+
+impl<'c> Records<'c> {
+    /// From the first.
+    pub fn new(capture: &'c Capture, buffer: &'c Buffer) -> Records<'c> {
+        Records { capture, buffer, at: 0 }
+    }
+
+    /// Where the next record is looked for.
+    pub fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// The next record, and the position of its aggregation.
+    ///
+    /// # Errors
+    /// `Malformed` for a number that no description has, `Truncated` for a record that does not fit.
+    pub fn next_record(&mut self) -> Result<Option<(usize, &'c [u8])>> {
+        let bytes = &self.buffer.bytes;
+        loop {
+            let Some(id) = self.capture.order.u32_at(bytes, self.at) else { return Ok(None) };
+            if id == 0 {
+                self.at += 4;
+                continue;
+            }
+            let place = || Place {
+                file: Some(self.buffer.file.clone()),
+                offset: Some(self.at as u64),
+                ..Place::default()
+            };
+            let Some(position) = self.capture.aggregation(id) else {
+                let message = format!("aggregation {id} has no description, so that its length is unknown");
+                return Err(Error::malformed(message).at(&place()));
+            };
+            let size = self.capture.aggregations[position].size as usize;
+            let record = self.at.checked_add(size).and_then(|end| bytes.get(self.at..end));
+            let Some(record) = record.filter(|_| size >= 4) else {
+                let message = format!("a record of aggregation {id} has {size} bytes, more than are left");
+                return Err(Error::truncated(message).at(&place()));
+            };
+            self.at += size;
+            return Ok(Some((position, record)));
+        }
+    }
+}

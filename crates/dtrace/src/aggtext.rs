@@ -1,0 +1,242 @@
+//! Aggregations as text: by default, on one line each, and as a format says.
+//!
+//! SPEC: dtrace.md#aggregation-text
+
+use crate::action::{Action, Function};
+use crate::aggregate::{Aggregates, Entry, zero_of};
+use crate::convert::{self, Mismatch, Spec};
+use crate::describe::{Capture, Dialect, Rec};
+use crate::format::{Amount, Format, Piece};
+use crate::histogram::{self, Style};
+use crate::options::Settings;
+use crate::packed::Packer;
+use crate::put;
+use crate::sort::{self, Joined};
+use crate::stack;
+use crate::symbols::Shown;
+use crate::text::{self, Bytes, KEY_WIDTH};
+use crate::value::Value;
+use rustc_hash::FxHashMap;
+
+/// What the text of aggregations depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'c> {
+    pub(crate) capture: &'c Capture,
+    pub(crate) settings: &'c Settings,
+    pub(crate) has_quirks: bool,
+    pub(crate) aggregates: &'c Aggregates,
+}
+
+impl<'c> Context<'c> {
+    pub(crate) fn style(&self, normal: u64) -> Style {
+        Style {
+            dialect: self.capture.dialect,
+            is_zoomed: self.settings.aggzoom,
+            is_utf8: self.settings.utf8,
+            has_quirks: self.has_quirks,
+            normal,
+        }
+    }
+
+    /// Prints all variables for which `wanted` is true, in the order that the options ask for.
+    pub(crate) fn plain(&self, wanted: impl Fn(u64) -> bool, out: &mut Vec<u8>) {
+        let mut all: Vec<&Entry> = self.aggregates.entries().filter(|entry| wanted(entry.variable)).collect();
+        sort::entries(self.capture, self.settings, &mut all);
+        let mut packer = Packer::new(self, &all);
+        for entry in &all {
+            if packer.entry(self, entry, out) {
+                continue;
+            }
+            for rec in &self.capture.aggregations[entry.aggregation].keys {
+                self.key(rec, rec.of(&entry.key), out);
+            }
+            self.value(&entry.value, self.aggregates.normal(entry.variable), out);
+            out.push(b'\n');
+        }
+    }
+
+    /// Prints several variables side by side.
+    pub(crate) fn joined(&self, variables: &[u64], out: &mut Vec<u8>) {
+        for joined in self.join(variables) {
+            for rec in &self.capture.aggregations[joined.key.aggregation].keys {
+                self.key(rec, rec.of(&joined.key.key), out);
+            }
+            for (value, normal) in &joined.values {
+                self.value(value, *normal, out);
+            }
+            out.push(b'\n');
+        }
+    }
+
+    /// Prints variables as a format says.
+    pub(crate) fn formatted(
+        &self,
+        format: &Format,
+        variables: &[u64],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Mismatch> {
+        let rows = match variables {
+            [variable] => {
+                let mut all: Vec<&Entry> =
+                    self.aggregates.entries().filter(|entry| entry.variable == *variable).collect();
+                sort::entries(self.capture, self.settings, &mut all);
+                let normal = self.aggregates.normal(*variable);
+                all.into_iter().map(|key| Joined { key, values: vec![(key.value.clone(), normal)] }).collect()
+            }
+            _ => self.join(variables),
+        };
+        rows.iter().try_for_each(|row| self.row(format, row, out))
+    }
+
+    /// Keys of several variables, with the values of all.
+    fn join(&self, variables: &[u64]) -> Vec<Joined<'c>> {
+        let mut positions: FxHashMap<&[u8], Vec<usize>> = FxHashMap::default();
+        let mut rows: Vec<Joined<'c>> = Vec::new();
+        let mut likes: Vec<Option<&Value>> = vec![None; variables.len()];
+        let mut has: Vec<Vec<bool>> = Vec::new();
+        for entry in self.aggregates.entries() {
+            let normal = self.aggregates.normal(entry.variable);
+            for (at, _) in variables.iter().enumerate().filter(|(_, variable)| **variable == entry.variable) {
+                likes[at] = Some(&entry.value);
+                let near = positions.entry(&entry.key).or_default();
+                let same = near.iter().find(|row| sort::same_key(self.capture, rows[**row].key, entry));
+                let row = match same {
+                    Some(row) => *row,
+                    None => {
+                        let empty = Value { function: Function::Count, param: 0, cells: [0].into() };
+                        rows.push(Joined { key: entry, values: vec![(empty, 1); variables.len()] });
+                        has.push(vec![false; variables.len()]);
+                        near.push(rows.len() - 1);
+                        rows.len() - 1
+                    }
+                };
+                rows[row].values[at] = (entry.value.clone(), normal);
+                has[row][at] = true;
+            }
+        }
+        for (row, has) in rows.iter_mut().zip(&has) {
+            for (at, variable) in variables.iter().enumerate().filter(|(at, _)| !has[*at]) {
+                let described = self.capture.aggregations.iter().find(|other| other.variable == *variable);
+                if let Some(described) = described {
+                    let zero = zero_of(described, likes[at], self.capture.dialect);
+                    row.values[at] = (zero, self.aggregates.normal(*variable));
+                }
+            }
+        }
+        sort::joined(self.capture, self.settings, &mut rows);
+        rows
+    }
+
+    fn row(&self, format: &Format, row: &Joined<'_>, out: &mut Vec<u8>) -> Result<(), Mismatch> {
+        let mut keys = self.capture.aggregations[row.key.aggregation].keys.iter();
+        let mut n_values = 0;
+        for piece in &format.pieces {
+            let of = match piece {
+                Piece::Text(text) => {
+                    out.extend_from_slice(text);
+                    continue;
+                }
+                Piece::Conversion(of) => of,
+            };
+            let mismatch = Mismatch { letter: of.letter, size: 0 };
+            let mut amount = |amount: Amount| match amount {
+                Amount::Argument => match keys.next() {
+                    Some(rec) => Ok(Some(self.capture.order.signed(rec.of(&row.key.key)))),
+                    None => Err(mismatch),
+                },
+                _ => Ok(None),
+            };
+            let spec = Spec::new(*of, amount(of.width)?, amount(of.precision)?);
+            if of.is_value {
+                // Beyond the last, the last again.
+                let last = row.values.len().saturating_sub(1);
+                let (value, normal) = row.values.get(n_values.min(last)).ok_or(mismatch)?;
+                n_values += 1;
+                self.conversion(&spec, value, *normal, out);
+            } else {
+                let rec = keys.next().ok_or(mismatch)?;
+                convert::argument(self.capture, &spec, rec, rec.of(&row.key.key), out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of an aggregation where a conversion stands.
+    fn conversion(&self, spec: &Spec, value: &Value, normal: u64, out: &mut Vec<u8>) {
+        if value.function.is_histogram() {
+            return histogram::print(value, &self.style(normal), out);
+        }
+        // QUIRK: the classic consumer divides unsigned numbers where a format prints an average.
+        let is_unsigned =
+            value.function == Function::Avg && self.has_quirks && self.capture.dialect != Dialect::Linux;
+        let number = if is_unsigned { value.unsigned_average(normal) } else { value.number(normal) };
+        convert::value(spec, number, out);
+    }
+
+    /// A value after its key.
+    fn value(&self, value: &Value, normal: u64, out: &mut Vec<u8>) {
+        if value.function.is_histogram() {
+            return histogram::print(value, &self.style(normal), out);
+        }
+        out.push(b' ');
+        match value.function {
+            Function::Stddev => put::unsigned(out, value.number(normal) as u64, 16),
+            _ => put::signed(out, value.number(normal), 16),
+        }
+    }
+
+    /// A member of a key.
+    fn key(&self, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) {
+        if stack::is_stack(rec.action) {
+            return stack::plain(self.capture, rec, bytes, self.settings.indent(), out);
+        }
+        if symbol(self.capture, rec, bytes, out) {
+            return;
+        }
+        let width = match bytes.len() {
+            1 => 3,
+            2 => 5,
+            4 => 8,
+            8 => 16,
+            _ => {
+                match text::kind_of(bytes) {
+                    Bytes::String(text) | Bytes::Unended(text) if !self.settings.rawbytes => {
+                        out.extend_from_slice(b"  ");
+                        put::left(out, text, KEY_WIDTH);
+                    }
+                    _ => text::dump(bytes, out),
+                }
+                return;
+            }
+        };
+        out.push(b' ');
+        // QUIRK: small numbers are printed unsigned, whatever the script says.
+        let is_signed = rec.signed.filter(|_| !self.has_quirks).unwrap_or(bytes.len() >= 4);
+        match is_signed {
+            true => put::signed(out, self.capture.order.signed(bytes), width),
+            false => put::unsigned(out, self.capture.order.number(bytes), width),
+        }
+    }
+}
+
+/// Prints an address as the column of a symbol; false if the part is none.
+pub(crate) fn symbol(capture: &Capture, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    let (is_user, shown) = match rec.action {
+        Action::Sym => (false, Shown::Symbol),
+        Action::Mod => (false, Shown::Module),
+        Action::Usym => (true, Shown::Symbol),
+        Action::Umod => (true, Shown::Module),
+        Action::Uaddr => (true, Shown::Whole),
+        _ => return false,
+    };
+    let address = match bytes.len() {
+        16 => &bytes[8..],
+        4 | 8 => bytes,
+        _ => return false,
+    };
+    out.extend_from_slice(b"  ");
+    let start = out.len();
+    capture.symbols.text(capture.order.number(address), is_user, shown, out);
+    put::widen(out, start, KEY_WIDTH);
+    true
+}

@@ -1,0 +1,167 @@
+//! Principal buffers: records one after the other, in rings that may have wrapped.
+//!
+//! SPEC: dtrace.md#principal-buffer
+
+use crate::describe::{Buffer, Capture, Dialect, Enabling};
+use quipu_model::{Error, Place, Result};
+
+/// A record of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'c> {
+    /// Its enabling.
+    pub enabling: &'c Enabling,
+    /// Position of the enabling.
+    pub position: u32,
+    /// Nanoseconds of the traced host; 0 where records have no time.
+    pub time: u64,
+    /// Where it stands in the file.
+    pub offset: usize,
+    /// All of it, with its header.
+    pub bytes: &'c [u8],
+}
+
+/// A position in a buffer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    at: usize,
+    end: usize,
+    /// What is read after the end: the younger part of a ring that wrapped.
+    rest: usize,
+    is_over: bool,
+}
+
+impl Cursor {
+    /// Before the oldest record.
+    pub fn new(buffer: &Buffer) -> Cursor {
+        Cursor { at: buffer.oldest, end: buffer.bytes.len(), rest: buffer.oldest, is_over: false }
+    }
+
+    /// Where the next record is looked for.
+    pub fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// Bytes that were not read.
+    pub fn left(&self) -> usize {
+        self.end.saturating_sub(self.at) + self.rest
+    }
+
+    /// Reads the next record; after an error nothing more comes.
+    ///
+    /// # Errors
+    /// `Malformed` for a number that no description has: records have no length of their own, so nothing after it can be read.
+    /// `Truncated` for a record that does not fit.
+    #[inline]
+    pub fn next_record<'c>(
+        &mut self,
+        capture: &'c Capture,
+        buffer: &'c Buffer,
+    ) -> Result<Option<Record<'c>>> {
+        loop {
+            if self.is_over {
+                return Ok(None);
+            }
+            let word = capture.order.u32_at(&buffer.bytes[..self.end.min(buffer.bytes.len())], self.at);
+            let Some(epid) = word else {
+                if self.rest == 0 {
+                    self.is_over = true;
+                    return Ok(None);
+                }
+                *self = Cursor { at: 0, end: std::mem::take(&mut self.rest), ..*self };
+                continue;
+            };
+            // Between records of different alignment stand words of zeros.
+            if epid == 0 {
+                self.at += 4;
+                continue;
+            }
+            let Some((position, enabling)) = capture.enabling(epid) else {
+                return Err(self.stop(buffer, epid, None));
+            };
+            let size = enabling.size.max(capture.dialect.header_bytes()) as usize;
+            let bytes = match self.at.checked_add(size) {
+                Some(end) if end <= self.end => &buffer.bytes[self.at..end],
+                _ => return Err(self.stop(buffer, epid, Some(size))),
+            };
+            let time = match capture.dialect {
+                Dialect::Classic => {
+                    let word = |at| u64::from(capture.order.u32_at(bytes, at).unwrap_or(0));
+                    word(4) << 32 | word(8)
+                }
+                _ => 0,
+            };
+            let offset = self.at;
+            self.at += size;
+            return Ok(Some(Record { enabling, position, time, offset, bytes }));
+        }
+    }
+
+    /// The error where a buffer cannot be read on.
+    #[cold]
+    fn stop(&mut self, buffer: &Buffer, epid: u32, size: Option<usize>) -> Error {
+        self.is_over = true;
+        let place =
+            Place { file: Some(buffer.file.clone()), offset: Some(self.at as u64), ..Place::default() };
+        let left = self.left();
+        let error = match size {
+            None => Error::malformed(format!(
+                "EPID {epid} has no description, so that its length is unknown; {left} bytes are skipped"
+            )),
+            Some(size) => Error::truncated(format!(
+                "a record of EPID {epid} has {size} bytes, {} are left",
+                self.end.saturating_sub(self.at)
+            )),
+        };
+        error.at(&place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::describe::Rec;
+
+    fn capture() -> Capture {
+        let enabling = Enabling { id: 1, probe: 1, uarg: 0, size: 16, align: 4, recs: Vec::<Rec>::new() };
+        let mut capture = Capture { enablings: vec![enabling], ..Capture::default() };
+        capture.index();
+        capture
+    }
+
+    fn record(time: u32) -> Vec<u8> {
+        [1, 0, time, time].iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn rings_are_read_from_the_oldest_record() {
+        let capture = capture();
+        let mut bytes = record(3);
+        bytes.extend(record(1));
+        bytes.extend([0; 4]);
+        bytes.extend(record(2));
+        let buffer = Buffer { bytes, oldest: 16, ..Buffer::default() };
+        let mut cursor = Cursor::new(&buffer);
+        let mut times = Vec::new();
+        while let Some(record) = cursor.next_record(&capture, &buffer).unwrap() {
+            times.push(record.time);
+        }
+        assert_eq!(times, [1, 2, 3]);
+    }
+
+    #[test]
+    fn an_unknown_number_is_reported_at_its_offset() {
+        let capture = capture();
+        let mut bytes = record(1);
+        bytes.extend(9u32.to_le_bytes());
+        bytes.extend([0; 12]);
+        let buffer = Buffer { bytes, file: "buf".to_owned(), ..Buffer::default() };
+        let mut cursor = Cursor::new(&buffer);
+        assert!(cursor.next_record(&capture, &buffer).unwrap().is_some());
+        let error = cursor.next_record(&capture, &buffer).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "buf: offset 0x10: EPID 9 has no description, so that its length is unknown; 16 bytes are skipped"
+        );
+        assert!(cursor.next_record(&capture, &buffer).unwrap().is_none());
+    }
+}

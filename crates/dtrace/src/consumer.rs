@@ -1,0 +1,404 @@
+//! The consumer: records in, its text out.
+//!
+//! [`Consumer`] is what prints; where its records come from and where its text goes is for others.
+//! [`print()`] does all for a capture.
+
+use crate::aggregate::Aggregates;
+use crate::aggtext::{self, Context};
+use crate::convert::{self, Mismatch, Spec};
+use crate::describe::{Capture, Dialect, Event, Probe, Rec};
+use crate::flow::Flow;
+use crate::format::{Amount, Format, Piece};
+use crate::options::Settings;
+use crate::plan::{Op, Plan, Shown};
+use crate::walk::{Firing, Step, Walk};
+use crate::{library, messages, put, stack, text, typed};
+use quipu_model::{Error, Place, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How text is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// True to print what the consumer of the dialect printed, wrong values included; see [`crate::quirks`].
+    pub has_quirks: bool,
+}
+
+/// Prints records, one after the other.
+#[derive(Debug)]
+pub struct Consumer {
+    pub(crate) capture: Arc<Capture>,
+    style: Style,
+    pub(crate) settings: Settings,
+    /// On Linux, what values look like is decided when a pass begins.
+    of_values: Settings,
+    pub(crate) plans: Arc<[Plan]>,
+    pub(crate) aggregates: Aggregates,
+    flow: Flow,
+    has_heading: bool,
+    /// The status that the command ends with.
+    status: Option<i32>,
+    /// Bytes of the next dump.
+    dump_bytes: Option<u64>,
+    nameless: Probe,
+}
+
+/// What was printed.
+#[derive(Debug, Default)]
+pub struct Printed {
+    /// On the standard output.
+    pub out: Vec<u8>,
+    /// On the error stream, without the name of the command before each line.
+    pub messages: Vec<u8>,
+    /// The status that the command ends with.
+    pub status: i32,
+    /// Why buffers were not read to their ends.
+    pub faults: Vec<Error>,
+}
+
+/// Prints a capture.
+///
+/// # Errors
+/// `Unsupported` for an order that the records do not have.
+pub fn print(capture: &Arc<Capture>, style: Style) -> Result<Printed> {
+    let mut printed = Printed::default();
+    let mut consumer = Consumer::new(capture, style);
+    let mut walk = Walk::new(capture)?;
+    for (_, message) in messages::drops(capture) {
+        printed.messages.extend_from_slice(message.as_bytes());
+        printed.messages.push(b'\n');
+    }
+    printed.faults.extend(consumer.take_buffers());
+    while let Some(step) = walk.next_step(capture) {
+        match step {
+            Step::Firing(firing) => {
+                if let Err(error) = consumer.firing(&firing, &mut printed.out, &mut printed.messages) {
+                    printed.faults.push(error);
+                }
+            }
+            Step::Cpu => consumer.turn_cpu(),
+            Step::Pass => consumer.turn_pass(),
+            Step::State(at) => consumer.state(at),
+            Step::Fault(error) => printed.faults.push(error),
+        }
+    }
+    consumer.end(&mut printed.out);
+    printed.status = consumer.status.unwrap_or(0);
+    Ok(printed)
+}
+
+impl Consumer {
+    /// Before the first record.
+    pub fn new(capture: &Arc<Capture>, style: Style) -> Consumer {
+        let without_carry = style.has_quirks && capture.dialect != Dialect::Linux;
+        Consumer {
+            style,
+            settings: capture.settings,
+            of_values: capture.settings,
+            plans: capture.enablings.iter().map(|enabling| Plan::new(capture, enabling)).collect(),
+            aggregates: Aggregates::new(without_carry),
+            flow: Flow::default(),
+            has_heading: false,
+            status: None,
+            dump_bytes: None,
+            nameless: Probe::default(),
+            capture: Arc::clone(capture),
+        }
+    }
+
+    /// The aggregations as they are.
+    pub fn aggregates(&self) -> &Aggregates {
+        &self.aggregates
+    }
+
+    /// The status that the command ends with, if a record said it.
+    pub fn status(&self) -> Option<i32> {
+        self.status
+    }
+
+    /// Takes the buffers of aggregations in; gives why some were not read to their ends.
+    pub fn take_buffers(&mut self) -> Vec<Error> {
+        let capture = Arc::clone(&self.capture);
+        let take = |buffer| self.aggregates.take(&capture, buffer).err();
+        capture.states.iter().filter_map(take).collect()
+    }
+
+    /// The next records are of another CPU.
+    pub fn turn_cpu(&mut self) {
+        self.flow.reset();
+    }
+
+    /// The records of BEGIN are over.
+    pub fn turn_pass(&mut self) {
+        self.of_values = self.settings;
+        self.flow.reset();
+    }
+
+    /// The text so far went nowhere, so the heading comes with the next record.
+    pub(crate) fn forget_heading(&mut self) {
+        self.has_heading = false;
+    }
+
+    /// Takes in the state of an aggregation.
+    pub fn state(&mut self, at: usize) {
+        let capture = Arc::clone(&self.capture);
+        if let Some(Event::State { cpu, aggregation, key, data }) = capture.events.get(at) {
+            self.aggregates.replace(&capture, *cpu, *aggregation, key, data);
+        }
+    }
+
+    /// Prints a record.
+    ///
+    /// # Errors
+    /// `Malformed` where a part of it does not suit what it is to be printed as; what stands before is printed.
+    pub fn firing(&mut self, firing: &Firing<'_>, out: &mut Vec<u8>, messages: &mut Vec<u8>) -> Result<()> {
+        let plans = Arc::clone(&self.plans);
+        let Some(plan) = plans.get(firing.record.position as usize) else { return Ok(()) };
+        if plan.is_error && self.is_error_probe(firing.probe) {
+            messages::error(&self.capture, firing, messages);
+            return Ok(());
+        }
+        if plan.is_silent {
+            return Ok(());
+        }
+        if capture_is_classic(&self.capture) {
+            self.of_values = self.settings;
+        }
+        self.prefix(firing, out);
+        let recs = &firing.record.enabling.recs;
+        let mut fault = None;
+        for op in &plan.ops {
+            if let Err(message) = self.op(op, recs, firing.record.bytes, out) {
+                fault.get_or_insert(message);
+            }
+        }
+        if !self.settings.quiet {
+            out.push(b'\n');
+        }
+        match fault {
+            None => Ok(()),
+            Some(message) => Err(self.fault(firing, message)),
+        }
+    }
+
+    /// The end of the run: aggregations that were not printed.
+    pub fn end(&mut self, out: &mut Vec<u8>) {
+        out.push(b'\n');
+        self.aggregates.settle();
+        let context = self.context();
+        context.plain(|variable| !self.aggregates.is_printed(variable), out);
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context {
+            capture: &self.capture,
+            settings: &self.settings,
+            has_quirks: self.style.has_quirks,
+            aggregates: &self.aggregates,
+        }
+    }
+
+    pub(crate) fn is_error_probe(&self, id: u32) -> bool {
+        self.capture.probes.get(&id).is_some_and(|probe| probe.name == "ERROR")
+    }
+
+    #[cold]
+    pub(crate) fn fault(&self, firing: &Firing<'_>, message: String) -> Error {
+        let mut place = Place { offset: Some(firing.record.offset as u64), ..Place::default() };
+        match self.capture.buffers.get(firing.buffer as usize) {
+            Some(buffer) => place.file = Some(buffer.file.clone()),
+            None => {
+                place = Place {
+                    file: Some(self.capture.name.clone()),
+                    record: Some(firing.record.offset as u64),
+                    ..Place::default()
+                }
+            }
+        }
+        Error::malformed(format!("EPID {}: {message}", firing.record.enabling.id)).at(&place)
+    }
+
+    /// Prints what stands before the values of a firing.
+    #[inline]
+    fn prefix(&mut self, firing: &Firing<'_>, out: &mut Vec<u8>) {
+        let capture = Arc::clone(&self.capture);
+        let probe = capture.probes.get(&firing.probe).unwrap_or(&self.nameless);
+        let this = (firing.probe, firing.record.enabling.id);
+        if self.settings.flowindent {
+            if !std::mem::replace(&mut self.has_heading, true) {
+                out.extend_from_slice(b"CPU FUNCTION                                 \n");
+            }
+            if self.of_values.flowindent || !self.style.has_quirks {
+                return self.flow.prefix(firing.cpu, probe, this, firing.next, out);
+            }
+            // QUIRK: the consumer of Linux does not know the flow of a pass that began without.
+            put::signed(out, i64::from(firing.cpu), 3);
+            out.push(b' ');
+            put::left(out, b"(nul", 41);
+            out.push(b' ');
+        } else if !self.settings.quiet {
+            if !std::mem::replace(&mut self.has_heading, true) {
+                out.extend_from_slice(b"CPU     ID                    FUNCTION:NAME\n");
+            }
+            put::signed(out, i64::from(firing.cpu), 3);
+            out.push(b' ');
+            put::unsigned(out, u64::from(firing.probe), 6);
+            out.push(b' ');
+            let n = probe.function.len() + 1 + probe.name.len();
+            put::fill(out, b' ', 32usize.saturating_sub(n));
+            out.extend_from_slice(probe.function.as_bytes());
+            out.push(b':');
+            out.extend_from_slice(probe.name.as_bytes());
+            out.push(b' ');
+        }
+        self.flow.pass(this);
+    }
+
+    pub(crate) fn op(
+        &mut self,
+        op: &Op,
+        recs: &[Rec],
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        match op {
+            Op::Trace(at) => self.trace(&recs[*at], bytes, out),
+            Op::Typed(at, ty) => {
+                let value = recs[*at].of(bytes);
+                if !typed::classic(&self.capture, ty, value, out) {
+                    self.trace(&recs[*at], bytes, out);
+                }
+            }
+            Op::Print(address, data) => {
+                let (address, data) = (&recs[*address], &recs[*data]);
+                typed::linux(&self.capture, address, address.of(bytes), data.of(bytes), out);
+            }
+            Op::Exit(at) => self.status = Some(self.capture.order.signed(recs[*at].of(bytes)) as i32),
+            Op::Printf(format, parts) => return self.printf(format, &recs[parts.clone()], bytes, out),
+            Op::Shown(what, format, parts) => {
+                out.extend_from_slice(match what {
+                    Shown::System => b"[system: ",
+                    Shown::Freopen => b"[freopen: ",
+                });
+                let result = self.printf(format, &recs[parts.clone()], bytes, out);
+                out.push(b']');
+                return result;
+            }
+            Op::Printa(format, parts) => return self.printa(format.as_deref(), recs, parts, bytes, out),
+            Op::Library(routine, parts) => {
+                let recs = &recs[parts.clone()];
+                let (aggregates, settings) = (&mut self.aggregates, &mut self.settings);
+                if !library::run(&self.capture, *routine, recs, bytes, aggregates, settings) {
+                    return Err("an action of the consumer's own is unknown".to_owned());
+                }
+                if capture_is_classic(&self.capture) {
+                    self.of_values = self.settings;
+                }
+            }
+            Op::Tracemem(at) => {
+                let all = recs[*at].of(bytes);
+                let n = self.dump_length(all.len());
+                text::dump(&all[..n], out);
+            }
+            Op::Size(at) => self.dump_bytes = Some(self.capture.order.number(recs[*at].of(bytes))),
+            Op::Printm(at) => {
+                let all = recs[*at].of(bytes);
+                let data = all.get(8..).unwrap_or(&[]);
+                let n = self.capture.order.u64_at(all, 0).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+                text::dump(&data[..n.min(data.len())], out);
+            }
+            Op::Stack(at) => {
+                stack::plain(&self.capture, &recs[*at], recs[*at].of(bytes), self.settings.indent(), out);
+            }
+            Op::Symbol(at) => {
+                if !aggtext::symbol(&self.capture, &recs[*at], recs[*at].of(bytes), out) {
+                    return Err(format!("an address has {} bytes", recs[*at].size));
+                }
+            }
+            Op::Speculation => {}
+            Op::Fault(message) => return Err(message.to_string()),
+        }
+        Ok(())
+    }
+
+    /// How many bytes of the next dump are meant.
+    pub(crate) fn dump_length(&mut self, room: usize) -> usize {
+        let n = self.dump_bytes.take().and_then(|n| usize::try_from(n).ok());
+        n.filter(|n| (1..=room).contains(n)).unwrap_or(room)
+    }
+
+    fn trace(&self, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) {
+        let settings = &self.of_values;
+        text::trace(&self.capture, settings, self.style.has_quirks, rec, rec.of(bytes), out);
+    }
+
+    // PERF: no allocation for each record; the text of each conversion is made in place.
+    #[inline]
+    pub(crate) fn printf(
+        &self,
+        format: &Format,
+        recs: &[Rec],
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let capture = &*self.capture;
+        let mut parts = recs.iter();
+        for piece in &format.pieces {
+            let of = match piece {
+                Piece::Text(text) => {
+                    out.extend_from_slice(text);
+                    continue;
+                }
+                Piece::Conversion(of) => of,
+            };
+            let mut amount = |amount: Amount| match amount {
+                Amount::Argument => parts.next().map(|rec| capture.order.signed(rec.of(bytes))),
+                _ => None,
+            };
+            let spec = Spec::new(*of, amount(of.width), amount(of.precision));
+            let Some(rec) = parts.next().filter(|_| !of.is_value) else {
+                return Err("a conversion has no argument".to_owned());
+            };
+            convert::argument(capture, &spec, rec, rec.of(bytes), out).map_err(mismatched)?;
+        }
+        Ok(())
+    }
+
+    fn printa(
+        &mut self,
+        format: Option<&Format>,
+        recs: &[Rec],
+        parts: &Range<usize>,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        self.aggregates.settle();
+        let order = self.capture.order;
+        let variables: Vec<u64> = recs[parts.clone()].iter().map(|rec| order.number(rec.of(bytes))).collect();
+        let context = self.context();
+        let result = match (format, variables.as_slice()) {
+            (Some(format), _) => context.formatted(format, &variables, out).map_err(mismatched),
+            (None, [only]) => {
+                out.push(b'\n');
+                context.plain(|variable| variable == *only, out);
+                Ok(())
+            }
+            (None, _) => {
+                out.push(b'\n');
+                context.joined(&variables, out);
+                Ok(())
+            }
+        };
+        variables.iter().for_each(|variable| self.aggregates.set_printed(*variable));
+        result
+    }
+}
+
+fn capture_is_classic(capture: &Capture) -> bool {
+    capture.dialect != Dialect::Linux
+}
+
+fn mismatched(mismatch: Mismatch) -> String {
+    let letter = char::from(mismatch.letter);
+    format!("the conversion `{letter}` is given {} bytes", mismatch.size)
+}

@@ -1,0 +1,289 @@
+//! Values as conversions of a format print them.
+//!
+//! SPEC: dtrace.md#conversions
+
+use crate::action::Action;
+use crate::bytes::until_nul;
+use crate::describe::{Capture, Dialect, Rec};
+use crate::float;
+use crate::format::{Amount, Conversion, Length, MAX_WIDTH};
+use crate::put::{self, Digits};
+use crate::stack;
+use crate::symbols::Shown;
+
+/// A conversion whose width and precision are known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spec {
+    pub(crate) of: Conversion,
+    pub(crate) width: usize,
+    pub(crate) is_left: bool,
+    pub(crate) precision: Option<usize>,
+}
+
+impl Spec {
+    /// Without arguments for width or precision.
+    #[inline]
+    pub(crate) fn new(of: Conversion, width: Option<i64>, precision: Option<i64>) -> Spec {
+        let fixed = |amount: Amount| match amount {
+            Amount::Is(n) => i64::from(n),
+            _ => 0,
+        };
+        let limit = i64::from(MAX_WIDTH);
+        let width = width.unwrap_or_else(|| fixed(of.width)).clamp(-limit, limit);
+        let precision = precision.unwrap_or_else(|| fixed(of.precision)).clamp(0, limit);
+        Spec {
+            of,
+            width: width.unsigned_abs() as usize, // At most the limit.
+            is_left: of.is_left || width < 0,
+            // The consumers drop a precision of 0.
+            precision: (precision > 0).then_some(precision as usize),
+        }
+    }
+
+    /// Justifies what was appended since `start`.
+    fn justify(&self, out: &mut Vec<u8>, start: usize) {
+        match self.is_left {
+            true => put::widen(out, start, self.width),
+            false => put::shift(out, start, self.width),
+        }
+    }
+}
+
+/// An argument does not suit its conversion, so the record cannot be printed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    pub(crate) letter: u8,
+    pub(crate) size: usize,
+}
+
+/// Prints one argument.
+pub(crate) fn argument(
+    capture: &Capture,
+    spec: &Spec,
+    rec: &Rec,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), Mismatch> {
+    let order = capture.order;
+    let letter = spec.of.letter;
+    let mismatch = Mismatch { letter, size: bytes.len() };
+    let is_number = matches!(bytes.len(), 1 | 2 | 4 | 8);
+    let start = out.len();
+    match letter {
+        b'd' | b'i' if is_number => {
+            let is_signed = match (letter, capture.dialect) {
+                (b'i', Dialect::Classic | Dialect::ClassicV0) => true,
+                // QUIRK: a `d` that stands in a format of the classic kernel leaves small numbers as they are.
+                (_, Dialect::Classic | Dialect::ClassicV0) => rec.signed.unwrap_or(bytes.len() >= 4),
+                (_, Dialect::Linux) => rec.signed.unwrap_or(true),
+            };
+            let value = if is_signed { order.signed(bytes) } else { order.number(bytes) as i64 };
+            if is_signed || bytes.len() < 8 {
+                signed(spec, value, out);
+            } else {
+                unsigned(spec, b'u', value as u64, out);
+            }
+        }
+        b'u' | b'o' | b'x' | b'X' if is_number => unsigned(spec, letter, order.number(bytes), out),
+        b'p' if is_number => {
+            // The kernel's form of it is `x`, which the formats of Linux do not have yet.
+            let is_alternate = capture.dialect != Dialect::Linux || spec.of.is_alternate;
+            let spec = Spec { of: Conversion { is_alternate, length: Length::None, ..spec.of }, ..*spec };
+            unsigned(&spec, b'x', order.number(bytes), out);
+        }
+        b'c' if spec.of.length == Length::Wide => {
+            // QUIRK: the C library of the consumer does not know `%wc`, and prints it.
+            out.extend_from_slice(b"%wc");
+        }
+        b'c' if is_number => {
+            match (spec.of.length, char::from_u32(order.number(bytes) as u32)) {
+                (Length::Long, Some(letter)) => {
+                    out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                _ => out.push(order.number(bytes) as u8), // The lowest byte is meant.
+            }
+            spec.justify(out, start);
+        }
+        b'C' if is_number => {
+            escape(order.number(bytes) as u8, out);
+            spec.justify(out, start);
+        }
+        b's' if matches!(spec.of.length, Length::Long | Length::Wide) => {
+            for word in bytes.chunks_exact(4) {
+                match order.number(word) as u32 {
+                    0 => break,
+                    point => {
+                        let letter = char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER);
+                        out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                    }
+                }
+            }
+            spec.justify(out, start);
+        }
+        b's' | b'I' => {
+            let text = until_nul(bytes);
+            let text = &text[..text.len().min(spec.precision.unwrap_or(usize::MAX))];
+            match spec.is_left {
+                true => put::left(out, text, spec.width),
+                false => put::right(out, text, spec.width),
+            }
+        }
+        b'S' => {
+            let is_cut = spec.precision.unwrap_or(usize::MAX);
+            for byte in bytes {
+                escape(*byte, out);
+                if *byte == 0 {
+                    break;
+                }
+            }
+            out.truncate(out.len().min(start.saturating_add(is_cut)));
+            spec.justify(out, start);
+        }
+        b'e' | b'E' | b'f' | b'g' | b'G' => {
+            let mut little = [0; 16];
+            let Some(turned) = little.get_mut(..bytes.len()) else { return Err(mismatch) };
+            turned.copy_from_slice(bytes);
+            if order == crate::bytes::ByteOrder::Big {
+                turned.reverse();
+            }
+            floating(spec, float::of_bytes(turned).ok_or(mismatch)?, out);
+        }
+        b'a' if matches!(bytes.len(), 4 | 8) => {
+            let shown = shown_of(rec.action);
+            capture.symbols.text(order.number(bytes), false, shown, out);
+            spec.justify(out, start);
+        }
+        b'A' if matches!(bytes.len(), 4 | 8 | 16) => {
+            let address = if bytes.len() == 16 { &bytes[8..] } else { bytes };
+            capture.symbols.text(order.number(address), true, shown_of(rec.action), out);
+            spec.justify(out, start);
+        }
+        b'k' => stack::conversion(capture, rec, bytes, spec.width, spec.is_left, out),
+        b'Y' if bytes.len() == 8 => {
+            capture.zone.plain(order.number(bytes), out);
+            spec.justify(out, start);
+        }
+        b'T' if bytes.len() == 8 => {
+            capture.zone.mail(order.number(bytes), out);
+            spec.justify(out, start);
+        }
+        b'P' if is_number => {
+            put::unsigned(out, order.number(bytes) & 0xffff, 0);
+            spec.justify(out, start);
+        }
+        _ => return Err(mismatch),
+    }
+    Ok(())
+}
+
+/// How a key that stands for its symbol or module is shown.
+fn shown_of(action: Action) -> Shown {
+    match action {
+        Action::Sym | Action::Usym => Shown::Symbol,
+        Action::Mod | Action::Umod => Shown::Module,
+        _ => Shown::Whole,
+    }
+}
+
+/// Prints a number that conversions of aggregations have: `is_unsigned` where it was computed so.
+pub(crate) fn value(spec: &Spec, value: i64, out: &mut Vec<u8>) {
+    match spec.of.letter {
+        b'd' | b'i' => signed(spec, value, out),
+        b'p' => unsigned(spec, b'x', value as u64, out),
+        letter => unsigned(spec, letter, value as u64, out),
+    }
+}
+
+#[inline]
+fn signed(spec: &Spec, value: i64, out: &mut Vec<u8>) {
+    let value = match spec.of.length {
+        Length::Byte => i64::from(value as i8),
+        Length::Short => i64::from(value as i16),
+        _ => value,
+    };
+    let sign: &[u8] = match (value < 0, spec.of.has_plus, spec.of.has_blank) {
+        (true, ..) => b"-",
+        (_, true, _) => b"+",
+        (_, _, true) => b" ",
+        _ => b"",
+    };
+    digits(spec, sign, Digits::decimal(value.unsigned_abs()).as_slice(), out);
+}
+
+#[inline]
+fn unsigned(spec: &Spec, letter: u8, value: u64, out: &mut Vec<u8>) {
+    let value = match spec.of.length {
+        Length::Byte => value & 0xff,
+        Length::Short => value & 0xffff,
+        _ => value,
+    };
+    let (text, prefix): (Digits, &[u8]) = match letter {
+        b'x' => (Digits::power(value, 4, false), b"0x"),
+        b'X' => (Digits::power(value, 4, true), b"0X"),
+        b'o' => (Digits::power(value, 3, false), b"0"),
+        _ => (Digits::decimal(value), b""),
+    };
+    let prefix = if spec.of.is_alternate && value != 0 { prefix } else { b"" };
+    digits(spec, prefix, text.as_slice(), out);
+}
+
+/// Digits with what stands before them, padded.
+#[inline]
+fn digits(spec: &Spec, prefix: &[u8], digits: &[u8], out: &mut Vec<u8>) {
+    let mut zeros = spec.precision.unwrap_or(0).saturating_sub(digits.len());
+    let n_all = prefix.len() + zeros + digits.len();
+    let mut blanks = spec.width.saturating_sub(n_all);
+    if spec.of.is_zero_padded && !spec.is_left && spec.precision.is_none() {
+        zeros += std::mem::take(&mut blanks);
+    }
+    if !spec.is_left {
+        put::fill(out, b' ', blanks);
+    }
+    out.extend_from_slice(prefix);
+    put::fill(out, b'0', zeros);
+    out.extend_from_slice(digits);
+    if spec.is_left {
+        put::fill(out, b' ', blanks);
+    }
+}
+
+fn floating(spec: &Spec, value: f64, out: &mut Vec<u8>) {
+    let start = out.len();
+    let sign: &[u8] = match (value.is_sign_negative() && !value.is_nan(), spec.of.has_plus, spec.of.has_blank)
+    {
+        (true, ..) => b"-",
+        (_, true, _) => b"+",
+        (_, _, true) => b" ",
+        _ => b"",
+    };
+    out.extend_from_slice(sign);
+    let first = out.len();
+    float::digits(out, value, spec.of.letter, spec.precision, spec.of.is_alternate);
+    if spec.of.is_zero_padded && !spec.is_left && value.is_finite() {
+        let missing = spec.width.saturating_sub(out.len() - start);
+        put::fill(out, b'0', missing);
+        out[first..].rotate_right(missing);
+    }
+    spec.justify(out, start);
+}
+
+/// A byte as C writes it in strings.
+pub(crate) fn escape(byte: u8, out: &mut Vec<u8>) {
+    let letter = match byte {
+        0 => b'0',
+        7 => b'a',
+        8 => b'b',
+        12 => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        11 => b'v',
+        b'"' | b'\\' => byte,
+        b' '..=b'~' => return out.push(byte),
+        _ => {
+            let digit = |shift: u32| b'0' + (byte >> shift & 7);
+            return out.extend_from_slice(&[b'\\', digit(6), digit(3), digit(0)]);
+        }
+    };
+    out.extend_from_slice(&[b'\\', letter]);
+}

@@ -1,0 +1,315 @@
+//! What a capture says of its records: probes, enablings with their parts, formats, aggregations, symbols, buffers.
+
+use crate::action::{Action, Function};
+use crate::bytes::ByteOrder;
+use crate::options::Settings;
+use crate::symbols::Symbols;
+use crate::types::Types;
+use crate::zone::Zone;
+use quipu_model::Finding;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Which DTrace wrote the buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// illumos, FreeBSD, Windows: records with a header of 12 bytes.
+    #[default]
+    Classic,
+    /// Solaris 10, early macOS: a header of 4 bytes, no times.
+    ClassicV0,
+    /// Oracle's DTrace 2 for Linux: samples of perf events.
+    Linux,
+}
+
+impl Dialect {
+    /// As options and descriptions write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::Classic => "classic",
+            Dialect::ClassicV0 => "classic-v0",
+            Dialect::Linux => "oracle2",
+        }
+    }
+
+    /// Bytes before the data of a record.
+    pub fn header_bytes(self) -> u32 {
+        match self {
+            Dialect::Classic => 12,
+            Dialect::ClassicV0 => 4,
+            Dialect::Linux => 16,
+        }
+    }
+}
+
+/// A probe.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// Its number.
+    pub id: u32,
+    /// Who offers it.
+    pub provider: String,
+    /// Where it is.
+    pub module: String,
+    /// In which function.
+    pub function: String,
+    /// What it is called.
+    pub name: String,
+}
+
+/// One part of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rec {
+    /// What it holds.
+    pub action: Action,
+    /// The number of that in its dialect.
+    pub code: u16,
+    /// Bytes.
+    pub size: u32,
+    /// From the start of the record.
+    pub offset: u32,
+    /// What the offset is a multiple of.
+    pub alignment: u16,
+    /// Number of its format; 0 if it has none.
+    pub format: u16,
+    /// What the action needs.
+    pub arg: u64,
+    /// Equal in neighbours of one statement.
+    pub uarg: u64,
+    /// Whether the value is signed, where the capture says so.
+    pub signed: Option<bool>,
+}
+
+impl Rec {
+    /// Its bytes in a record; none if they are not there.
+    #[inline]
+    pub fn of<'r>(&self, record: &'r [u8]) -> &'r [u8] {
+        let start = self.offset as usize;
+        record.get(start..start + self.size as usize).unwrap_or(&[])
+    }
+}
+
+/// What one clause of a script records where one probe fires: what its EPID stands for (on Linux: its statement).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Enabling {
+    /// Its number.
+    pub id: u32,
+    /// The probe; 0 where each sample says it.
+    pub probe: u32,
+    /// 1 for the clause that the library adds to report errors.
+    pub uarg: u64,
+    /// Bytes of a record.
+    pub size: u32,
+    /// What the offset of a record is a multiple of.
+    pub align: u32,
+    /// Its parts.
+    pub recs: Vec<Rec>,
+}
+
+/// An aggregation: one variable of one clause.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aggregation {
+    /// Its number.
+    pub id: u32,
+    /// The enabling.
+    pub epid: u32,
+    /// The variable.
+    pub variable: u64,
+    /// The variable's name, where known.
+    pub name: Option<String>,
+    /// Bytes of a record.
+    pub size: u32,
+    /// What it does.
+    pub function: Function,
+    /// Parameters of `lquantize()` and `llquantize()`, where the data has none.
+    pub param: u64,
+    /// The members of the key.
+    pub keys: Vec<Rec>,
+    /// Where the value stands.
+    pub value: Rec,
+}
+
+impl Aggregation {
+    /// Bytes of a record up to the end of the key.
+    pub fn key_end(&self) -> usize {
+        self.keys
+            .last()
+            .map_or(self.value.offset.min(16) as usize, |rec| rec.offset as usize + rec.size as usize)
+    }
+}
+
+/// What a CPU recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Buffer {
+    /// The CPU.
+    pub cpu: u32,
+    /// The file.
+    pub file: String,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Records that were dropped.
+    pub drops: u64,
+    /// Errors.
+    pub errors: u64,
+    /// Where the oldest record stands, in a ring that wrapped.
+    pub oldest: usize,
+    /// When the snapshot was taken.
+    pub timestamp: u64,
+}
+
+/// Something of a Linux capture, in order of arrival.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A sample of a perf ring.
+    Sample {
+        /// The CPU.
+        cpu: u32,
+        /// Line of the file, from 1.
+        line: u64,
+        /// The sample.
+        bytes: Box<[u8]>,
+    },
+    /// The state of an aggregation on a CPU.
+    State {
+        /// The CPU.
+        cpu: u32,
+        /// Position of the aggregation.
+        aggregation: usize,
+        /// Its key.
+        key: Box<[u8]>,
+        /// Its value.
+        data: Box<[u8]>,
+    },
+}
+
+/// Counts that the kernel keeps beside buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "the names are the kernel's")]
+pub struct Status {
+    pub dyndrops: u64,
+    pub dyndrops_rinsing: u64,
+    pub dyndrops_dirty: u64,
+    pub specdrops: u64,
+    pub specdrops_busy: u64,
+    pub specdrops_unavail: u64,
+    pub stkstroverflows: u64,
+    pub dblerrors: u64,
+}
+
+/// All that was captured: descriptions and buffers.
+#[derive(Clone, Debug, Default)]
+pub struct Capture {
+    /// What it is called.
+    pub name: String,
+    /// Which DTrace wrote it.
+    pub dialect: Dialect,
+    /// The traced host's byte order.
+    pub order: ByteOrder,
+    /// Bytes of a pointer on the traced host.
+    pub pointer_bytes: u32,
+    /// The consumer's options.
+    pub settings: Settings,
+    /// Probes by number.
+    pub probes: FxHashMap<u32, Probe>,
+    /// Enablings, by ascending number.
+    pub enablings: Vec<Enabling>,
+    /// Position of each enabling.
+    pub by_epid: FxHashMap<u32, u32>,
+    /// Formats; the first has the number 1.
+    pub formats: Vec<Arc<[u8]>>,
+    /// Aggregations.
+    pub aggregations: Vec<Aggregation>,
+    /// Position of each aggregation.
+    pub by_aggregation: FxHashMap<u32, u32>,
+    /// What addresses mean.
+    pub symbols: Symbols,
+    /// Types for `print()`.
+    pub types: Types,
+    /// The time zone of the traced host.
+    pub zone: Zone,
+    /// Number of the first of the consumer's own actions.
+    pub library_base: u64,
+    /// Buffers by ascending CPU.
+    pub buffers: Vec<Buffer>,
+    /// Buffers of aggregations.
+    pub states: Vec<Buffer>,
+    /// Samples and states of a Linux capture.
+    pub events: Vec<Event>,
+    /// The CPU that ran `BEGIN`, if tracing has just begun.
+    pub began_on: Option<u32>,
+    /// The CPU that ran `END`.
+    pub ended_on: Option<u32>,
+    /// True if tracing has stopped.
+    pub is_stopped: bool,
+    /// Counts of drops.
+    pub status: Status,
+    /// What was odd in the descriptions.
+    pub findings: Vec<Finding>,
+}
+
+impl Capture {
+    /// The enabling of a number, and its position.
+    #[inline]
+    pub fn enabling(&self, epid: u32) -> Option<(u32, &Enabling)> {
+        // Numbers are dense from 1, so the position is usually known without looking.
+        let guess = epid.wrapping_sub(1);
+        if let Some(enabling) = self.enablings.get(guess as usize)
+            && enabling.id == epid
+        {
+            return Some((guess, enabling));
+        }
+        let position = *self.by_epid.get(&epid)?;
+        Some((position, self.enablings.get(position as usize)?))
+    }
+
+    /// The text of a format.
+    pub fn format(&self, number: u16) -> Option<&Arc<[u8]>> {
+        self.formats.get(usize::from(number).checked_sub(1)?)
+    }
+
+    /// The position of the aggregation with a number.
+    pub fn aggregation(&self, id: u32) -> Option<usize> {
+        let guess = (id as usize).wrapping_sub(1);
+        if self.aggregations.get(guess).is_some_and(|aggregation| aggregation.id == id) {
+            return Some(guess);
+        }
+        self.by_aggregation.get(&id).map(|position| *position as usize)
+    }
+
+    /// Adds an aggregation, or replaces the one that has its number.
+    pub(crate) fn add_aggregation(&mut self, aggregation: Aggregation) {
+        match self.aggregation(aggregation.id) {
+            Some(position) => self.aggregations[position] = aggregation,
+            None => {
+                let position = self.aggregations.len() as u32; // They are counted in 32 bits.
+                self.by_aggregation.insert(aggregation.id, position);
+                self.aggregations.push(aggregation);
+            }
+        }
+    }
+
+    /// Adds an enabling, or replaces the one that has its number.
+    pub(crate) fn add_enabling(&mut self, enabling: Enabling) {
+        match self.by_epid.get(&enabling.id) {
+            Some(position) => self.enablings[*position as usize] = enabling,
+            None => {
+                let position = self.enablings.len() as u32; // They are counted in 32 bits.
+                self.by_epid.insert(enabling.id, position);
+                self.enablings.push(enabling);
+            }
+        }
+    }
+
+    /// Sorts what has to be sorted, once all is there.
+    pub(crate) fn index(&mut self) {
+        self.enablings.sort_by_key(|enabling| enabling.id);
+        self.by_epid =
+            (0u32..).zip(&self.enablings).map(|(position, enabling)| (enabling.id, position)).collect();
+        let aggregations = (0u32..).zip(&self.aggregations);
+        self.by_aggregation =
+            aggregations.map(|(position, aggregation)| (aggregation.id, position)).collect();
+        self.buffers.sort_by_key(|buffer| buffer.cpu);
+        self.states.sort_by_key(|buffer| buffer.cpu);
+    }
+}

@@ -1,0 +1,297 @@
+//! Descriptions as metadata records: what a buffer carries of itself, here and in streams.
+//!
+//! SPEC: dtrace.md#metadata-in-the-buffer
+
+use crate::action::{Action, Function};
+use crate::bytes::ByteOrder;
+use crate::describe::{Aggregation, Capture, Dialect, Enabling, Probe, Rec};
+use crate::symbols::{Symbol, Symbols};
+use crate::zone::Zone;
+use quipu_model::{Error, Result};
+use quipu_wire::cbor::Value;
+use quipu_wire::record::{self as wire, Record};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Names of the consumer's own actions, which have other numbers in each kernel: their number here, and there.
+const ROUTINES: [(u64, u64); 6] = [(1, 15), (2, 17), (3, 16), (4, 18), (5, 21), (6, 28)];
+
+/// Number of the first of them in captures that name them.
+const LIBRARY_BASE: u64 = 54;
+
+/// Dialects of formats: as the kernel keeps them, as scripts write them.
+const KEPT: u64 = 1;
+const WRITTEN: u64 = 2;
+
+/// What records say of the session.
+const BEGAN: &str = "session.began-cpu";
+const ENDED: &str = "session.ended-cpu";
+const STOPPED: &str = "session.stopped";
+
+/// Makes a capture of records.
+#[derive(Debug)]
+pub(crate) struct Describer {
+    pub(crate) capture: Capture,
+    symbols: Vec<Symbol>,
+    modules: FxHashMap<u32, String>,
+    /// CPUs of streams.
+    pub(crate) cpus: FxHashMap<u32, u32>,
+}
+
+impl Describer {
+    pub(crate) fn new(name: &str, dialect: Dialect) -> Describer {
+        let capture = Capture {
+            name: name.to_owned(),
+            dialect,
+            pointer_bytes: 8,
+            library_base: LIBRARY_BASE,
+            ..Capture::default()
+        };
+        Describer { capture, symbols: Vec::new(), modules: FxHashMap::default(), cpus: FxHashMap::default() }
+    }
+
+    /// Takes a record in; one of a number that is known already must say the same.
+    ///
+    /// # Errors
+    /// `Malformed` for what cannot be.
+    pub(crate) fn take(&mut self, record: &Record) -> Result<()> {
+        let capture = &mut self.capture;
+        match record {
+            Record::Producer(producer) => {
+                capture.order = match producer.byte_order {
+                    Some(1) => ByteOrder::Big,
+                    _ => ByteOrder::Little,
+                };
+                capture.pointer_bytes = if producer.address_bits == Some(32) { 4 } else { 8 };
+                let offset = producer.zone_s.and_then(|offset| i32::try_from(offset).ok()).unwrap_or(0);
+                if let Some(name) = &producer.zone {
+                    capture.zone = Zone { offset_s: offset, name: name.clone() };
+                }
+            }
+            Record::Probe(probe) => {
+                let text = |text: &Option<String>| text.clone().unwrap_or_default();
+                let (provider, module) = (text(&probe.provider), text(&probe.module));
+                let (function, name) = (text(&probe.function), text(&probe.name));
+                capture.probes.insert(probe.id, Probe { id: probe.id, provider, module, function, name });
+            }
+            Record::Format(format) => {
+                let position = usize::try_from(format.id).unwrap_or(usize::MAX).wrapping_sub(1);
+                if position >= usize::from(u16::MAX) {
+                    return Err(Error::malformed(format!("format {} is out of range", format.id)));
+                }
+                if capture.formats.len() <= position {
+                    capture.formats.resize(position + 1, Arc::from(&b""[..]));
+                }
+                capture.formats[position] = format.text.as_bytes().into();
+            }
+            Record::Enabling(described) => {
+                let dialect = capture.dialect;
+                let recs =
+                    described.actions.iter().map(|part| rec(part, dialect)).collect::<Result<Vec<_>>>()?;
+                let align = recs.iter().map(|rec| u32::from(rec.alignment)).fold(4, u32::max);
+                let wire::Enabling { id, probe, uarg, size, .. } = *described;
+                let enabling = Enabling { id, probe, uarg: uarg.unwrap_or(0), size, align, recs };
+                if capture.enabling(id).is_some_and(|(_, known)| *known != enabling) {
+                    return Err(Error::malformed(format!("EPID {id} is described in two ways")));
+                }
+                capture.add_enabling(enabling);
+            }
+            Record::KernelAggregation(described) => {
+                let aggregation = aggregation(described, capture.dialect)?;
+                capture.add_aggregation(aggregation);
+            }
+            Record::Module(module) => {
+                let path = module.path.as_deref().unwrap_or("");
+                let name = path.rsplit('/').next().unwrap_or(path);
+                self.modules.insert(module.id, name.to_owned());
+            }
+            Record::Symbols(all) => {
+                let object = match &all.object {
+                    Some(Value::Text(name)) => name.clone(),
+                    Some(Value::Uint(id)) => u32::try_from(*id)
+                        .ok()
+                        .and_then(|id| self.modules.get(&id))
+                        .cloned()
+                        .unwrap_or_default(),
+                    _ => String::new(),
+                };
+                let symbol = |(lo, size, name): &(u64, u64, String)| Symbol {
+                    lo: *lo,
+                    hi: lo.saturating_add(*size),
+                    object: object.clone(),
+                    name: name.clone(),
+                    user: all.pid.is_some(),
+                };
+                self.symbols.extend(all.symbols.iter().map(symbol));
+            }
+            Record::Setting(setting) => self.setting(&setting.name, &setting.value),
+            Record::Stream(stream) => {
+                if let Some(cpu) = stream.cpu.and_then(|cpu| u32::try_from(cpu).ok()) {
+                    self.cpus.insert(stream.number, cpu);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn setting(&mut self, name: &str, value: &Value) {
+        let cpu = value.as_u64().and_then(|cpu| u32::try_from(cpu).ok());
+        match name {
+            BEGAN => self.capture.began_on = cpu,
+            ENDED => self.capture.ended_on = cpu,
+            STOPPED => self.capture.is_stopped = !matches!(value, Value::Uint(0)),
+            _ => {
+                let value = match value {
+                    Value::Text(text) => text.clone(),
+                    Value::Uint(n) => n.to_string(),
+                    _ => String::new(),
+                };
+                self.capture.settings.set(name, &value);
+            }
+        }
+    }
+
+    /// The capture, whose buffers the caller adds.
+    pub(crate) fn finish(self) -> Capture {
+        let mut capture = self.capture;
+        capture.symbols = Symbols::new(self.symbols);
+        capture
+    }
+}
+
+/// A part: action, size, offset, alignment, format, argument, statement, name of a routine.
+fn rec(part: &[i128], dialect: Dialect) -> Result<Rec> {
+    let wrong = || Error::malformed("a part of a description is out of range");
+    let number = |at: usize| part.get(at).copied().unwrap_or(0);
+    let short = |at: usize| u16::try_from(number(at)).map_err(|_| wrong());
+    let word = |at: usize| u32::try_from(number(at)).map_err(|_| wrong());
+    let long = |at: usize| match u64::try_from(number(at)) {
+        Ok(value) => Ok(value),
+        Err(_) => i64::try_from(number(at)).map(|value| value as u64).map_err(|_| wrong()),
+    };
+    let action = Action::of(short(0)?, dialect);
+    let routine = long(7)?;
+    let arg = match ROUTINES.iter().find(|(name, _)| *name == routine) {
+        Some((_, number)) if action == Action::Library => LIBRARY_BASE + number,
+        _ => long(5)?,
+    };
+    Ok(Rec {
+        action,
+        code: short(0)?,
+        size: word(1)?,
+        offset: word(2)?,
+        alignment: short(3)?,
+        format: short(4)?,
+        arg,
+        uarg: long(6)?,
+        signed: None,
+    })
+}
+
+fn aggregation(described: &wire::KernelAggregation, dialect: Dialect) -> Result<Aggregation> {
+    let wrong = |what: &str| Error::malformed(format!("aggregation {}: {what}", described.id));
+    let recs = described.records.iter().map(|part| rec(part, dialect)).collect::<Result<Vec<_>>>()?;
+    let [_, keys @ .., value] = recs.as_slice() else {
+        return Err(wrong("its description has no variable or no value"));
+    };
+    let Action::Aggregate(function) = value.action else {
+        return Err(wrong("its last part does not aggregate"));
+    };
+    let has_param = matches!(function, Function::Lquantize | Function::Llquantize);
+    Ok(Aggregation {
+        id: described.id,
+        epid: described.enabling,
+        variable: described.variable as u64,
+        name: described.name.clone(),
+        size: described.size,
+        function,
+        param: if has_param { value.arg } else { 0 },
+        keys: keys.to_vec(),
+        value: value.clone(),
+    })
+}
+
+/// The records that say what a capture says, in an order in which nothing is used before it is described.
+pub(crate) fn records(capture: &Capture, producer: wire::Producer) -> Vec<Record> {
+    let mut all = vec![Record::from(wire::Producer {
+        byte_order: Some(u32::from(capture.order == ByteOrder::Big)),
+        address_bits: Some(8 * capture.pointer_bytes),
+        zone_s: Some(capture.zone.offset_s.into()),
+        zone: Some(capture.zone.name.clone()),
+        ..producer
+    })];
+    for (name, value) in capture.settings.list() {
+        let value = value.map_or(Value::Bool(true), |value| Value::Uint(value.into()));
+        all.push(wire::Setting { name: name.to_owned(), value }.into());
+    }
+    let session =
+        [(BEGAN, capture.began_on), (ENDED, capture.ended_on), (STOPPED, capture.is_stopped.then_some(1))];
+    for (name, value) in session {
+        let value = value.map(|value| Value::Uint(value.into()));
+        all.extend(value.map(|value| wire::Setting { name: name.to_owned(), value }.into()));
+    }
+    let mut probes: Vec<&Probe> = capture.probes.values().collect();
+    probes.sort_by_key(|probe| probe.id);
+    all.extend(probes.into_iter().map(|probe| {
+        let Probe { id, provider, module, function, name } = probe.clone();
+        let [provider, module, function, name] = [provider, module, function, name].map(Some);
+        wire::Probe { id, provider, module, function, name }.into()
+    }));
+    let dialect = if capture.dialect == Dialect::Linux { WRITTEN } else { KEPT };
+    all.extend((1..).zip(&capture.formats).map(|(id, text)| {
+        let text = String::from_utf8_lossy(text).into_owned();
+        wire::Format { id, text, dialect: Some(dialect) }.into()
+    }));
+    all.extend(capture.symbols.iter().map(|symbol| {
+        let Symbol { lo, hi, object, name, user } = symbol.clone();
+        let symbols = vec![(lo, hi.saturating_sub(lo), name)];
+        wire::Symbols { object: Some(Value::Text(object)), symbols, pid: user.then_some(0) }.into()
+    }));
+    let mut statements = Statements::default();
+    for enabling in &capture.enablings {
+        let actions = enabling.recs.iter().map(|rec| part(capture, rec, &mut statements)).collect();
+        let Enabling { id, probe, uarg, size, .. } = *enabling;
+        all.push(wire::Enabling { id, probe, uarg: Some(uarg), size, actions }.into());
+    }
+    for described in &capture.aggregations {
+        // The variable comes first in each record.
+        let first = vec![1, 8, 8, 8, 0, 0, 0, 0];
+        let keys = described.keys.iter().chain(std::iter::once(&described.value));
+        let records =
+            std::iter::once(first).chain(keys.map(|rec| part(capture, rec, &mut statements))).collect();
+        let Aggregation { id, epid: enabling, variable, size, ref name, .. } = *described;
+        let variable = variable as i64;
+        all.push(
+            wire::KernelAggregation { id, enabling, variable, size, records, name: name.clone() }.into(),
+        );
+    }
+    all
+}
+
+/// Numbers of statements: pointers of the consumer's process mean nothing elsewhere.
+#[derive(Default)]
+struct Statements(FxHashMap<u64, i128>);
+
+impl Statements {
+    fn number(&mut self, uarg: u64) -> i128 {
+        let next = self.0.len() as i128 + 1;
+        if uarg == 0 { 0 } else { *self.0.entry(uarg).or_insert(next) }
+    }
+}
+
+fn part(capture: &Capture, rec: &Rec, statements: &mut Statements) -> Vec<i128> {
+    let number = rec.arg.checked_sub(capture.library_base).filter(|_| rec.action == Action::Library);
+    let routine = number.and_then(|number| ROUTINES.iter().find(|(_, other)| *other == number));
+    let arg = if routine.is_some() { 0 } else { i128::from(rec.arg) };
+    vec![
+        rec.code.into(),
+        rec.size.into(),
+        rec.offset.into(),
+        rec.alignment.into(),
+        rec.format.into(),
+        arg,
+        statements.number(rec.uarg),
+        routine.map_or(0, |(name, _)| i128::from(*name)),
+    ]
+}

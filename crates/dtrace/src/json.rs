@@ -1,0 +1,196 @@
+//! Records as JSON objects, in the shape that FreeBSD's `oformat` gives them.
+//!
+//! An object has the time of the firing, not that of its output.
+//!
+//! SPEC: dtrace.md#json
+
+use crate::action::{Action, Function};
+use crate::aggregate::{Aggregates, Entry};
+use crate::buckets::{self, Linear, Logarithmic};
+use crate::bytes::until_nul;
+use crate::describe::{Capture, Dialect, Rec};
+use crate::options::Settings;
+use crate::sort;
+use crate::symbols::Shown;
+use crate::text::{Bytes, kind_of};
+use crate::value::Value;
+use crate::walk::Firing;
+use serde_json::{Map, Value as Json};
+
+/// Makes an object of pairs.
+fn object<const N: usize>(pairs: [(&str, Json); N]) -> Json {
+    Json::Object(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+/// What a firing is, without its values.
+pub(crate) fn firing(capture: &Capture, firing: &Firing<'_>) -> Map<String, Json> {
+    let mut all = Map::new();
+    let mut add = |key: &str, value: Json| all.insert(key.to_owned(), value);
+    if capture.dialect == Dialect::Classic {
+        add("timestamp", firing.record.time.into());
+    }
+    add("cpu", firing.cpu.into());
+    add("id", firing.probe.into());
+    if let Some(probe) = capture.probes.get(&firing.probe) {
+        add("provider", probe.provider.clone().into());
+        add("module", probe.module.clone().into());
+        add("function", probe.function.clone().into());
+        add("name", probe.name.clone().into());
+    }
+    all
+}
+
+/// A number, a string, or bytes in hexadecimal.
+pub(crate) fn scalar(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Json {
+    let order = capture.order;
+    let is_linux = capture.dialect == Dialect::Linux;
+    let by_kind = if is_linux && rec.action == Action::Trace { rec.arg & 1 == 1 } else { bytes.len() >= 4 };
+    match bytes.len() {
+        1 | 2 | 4 | 8 if rec.signed.unwrap_or(by_kind) => order.signed(bytes).into(),
+        1 | 2 | 4 | 8 => order.number(bytes).into(),
+        _ if is_linux && rec.alignment == 1 => String::from_utf8_lossy(until_nul(bytes)).into(),
+        _ => match kind_of(bytes) {
+            Bytes::String(text) | Bytes::Unended(text) => String::from_utf8_lossy(text).into(),
+            Bytes::Raw => hex(bytes),
+        },
+    }
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> Json {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
+}
+
+/// A value of `trace()`.
+pub(crate) fn value(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Json {
+    object([("value", scalar(capture, rec, bytes))])
+}
+
+/// The text of a `printf()`.
+pub(crate) fn message(text: &[u8]) -> Json {
+    object([("message", String::from_utf8_lossy(text).into())])
+}
+
+/// A value by its type, as text.
+pub(crate) fn typed(text: &[u8]) -> Json {
+    self::text("type", text.trim_ascii())
+}
+
+/// Text under a name.
+pub(crate) fn text(name: &str, text: &[u8]) -> Json {
+    object([(name, String::from_utf8_lossy(text).into())])
+}
+
+/// Bytes under a name.
+pub(crate) fn named(name: &str, bytes: &[u8]) -> Json {
+    object([(name, hex(bytes))])
+}
+
+/// An address and what it is called.
+fn address(capture: &Capture, address: u64, is_user: bool, shown: Shown) -> String {
+    let mut out = Vec::new();
+    capture.symbols.text(address, is_user, shown, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn frame(capture: &Capture, of: u64, is_user: bool) -> Json {
+    let whole = address(capture, of, is_user, Shown::Whole);
+    let (module, name) = whole.split_once('`').unwrap_or(("", &whole));
+    let (name, offset) = name.split_once('+').unwrap_or((name, "0x0"));
+    object([
+        ("symbol", whole.clone().into()),
+        ("module", module.into()),
+        ("name", name.into()),
+        ("offset", offset.into()),
+    ])
+}
+
+/// The frames of a stack.
+pub(crate) fn stack(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Json {
+    let is_user = rec.action != Action::Stack;
+    let (bytes, n) = match is_user {
+        true => (bytes.get(8..).unwrap_or(&[]), (rec.arg & 0xffff_ffff) as usize), // The lower half.
+        false => (bytes, usize::try_from(rec.arg).unwrap_or(usize::MAX)),
+    };
+    let width = if !is_user && bytes.len() / n.max(1) == 4 { 4 } else { 8 };
+    let frames = bytes.chunks_exact(width).take(n).map(|frame| capture.order.number(frame));
+    let frames = frames.take_while(|of| *of != 0).map(|of| frame(capture, of, is_user));
+    object([(if is_user { "ustack-frames" } else { "stack-frames" }, frames.collect())])
+}
+
+/// A symbol or module.
+pub(crate) fn symbol(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Json {
+    let (name, is_user, shown) = match rec.action {
+        Action::Sym => ("sym", false, Shown::Symbol),
+        Action::Mod => ("mod", false, Shown::Module),
+        Action::Usym => ("usym", true, Shown::Symbol),
+        Action::Umod => ("umod", true, Shown::Module),
+        _ => ("uaddr", true, Shown::Whole),
+    };
+    let of = capture.order.number(if bytes.len() == 16 { &bytes[8..] } else { bytes });
+    let text = address(capture, of, is_user, shown);
+    if name != "sym" {
+        return object([(name, text.into())]);
+    }
+    let (module, symbol) = text.split_once('`').unwrap_or(("", &text));
+    object([
+        ("sym", text.clone().into()),
+        ("object", module.into()),
+        ("name", symbol.into()),
+        ("offset", format!("{:#x}", of - capture.symbols.start(of, false, Shown::Symbol)).into()),
+    ])
+}
+
+/// The entries of a variable.
+pub(crate) fn aggregation(capture: &Capture, settings: &Settings, all: &Aggregates, variable: u64) -> Json {
+    let mut entries: Vec<&Entry> = all.entries().filter(|entry| entry.variable == variable).collect();
+    sort::entries(capture, settings, &mut entries);
+    let name = entries.first().and_then(|entry| capture.aggregations[entry.aggregation].name.clone());
+    let data = entries.iter().map(|entry| {
+        let described = &capture.aggregations[entry.aggregation];
+        let keys = described.keys.iter().map(|rec| key(capture, rec, rec.of(&entry.key)));
+        let (name, value) = of_value(capture, &entry.value, all.normal(variable));
+        object([("keys", keys.collect()), (name, value)])
+    });
+    object([
+        ("aggregation-data", data.collect()),
+        ("aggregation-name", name.unwrap_or_else(|| variable.to_string()).into()),
+    ])
+}
+
+fn key(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Json {
+    match rec.action {
+        Action::Stack | Action::Ustack | Action::Jstack => stack(capture, rec, bytes),
+        Action::Sym | Action::Mod | Action::Usym | Action::Umod | Action::Uaddr => {
+            let of = capture.order.number(if bytes.len() == 16 { &bytes[8..] } else { bytes });
+            let is_user = !matches!(rec.action, Action::Sym | Action::Mod);
+            let shown = match rec.action {
+                Action::Sym | Action::Usym => Shown::Symbol,
+                Action::Uaddr => Shown::Whole,
+                _ => Shown::Module,
+            };
+            address(capture, of, is_user, shown).into()
+        }
+        _ => scalar(capture, rec, bytes),
+    }
+}
+
+fn of_value(capture: &Capture, value: &Value, normal: u64) -> (&'static str, Json) {
+    if !value.function.is_histogram() {
+        return (value.function.name(), value.number(normal).into());
+    }
+    let bounds: Vec<i64> = match value.function {
+        Function::Quantize => (0..value.cells.len()).map(buckets::quantize_value).collect(),
+        Function::Lquantize => {
+            let linear = Linear::of(value.param);
+            // The cell of what is below the first bound has that of the cell before.
+            (0..value.cells.len()).map(|cell| linear.bound(cell)).collect()
+        }
+        _ => Logarithmic::of(value.param, capture.dialect).weights(capture.dialect),
+    };
+    let cells = value.cells.iter().zip(bounds).filter(|(count, _)| **count != 0);
+    let cells = cells.map(|(count, bound)| {
+        object([("value", bound.into()), ("count", crate::bars::divide(*count, normal).into())])
+    });
+    ("buckets", cells.collect())
+}

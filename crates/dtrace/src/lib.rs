@@ -1,0 +1,146 @@
+//! DTrace: buffers with the descriptions that print them, on any machine.
+//!
+//! DTrace's kernel part writes records without their meaning; its library keeps that to itself. A capture has both, so that it is
+//! printed where neither kernel nor library is: the text is that of the consumer, byte for byte.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`describe`] | probes, enablings, aggregations, buffers: a capture |
+//! | [`action`], [`options`], [`symbols`], [`types`], [`zone`] | what descriptions are made of |
+//! | [`meta`], [`linux`] | folders with `meta.json`; `raw.jsonl` |
+//! | [`mid`], [`carried`], `described` | buffers with metadata records in them; `.quipu` streams; these records |
+//! | [`validate`] | descriptions are checked before they are used |
+//! | [`layout`], [`raw`] | how kernels lay records out, and describe them |
+//! | [`buffer`], [`walk`] | records of a buffer; the order in which a consumer takes them |
+//! | [`aggregate`], [`value`], [`buckets`] | aggregations: keys and values, merged |
+//! | [`consumer`] | records → text |
+//! | [`format`](mod@format), `convert`, [`float`], [`put`] | format strings and their conversions |
+//! | `json`, `objects`, `say` | records as JSON; descriptions as text |
+//! | `text`, `stack`, `typed` | values, stacks, values by their types |
+//! | `aggtext`, `sort`, `histogram`, `bars`, `packed` | aggregations as text |
+//! | `plan`, `library`, `flow`, `messages` | what is done for each part of a record |
+//! | [`quirks`] | what consumers print wrongly |
+//! | [`trace`], [`reader`], [`table`], `print` | the family as the rest of Quipu sees it |
+//! | [`check`], [`rules`] | the rules that a capture must follow |
+//!
+//! The formats are described in docs/formats/dtrace.md.
+
+pub mod action;
+pub mod aggregate;
+mod aggtext;
+mod bars;
+pub mod buckets;
+pub mod buffer;
+pub mod bytes;
+pub mod carried;
+pub mod check;
+pub mod consumer;
+mod convert;
+pub mod describe;
+mod described;
+pub mod float;
+mod flow;
+pub mod format;
+mod histogram;
+mod input;
+mod json;
+pub mod layout;
+mod library;
+pub mod linux;
+mod messages;
+pub mod meta;
+pub mod mid;
+mod objects;
+pub mod options;
+mod packed;
+mod plan;
+mod print;
+pub mod put;
+pub mod quirks;
+pub mod raw;
+pub mod reader;
+pub mod rules;
+mod say;
+mod sort;
+mod stack;
+pub mod symbols;
+pub mod table;
+mod text;
+pub mod trace;
+mod typed;
+pub mod types;
+pub mod validate;
+pub mod value;
+pub mod walk;
+pub mod zone;
+
+pub use consumer::{Printed, Style, print};
+pub use describe::{Capture, Dialect};
+
+use quipu_model::options::Kind;
+use quipu_model::trace::Description;
+use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, OptionSpec, Result, RuleInfo, Tool, Trace};
+use quipu_source::Source;
+
+/// The format, as the list of formats names it.
+pub static DTRACE: Dtrace = Dtrace;
+
+/// The type of [`DTRACE`].
+#[derive(Debug)]
+pub struct Dtrace;
+
+/// Options of the consumer.
+pub(crate) const CONSUMER: OptionSpec = OptionSpec::new(
+    "consumer",
+    Kind::Text,
+    "as captured",
+    "Options of the consumer as its `-x` takes them, with commas: quiet, temporal, aggsortkey=1.",
+)
+.value("LIST")
+.repeated();
+
+/// Whether wrong values of the consumer are printed.
+pub(crate) const QUIRKS: OptionSpec = OptionSpec::flag(
+    "quirks",
+    "Print what the tracing program itself would have printed, its wrong values included.",
+);
+
+/// What is known of the format without a trace.
+pub static INFO: FormatInfo = FormatInfo {
+    name: "dtrace",
+    title: "what DTrace recorded: buffers with their descriptions",
+    extensions: &["jsonl"],
+    abilities: &["read", "view", "analyze", "check"],
+    beyond_lenses: &["values of records, aggregations"],
+    doc: "docs/formats/dtrace.md",
+    options: &[CONSUMER],
+    print_options: &[QUIRKS],
+};
+
+impl Format for Dtrace {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn probe(&self, source: &Source) -> Confidence {
+        trace::probe(source)
+    }
+
+    fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
+        Ok(Box::new(trace::open(source, options)?))
+    }
+
+    fn describe(&self, source: &Source, options: &OpenOptions) -> Result<Description> {
+        let capture = trace::load(source, options)?;
+        let (text, json) = (say::lines(&capture), say::json(&capture));
+        Ok(Description { text, json, findings: capture.findings })
+    }
+
+    fn tools(&self) -> &'static [&'static dyn Tool] {
+        &[&check::Check]
+    }
+
+    fn rules(&self) -> &'static [RuleInfo] {
+        rules::RULES
+    }
+}

@@ -1,0 +1,210 @@
+//! `raw.jsonl`: what the consumer of Linux had, a line for each thing.
+
+use crate::action::{Action, Function};
+use crate::bytes::from_hex;
+use crate::describe::{Aggregation, Capture, Dialect, Enabling, Event, Probe, Rec};
+use crate::meta::MetaRec;
+use crate::symbols::{Symbol, Symbols};
+use crate::types::{Type, Types};
+use crate::validate;
+use crate::zone::Zone;
+use quipu_model::{Error, Place, Result};
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// The file is never larger.
+pub const MAX_FILE_BYTES: u64 = 1 << 30;
+
+#[derive(Deserialize)]
+#[serde(tag = "t", rename_all = "lowercase")]
+enum Line {
+    Probe {
+        id: u32,
+        prv: String,
+        #[serde(rename = "mod")]
+        module: String,
+        fun: String,
+        prb: String,
+    },
+    Datadesc {
+        stid: u32,
+        #[serde(default)]
+        uarg: u64,
+        #[serde(default)]
+        size: u32,
+        recs: Vec<MetaRec>,
+    },
+    Sample {
+        cpu: u32,
+        raw: String,
+    },
+    Aggdesc {
+        id: u32,
+        #[serde(default)]
+        name: Option<String>,
+        varid: u64,
+        sig: String,
+        ksize: u32,
+        keys: Vec<MetaRec>,
+        data: Vec<MetaRec>,
+    },
+    Aggsnap {
+        id: u32,
+        cpu: u32,
+        key: String,
+        data: String,
+    },
+    /// What addresses are called; captures of our own have it.
+    Symbol(Symbol),
+    /// A type that `print()` shows.
+    Type(Type),
+    /// The time zone of the host.
+    Zone(Zone),
+    /// A line of a later version.
+    #[serde(other)]
+    Other,
+}
+
+/// True if a file begins with a line of this form.
+pub fn is_likely(head: &[u8]) -> bool {
+    let first = head.trim_ascii_start();
+    let kinds = ["probe", "datadesc", "sample", "aggdesc", "aggsnap", "symbol", "type", "zone"];
+    let begins = |kind: &&str| {
+        let rest = first.strip_prefix(b"{\"t\":").map(<[u8]>::trim_ascii_start);
+        rest.is_some_and(|rest| rest.starts_with(format!("\"{kind}\"").as_bytes()))
+    };
+    kinds.iter().any(begins)
+}
+
+/// What is collected while lines are read.
+#[derive(Default)]
+struct Lines {
+    capture: Capture,
+    formats: FxHashMap<Arc<[u8]>, u16>,
+    symbols: Vec<Symbol>,
+    types: Vec<Type>,
+}
+
+/// Reads the lines of a capture.
+///
+/// # Errors
+/// `Malformed` with the line that cannot be read, or for descriptions that are wrong.
+pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
+    let capture = Capture {
+        name: file.to_owned(),
+        dialect: Dialect::Linux,
+        pointer_bytes: 8,
+        library_base: LIBRARY_BASE,
+        ..Capture::default()
+    };
+    let mut lines = Lines { capture, ..Lines::default() };
+    let mut offset = 0;
+    for (number, line) in (1u64..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
+        let content = line.trim_ascii();
+        if !content.is_empty() {
+            let place = Place {
+                file: Some(file.to_owned()),
+                offset: Some(offset),
+                record: Some(number),
+                ..Place::default()
+            };
+            let wrong = |message: String| Error::malformed(message).at(&place);
+            let parsed: Line = serde_json::from_slice(content)
+                .map_err(|cause| wrong(format!("line {number} cannot be read: {cause}")))?;
+            lines.take(parsed, number).map_err(|message| wrong(format!("line {number}: {message}")))?;
+        }
+        offset += line.len() as u64;
+    }
+    let Lines { mut capture, symbols, types, .. } = lines;
+    capture.symbols = Symbols::new(symbols);
+    capture.types = Types::new(types);
+    capture.index();
+    validate::all(&capture).map_err(|error| error.in_file(file))?;
+    Ok(capture)
+}
+
+/// Number of the first of the consumer's own actions, where no `exit()` says it.
+const LIBRARY_BASE: u64 = 46;
+
+/// How far the number that comes with `exit()` is from that.
+const EXIT: u64 = 11;
+
+impl Lines {
+    fn take(&mut self, line: Line, number: u64) -> Result<(), String> {
+        let hex = |text: &str| from_hex(text).ok_or_else(|| "bytes are not hexadecimal".to_owned());
+        let capture = &mut self.capture;
+        match line {
+            Line::Probe { id, prv: provider, module, fun: function, prb: name } => {
+                capture.probes.insert(id, Probe { id, provider, module, function, name });
+            }
+            Line::Datadesc { stid: id, uarg, size, recs } => {
+                let recs = recs.iter().map(|rec| self.rec(rec)).collect::<Result<Vec<Rec>, String>>()?;
+                let exit = recs
+                    .iter()
+                    .find(|rec| rec.action == Action::Exit)
+                    .and_then(|rec| rec.arg.checked_sub(EXIT));
+                let capture = &mut self.capture;
+                capture.library_base = exit.filter(|base| *base > 0).unwrap_or(capture.library_base);
+                let enabling = Enabling { id, probe: 0, uarg, size, align: 8, recs };
+                capture.add_enabling(enabling);
+            }
+            Line::Sample { cpu, raw } => {
+                capture.events.push(Event::Sample { cpu, line: number, bytes: hex(&raw)?.into() });
+            }
+            Line::Aggdesc { id, name, varid: variable, sig, ksize: size, keys, data } => {
+                let param = sig.trim_start_matches("0x");
+                let param = u64::from_str_radix(param, 16)
+                    .map_err(|_| format!("the signature `{sig}` is no number"))?;
+                let keys: Vec<Rec> = keys.iter().skip(1).map(|rec| rec.rec(Dialect::Linux)).collect();
+                let value = data.get(1).ok_or("an aggregation has no value")?.rec(Dialect::Linux);
+                let Action::Aggregate(function) = value.action else {
+                    return Err(format!("action {:#x} does not aggregate", value.code));
+                };
+                let has_param = matches!(function, Function::Lquantize | Function::Llquantize);
+                let param = if has_param { param } else { 0 };
+                let aggregation =
+                    Aggregation { id, epid: 0, variable, name, size, function, param, keys, value };
+                capture.add_aggregation(aggregation);
+            }
+            Line::Aggsnap { id, cpu, key, data } => {
+                let aggregation =
+                    capture.aggregation(id).ok_or_else(|| format!("aggregation {id} has no description"))?;
+                let (key, data): (Vec<u8>, Vec<u8>) = (hex(&key)?, hex(&data)?);
+                let described = &capture.aggregations[aggregation];
+                let value = &described.value;
+                let needed = value.offset as usize + value.size as usize;
+                if key.len() < described.size as usize || data.len() < needed {
+                    let (k, d) = (key.len(), data.len());
+                    return Err(format!("a state of aggregation {id} has {k} and {d} bytes, too few"));
+                }
+                capture.events.push(Event::State { cpu, aggregation, key: key.into(), data: data.into() });
+            }
+            Line::Symbol(symbol) => self.symbols.push(symbol),
+            Line::Type(ty) => self.types.push(ty),
+            Line::Zone(zone) => capture.zone = zone,
+            Line::Other => {}
+        }
+        Ok(())
+    }
+
+    /// A part of a record, whose format gets a number.
+    fn rec(&mut self, described: &MetaRec) -> Result<Rec, String> {
+        let mut rec = described.rec(Dialect::Linux);
+        rec.format = 0;
+        if let Some(text) = described.format.as_str() {
+            let text: Arc<[u8]> = text.as_bytes().into();
+            rec.format = match self.formats.get(&text) {
+                Some(number) => *number,
+                None => {
+                    let number = u16::try_from(self.capture.formats.len() + 1)
+                        .map_err(|_| "there are too many formats")?;
+                    self.capture.formats.push(Arc::clone(&text));
+                    self.formats.insert(text, number);
+                    number
+                }
+            };
+        }
+        Ok(rec)
+    }
+}

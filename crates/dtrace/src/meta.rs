@@ -1,0 +1,283 @@
+//! Folders of buffers with `meta.json`: the dialects classic and classic-v0.
+
+use crate::action::{Action, Function};
+use crate::bytes::{ByteOrder, from_hex};
+use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Probe, Rec, Status};
+use crate::options::Settings;
+use crate::symbols::{Symbol, Symbols};
+use crate::types::{Type, Types};
+use crate::validate;
+use crate::zone::Zone;
+use quipu_model::{Error, Place, Result};
+use serde::Deserialize;
+
+/// The file that describes the others.
+pub const FILE: &str = "meta.json";
+
+/// It is never larger.
+pub const MAX_META_BYTES: u64 = 256 << 20;
+
+/// Nor is a buffer.
+pub const MAX_BUFFER_BYTES: u64 = 1 << 30;
+
+#[derive(Deserialize)]
+struct Meta {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    dialect: Option<String>,
+    #[serde(default)]
+    options: String,
+    byte_order: String,
+    #[serde(default)]
+    data_model: Option<String>,
+    #[serde(default = "none")]
+    began_on: i64,
+    #[serde(default = "none")]
+    ended_on: i64,
+    #[serde(default)]
+    stopped: i64,
+    #[serde(default = "library_base")]
+    libact_base: u64,
+    probes: Vec<MetaProbe>,
+    eprobes: Vec<MetaEnabling>,
+    #[serde(default)]
+    formats: Vec<MetaFormat>,
+    #[serde(default)]
+    aggregations: Vec<MetaAggregation>,
+    #[serde(default)]
+    symbols: Vec<Symbol>,
+    #[serde(default)]
+    types: Vec<Type>,
+    #[serde(default)]
+    zone: Option<Zone>,
+    #[serde(default)]
+    status: Status,
+    #[serde(default)]
+    buffers: Vec<MetaBuffer>,
+    #[serde(default)]
+    aggbuffers: Vec<MetaBuffer>,
+}
+
+fn none() -> i64 {
+    -1
+}
+
+fn library_base() -> u64 {
+    54
+}
+
+#[derive(Deserialize)]
+struct MetaProbe {
+    id: u32,
+    provider: String,
+    module: String,
+    function: String,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct MetaEnabling {
+    epid: u32,
+    probeid: u32,
+    #[serde(default)]
+    uarg: u64,
+    size: u32,
+    recs: Vec<MetaRec>,
+}
+
+/// A part of a record, in both forms of descriptions.
+#[derive(Deserialize)]
+pub(crate) struct MetaRec {
+    pub(crate) action: u16,
+    pub(crate) size: u32,
+    pub(crate) offset: u32,
+    pub(crate) alignment: u16,
+    /// A number in `meta.json`, the text itself on Linux.
+    #[serde(default)]
+    pub(crate) format: serde_json::Value,
+    #[serde(default)]
+    pub(crate) arg: u64,
+    #[serde(default)]
+    pub(crate) uarg: u64,
+    #[serde(default)]
+    pub(crate) signed: Option<bool>,
+}
+
+impl MetaRec {
+    pub(crate) fn rec(&self, dialect: Dialect) -> Rec {
+        Rec {
+            action: Action::of(self.action, dialect),
+            code: self.action,
+            size: self.size,
+            offset: self.offset,
+            alignment: self.alignment,
+            // A number that is too large is no format's, so the check that follows refuses it.
+            format: self.format.as_u64().map_or(0, |format| u16::try_from(format).unwrap_or(u16::MAX)),
+            arg: self.arg,
+            uarg: self.uarg,
+            signed: self.signed,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct MetaFormat {
+    id: u16,
+    string: String,
+}
+
+#[derive(Deserialize)]
+struct MetaAggregation {
+    id: u32,
+    #[serde(default)]
+    epid: u32,
+    #[serde(default)]
+    varid: u64,
+    #[serde(default)]
+    name: Option<String>,
+    size: u32,
+    recs: Vec<MetaRec>,
+}
+
+#[derive(Deserialize)]
+struct MetaBuffer {
+    cpu: u32,
+    file: String,
+    #[serde(default)]
+    oldest: u64,
+    #[serde(default)]
+    drops: u64,
+    #[serde(default)]
+    errors: u64,
+    #[serde(default)]
+    timestamp: u64,
+    /// The bytes in hexadecimal, where the description has them itself.
+    #[serde(default)]
+    hex: Option<String>,
+}
+
+/// True if a file begins as a description does: enough of its keys stand in its first bytes.
+pub fn is_likely(head: &[u8]) -> bool {
+    let has = |key: &str| head.windows(key.len()).any(|window| window == key.as_bytes());
+    head.trim_ascii_start().starts_with(b"{") && has("\"byte_order\"") && has("\"probes\"")
+}
+
+/// Reads a description; buffers are given by their names.
+///
+/// # Errors
+/// `Malformed` for a description that is wrong or contradicts itself; what `read` says of buffers.
+pub fn read(file: &str, text: &[u8], read: &mut dyn FnMut(&str) -> Result<Vec<u8>>) -> Result<Capture> {
+    let meta: Meta = serde_json::from_slice(text).map_err(|cause| {
+        let place =
+            Place { file: Some(file.to_owned()), offset: offset_of(text, &cause), ..Place::default() };
+        Error::malformed(format!("the description cannot be read: {cause}")).at(&place)
+    })?;
+    let capture = capture(meta, file, read)?;
+    validate::all(&capture).map_err(|error| error.in_file(file))?;
+    Ok(capture)
+}
+
+/// Where JSON went wrong, in bytes.
+pub(crate) fn offset_of(text: &[u8], cause: &serde_json::Error) -> Option<u64> {
+    let lines = text.split_inclusive(|byte| *byte == b'\n').take(cause.line().checked_sub(1)?);
+    let before: usize = lines.map(<[u8]>::len).sum();
+    Some((before + cause.column().saturating_sub(1)) as u64)
+}
+
+fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>) -> Result<Capture> {
+    let wrong = |message: String| Err(Error::malformed(message).in_file(file));
+    let dialect = match meta.dialect.as_deref() {
+        None | Some("classic") => Dialect::Classic,
+        Some("classic-v0") => Dialect::ClassicV0,
+        Some(other) => return wrong(format!("unknown dialect `{other}`")),
+    };
+    let order = match &*meta.byte_order {
+        "little" => ByteOrder::Little,
+        "big" => ByteOrder::Big,
+        other => return wrong(format!("unknown byte order `{other}`")),
+    };
+    let pointer_bytes = match meta.data_model.as_deref() {
+        None | Some("LP64" | "LLP64") => 8,
+        Some("ILP32") => 4,
+        Some(other) => return wrong(format!("unknown data model `{other}`")),
+    };
+    let mut capture = Capture {
+        name: if meta.name.is_empty() { file.to_owned() } else { meta.name },
+        dialect,
+        order,
+        pointer_bytes,
+        settings: Settings::of(&meta.options),
+        symbols: Symbols::new(meta.symbols),
+        types: Types::new(meta.types),
+        zone: meta.zone.unwrap_or_default(),
+        library_base: meta.libact_base,
+        began_on: u32::try_from(meta.began_on).ok(),
+        ended_on: u32::try_from(meta.ended_on).ok(),
+        is_stopped: meta.stopped != 0,
+        status: meta.status,
+        ..Capture::default()
+    };
+    for probe in meta.probes {
+        let MetaProbe { id, provider, module, function, name } = probe;
+        capture.probes.insert(id, Probe { id, provider, module, function, name });
+    }
+    for format in meta.formats {
+        let position = usize::from(format.id).checked_sub(1);
+        if position != Some(capture.formats.len()) {
+            return wrong(format!("format {} does not follow format {}", format.id, capture.formats.len()));
+        }
+        capture.formats.push(format.string.into_bytes().into());
+    }
+    for described in meta.eprobes {
+        let recs: Vec<Rec> = described.recs.iter().map(|rec| rec.rec(dialect)).collect();
+        let align = recs.iter().map(|rec| u32::from(rec.alignment)).max().unwrap_or(4).max(4);
+        let MetaEnabling { epid: id, probeid: probe, uarg, size, .. } = described;
+        capture.enablings.push(Enabling { id, probe, uarg, size, align, recs });
+    }
+    for described in meta.aggregations {
+        let aggregation = match aggregation(&described, dialect) {
+            Ok(aggregation) => aggregation,
+            Err(message) => return wrong(format!("aggregation {}: {message}", described.id)),
+        };
+        capture.aggregations.push(aggregation);
+    }
+    let mut take = |described: MetaBuffer| -> Result<Buffer> {
+        let bytes = match &described.hex {
+            None => read(&described.file)?,
+            Some(hex) => from_hex(hex).ok_or_else(|| {
+                let message = format!("the bytes of buffer `{}` are not hexadecimal", described.file);
+                Error::malformed(message).in_file(file)
+            })?,
+        };
+        let oldest = usize::try_from(described.oldest).unwrap_or(usize::MAX);
+        let MetaBuffer { cpu, file, drops, errors, timestamp, .. } = described;
+        Ok(Buffer { cpu, file, bytes, drops, errors, oldest, timestamp })
+    };
+    capture.buffers = meta.buffers.into_iter().map(&mut take).collect::<Result<_>>()?;
+    capture.states = meta.aggbuffers.into_iter().map(&mut take).collect::<Result<_>>()?;
+    capture.index();
+    Ok(capture)
+}
+
+fn aggregation(described: &MetaAggregation, dialect: Dialect) -> Result<Aggregation, String> {
+    let recs: Vec<Rec> = described.recs.iter().map(|rec| rec.rec(dialect)).collect();
+    let [_, keys @ .., value] = recs.as_slice() else {
+        return Err("its description has no variable or no value".to_owned());
+    };
+    let Action::Aggregate(function) = value.action else {
+        return Err(format!("its last part has action {:#x}, which does not aggregate", value.code));
+    };
+    let param = if matches!(function, Function::Lquantize | Function::Llquantize) { value.arg } else { 0 };
+    Ok(Aggregation {
+        id: described.id,
+        epid: described.epid,
+        variable: described.varid,
+        name: described.name.clone(),
+        size: described.size,
+        function,
+        param,
+        keys: keys.to_vec(),
+        value: value.clone(),
+    })
+}

@@ -1,0 +1,175 @@
+//! A principal buffer that describes itself: metadata travels as records with a reserved number.
+//!
+//! SPEC: dtrace.md#metadata-in-the-buffer
+
+use crate::buffer::Cursor;
+use crate::bytes::ByteOrder;
+use crate::describe::{Buffer, Capture, Dialect};
+use crate::described::{self, Describer};
+use crate::rules;
+use crate::validate;
+use quipu_model::{Error, Place, Result};
+use quipu_wire::cbor;
+use quipu_wire::crc32c;
+use quipu_wire::record::{Producer, Record};
+
+/// The number of records that describe others. Numbers of enablings are dense from 1, so it collides with none.
+pub const RESERVED: u32 = 0xffff_ffff;
+
+/// Bytes before the payload.
+const HEAD: usize = 24;
+
+/// What a record with the reserved number is.
+mod kind {
+    pub(super) const METADATA: u32 = 1;
+    pub(super) const BEGIN: u32 = 2;
+    pub(super) const END: u32 = 3;
+    pub(super) const LOSS: u32 = 4;
+}
+
+/// A record with the reserved number.
+struct Inner<'b> {
+    kind: u32,
+    payload: &'b [u8],
+    /// With its head and the zeros after it.
+    bytes: usize,
+    is_right: bool,
+}
+
+/// The record at the beginning of some bytes; `None` if it does not fit.
+fn inner(bytes: &[u8], order: ByteOrder) -> Option<Inner<'_>> {
+    let word = |at| order.u32_at(bytes, at);
+    let (crc, kind, len) = (word(12)?, word(16)?, word(20)? as usize);
+    let end = HEAD.checked_add(len)?;
+    let payload = bytes.get(HEAD..end)?;
+    let is_right = crc == crc32c(&bytes[16..end]);
+    Some(Inner { kind, payload, bytes: end.next_multiple_of(4).min(bytes.len()), is_right })
+}
+
+/// The byte order of a buffer that begins with such a record.
+fn order_of(bytes: &[u8]) -> Option<ByteOrder> {
+    let is_reserved = ByteOrder::Little.u32_at(bytes, 0) == Some(RESERVED);
+    let orders = [ByteOrder::Little, ByteOrder::Big];
+    orders.into_iter().filter(|_| is_reserved).find(|order| {
+        let kind = order.u32_at(bytes, 16).unwrap_or(0);
+        matches!(kind, kind::METADATA..=kind::LOSS) && inner(bytes, *order).is_none_or(|inner| inner.is_right)
+    })
+}
+
+/// True if a file begins as such a buffer.
+pub fn is_likely(head: &[u8]) -> bool {
+    order_of(head).is_some()
+}
+
+/// Reads a buffer that describes itself.
+///
+/// # Errors
+/// `Malformed` for descriptions that are wrong. What is wrong with single records is found.
+pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
+    let place = |offset: usize| Place {
+        file: Some(file.to_owned()),
+        offset: Some(offset as u64),
+        ..Place::default()
+    };
+    let order = order_of(&bytes)
+        .ok_or_else(|| Error::malformed("the buffer does not begin with a description").at(&place(0)))?;
+    let mut describer = Describer::new(file, Dialect::Classic);
+    describer.capture.order = order;
+    let mut findings = Vec::new();
+    let mut data = bytes.clone();
+    let mut at = 0;
+    while let Some(id) = order.u32_at(&bytes, at) {
+        match id {
+            0 => at += 4,
+            RESERVED => {
+                let Some(inner) = inner(&bytes[at..], order) else {
+                    let message = "a record of descriptions does not fit into the buffer".to_owned();
+                    findings.push(rules::CUT.broken(place(at), message));
+                    data[at..].fill(0);
+                    break;
+                };
+                match (inner.is_right, inner.kind) {
+                    (false, _) => findings.push(rules::CHECKSUM.broken(
+                        place(at),
+                        "a record of descriptions has a wrong checksum, and is not used".to_owned(),
+                    )),
+                    (true, kind::METADATA) => {
+                        let record = cbor::decode(inner.payload).ok().map(|item| Record::read(&item.value));
+                        let taken = match record {
+                            Some(Ok(record)) => {
+                                describer.take(&record).map_err(|error| error.message().to_owned())
+                            }
+                            Some(Err(invalid)) => Err(invalid.0.to_owned()),
+                            None => Err("a record of descriptions cannot be read".to_owned()),
+                        };
+                        if let Err(message) = taken {
+                            findings.push(rules::METADATA.broken(place(at), message));
+                        }
+                    }
+                    _ => {}
+                }
+                // Zeros are what stands between records.
+                data[at..at + inner.bytes].fill(0);
+                at += inner.bytes;
+            }
+            id => match describer.capture.enabling(id) {
+                Some((_, enabling)) => {
+                    let step = enabling.size.max(Dialect::Classic.header_bytes());
+                    at = at.saturating_add(step as usize);
+                }
+                // Reading records reports it.
+                None => break,
+            },
+        }
+    }
+    let cpu = describer.cpus.values().copied().min().unwrap_or(0);
+    describer.capture.order = order;
+    let mut capture = describer.finish();
+    capture.buffers = vec![Buffer { cpu, file: file.to_owned(), bytes: data, ..Buffer::default() }];
+    capture.findings = findings;
+    capture.index();
+    validate::all(&capture).map_err(|error| error.in_file(file))?;
+    Ok(capture)
+}
+
+/// Writes a buffer of a capture with all descriptions before its records.
+///
+/// # Errors
+/// `Unsupported` for dialects whose records have other headers; why the buffer cannot be read to its end.
+pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<Vec<u8>> {
+    if capture.dialect != Dialect::Classic {
+        let dialect = capture.dialect.name();
+        let message = format!("buffers of dialect {dialect} have no room for descriptions");
+        return Err(Error::unsupported(message).in_file(&*buffer.file));
+    }
+    let order = capture.order;
+    let mut out = Vec::new();
+    let put = |out: &mut Vec<u8>, kind: u32, payload: &[u8]| {
+        let start = out.len();
+        for word in [RESERVED, 0, 0, 0, kind, payload.len() as u32] {
+            order.put(out, word.into(), 4);
+        }
+        out.extend_from_slice(payload);
+        let crc = crc32c(&out[start + 16..]);
+        let mut word = Vec::with_capacity(4);
+        order.put(&mut word, crc.into(), 4);
+        out[start + 12..start + 16].copy_from_slice(&word);
+        out.resize(out.len().next_multiple_of(4), 0);
+    };
+    let records = described::records(capture, producer);
+    put(&mut out, kind::BEGIN, &[]);
+    for record in &records {
+        put(&mut out, kind::METADATA, &record.to_value().to_bytes());
+    }
+    let mut count = Vec::with_capacity(4);
+    order.put(&mut count, records.len() as u64, 4);
+    put(&mut out, kind::END, &count);
+    let mut cursor = Cursor::new(buffer);
+    while let Some(record) = cursor.next_record(capture, buffer)? {
+        while !out.len().is_multiple_of(record.enabling.align.max(4) as usize) {
+            out.extend_from_slice(&[0; 4]);
+        }
+        out.extend_from_slice(record.bytes);
+    }
+    Ok(out)
+}

@@ -1,0 +1,126 @@
+//! The consumer's records as JSON, a line each.
+
+use crate::consumer::Consumer;
+use crate::describe::Rec;
+use crate::json;
+use crate::plan::{Op, Shown};
+use crate::walk::Firing;
+use crate::{messages, typed};
+use quipu_model::Result;
+use serde_json::Value as Json;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Consumer {
+    /// Appends a record as an object on a line.
+    ///
+    /// # Errors
+    /// As for its text.
+    pub(crate) fn object(&mut self, firing: &Firing<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let plans = Arc::clone(&self.plans);
+        let Some(plan) = plans.get(firing.record.position as usize).filter(|plan| !plan.is_silent) else {
+            return Ok(());
+        };
+        let mut object = json::firing(&self.capture, firing);
+        if plan.is_error && self.is_error_probe(firing.probe) {
+            let mut message = Vec::new();
+            messages::error(&self.capture, firing, &mut message);
+            object.insert("error".to_owned(), String::from_utf8_lossy(message.trim_ascii_end()).into());
+            line(&Json::Object(object), out);
+            return Ok(());
+        }
+        let mut output = Vec::new();
+        let mut fault = None;
+        for op in &plan.ops {
+            let (recs, bytes) = (&firing.record.enabling.recs, firing.record.bytes);
+            if let Err(message) = self.output(op, recs, bytes, &mut output) {
+                fault.get_or_insert(message);
+            }
+        }
+        object.insert("output".to_owned(), Json::Array(output));
+        line(&Json::Object(object), out);
+        fault.map_or(Ok(()), |message| Err(self.fault(firing, message)))
+    }
+
+    /// Appends an object for each aggregation that no record printed.
+    pub(crate) fn end_objects(&mut self, out: &mut Vec<u8>) {
+        self.aggregates.settle();
+        let variables: BTreeSet<u64> = self.aggregates().entries().map(|entry| entry.variable).collect();
+        for variable in variables.into_iter().filter(|variable| !self.aggregates().is_printed(*variable)) {
+            line(&json::aggregation(&self.capture, &self.settings, self.aggregates(), variable), out);
+        }
+    }
+
+    fn output(&mut self, op: &Op, recs: &[Rec], bytes: &[u8], to: &mut Vec<Json>) -> Result<(), String> {
+        let capture = Arc::clone(&self.capture);
+        let part = |at: &usize| (&recs[*at], recs[*at].of(bytes));
+        match op {
+            Op::Trace(at) => {
+                let (rec, value) = part(at);
+                to.push(json::value(&capture, rec, value));
+            }
+            Op::Typed(..) | Op::Print(..) => {
+                let mut text = Vec::new();
+                match op {
+                    Op::Typed(at, ty) if typed::classic(&capture, ty, recs[*at].of(bytes), &mut text) => {}
+                    Op::Typed(at, _) => {
+                        let (rec, value) = part(at);
+                        to.push(json::value(&capture, rec, value));
+                        return Ok(());
+                    }
+                    _ => self.op(op, recs, bytes, &mut text)?,
+                }
+                to.push(json::typed(&text));
+            }
+            Op::Printf(format, parts) => {
+                let mut text = Vec::new();
+                let result = self.printf(format, &recs[parts.clone()], bytes, &mut text);
+                to.push(json::message(&text));
+                let values = recs[parts.clone()].iter().take(format.n_args);
+                to.extend(values.map(|rec| json::value(&capture, rec, rec.of(bytes))));
+                return result;
+            }
+            Op::Shown(what, format, parts) => {
+                let mut text = Vec::new();
+                let result = self.printf(format, &recs[parts.clone()], bytes, &mut text);
+                let name = match what {
+                    Shown::System => "system",
+                    Shown::Freopen => "freopen",
+                };
+                to.push(json::text(name, &text));
+                return result;
+            }
+            Op::Printa(_, parts) => {
+                self.aggregates.settle();
+                for rec in &recs[parts.clone()] {
+                    let variable = capture.order.number(rec.of(bytes));
+                    to.push(json::aggregation(&capture, &self.settings, self.aggregates(), variable));
+                    self.aggregates.set_printed(variable);
+                }
+            }
+            Op::Tracemem(at) => {
+                let all = recs[*at].of(bytes);
+                let n = self.dump_length(all.len());
+                to.push(json::named("tracemem", &all[..n]));
+            }
+            Op::Printm(at) => to.push(json::named("printm", recs[*at].of(bytes).get(8..).unwrap_or(&[]))),
+            Op::Stack(at) => {
+                let (rec, value) = part(at);
+                to.push(json::stack(&capture, rec, value));
+            }
+            Op::Symbol(at) => {
+                let (rec, value) = part(at);
+                to.push(json::symbol(&capture, rec, value));
+            }
+            Op::Exit(_) | Op::Library(..) | Op::Size(_) | Op::Speculation | Op::Fault(_) => {
+                return self.op(op, recs, bytes, &mut Vec::new());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn line(object: &Json, out: &mut Vec<u8>) {
+    out.extend_from_slice(object.to_string().as_bytes());
+    out.push(b'\n');
+}

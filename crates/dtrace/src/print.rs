@@ -1,0 +1,117 @@
+//! Records as the consumer prints them, for those that are chosen.
+
+use crate::consumer::{Consumer, Style};
+use crate::describe::Capture;
+use crate::table::Records;
+use crate::walk::{Step, Walk};
+use quipu_model::print::Ordinals;
+use quipu_model::{Batch, Error, Paint, Printer, Result};
+use std::sync::Arc;
+
+/// How a capture is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A folder of buffers with a description.
+    Folder,
+    /// Lines.
+    Lines,
+    /// A buffer with metadata records in it.
+    Buffer,
+    /// A stream that describes itself.
+    Stream,
+}
+
+/// Prints chosen records. It takes all records itself, in the same order: those that are not printed may change how later ones
+/// look.
+pub(crate) struct TextPrinter {
+    capture: Arc<Capture>,
+    consumer: Consumer,
+    walk: Walk,
+    /// Records that were taken.
+    n_records: u64,
+    /// Text that is not wanted.
+    scratch: Vec<u8>,
+    has_printed: bool,
+    is_json: bool,
+    failure: Option<Error>,
+}
+
+impl TextPrinter {
+    pub(crate) fn new(capture: &Arc<Capture>, style: Style, is_json: bool) -> Result<TextPrinter> {
+        let mut consumer = Consumer::new(capture, style);
+        // What is wrong with them was found when the trace was opened.
+        consumer.take_buffers();
+        Ok(TextPrinter {
+            consumer,
+            walk: Walk::new(capture)?,
+            capture: Arc::clone(capture),
+            n_records: 0,
+            scratch: Vec::new(),
+            has_printed: false,
+            is_json,
+            failure: None,
+        })
+    }
+
+    /// Takes records up to and including one, which is printed; false if there are none left.
+    fn take_to(&mut self, record: u64, out: &mut Vec<u8>) -> bool {
+        let capture = Arc::clone(&self.capture);
+        while let Some(step) = self.walk.next_step(&capture) {
+            match step {
+                Step::Cpu => self.consumer.turn_cpu(),
+                Step::Pass => self.consumer.turn_pass(),
+                Step::State(at) => self.consumer.state(at),
+                Step::Fault(_) => {}
+                Step::Firing(firing) => {
+                    self.n_records += 1;
+                    let is_wanted = self.n_records == record;
+                    let mut messages = Vec::new();
+                    let to = if is_wanted { &mut *out } else { &mut self.scratch };
+                    let result = match self.is_json && is_wanted {
+                        true => self.consumer.object(&firing, to),
+                        false => self.consumer.firing(&firing, to, &mut messages),
+                    };
+                    self.scratch.clear();
+                    self.has_printed |= is_wanted;
+                    if !self.has_printed {
+                        self.consumer.forget_heading();
+                    }
+                    if let (Err(error), true) = (result, is_wanted) {
+                        self.failure.get_or_insert(error);
+                    }
+                    if is_wanted {
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+}
+
+impl Printer for TextPrinter {
+    fn begin(&mut self, _: &mut Vec<u8>) {}
+
+    fn print(&mut self, batch: &Batch, rows: &[u32], _: Ordinals, _: &Paint, out: &mut Vec<u8>) {
+        let Some(records) = batch.tables.first().and_then(|table| table.get::<Records>()) else { return };
+        for record in rows.iter().filter_map(|row| records.record.get(*row as usize)) {
+            self.take_to(*record, out);
+        }
+    }
+
+    fn failure(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        // Aggregations are those of the whole run, so they are printed only where all of it was.
+        let all = self.n_records;
+        let mut rest = Vec::new();
+        self.take_to(u64::MAX, &mut rest);
+        match (self.n_records == all, self.is_json) {
+            (true, true) => self.consumer.end_objects(out),
+            (true, false) => self.consumer.end(out),
+            (false, _) => {}
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What consumers print otherwise than the values are, and what is printed here by default.
+//!
+//! The same table as in the manual, for tests that list which lines differ and why.
+
+/// A deviation of a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quirk {
+    /// A stable name.
+    pub name: &'static str,
+    /// What the consumer does.
+    pub of_consumer: &'static str,
+    /// What is done here unless its text is asked for.
+    pub of_default: &'static str,
+}
+
+/// All that are known.
+pub const QUIRKS: &[Quirk] = &[
+    Quirk {
+        name: "unsigned-average",
+        of_consumer: "an average in a format of `printa()` is divided unsigned (classic)",
+        of_default: "signed",
+    },
+    Quirk {
+        name: "unsigned-small",
+        of_consumer: "`trace()` of 1 and 2 bytes is printed unsigned (classic)",
+        of_default: "signed where the capture says so",
+    },
+    Quirk {
+        name: "signed-large",
+        of_consumer: "`trace()` of 4 and 8 bytes is printed signed (classic)",
+        of_default: "unsigned where the capture says so",
+    },
+    Quirk {
+        name: "carry",
+        of_consumer: "sums of squares of several CPUs are added without carry (classic)",
+        of_default: "with carry",
+    },
+    Quirk {
+        name: "cleared-parameters",
+        of_consumer: "`clear()` wipes the parameters of `llquantize()`, so that printing fails later (classic)",
+        of_default: "parameters are kept",
+    },
+    Quirk {
+        name: "padded-bytes",
+        of_consumer: "bytes that are printable to the last are padded to 33 columns in quiet mode (classic)",
+        of_default: "bare in quiet mode",
+    },
+    Quirk {
+        name: "unsigned-keys",
+        of_consumer: "keys of 1 and 2 bytes are printed unsigned",
+        of_default: "signed where the capture says so; sorted as the consumer does",
+    },
+    Quirk {
+        name: "flow-prefix",
+        of_consumer: "after `setopt(\"flowindent\")` the prefix is `(nul` (Linux)",
+        of_default: "the prefix of the flow",
+    },
+    Quirk {
+        name: "last-cell",
+        of_consumer: "a `quantize()` with data in its last cell only is printed as one without data (classic)",
+        of_default: "the data",
+    },
+];

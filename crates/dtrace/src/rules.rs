@@ -1,0 +1,49 @@
+//! The rules of captures, each with its name, its severity and its entry in the manual.
+
+use quipu_model::{Error, ErrorKind, Finding, Loss};
+
+quipu_model::rules! {
+    "buffers of DTrace" {
+        UNKNOWN "dtrace/unknown-id" Error
+            "Each record has a number that is described."
+            "Records have no length of their own: after a number without a description, the rest of the buffer cannot be read." []
+        CUT "dtrace/cut-record" Error
+            "The last record of a buffer is complete."
+            "What stands before it is good." []
+        PARTS "dtrace/wrong-parts" Error
+            "The parts of a record suit what they are printed as."
+            "The format of a `printf()` asks for other arguments than there are, say. The rest of that part is not printed." []
+    }
+    "descriptions of DTrace" {
+        CHECKSUM "dtrace/description-checksum" Error
+            "A metadata record has the checksum of its bytes."
+            "It is not used; records that only it describes end their buffer." []
+        METADATA "dtrace/description-invalid" Error
+            "A metadata record is what its kind needs, and contradicts no other."
+            "It is not used." []
+        STREAM "dtrace/stream" Error
+            "The stream that carries the buffers is whole."
+            "`quipu check --format stream` says more." []
+    }
+    "what DTrace lost" {
+        DROPS "dtrace/drops" Warning
+            "The kernel keeps what it records."
+            "It counts what it had no room for: larger buffers (`-x bufsize`) or a faster consumer (`-x switchrate`) help." ["N drops on CPU N"]
+        FAILED "dtrace/error-record" Note
+            "Clauses run without errors."
+            "A clause read an invalid address or divided by zero, say; what it did before that is recorded." ["error on enabled probe ID N"]
+    }
+}
+
+/// The finding for an error that ends a buffer or a record.
+pub(crate) fn finding(error: &Error) -> Finding {
+    let place = error.place().clone();
+    let message = error.message().to_owned();
+    let rule = match error.kind() {
+        ErrorKind::Truncated => &CUT,
+        _ if message.contains("no description") => &UNKNOWN,
+        _ => &PARTS,
+    };
+    let finding = rule.broken(place.clone(), message);
+    if rule.name == PARTS.name { finding } else { finding.losing(Loss::from(place)) }
+}

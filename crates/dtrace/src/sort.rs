@@ -1,0 +1,98 @@
+//! The order in which aggregations are printed.
+//!
+//! SPEC: dtrace.md#aggregation-text
+
+use crate::action::Action;
+use crate::aggregate::Entry;
+use crate::describe::{Aggregation, Capture, Rec};
+use crate::options::Settings;
+use crate::value::Value;
+use std::cmp::Ordering;
+
+/// Compares two keys member by member.
+fn keys(capture: &Capture, settings: &Settings, a: &Entry, b: &Entry) -> Ordering {
+    let (of_a, of_b) = (&capture.aggregations[a.aggregation], &capture.aggregations[b.aggregation]);
+    members(capture, settings, (of_a, &a.key), (of_b, &b.key))
+}
+
+fn members(
+    capture: &Capture,
+    settings: &Settings,
+    (of_a, a): (&Aggregation, &[u8]),
+    (of_b, b): (&Aggregation, &[u8]),
+) -> Ordering {
+    let n = of_a.keys.len().min(of_b.keys.len());
+    let first = match settings.aggsortkeypos as usize {
+        first if first < n => first,
+        _ => 0,
+    };
+    let order =
+        (0..n).map(|at| (first + at) % n).map(|at| member(capture, (&of_a.keys[at], a), (&of_b.keys[at], b)));
+    let order = order.fold(Ordering::Equal, Ordering::then);
+    order.then(of_a.keys.len().cmp(&of_b.keys.len()))
+}
+
+fn member(capture: &Capture, (rec, a): (&Rec, &[u8]), (other, b): (&Rec, &[u8])) -> Ordering {
+    let (a, b) = (rec.of(a), other.of(b));
+    if a.len() != b.len() {
+        return a.len().cmp(&b.len());
+    }
+    let order = capture.order;
+    match (rec.action, a.len()) {
+        (Action::Uaddr | Action::Usym | Action::Umod, 16) => {
+            let words = |bytes: &[u8]| (order.number(&bytes[..8]), order.number(&bytes[8..]));
+            words(a).cmp(&words(b))
+        }
+        (_, 1 | 2 | 4 | 8) => order.number(a).cmp(&order.number(b)),
+        _ => a.cmp(b),
+    }
+}
+
+/// Sorts entries of one or more variables.
+pub(crate) fn entries(capture: &Capture, settings: &Settings, all: &mut [&Entry]) {
+    all.sort_by(|a, b| {
+        let by_variable = || a.variable.cmp(&b.variable);
+        let by_value = || match settings.aggsortkey || a.value.function != b.value.function {
+            true => Ordering::Equal,
+            false => a.value.compare(&b.value, capture.dialect),
+        };
+        let order = by_variable().then_with(by_value).then_with(|| keys(capture, settings, a, b));
+        turned(settings, order)
+    });
+}
+
+/// A key with a value for each of several variables.
+#[derive(Clone, Debug)]
+pub(crate) struct Joined<'e> {
+    /// An entry that has the key.
+    pub(crate) key: &'e Entry,
+    /// Values, zero where the variable has no such key, with what each is divided by.
+    pub(crate) values: Vec<(Value, u64)>,
+}
+
+/// Sorts keys of several variables.
+pub(crate) fn joined(capture: &Capture, settings: &Settings, all: &mut [Joined<'_>]) {
+    let Some(n) = all.first().map(|joined| joined.values.len()).filter(|n| *n > 0) else { return };
+    let first = match settings.aggsortpos as usize {
+        first if first < n => first,
+        _ => 0,
+    };
+    all.sort_by(|a, b| {
+        let mut order = Ordering::Equal;
+        if !settings.aggsortkey {
+            let positions = (0..n).map(|at| (first + at) % n);
+            let pairs = positions.map(|at| a.values[at].0.compare(&b.values[at].0, capture.dialect));
+            order = pairs.fold(Ordering::Equal, Ordering::then);
+        }
+        turned(settings, order.then_with(|| keys(capture, settings, a.key, b.key)))
+    });
+}
+
+/// True if two keys of different variables are the same.
+pub(crate) fn same_key(capture: &Capture, a: &Entry, b: &Entry) -> bool {
+    keys(capture, &Settings::default(), a, b) == Ordering::Equal
+}
+
+fn turned(settings: &Settings, order: Ordering) -> Ordering {
+    if settings.aggsortrev { order.reverse() } else { order }
+}

@@ -1,0 +1,156 @@
+//! Records, probes and aggregations as rows of tables.
+
+use crate::action::Action;
+use crate::aggregate::{Aggregates, Entry};
+use crate::bytes::until_nul;
+use crate::describe::{Capture, Event, Rec};
+use crate::put;
+use crate::symbols::Shown;
+use crate::text::{self, Bytes};
+use quipu_model::column::Strings;
+use quipu_model::rows;
+use quipu_model::schema::{Role, Type};
+
+rows! {
+    /// A row for each record, in the order in which the consumer takes them.
+    pub struct Records: "records" derived "what probes recorded, in the order in which the consumer takes it" {
+        record: Vec<u64>, role(Role::RECORD) => "position among the records, from 1";
+        cpu: Vec<u32> => "the CPU";
+        time: Vec<u64>, missing(0u64) => "nanoseconds of the traced host's clock";
+        epid: Vec<u32> => "the number of the enabling; on Linux, of the statement";
+        probe: Vec<u32> => "the number of the probe";
+        provider: Strings => "who offers the probe";
+        module: Strings => "where it is";
+        function: Strings => "in which function";
+        name: Strings => "what it is called";
+        size: Vec<u32> => "bytes of the record";
+        offset: Vec<u64> as Type::Address => "where it stands in its buffer; on Linux, the line";
+    }
+}
+
+rows! {
+    /// A row for each probe.
+    pub struct Probes: "probes" exact "the probes that are described" {
+        probe: Vec<u32> => "its number";
+        provider: Strings => "who offers it";
+        module: Strings => "where it is";
+        function: Strings => "in which function";
+        name: Strings => "what it is called";
+    }
+}
+
+rows! {
+    /// A row for each key of an aggregation, or for each cell of its histogram.
+    pub struct Aggregations: "aggregations" exact "keys and values of aggregations, merged over all CPUs" {
+        variable: Vec<u64> => "number of the variable";
+        name: Strings => "name of the variable, where the capture says it";
+        does("function"): Strings => "what the aggregation does";
+        key: Strings => "the members of the key, with commas";
+        value: Vec<i64> => "the number that is printed; of a histogram, the sum of its cells";
+    }
+}
+
+/// Appends a row for each probe, by number.
+pub(crate) fn probes(capture: &Capture, to: &mut Probes) {
+    let mut all: Vec<_> = capture.probes.values().collect();
+    all.sort_by_key(|probe| probe.id);
+    for probe in all {
+        to.probe.push(probe.id);
+        to.provider.push(probe.provider.as_bytes());
+        to.module.push(probe.module.as_bytes());
+        to.function.push(probe.function.as_bytes());
+        to.name.push(probe.name.as_bytes());
+    }
+}
+
+/// Appends a row for each key of all aggregations, by variable and key; buffers that cannot be read to their ends give what
+/// they have.
+pub(crate) fn aggregations(capture: &Capture, to: &mut Aggregations) {
+    let all = merged(capture);
+    let mut rows: Vec<(u64, Vec<u8>, &Entry)> = all
+        .entries()
+        .map(|entry| {
+            let mut key = Vec::new();
+            for (at, rec) in capture.aggregations[entry.aggregation].keys.iter().enumerate() {
+                if at > 0 {
+                    key.extend_from_slice(b", ");
+                }
+                member(capture, rec, rec.of(&entry.key), &mut key);
+            }
+            (entry.variable, key, entry)
+        })
+        .collect();
+    rows.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    for (variable, key, entry) in rows {
+        let described = &capture.aggregations[entry.aggregation];
+        to.variable.push(variable);
+        to.name.push(described.name.as_deref().unwrap_or("").as_bytes());
+        to.does.push(described.function.name().as_bytes());
+        to.key.push(&key);
+        let value = &entry.value;
+        to.value.push(if described.function.is_histogram() { value.sum() } else { value.number(1) });
+    }
+}
+
+/// All aggregations of a capture as they were recorded, merged over CPUs.
+pub fn merged(capture: &Capture) -> Aggregates {
+    let mut all = Aggregates::new(false);
+    for buffer in &capture.states {
+        // What cannot be read on is reported where the capture is opened.
+        let _ = all.take(capture, buffer);
+    }
+    for event in &capture.events {
+        if let Event::State { cpu, aggregation, key, data } = event {
+            all.replace(capture, *cpu, *aggregation, key, data);
+        }
+    }
+    all.settle();
+    all
+}
+
+/// Appends a member of a key in short.
+fn member(capture: &Capture, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) {
+    let order = capture.order;
+    match rec.action {
+        Action::Stack => {
+            let width = if bytes.len() as u64 / rec.arg.max(1) == 4 { 4 } else { 8 };
+            let frames = bytes.chunks_exact(width).map(|frame| order.number(frame));
+            for (at, address) in frames.take_while(|address| *address != 0).enumerate() {
+                out.extend_from_slice(if at > 0 { b" < " } else { b"" });
+                capture.symbols.text(address, false, Shown::Whole, out);
+            }
+        }
+        Action::Ustack | Action::Jstack => {
+            let frames = bytes.get(8..).unwrap_or(&[]).chunks_exact(8).map(|frame| order.number(frame));
+            let n = (rec.arg & 0xffff_ffff) as usize; // The lower half is the number of frames.
+            for (at, address) in frames.take(n).take_while(|address| *address != 0).enumerate() {
+                out.extend_from_slice(if at > 0 { b" < " } else { b"" });
+                capture.symbols.text(address, true, Shown::Whole, out);
+            }
+        }
+        Action::Sym | Action::Mod if bytes.len() <= 8 => {
+            let shown = if rec.action == Action::Mod { Shown::Module } else { Shown::Symbol };
+            capture.symbols.text(order.number(bytes), false, shown, out);
+        }
+        Action::Usym | Action::Umod | Action::Uaddr if bytes.len() == 16 => {
+            capture.symbols.text(order.number(&bytes[8..]), true, Shown::Whole, out);
+        }
+        _ => match bytes.len() {
+            1 | 2 if rec.signed != Some(true) => put::unsigned(out, order.number(bytes), 0),
+            1 | 2 | 4 | 8 => put::signed(out, order.signed(bytes), 0),
+            _ => match text::kind_of(bytes) {
+                Bytes::String(text) | Bytes::Unended(text) => out.extend_from_slice(text),
+                Bytes::Raw if until_nul(bytes).is_empty() && bytes.iter().all(|byte| *byte == 0) => {}
+                Bytes::Raw => {
+                    for byte in bytes {
+                        out.extend_from_slice(&[hex(byte >> 4), hex(byte & 15)]);
+                    }
+                }
+            },
+        },
+    }
+}
+
+fn hex(digit: u8) -> u8 {
+    b"0123456789abcdef"[usize::from(digit)]
+}

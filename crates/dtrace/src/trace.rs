@@ -1,0 +1,305 @@
+//! Recognising and opening a capture.
+
+use crate::consumer::Consumer;
+use crate::describe::{Capture, Dialect, Probe};
+use crate::messages;
+use crate::options::Settings;
+use crate::print::{Form, TextPrinter};
+use crate::reader::RecordReader;
+use crate::rules;
+use crate::table::{Aggregations, Probes, Records};
+use crate::{CONSUMER, INFO, QUIRKS, Style, carried, input, linux, meta, mid};
+use quipu_model::loss::Amount;
+use quipu_model::schema::Schema;
+use quipu_model::trace::{Carries, Clock, Fact, Function, PrintOptions, Recorded};
+use quipu_model::{
+    Columns, Confidence, Error, Finding, Loss, Meta, OpenOptions, Place, Printer, Reader, Result, Scan,
+    Shard, ShardKind, Trace,
+};
+use quipu_source::Source;
+use rustc_hash::FxHashMap;
+use std::any::Any;
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The file of a Linux capture, and its packed form.
+const LINUX_FILES: [&str; 2] = ["raw.jsonl", "raw.jsonl.gz"];
+
+/// The file beside it with the consumer's options, as on its command line.
+const LINUX_OPTIONS: &str = "opts";
+
+/// Options are never longer.
+const MAX_OPTIONS_BYTES: u64 = 64 << 10;
+
+/// Bytes that are looked at to recognise a capture.
+const PROBED_BYTES: usize = 64 << 10;
+
+/// The file of a source that has the descriptions: itself, or one in its folder.
+fn described_by(source: &Source) -> Option<(Source, Form)> {
+    if !source.is_folder() {
+        let head = source.head(PROBED_BYTES).ok()?;
+        let form = form_of(&head)?;
+        return Some((source.clone(), form));
+    }
+    let names = std::iter::once(meta::FILE).chain(LINUX_FILES);
+    let mut found = names.filter_map(|name| {
+        let file = source.child(name)?;
+        let form = form_of(&file.head(PROBED_BYTES).ok()?)?;
+        Some((file, form))
+    });
+    found.next()
+}
+
+fn form_of(head: &[u8]) -> Option<Form> {
+    match () {
+        () if linux::is_likely(head) => Some(Form::Lines),
+        () if meta::is_likely(head) => Some(Form::Folder),
+        () if carried::is_likely(head) => Some(Form::Stream),
+        () if mid::is_likely(head) => Some(Form::Buffer),
+        () => None,
+    }
+}
+
+/// How sure it is that a source is a capture.
+pub fn probe(source: &Source) -> Confidence {
+    if described_by(source).is_some() { Confidence::Sure } else { Confidence::No }
+}
+
+/// An opened capture.
+#[derive(Debug)]
+pub struct DtraceTrace {
+    capture: Arc<Capture>,
+    functions: Arc<FxHashMap<u32, u64>>,
+    meta: Meta,
+    shards: Vec<Shard>,
+}
+
+/// Reads a capture: descriptions and buffers.
+///
+/// # Errors
+/// `Malformed` for wrong descriptions; `Missing` for a file that is not there; what the source says.
+pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
+    let given = INFO.opening(options)?;
+    let (file, form) = match described_by(source) {
+        Some(found) => found,
+        None => {
+            let message = format!("there is neither `{}` nor `{}`", meta::FILE, LINUX_FILES[0]);
+            return Err(Error::malformed(message).in_file(source.name()));
+        }
+    };
+    let path = source.path().map(Path::to_owned);
+    let folder = match source.is_folder() {
+        true => path,
+        false => path.and_then(|path| path.parent().map(Path::to_owned)),
+    };
+    let beside = |name: &str| -> Result<Source> {
+        let is_plain =
+            Path::new(name).components().count() == 1 && !name.starts_with('.') && !name.is_empty();
+        let Some(folder) = folder.as_deref().filter(|_| is_plain) else {
+            return Err(Error::missing(format!("the file `{name}` is not beside the description")));
+        };
+        Ok(Source::open(&folder.join(name))?)
+    };
+    let mut capture = match form {
+        Form::Folder => {
+            let text = input::whole(&file, meta::MAX_META_BYTES)?;
+            meta::read(file.name(), &text, &mut |name| input::whole(&beside(name)?, meta::MAX_BUFFER_BYTES))?
+        }
+        Form::Lines => {
+            let mut capture = linux::read(file.name(), &input::whole(&file, linux::MAX_FILE_BYTES)?)?;
+            if let Ok(options) = beside(LINUX_OPTIONS).and_then(|file| input::whole(&file, MAX_OPTIONS_BYTES))
+            {
+                capture.settings = Settings::of_command(&String::from_utf8_lossy(&options));
+            }
+            capture
+        }
+        Form::Buffer => mid::read(file.name(), input::whole(&file, meta::MAX_BUFFER_BYTES)?)?,
+        Form::Stream => carried::read(file.name(), &input::whole(&file, carried::MAX_FILE_BYTES)?)?,
+    };
+    for list in given.texts(&CONSUMER) {
+        capture.settings.add(list);
+    }
+    Ok(capture)
+}
+
+/// Opens a capture.
+///
+/// # Errors
+/// As [`load`]; `Unsupported` for an order that the records do not have.
+pub fn open(source: &Source, options: &OpenOptions) -> Result<DtraceTrace> {
+    let capture = Arc::new(load(source, options)?);
+    // An order that cannot be had is refused before anything is read.
+    crate::walk::Walk::new(&capture)?;
+    let functions = functions_of(&capture);
+    let numbers =
+        functions.iter().flat_map(|(number, (_, probes))| probes.iter().map(|probe| (*probe, *number)));
+    let numbers: FxHashMap<u32, u64> = numbers.collect();
+    let meta = meta_of(&capture, source, &functions);
+    let shard = Shard {
+        name: capture.name.clone(),
+        kind: ShardKind::Mixed,
+        pieces: 1,
+        packed_bytes: meta.packed_bytes,
+        ..Shard::default()
+    };
+    Ok(DtraceTrace { capture, functions: Arc::new(numbers), meta, shards: vec![shard] })
+}
+
+type Functions = std::collections::BTreeMap<u64, (String, Vec<u32>)>;
+
+/// Functions whose entries or returns are probes, with the probes of each.
+fn functions_of(capture: &Capture) -> Functions {
+    let mut probes: Vec<&Probe> = capture.probes.values().filter(|probe| edge_of(probe).is_some()).collect();
+    probes.sort_by_key(|probe| probe.id);
+    let mut functions = Functions::new();
+    let mut by_name: FxHashMap<(&str, &str, &str), u64> = FxHashMap::default();
+    for probe in probes {
+        let key = (&*probe.provider, &*probe.module, &*probe.function);
+        let number = *by_name.entry(key).or_insert_with(|| {
+            let number = functions.len() as u64 + 1;
+            let name = if probe.function.is_empty() { &probe.name } else { &probe.function };
+            functions.insert(number, (name.clone(), Vec::new()));
+            number
+        });
+        if let Some((_, probes)) = functions.get_mut(&number) {
+            probes.push(probe.id);
+        }
+    }
+    functions
+}
+
+/// Whether a probe fires where a function is entered (true) or left (false).
+pub(crate) fn edge_of(probe: &Probe) -> Option<bool> {
+    match probe.name.as_str() {
+        "entry" => Some(true),
+        "return" => Some(false),
+        name if name.ends_with("-entry") => Some(true),
+        name if name.ends_with("-return") => Some(false),
+        _ => None,
+    }
+}
+
+fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Meta {
+    let mut findings: Vec<Finding> = capture.findings.clone();
+    let file = || Place { file: Some(source.name().to_owned()), ..Place::default() };
+    for (n, message) in messages::drops(capture) {
+        let loss = Loss { records: Amount::known(Some(n)), ..Loss::from(file()) };
+        findings.push(rules::DROPS.broken(file(), message).losing(loss));
+    }
+    let mut consumer = Consumer::new(capture, Style::default());
+    findings.extend(consumer.take_buffers().iter().map(rules::finding));
+    let n_bytes: usize = capture.buffers.iter().chain(&capture.states).map(|buffer| buffer.bytes.len()).sum();
+    let n_cpus =
+        capture.buffers.iter().map(|buffer| buffer.cpu).collect::<std::collections::BTreeSet<_>>().len();
+    let is_linux = capture.dialect == Dialect::Linux;
+    let mut facts = vec![
+        Fact::new("dialect", "dialect", capture.dialect.name()),
+        Fact::new("probes", "probes", capture.probes.len()),
+        Fact::new("enablings", if is_linux { "statements" } else { "enablings" }, capture.enablings.len()),
+        Fact::new("aggregations", "aggregations", capture.aggregations.len()),
+    ];
+    if !is_linux {
+        facts.push(Fact::new("cpus", "CPUs", n_cpus));
+        facts.push(Fact::new("buffer_bytes", "bytes of buffers", n_bytes as u64));
+    }
+    let function = |(id, (name, _)): (&u64, &(String, Vec<u32>))| Function {
+        id: *id,
+        workload: 0,
+        names: vec![name.clone()],
+        n_args: 0,
+        noret: false,
+    };
+    let has_time = capture.dialect == Dialect::Classic;
+    Meta {
+        format: INFO.name.into(),
+        title: format!("what DTrace recorded, dialect {}", capture.dialect.name()),
+        clock: has_time.then_some(Clock { per_second: 1_000_000_000, unix_epoch: None, frames_calls: false }),
+        n_files: if is_linux { 1 } else { 1 + (capture.buffers.len() + capture.states.len()) as u64 },
+        packed_bytes: source.size_bytes().or(Some(n_bytes as u64)),
+        functions: functions.iter().map(function).collect(),
+        facts,
+        carries: vec![
+            Carries::new("data-accesses", false, ""),
+            Carries::new("threads", false, "records have a CPU"),
+            Carries::new("time", has_time, if has_time { "" } else { "records of this dialect have none" }),
+            Carries::new("instructions", false, ""),
+        ],
+        instrs: Recorded::Nothing,
+        data: Recorded::Nothing,
+        findings,
+        ..Meta::default()
+    }
+}
+
+impl DtraceTrace {
+    /// All that was captured.
+    pub fn capture(&self) -> &Arc<Capture> {
+        &self.capture
+    }
+
+    fn text_printer(&self, options: &PrintOptions, is_json: bool) -> Result<TextPrinter> {
+        let given = INFO.printing(options)?;
+        TextPrinter::new(&self.capture, Style { has_quirks: given.flag(&QUIRKS) }, is_json)
+    }
+}
+
+/// Positions of the tables.
+pub(crate) const RECORDS: usize = 0;
+pub(crate) const PROBES: usize = 1;
+pub(crate) const AGGREGATIONS: usize = 2;
+
+impl Trace for DtraceTrace {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    fn columns(&self) -> Columns {
+        let mut columns = Columns::THREADS | Columns::THREAD_CPU | Columns::MARKS;
+        if self.capture.dialect == Dialect::Classic {
+            columns |= Columns::THREAD_CLOCK;
+        }
+        if !self.meta.functions.is_empty() {
+            columns |= Columns::CALLS;
+        }
+        columns
+    }
+
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
+        let tables = [Records::table_schema(), Probes::table_schema(), Aggregations::table_schema()];
+        Ok(tables.into_iter().cloned().collect())
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
+        if scan.shard.0 as usize >= self.shards.len() {
+            return Err(Error::usage(format!("the trace has no shard {}", scan.shard.0)));
+        }
+        Ok(Box::new(RecordReader::new(&self.capture, &self.functions, scan)?))
+    }
+
+    fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
+        Ok(Box::new(self.text_printer(options, false)?))
+    }
+
+    fn json_printer(&self, options: &PrintOptions) -> Result<Option<Box<dyn Printer>>> {
+        Ok(Some(Box::new(self.text_printer(options, true)?)))
+    }
+
+    fn mark_name(&self, kind: u32) -> Cow<'static, str> {
+        match self.capture.probes.get(&kind) {
+            Some(probe) => {
+                let Probe { provider, module, function, name, .. } = probe;
+                Cow::Owned(format!("{provider}:{module}:{function}:{name}"))
+            }
+            None => Cow::Owned(format!("probe {kind}")),
+        }
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}

@@ -1,0 +1,198 @@
+//! Values by their types: `print()`.
+//!
+//! SPEC: dtrace.md#print
+
+use crate::bytes::until_nul;
+use crate::convert::escape;
+use crate::describe::{Capture, Rec};
+use crate::float;
+use crate::put;
+use crate::symbols::Shown;
+use crate::types::{Kind, Member, Type};
+use std::io::Write as _;
+
+/// Types within types end here, and so do values without end.
+const MAX_DEPTH: usize = 32;
+
+/// No value is shown with more text.
+const MAX_TEXT: usize = 1 << 20;
+
+/// Blanks before the types of Linux.
+const LINUX_INDENT: usize = 44;
+
+struct Printer<'c> {
+    capture: &'c Capture,
+    /// Text before this was there before.
+    start: usize,
+    is_linux: bool,
+}
+
+/// Prints a value of the classic dialects; false if its type is unknown.
+pub(crate) fn classic(capture: &Capture, id: &str, value: &[u8], out: &mut Vec<u8>) -> bool {
+    let Some(ty) = capture.types.get(id) else { return false };
+    let printer = Printer { capture, start: out.len(), is_linux: false };
+    out.push(b'\n');
+    printer.value(ty, value, (0, 0), out);
+    out.push(b'\n');
+    true
+}
+
+/// Prints an address and the value there, as Linux does.
+pub(crate) fn linux(capture: &Capture, rec: &Rec, address: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    put::hex(out, capture.order.number(address));
+    out.extend_from_slice(b" = *\n");
+    let printer = Printer { capture, start: out.len(), is_linux: true };
+    put::fill(out, b' ', LINUX_INDENT);
+    match capture.types.get(&rec.arg.to_string()) {
+        Some(ty) => printer.value(ty, value, (LINUX_INDENT, 0), out),
+        None => {
+            let _ = write!(out, "(type {})", rec.arg); // Writing to a vector cannot fail.
+        }
+    }
+    out.push(b'\n');
+}
+
+impl Printer<'_> {
+    /// Prints a value; `at` is how far it is indented and how deep it is.
+    fn value(&self, ty: &Type, value: &[u8], at: (usize, usize), out: &mut Vec<u8>) {
+        let (indent, depth) = at;
+        if depth > MAX_DEPTH || out.len() - self.start > MAX_TEXT {
+            return out.extend_from_slice(b"...");
+        }
+        let real = self.capture.types.resolved(ty);
+        match &real.kind {
+            Kind::Struct { members } | Kind::Union { members } => {
+                let _ = match self.is_linux {
+                    true => writeln!(out, "({}) {{", ty.name),
+                    false => writeln!(out, "{} {{", ty.name),
+                };
+                for member in members {
+                    self.member(member, value, (indent + 4, depth + 1), out);
+                }
+                put::fill(out, b' ', indent);
+                out.push(b'}');
+            }
+            Kind::Array { of, count } => self.array(of, *count, value, at, out),
+            _ => self.scalar(real, value, out),
+        }
+    }
+
+    fn member(&self, member: &Member, value: &[u8], at: (usize, usize), out: &mut Vec<u8>) {
+        let Some(ty) = self.capture.types.get(&member.ty) else { return };
+        let start = usize::try_from(member.bit / 8).unwrap_or(usize::MAX);
+        let size = usize::try_from(ty.size).unwrap_or(usize::MAX);
+        let end = start.saturating_add(size).min(value.len());
+        let bytes = value.get(start..end).unwrap_or(&[]);
+        if self.is_linux && bytes.iter().all(|byte| *byte == 0) {
+            return;
+        }
+        put::fill(out, b' ', at.0);
+        let is_compound =
+            matches!(self.capture.types.resolved(ty).kind, Kind::Struct { .. } | Kind::Union { .. });
+        let glue = if ty.name.ends_with('*') { "" } else { " " };
+        if self.is_linux {
+            let _ = write!(out, ".{} = ", member.name);
+            if !is_compound {
+                let _ = write!(out, "({}){glue}", ty.name);
+            }
+        } else {
+            let _ = write!(out, "{}{glue}{}", ty.name, member.name);
+            if let Some(bits) = member.bits {
+                let _ = write!(out, " :{bits}");
+            }
+            out.extend_from_slice(b" = ");
+        }
+        match member.bits {
+            Some(bits) => self.bit_field((member.bit % 8) as u32, bits, bytes, out), // Below 8.
+            None => self.value(ty, bytes, at, out),
+        }
+        out.push(b'\n');
+    }
+
+    fn bit_field(&self, first: u32, bits: u32, bytes: &[u8], out: &mut Vec<u8>) {
+        let word = self.capture.order.number(&bytes[..bytes.len().min(8)]);
+        let mask = u64::MAX.checked_shr(64u32.saturating_sub(bits)).unwrap_or(0);
+        number(word >> first & mask, out);
+    }
+
+    fn array(&self, of: &str, count: u64, value: &[u8], at: (usize, usize), out: &mut Vec<u8>) {
+        let (indent, depth) = at;
+        let Some(element) = self.capture.types.get(of) else { return out.extend_from_slice(b"[ ]") };
+        let real = self.capture.types.resolved(element);
+        if matches!(real.kind, Kind::Int { char: true, .. }) {
+            let text = until_nul(value);
+            let is_text =
+                text.len() < value.len() && text.iter().all(|byte| matches!(byte, b' '..=b'~' | 7..=13));
+            if is_text {
+                let brackets = depth > 0 && !self.is_linux;
+                out.extend_from_slice(if brackets { b"[ \"" } else { b"\"" });
+                text.iter().for_each(|byte| escape(*byte, out));
+                out.extend_from_slice(if brackets { b"\" ]" } else { b"\"" });
+                return;
+            }
+        }
+        let is_compound = matches!(real.kind, Kind::Struct { .. } | Kind::Union { .. });
+        let size = usize::try_from(element.size).unwrap_or(usize::MAX).max(1);
+        out.extend_from_slice(b"[");
+        let n = usize::try_from(count).unwrap_or(usize::MAX);
+        for (at, bytes) in value.chunks(size).take(n).enumerate() {
+            if out.len() - self.start > MAX_TEXT {
+                out.extend_from_slice(b" ...");
+                break;
+            }
+            out.extend_from_slice(if at > 0 { b"," } else { b"" });
+            if is_compound {
+                out.push(b'\n');
+                put::fill(out, b' ', indent + 4);
+            } else {
+                out.push(b' ');
+            }
+            self.value(element, bytes, (indent + 4, depth + 1), out);
+        }
+        if is_compound {
+            out.push(b'\n');
+            put::fill(out, b' ', indent);
+            out.push(b']');
+        } else {
+            out.extend_from_slice(b" ]");
+        }
+    }
+
+    fn scalar(&self, ty: &Type, value: &[u8], out: &mut Vec<u8>) {
+        let order = self.capture.order;
+        match &ty.kind {
+            Kind::Int { char: true, .. } if value.len() == 1 => {
+                out.push(b'\'');
+                escape(value[0], out);
+                out.push(b'\'');
+            }
+            Kind::Float => {
+                let Some(float) = float::of_bytes(value) else { return out.extend_from_slice(b"?") };
+                out.push(if float.is_sign_negative() { b'-' } else { b'+' });
+                match value.len() {
+                    16 => float::digits(out, float, b'E', Some(16), false),
+                    _ => float::digits(out, float, b'e', Some(7), false),
+                }
+            }
+            Kind::Enum { values } => {
+                let number = order.signed(value);
+                match values.iter().find(|(_, value)| *value == number) {
+                    Some((name, _)) => out.extend_from_slice(name.as_bytes()),
+                    None => put::signed(out, number, 0),
+                }
+            }
+            Kind::Pointer { function: true } => {
+                self.capture.symbols.text(order.number(value), false, Shown::Symbol, out);
+            }
+            _ => number(order.number(value), out),
+        }
+    }
+}
+
+/// A number in hexadecimal, but for zero.
+fn number(value: u64, out: &mut Vec<u8>) {
+    match value {
+        0 => out.push(b'0'),
+        _ => put::hex(out, value),
+    }
+}

@@ -1,0 +1,273 @@
+//! Values of aggregations: what the functions keep, how values combine, how they compare.
+//!
+//! SPEC: dtrace.md#aggregating-functions
+
+use crate::action::Function;
+use crate::buckets::{self, Linear, Logarithmic};
+use crate::bytes::ByteOrder;
+use crate::describe::{Aggregation, Dialect};
+use std::cmp::Ordering;
+
+/// The value that an aggregation has for a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// What it is.
+    pub function: Function,
+    /// Parameters of `lquantize()` and `llquantize()`.
+    pub param: u64,
+    /// Its cells, without the parameters.
+    pub cells: Box<[i64]>,
+}
+
+impl Value {
+    /// The value of no data.
+    pub fn zero(function: Function, param: u64, n_cells: usize) -> Value {
+        let initial = match function {
+            Function::Min => i64::MAX,
+            Function::Max => i64::MIN,
+            _ => 0,
+        };
+        Value { function, param, cells: vec![initial; n_cells].into() }
+    }
+
+    /// Reads a value: the bytes of its record.
+    pub fn read(aggregation: &Aggregation, bytes: &[u8], order: ByteOrder, dialect: Dialect) -> Value {
+        let mut words = bytes.chunks_exact(8).map(|word| order.number(word));
+        let has_param = matches!(aggregation.function, Function::Lquantize | Function::Llquantize)
+            && dialect != Dialect::Linux;
+        let param = if has_param { words.next().unwrap_or(0) } else { aggregation.param };
+        Value { function: aggregation.function, param, cells: words.map(|word| word as i64).collect() }
+    }
+
+    /// Adds another value of the same function. The classic consumer adds the halves of sums of squares `without_carry`.
+    pub fn merge(&mut self, other: &Value, without_carry: bool) {
+        if self.cells.len() != other.cells.len() || self.function != other.function {
+            return;
+        }
+        match self.function {
+            Function::Min => self.each(other, i64::min),
+            Function::Max => self.each(other, i64::max),
+            Function::Stddev if !without_carry && self.cells.len() == 4 => {
+                let sum = self.squares().wrapping_add(other.squares());
+                self.each(other, i64::wrapping_add);
+                self.cells[2] = sum as i64; // The lower half.
+                self.cells[3] = (sum >> 64) as i64;
+            }
+            _ => self.each(other, i64::wrapping_add),
+        }
+    }
+
+    /// The same for a value in its record: the words at its end are the cells.
+    #[inline]
+    pub(crate) fn merge_read(&mut self, bytes: &[u8], order: ByteOrder, without_carry: bool) {
+        let n = self.cells.len() * 8;
+        let Some(bytes) = bytes.len().checked_sub(n).map(|start| &bytes[start..]) else { return };
+        let words = bytes.chunks_exact(8).map(|word| order.number(word) as i64);
+        match self.function {
+            Function::Min => {
+                self.cells.iter_mut().zip(words).for_each(|(cell, more)| *cell = (*cell).min(more))
+            }
+            Function::Max => {
+                self.cells.iter_mut().zip(words).for_each(|(cell, more)| *cell = (*cell).max(more))
+            }
+            Function::Stddev => {
+                let other = Value { function: self.function, param: self.param, cells: words.collect() };
+                self.merge(&other, without_carry);
+            }
+            _ => self.cells.iter_mut().zip(words).for_each(|(cell, more)| *cell = cell.wrapping_add(more)),
+        }
+    }
+
+    fn each(&mut self, other: &Value, combine: fn(i64, i64) -> i64) {
+        for (cell, more) in self.cells.iter_mut().zip(&other.cells) {
+            *cell = combine(*cell, *more);
+        }
+    }
+
+    /// Forgets all data.
+    pub fn clear(&mut self) {
+        self.cells.fill(0);
+    }
+
+    /// True if no cell of it counts anything.
+    pub fn is_zero(&self) -> bool {
+        self.cells.iter().all(|cell| *cell == 0)
+    }
+
+    /// Takes a value in, as the kernel does, `by` times.
+    pub fn update(&mut self, value: i64, by: i64) {
+        match self.function {
+            Function::Count => self.add(0, 1),
+            Function::Sum => self.add(0, value),
+            Function::Min => self.cells[0] = self.cells[0].min(value),
+            Function::Max => self.cells[0] = self.cells[0].max(value),
+            Function::Avg => {
+                self.add(0, 1);
+                self.add(1, value);
+            }
+            Function::Stddev => {
+                self.add(0, 1);
+                self.add(1, value);
+                let squares = self.squares().wrapping_add(u128::from(value.unsigned_abs()).pow(2));
+                self.cells[2] = squares as i64; // The lower half.
+                self.cells[3] = (squares >> 64) as i64;
+            }
+            Function::Quantize => self.add(buckets::quantize_cell(value), by),
+            Function::Lquantize => self.add(Linear::of(self.param).cell(value), by),
+            Function::Llquantize => {
+                let position = Logarithmic::classic(self.param).cell(value);
+                self.add(position, by);
+            }
+        }
+    }
+
+    fn add(&mut self, position: usize, by: i64) {
+        if let Some(cell) = self.cells.get_mut(position) {
+            *cell = cell.wrapping_add(by);
+        }
+    }
+
+    /// The sum of squares of a deviation.
+    fn squares(&self) -> u128 {
+        u128::from(self.cells[2] as u64) | u128::from(self.cells[3] as u64) << 64
+    }
+
+    fn cell(&self, position: usize) -> i64 {
+        self.cells.get(position).copied().unwrap_or(0)
+    }
+
+    /// The number that is printed, divided by `normal`.
+    pub fn number(&self, normal: u64) -> i64 {
+        let normal = normal.max(1);
+        match self.function {
+            Function::Count => (self.cell(0) as u64 / normal) as i64,
+            Function::Avg => match self.cell(0) {
+                0 => 0,
+                n => divide(divide(self.cell(1), normal), n as u64),
+            },
+            Function::Stddev => self.deviation(normal) as i64, // A root of 128 bits has 64.
+            _ => divide(self.cell(0), normal),
+        }
+    }
+
+    /// An average as the classic consumer computes it for conversions: unsigned.
+    pub fn unsigned_average(&self, normal: u64) -> i64 {
+        match self.cell(0) as u64 {
+            0 => 0,
+            n => (self.cell(1) as u64 / normal.max(1) / n) as i64,
+        }
+    }
+
+    fn deviation(&self, normal: u64) -> u64 {
+        let n = self.cell(0) as u64;
+        if n == 0 || self.cells.len() < 4 {
+            return 0;
+        }
+        let normal = u128::from(normal);
+        let of_squares = self.squares() / normal / normal / u128::from(n);
+        let average = divide(divide(self.cell(1), normal as u64), n).unsigned_abs(); // It came from 64 bits.
+        let square = u128::from(average).pow(2);
+        root(of_squares.wrapping_sub(square))
+    }
+
+    /// The sum of all cells.
+    pub fn sum(&self) -> i64 {
+        self.cells.iter().fold(0, |sum: i64, cell| sum.wrapping_add(*cell))
+    }
+
+    /// Which of two values of one function comes first.
+    pub fn compare(&self, other: &Value, dialect: Dialect) -> Ordering {
+        match self.function {
+            Function::Count | Function::Sum | Function::Min | Function::Max => {
+                self.cell(0).cmp(&other.cell(0))
+            }
+            Function::Avg => average_or_zero(self).cmp(&average_or_zero(other)),
+            Function::Stddev => self.deviation(1).cmp(&other.deviation(1)),
+            Function::Quantize => {
+                let weight = |value: &Value| {
+                    let cells = value.cells.iter().enumerate();
+                    weighted(cells.map(|(position, cell)| (*cell, buckets::quantize_value(position))))
+                };
+                let zero = |value: &Value| value.cell(buckets::ZERO_CELL);
+                weight(self).cmp(&weight(other)).then_with(|| zero(self).cmp(&zero(other)))
+            }
+            Function::Lquantize => {
+                let weight = |value: &Value| {
+                    let linear = Linear::of(value.param);
+                    weighted(value.cells.iter().enumerate().map(|(at, cell)| (*cell, linear.weight(at))))
+                };
+                let zero = |value: &Value| Linear::of(value.param).zero_cell().map_or(0, |at| value.cell(at));
+                weight(self).cmp(&weight(other)).then_with(|| zero(self).cmp(&zero(other)))
+            }
+            Function::Llquantize => {
+                let weight = |value: &Value| {
+                    let weights = Logarithmic::of(value.param, dialect).weights(dialect);
+                    weighted(value.cells.iter().zip(weights).map(|(cell, weight)| (*cell, weight)))
+                };
+                let zero_cell = Logarithmic::of(self.param, dialect).underflow_cell(dialect);
+                let zero = |value: &Value| value.cell(zero_cell);
+                weight(self).cmp(&weight(other)).then_with(|| zero(self).cmp(&zero(other)))
+            }
+        }
+    }
+}
+
+/// A signed number divided by an unsigned one.
+fn divide(value: i64, by: u64) -> i64 {
+    i64::try_from(i128::from(value) / i128::from(by.max(1))).unwrap_or(0)
+}
+
+fn average_or_zero(value: &Value) -> i64 {
+    match value.cell(0) {
+        0 => 0,
+        n => divide(value.cell(1), n as u64),
+    }
+}
+
+/// The sum of cells, each by its weight.
+fn weighted(cells: impl Iterator<Item = (i64, i64)>) -> i128 {
+    cells.fold(0, |sum: i128, (cell, weight)| sum.saturating_add(i128::from(cell) * i128::from(weight)))
+}
+
+/// The integer square root.
+fn root(value: u128) -> u64 {
+    let (mut low, mut high) = (0u128, 1u128 << 64);
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        if middle * middle <= value {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low as u64 // Below 2 to the 64th.
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deviations_carry_from_one_half_into_the_other() {
+        let mut a = Value::zero(Function::Stddev, 0, 4);
+        a.cells = [1, 0, -1, 0].into();
+        let mut b = a.clone();
+        b.merge(&a, false);
+        assert_eq!(*b.cells, [2, 0, -2, 1]);
+        a.merge(&a.clone(), true);
+        assert_eq!(*a.cells, [2, 0, -2, 0]);
+    }
+
+    #[test]
+    fn numbers_are_computed_from_cells() {
+        let mut avg = Value::zero(Function::Avg, 0, 2);
+        [1, 2, -10, -8].iter().for_each(|v| avg.update(*v, 1));
+        assert_eq!(avg.number(1), -3);
+        assert_eq!(avg.unsigned_average(1), ((-15i64) as u64 / 4) as i64);
+        let mut dev = Value::zero(Function::Stddev, 0, 4);
+        [1, 100, -50].iter().for_each(|v| dev.update(*v, 1));
+        assert_eq!(dev.number(1), 62);
+        assert_eq!(root(u128::MAX), u64::MAX);
+        assert_eq!(root(35), 5);
+    }
+}

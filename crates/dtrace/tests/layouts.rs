@@ -1,0 +1,228 @@
+//! Records as other kernels lay them out: the old header, both byte orders, random descriptions; any partition of CPUs.
+
+use crate::samples::{cases, classic, name_of, printed};
+use quipu_dtrace::action::Action;
+use quipu_dtrace::aggregate::Aggregates;
+use quipu_dtrace::buffer::Cursor;
+use quipu_dtrace::bytes::ByteOrder;
+use quipu_dtrace::describe::{Buffer, Enabling, Rec};
+use quipu_dtrace::layout::{self, BufferWriter};
+use quipu_dtrace::walk::Walk;
+use quipu_dtrace::{Capture, Dialect, raw};
+
+/// Numbers that look random.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+/// The same records with headers of 4 bytes.
+fn with_old_headers(capture: &Capture) -> Capture {
+    let mut old = Capture { dialect: Dialect::ClassicV0, ..capture.clone() };
+    for enabling in &mut old.enablings {
+        layout::place(enabling, Dialect::ClassicV0);
+    }
+    for (buffer, from) in old.buffers.iter_mut().zip(&capture.buffers) {
+        let mut writer = BufferWriter::new(Dialect::ClassicV0, capture.order);
+        let mut cursor = Cursor::new(from);
+        loop {
+            match cursor.next_record(capture, from) {
+                Ok(Some(record)) => {
+                    let (_, enabling) = old_enabling(&old.enablings, record.enabling.id);
+                    let values = layout::values(&record.enabling.recs, record.bytes);
+                    writer.record(enabling, 0, values).unwrap();
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    // What has no description in one form has none in the other.
+                    writer.raw(&from.bytes[cursor.offset()..]);
+                    break;
+                }
+            }
+        }
+        (buffer.bytes, buffer.oldest) = (writer.into_bytes(), 0);
+    }
+    old
+}
+
+fn old_enabling(all: &[Enabling], id: u32) -> (usize, &Enabling) {
+    all.iter().enumerate().find(|(_, enabling)| enabling.id == id).unwrap()
+}
+
+#[test]
+fn old_headers_hold_the_same_text() {
+    for path in cases("classic") {
+        let name = name_of(&path);
+        let mut capture = classic(&path);
+        let mut old = with_old_headers(&capture);
+        if capture.settings.temporal {
+            let error = Walk::new(&old).unwrap_err();
+            assert!(error.to_string().contains("no temporal order"), "{name}: {error}");
+            (capture.settings.temporal, old.settings.temporal) = (false, false);
+        }
+        let (ours, theirs) = (printed(old, true), printed(capture, true));
+        assert_eq!(String::from_utf8_lossy(&ours.out), String::from_utf8_lossy(&theirs.out), "{name}");
+        assert_eq!(ours.messages, theirs.messages, "{name}");
+        assert_eq!(ours.faults.len(), theirs.faults.len(), "{name}");
+    }
+}
+
+#[test]
+fn laying_out_the_parts_again_changes_no_description() {
+    for path in cases("classic") {
+        for enabling in &classic(&path).enablings {
+            let mut again = enabling.clone();
+            layout::place(&mut again, Dialect::Classic);
+            let offsets =
+                |enabling: &Enabling| enabling.recs.iter().map(|rec| rec.offset).collect::<Vec<_>>();
+            let is_bare = enabling.recs.iter().all(|rec| rec.size == 0);
+            assert_eq!(offsets(&again), offsets(enabling), "{}", name_of(&path));
+            assert!(
+                is_bare || again.size == enabling.size || enabling.size > again.size,
+                "{}",
+                name_of(&path)
+            );
+        }
+    }
+}
+
+#[test]
+fn descriptions_of_the_device_are_those_of_the_samples() {
+    let mut n = 0;
+    for path in cases("classic") {
+        let text: serde_json::Value =
+            serde_json::from_slice(&crate::samples::bytes(&path.join("meta.json"))).unwrap();
+        let capture = classic(&path);
+        for described in text["eprobes"].as_array().unwrap() {
+            let bytes = described["raw_eprobedesc"].as_str().unwrap();
+            let bytes: Vec<u8> = (0..bytes.len() / 2)
+                .map(|at| u8::from_str_radix(&bytes[2 * at..2 * at + 2], 16).unwrap())
+                .collect();
+            let found = raw::enabling(&bytes, ByteOrder::Little, Dialect::Classic).unwrap();
+            let (_, expected) = capture.enabling(found.id).unwrap();
+            assert_eq!(&found, expected, "{}", name_of(&path));
+            assert_eq!(raw::put_enabling(expected, ByteOrder::Little), bytes, "{}", name_of(&path));
+            n += 1;
+        }
+        for described in text["aggregations"].as_array().unwrap() {
+            let bytes = described["raw_aggdesc"].as_str().unwrap();
+            let bytes: Vec<u8> = (0..bytes.len() / 2)
+                .map(|at| u8::from_str_radix(&bytes[2 * at..2 * at + 2], 16).unwrap())
+                .collect();
+            let found = raw::aggregation(&bytes, ByteOrder::Little, Dialect::Classic).unwrap();
+            let expected = &capture.aggregations[capture.aggregation(found.id).unwrap()];
+            assert_eq!((found.size, found.recs.last()), (expected.size, Some(&expected.value)));
+            assert_eq!(&found.recs[1..found.recs.len() - 1], &expected.keys[..]);
+            n += 1;
+        }
+    }
+    assert!(n > 150, "{n}");
+}
+
+/// A random description.
+fn enabling(dice: &mut Dice, id: u32, dialect: Dialect) -> Enabling {
+    let part = |size| Rec {
+        action: Action::Trace,
+        code: 1,
+        size,
+        offset: 0,
+        alignment: 1,
+        format: 0,
+        arg: 0,
+        uarg: 0,
+        signed: None,
+    };
+    let n = dice.roll(9);
+    let sizes = [0, 1, 2, 3, 4, 8, 16, 17, 256];
+    let recs = (0..n).map(|_| part(sizes[dice.roll(9) as usize])).collect();
+    let mut enabling = Enabling { id, probe: 1, recs, ..Enabling::default() };
+    layout::place(&mut enabling, dialect);
+    if enabling.size == 0 {
+        // What stores nothing leaves no record.
+        enabling.recs.clear();
+        layout::place(&mut enabling, dialect);
+    }
+    enabling
+}
+
+#[test]
+fn random_records_come_back_from_their_buffers() {
+    let mut dice = Dice(1);
+    for round in 0..200 {
+        let dialect = if round % 3 == 0 { Dialect::ClassicV0 } else { Dialect::Classic };
+        let order = if round % 2 == 0 { ByteOrder::Little } else { ByteOrder::Big };
+        let enablings: Vec<Enabling> = (1..=4).map(|id| enabling(&mut dice, id, dialect)).collect();
+        for enabling in &enablings {
+            let bytes = raw::put_enabling(enabling, order);
+            assert_eq!(raw::enabling(&bytes, order, dialect).unwrap(), *enabling);
+        }
+        let mut writer = BufferWriter::new(dialect, order);
+        let mut expected = Vec::new();
+        for time in 0..dice.roll(50) {
+            let enabling = &enablings[dice.roll(4) as usize];
+            let values: Vec<Vec<u8>> = enabling
+                .recs
+                .iter()
+                .map(|rec| (0..rec.size).map(|_| dice.roll(256) as u8).collect())
+                .collect();
+            writer.record(enabling, time << 31, values.iter().map(Vec::as_slice)).unwrap();
+            let time = if dialect == Dialect::Classic { time << 31 } else { 0 };
+            expected.push((enabling.id, time, values));
+        }
+        let by_epid = (0u32..).zip(&enablings).map(|(at, enabling)| (enabling.id, at)).collect();
+        let capture = Capture { dialect, order, enablings, by_epid, ..Capture::default() };
+        let buffer = Buffer { bytes: writer.into_bytes(), ..Buffer::default() };
+        let mut cursor = Cursor::new(&buffer);
+        let mut found = Vec::new();
+        while let Some(record) = cursor.next_record(&capture, &buffer).unwrap() {
+            let values = layout::values(&record.enabling.recs, record.bytes).map(<[u8]>::to_vec).collect();
+            found.push((record.enabling.id, record.time, values));
+        }
+        assert_eq!(found, expected, "round {round}");
+    }
+}
+
+#[test]
+fn any_partition_of_cpus_gives_the_same_aggregations() {
+    let mut dice = Dice(7);
+    for path in cases("classic") {
+        let capture = classic(&path);
+        let mut whole = Aggregates::new(false);
+        for buffer in &capture.states {
+            whole.take(&capture, buffer).unwrap();
+        }
+        for _ in 0..4 {
+            let mut parts: Vec<Aggregates> = (0..3).map(|_| Aggregates::new(false)).collect();
+            for buffer in &capture.states {
+                parts[dice.roll(3) as usize].take(&capture, buffer).unwrap();
+            }
+            // Together in a random order, from the left or from the right.
+            let (first, second, third) =
+                (parts.remove(dice.roll(3) as usize), parts.pop().unwrap(), parts.pop().unwrap());
+            let (mut left, mut right) = (first.clone(), second);
+            left.absorb(right.clone());
+            left.absorb(third.clone());
+            right.absorb(third);
+            let mut other = first;
+            other.absorb(right);
+            for all in [&left, &other] {
+                assert_eq!(sorted(all), sorted(&whole), "{}", name_of(&path));
+            }
+        }
+    }
+}
+
+type Row = (usize, Box<[u8]>, Box<[i64]>);
+
+fn sorted(all: &Aggregates) -> Vec<Row> {
+    let mut rows: Vec<_> = all
+        .entries()
+        .map(|entry| (entry.aggregation, entry.key.clone(), entry.value.cells.clone()))
+        .collect();
+    rows.sort();
+    rows
+}

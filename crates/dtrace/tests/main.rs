@@ -1,0 +1,12 @@
+//! Tests of DTrace captures from outside: one program, since linking takes longer than most tests.
+
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod carried;
+mod family;
+mod goldens;
+mod hostile;
+mod layouts;
+mod mid;
+mod quirks;
+mod samples;
