@@ -3,7 +3,11 @@
 use quipu::engine::{ConversionPlan, convert, plan_conversion};
 use quipu::model::convert::{Fate, RecordJob};
 use quipu::model::doc::{Block, Cell, Document, Grid};
+use quipu::model::fresh::folder_beside;
 use quipu::model::{Columns, Error, Format, Given, Options, Trace};
+use quipu::source::Source;
+use quipu_console::Common;
+use quipu_console::input::Opening;
 use quipu_console::number;
 use quipu_console::rewrite::{self, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
@@ -44,21 +48,21 @@ pub(crate) fn format(name: &str) -> Result<&'static dyn Format> {
     })?)
 }
 
+/// The ending of the names of a format's files.
+fn ending(format: &dyn Format) -> &'static str {
+    format.info().extensions.first().copied().unwrap_or("trace")
+}
+
 /// Converts and says what became of everything.
 pub(crate) fn run(
     trace: &dyn Trace,
     to: &'static dyn Format,
     options: &Conversion,
     given: &Given,
-    (target, is_strict): (&Target, bool),
+    (target, opening, common): (&Target, &Opening, &Common),
     screen: &Screen,
 ) -> Result<Outcome> {
     let name = to.info().name;
-    if quipu::is_stream_name(&target.path) {
-        return Err(Error::usage("records become those of another format in a file of that format first")
-            .hint("convert that into a stream then: `quipu convert FILE -o NAME.quipu`")
-            .into());
-    }
     let Some(writer) = to.record_writer() else {
         let others = quipu::FORMATS.iter().filter(|format| format.record_writer().is_some());
         let others: Vec<_> = others.map(|format| format.info().name).collect();
@@ -72,22 +76,35 @@ pub(crate) fn run(
     let asked = Options::parse(&format!("format {name}"), writer.info().options, given)?;
     let plan = plan_conversion(trace, name, writer, beyond)?;
     tell_plan(&plan, from, name, screen);
+    // A stream is made of a file.
+    let way = match quipu::is_stream_name(&target.path) {
+        true => Some(folder_beside(&target.path)?),
+        false => None,
+    };
+    let file = way.as_ref().map(|way| way.path().join(format!("trace.{}", ending(to))));
     let job = RecordJob {
         trace,
         columns: Columns::NONE,
         options: &asked,
-        output: &target.path,
+        output: file.as_deref().unwrap_or(&target.path),
         replace: target.force,
         container: target.container.as_deref(),
         level: target.level,
         damaged: target.damaged,
-        strict: is_strict,
+        strict: opening.strict,
     };
     let converted = session::watched(screen, |watch| convert(&plan, writer, &job, beyond, watch));
     let converted = match converted {
         Ok(converted) => converted,
         Err(error) => return Err(rewrite::undone(error)),
     };
+    if let Some(file) = &file {
+        let source = Source::open(file).map_err(Error::from)?;
+        let target = Target { container: None, ..target.clone() };
+        let opening = Opening { strict: opening.strict, ..Opening::default() };
+        let into = quipu::into_stream(to);
+        rewrite::transform_into(&*into, &source, &opening, &Options::default(), &target, common, screen)?;
+    }
     let doubtful_from = converted.reading.doubtful_from;
     let verdict = Verdict::from(converted.reading);
     verdict.say_lost(screen);

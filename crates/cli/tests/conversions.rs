@@ -143,7 +143,8 @@ fn walk(name: &str, trace: &Path, is_whole: bool, wrong: &Mutex<Vec<String>>) ->
 #[test]
 fn whatever_is_converted_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
-    let samples = Mutex::new(samples::all(folder.path()));
+    // A stream is copied frame by frame, which `carried.rs` looks at.
+    let samples = Mutex::new(samples::some(folder.path(), &|name| name != "stream"));
     let (wrong, n_written) = (Mutex::new(Vec::new()), Mutex::new((0, 0)));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {

@@ -250,9 +250,26 @@ pub fn make(
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
+    let transformed = transform_into(transform, source, opening, options, target, common, screen)?;
+    tell(transformed, &target.path, target.json, screen)
+}
+
+/// Does a transform, and says nothing.
+///
+/// # Errors
+/// As for [`make`].
+pub fn transform_into(
+    transform: &dyn Transform,
+    source: &Source,
+    opening: &Opening,
+    options: &Options,
+    target: &Target,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Transformed> {
     refuse_stdout(target)?;
     let (opening, strict) = (opening.options(), opening.strict);
-    let transformed = session::watched(screen, |watch| {
+    Ok(session::watched(screen, |watch| {
         let job = TransformJob {
             source,
             opening: &opening,
@@ -267,8 +284,7 @@ pub fn make(
             sequence: &InTime(watch),
         };
         transform.run(&job, &Watched(watch))
-    })?;
-    tell(transformed, &target.path, target.json, screen)
+    })?)
 }
 
 /// Says what was written, and what was odd in what was read.

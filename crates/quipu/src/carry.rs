@@ -1,7 +1,7 @@
 //! Traces of other formats into streams and back: which transform a verb means where a stream is read or written.
 
 use crate::Recognised;
-use quipu_model::{ErrorKind, OpenOptions, Result, Transform};
+use quipu_model::{ErrorKind, Format, OpenOptions, Result, Transform};
 use quipu_source::Source;
 use quipu_streamed::back::OutOfStream;
 use quipu_streamed::carry::{AsStream, IntoStream};
@@ -55,6 +55,8 @@ pub fn way(
 ) -> Result<Way> {
     let Recognised { source, format, carrier } = recognised;
     let reads = |transform: Means| Ok(Way { transform, source: source.clone() });
+    let into =
+        || IntoStream { format: *format, before: carrier.as_ref().map(|carrier| carrier.source.clone()) };
     let is_convert = name == CONVERT;
     if is_stream_name(output) && !format.is_some_and(|format| format.carries()) {
         return match (*format, own, carrier) {
@@ -62,12 +64,10 @@ pub fn way(
                 // All that it says of itself is kept.
                 Ok(Way { transform: Means::Stream(Box::new(Copy)), source: carrier.source.clone() })
             }
-            (format, Err(_), _) if is_convert => reads(Means::Stream(Box::new(IntoStream(format)))),
-            (format, Ok(_), _) if is_convert && is_plain => {
-                reads(Means::Stream(Box::new(IntoStream(format))))
-            }
-            (Some(format), Ok(transform), _) => {
-                reads(Means::Stream(Box::new(AsStream { transform, format })))
+            (_, Err(_), _) if is_convert => reads(Means::Stream(Box::new(into()))),
+            (_, Ok(_), _) if is_convert && is_plain => reads(Means::Stream(Box::new(into()))),
+            (Some(_), Ok(transform), _) => {
+                reads(Means::Stream(Box::new(AsStream { transform, into: into() })))
             }
             (_, own, _) => reads(Means::Own(own?)),
         };
@@ -78,6 +78,11 @@ pub fn way(
         }
         own => reads(Means::Own(own?)),
     }
+}
+
+/// What puts a trace of this format into a stream.
+pub fn into_stream(format: &'static dyn Format) -> Box<dyn Transform> {
+    Box::new(IntoStream { format: Some(format), before: None })
 }
 
 /// True for what a tracer leaves to be made a trace of.

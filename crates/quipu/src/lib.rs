@@ -84,9 +84,11 @@ pub use quipu_source as source;
 pub use quipu_streamed as streamed;
 pub use quipu_symbols as symbols;
 
-pub use carry::{Way, is_stream_name, way};
+pub use carry::{Way, into_stream, is_stream_name, way};
 pub use lookup::{tool, tool_for, tools_of};
-pub use recognise::{Carrier, Recognised, format_named, format_of, open, open_path, probe, recognise};
+pub use recognise::{
+    Carrier, Recognised, format_named, format_of, open, open_path, probe, recognise, source_at,
+};
 
 /// Every format that Quipu knows.
 pub const FORMATS: &[&dyn model::Format] = &[

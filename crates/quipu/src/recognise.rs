@@ -101,6 +101,7 @@ pub fn recognise(source: &Source, options: &OpenOptions) -> Result<Recognised> {
         };
         let format = match (&options.format, &inner.format) {
             // What the carrier says spares a look at the bytes.
+            (None, Some(_)) if is_unreadable(&inner.source) => None,
             (None, Some(name)) => FORMATS.iter().copied().find(|format| format.info().name == name),
             _ => format_of(&inner.source, options)?,
         };
@@ -108,6 +109,29 @@ pub fn recognise(source: &Source, options: &OpenOptions) -> Result<Recognised> {
         found = Recognised { source: inner.source, format, carrier: Some(carrier) };
     }
     Ok(found)
+}
+
+/// True if damage keeps the first byte of a file from being read.
+fn is_unreadable(source: &Source) -> bool {
+    !source.is_folder() && source.head(1).is_err_and(|error| Error::from(error).is_damage())
+}
+
+/// A source whose trace is to be read by a format that is known: what stands at `path`, or what that carries.
+///
+/// # Errors
+/// `Io` or `Missing` if there is nothing to open; what reading a carrier says.
+pub fn source_at(path: &Path) -> Result<Source> {
+    let source = Source::open(path)?;
+    match quipu_streamed::trace::begins(&source) {
+        true => {
+            let found = recognise(&source, &OpenOptions::default())?;
+            if found.carrier.is_some() && found.format.is_none() {
+                return Err(unknown(&found.source)?);
+            }
+            Ok(found.source)
+        }
+        false => Ok(source),
+    }
 }
 
 /// The format that is sure that `source` is one of its traces, which may carry others.
@@ -229,7 +253,14 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
     if source.is_folder() {
         return Ok(None);
     }
-    let container = source.container()?;
+    let container = match source.container().map_err(Error::from) {
+        Ok(container) => container,
+        Err(error) if error.is_damage() => {
+            let what = format!("nothing of the file can be read: {}", error.message());
+            return Ok(Some(all_lost(what, error)));
+        }
+        Err(error) => return Err(error),
+    };
     let codec = container.codec().name();
     // What carries plain bytes may be damaged.
     let is_as_it_lies = container.codec() == Codec::Plain && source.path().is_some();
@@ -246,6 +277,9 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
             Err(cause) => {
                 let error = Error::from(cause);
                 let what = match n_bytes {
+                    0 if container.codec() == Codec::Plain => {
+                        format!("nothing of the file can be read: {}", error.message())
+                    }
                     0 => format!("a {codec} file of which nothing can be inflated: {}", error.message()),
                     _ => format!(
                         "a damaged {codec} file, in whose first bytes no format is recognised: {}",
@@ -253,18 +287,20 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
                     ),
                 };
                 // What the container is, is known; that its bytes are damaged is said as of any other trace.
-                let kind = if error.is_damage() { ErrorKind::Damaged } else { error.kind() };
                 if !error.is_damage() {
-                    return Ok(Some(Error::new(kind, what).at(error.place()).because(error)));
+                    return Ok(Some(Error::new(error.kind(), what).at(error.place()).because(error)));
                 }
-                // No record of it can be read, wherever the damage is.
-                let place = Place { offset: Some(0), ..error.place().clone() };
-                let damage = Error::new(kind, what).at(&place).losing(Loss::from(place));
-                return Ok(Some(damage.because(error)));
+                return Ok(Some(all_lost(what, error)));
             }
         }
     }
     Ok(None)
+}
+
+/// The error for a file of which no record can be read, wherever the damage is.
+fn all_lost(what: String, cause: Error) -> Error {
+    let place = Place { offset: Some(0), ..cause.place().clone() };
+    Error::new(ErrorKind::Damaged, what).at(&place).losing(Loss::from(place)).because(cause)
 }
 
 /// The bytes as text too, if they are text.

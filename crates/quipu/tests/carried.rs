@@ -300,3 +300,45 @@ fn a_part_in_the_middle_takes_less_than_a_hundredth_of_the_file() {
     let n_read = counted.n_read.load(Ordering::Relaxed);
     assert!(n_read * 100 < size, "{n_read} of {size}");
 }
+
+/// Where frames begin.
+fn frames(stream: &[u8]) -> Vec<usize> {
+    (0..stream.len()).filter(|at| stream[*at..].starts_with(b"\xF5QPU1\r\n\x1A")).collect()
+}
+
+#[test]
+fn members_of_an_archive_are_read_after_one_that_is_damaged_or_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = "tiny.chunk1000/drmemtrace.tiny.05701.3845.trace.zip";
+    let stream = folder.path().join("whole.quipu");
+    convert(&fixtures("drmemtrace").join(sample), &stream).unwrap();
+    let whole = fs::read(&stream).unwrap();
+    let count = |path: &Path| {
+        let trace = open(path).unwrap();
+        let watch = Watch::new();
+        let planned = plan(quipu::tool("counts", "drmemtrace").unwrap(), &Given::default(), &*trace).unwrap();
+        let outcome =
+            run(&*trace, vec![planned], &RunOptions { threads: 1, ..RunOptions::new(&watch) }).unwrap();
+        let is_damaged = trace.meta().findings.iter().chain(outcome.findings.as_slice()).count() > 0;
+        (outcome.records, is_damaged || outcome.error.is_some())
+    };
+    let (n_records, is_damaged) = count(&stream);
+    assert!(!is_damaged);
+    let all = frames(&whole);
+    // A frame of bodies among others of such.
+    let is_body = |at: usize| whole[at + 12] == 34;
+    let bodies: Vec<usize> = all.iter().copied().filter(|at| is_body(*at)).collect();
+    let victim = bodies[bodies.len() / 2];
+    let next = all[all.iter().position(|at| *at == victim).unwrap() + 1];
+    let mut flipped = whole.clone();
+    flipped[victim + 100] ^= 1;
+    let missing = [&whole[..victim], &whole[next..]].concat();
+    for (name, bytes) in [("flipped.quipu", flipped), ("missing.quipu", missing)] {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let (n_read, is_damaged) = count(&path);
+        assert!(is_damaged, "{name}");
+        let least = n_records * (bodies.len() as u64 - 2) / bodies.len() as u64;
+        assert!((least..n_records).contains(&n_read), "{name}: {n_read} of {n_records}");
+    }
+}

@@ -125,6 +125,8 @@ impl Container {
             (Codec::Zip, _) if !unpacked.is_empty() => {
                 inner.members = unpacked;
                 inner.is_unpacked = true;
+                let damage = source.unpacked_damage();
+                inner.damage.extend(damage.map(|what| Error::malformed(what.to_owned()).in_file(name)));
             }
             (Codec::Zip, true) => {
                 let mut packed = Packed::with_request(inner.origin()?, zip::INDEX_READ_BYTES);

@@ -173,20 +173,23 @@ impl Packed {
             let in_memory = matches!(self.origin, Origin::Memory(_));
             // A small rest is better served from the buffer, too.
             let got = if in_memory || self.start < self.end || room < self.request_bytes / 4 {
-                let shown = self.fill(1)?;
-                let n = shown.len().min(room);
-                out[..n].copy_from_slice(&shown[..n]);
-                self.consume(n);
-                n
+                self.fill(1).map(|shown| {
+                    let n = shown.len().min(room);
+                    out[..n].copy_from_slice(&shown[..n]);
+                    n
+                })
             } else {
-                let n = self.read_past_buffer(out)?;
-                self.at += n as u64;
-                n
+                self.read_past_buffer(out)
             };
-            if got == 0 {
-                break;
+            match got {
+                Ok(0) => break,
+                Ok(n) if in_memory || self.start < self.end => self.consume(n),
+                Ok(n) => self.at += n as u64,
+                // What was read before is good; the next read meets the error again.
+                Err(_) if done > 0 && matches!(self.origin, Origin::Content(_)) => break,
+                Err(error) => return Err(error),
             }
-            done += got;
+            done += got.unwrap_or(0);
         }
         Ok(done)
     }

@@ -22,6 +22,11 @@ pub trait Content: Send + Sync {
     fn parts(&self) -> &[ContentPart] {
         &[]
     }
+
+    /// What is wrong with the archive itself, if it is one; reading goes on all the same.
+    fn damage(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A member of an archive whose bytes lie unpacked in a [`Content`].

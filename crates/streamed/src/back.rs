@@ -1,12 +1,12 @@
 //! Files out of streams as they were: for traces that their own formats do not write.
 
+use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Folder, Fresh, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, packing_for};
 use quipu_model::{Error, Result};
 use quipu_source::{Codec, Packer, Pool, Source, StreamOptions};
 use std::io::{BufWriter, Write};
-use std::path::Path;
 
 /// `convert` of what a stream carries: its bytes, in the container that is asked for; the files of a folder as they are.
 #[derive(Debug)]
@@ -25,10 +25,11 @@ impl Transform for OutOfStream {
             return Err(Error::usage("what a stream carries is written as a whole"));
         }
         let (source, output) = (job.source, job.output);
+        let mut intake = Intake::new(job.damaged).strict(job.strict);
         let (n_files, n_bytes) = match source.is_folder() {
             true => {
                 let (fresh, folder) = Fresh::folder(output, job.replace.into(), &|_| false)?;
-                let written = put_folder(source, &folder, progress)?;
+                let written = put_folder(source, &folder, progress, &mut intake)?;
                 folder.judge()?;
                 fresh.commit()?;
                 written
@@ -39,7 +40,7 @@ impl Transform for OutOfStream {
                 let (fresh, file) = Fresh::file(output, job.replace.into())?;
                 let mut packer = Packer::new(BufWriter::new(file), &pool, &packing);
                 packer.member(source.name().rsplit('/').next().unwrap_or_default())?;
-                let n_bytes = copy(source, progress, |block| Ok(packer.write(block)?))?;
+                let n_bytes = copy(source, progress, &mut intake, |block| Ok(packer.write(block)?))?;
                 let (mut file, _) = packer.finish()?;
                 file.flush().map_err(|cause| cannot("write", output, cause))?;
                 drop(file);
@@ -48,42 +49,59 @@ impl Transform for OutOfStream {
             }
         };
         let facts = vec![Fact::new("files", "files", n_files), Fact::new("bytes", "bytes", n_bytes)];
-        Ok(Transformed { facts, ..Transformed::default() })
+        Ok(Transformed { facts, reading: intake.finish(), ..Transformed::default() })
     }
 }
 
 /// Writes the files of a folder into another; gives how many there are, and their bytes.
-fn put_folder(source: &Source, folder: &Folder, progress: &dyn Progress) -> Result<(u64, u64)> {
+fn put_folder(
+    source: &Source,
+    folder: &Folder,
+    progress: &dyn Progress,
+    intake: &mut Intake,
+) -> Result<(u64, u64)> {
     let mut sum = (0, 0);
     for file in source.files()? {
         let path = folder.join(file.name().rsplit('/').next().unwrap_or_default());
         let (n_files, n_bytes) = match file.is_folder() {
             true => {
                 std::fs::create_dir(&path).map_err(|cause| cannot("create", &path, cause))?;
-                put_folder(&file, &folder.within(&path), progress)?
+                put_folder(&file, &folder.within(&path), progress, intake)?
             }
-            false => (1, put_file(&file, &path, folder, progress)?),
+            false => {
+                let mut output = folder.create(&path)?;
+                let put =
+                    |block: &[u8]| output.write_all(block).map_err(|cause| cannot("write", &path, cause));
+                (1, copy(&file, progress, intake, put)?)
+            }
         };
         sum = (sum.0 + n_files, sum.1 + n_bytes);
     }
     Ok(sum)
 }
 
-fn put_file(file: &Source, path: &Path, folder: &Folder, progress: &dyn Progress) -> Result<u64> {
-    let mut output = folder.create(path)?;
-    copy(file, progress, |block| output.write_all(block).map_err(|cause| cannot("write", path, cause)))
-}
-
-/// Gives all bytes of a file to `put`.
-fn copy(file: &Source, progress: &dyn Progress, mut put: impl FnMut(&[u8]) -> Result<()>) -> Result<u64> {
+/// Gives all bytes of a file to `put`, up to the first that cannot be read where such outputs are kept.
+fn copy(
+    file: &Source,
+    progress: &dyn Progress,
+    intake: &mut Intake,
+    mut put: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<u64> {
     // Attachments stay packed; bodies lie unpacked.
     let container = file.container_as(Codec::Plain)?;
     let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
-    let (mut block, mut n_bytes) = (Vec::new(), 0);
-    while stream.next(&mut block)?.is_some() {
+    let (mut block, mut n_bytes, mut n_lines) = (Vec::new(), 0, 0);
+    loop {
         progress.go_on()?;
-        put(&block)?;
+        match stream.next(&mut block) {
+            Ok(Some(_)) => put(&block)?,
+            Ok(None) => return Ok(n_bytes),
+            Err(cause) => {
+                intake.end(Err(cause.into()), SoFar::unvouched(n_lines))?;
+                return Ok(n_bytes);
+            }
+        }
         n_bytes += block.len() as u64;
+        n_lines += block.iter().filter(|byte| **byte == b'\n').count() as u64;
     }
-    Ok(n_bytes)
 }

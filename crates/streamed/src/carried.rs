@@ -140,8 +140,9 @@ fn of_producer(
     container: &Container,
     input: &mut SourceInput,
 ) -> io::Result<Vec<(Option<String>, Entries)>> {
-    for stream in described.files.keys() {
-        // A file without bytes has no frame.
+    let is_ours = |_: &&u32| described.is_carrier();
+    for stream in described.files.keys().chain(described.names.keys().filter(is_ours)) {
+        // A file without bytes has no frame, and one whose frames are damaged may have none.
         streams.entry(*stream).or_default();
     }
     let mut traces: BTreeMap<Option<u16>, Entries> = BTreeMap::new();
@@ -157,7 +158,7 @@ fn of_producer(
             beside.push((name, Arc::new(Attached(bytes.into()))));
         }
     }
-    if traces.is_empty() && (described.is_folder || !described.files.is_empty()) {
+    if traces.is_empty() && (described.is_folder || !beside.is_empty() && described.is_carrier()) {
         return Ok(vec![(described.format.clone(), beside)]);
     }
     let of_number = |number: u16| {
@@ -211,6 +212,11 @@ const LOSING: &[&str] = &[
 ];
 
 impl Described {
+    /// True if files of a format that is known here are described.
+    fn is_carrier(&self) -> bool {
+        !self.files.is_empty() || self.format.as_deref().is_some_and(|format| encoding_of(format).is_some())
+    }
+
     fn of(survey: &Survey, producer: u64) -> Described {
         let mut described = Described::default();
         let losing = survey.session.findings.iter().find(|finding| LOSING.contains(&finding.name));
@@ -261,7 +267,7 @@ fn file(
     let (frames, lengths, fault) = match said.filter(counts) {
         Some(file) => {
             let (frames, lengths) = in_places(frames, &file.frames);
-            (frames, lengths, None)
+            (frames, lengths, described.fault.clone())
         }
         None => {
             let (frames, fault) = without_gaps(stream, frames, described.fault.clone());
@@ -399,8 +405,9 @@ impl Frames {
 
 impl Content for Frames {
     fn len_bytes(&self) -> u64 {
-        // A byte that cannot be read stands for those that are missing.
-        self.ends.last().copied().unwrap_or(0) + u64::from(self.fault.is_some())
+        // A byte that cannot be read stands for those that are missing. Archives say it themselves.
+        let has_more = self.fault.is_some() && self.parts.is_empty();
+        self.ends.last().copied().unwrap_or(0) + u64::from(has_more)
     }
 
     fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
@@ -424,6 +431,10 @@ impl Content for Frames {
 
     fn parts(&self) -> &[ContentPart] {
         &self.parts
+    }
+
+    fn damage(&self) -> Option<&str> {
+        self.fault.as_deref()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Traces of other formats put into streams: the bytes of their files as frames, the files beside them as attachments.
 
 use crate::carried::{FILE_SETTING, FOLDER_SETTING, File, encoding_of};
+use crate::trace;
 use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Fresh, cannot, check_file, folder_beside};
 use quipu_model::trace::Fact;
@@ -10,12 +11,12 @@ use quipu_source::{Codec, Container, ContentPart, Source, StreamOptions};
 use quipu_stream::codec::Codec as Packing;
 use quipu_stream::frame::encoding;
 use quipu_stream::wire::cbor::Value;
-use quipu_stream::wire::record::{Producer, Setting, Stream};
+use quipu_stream::wire::record::{Producer, Record, Setting, Stream};
 use quipu_stream::write::{FRAME_BYTES_AT_REST, Options, StreamWriter, Writer};
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How hard payloads are packed.
 const LEVEL: u32 = 3;
@@ -23,8 +24,14 @@ const LEVEL: u32 = 3;
 /// Bytes of an entry of drmemtrace.
 const ENTRY_BYTES: u64 = 12;
 
-/// `convert` into a stream, of traces of this format; of files that are no trace yet if there is none.
-pub struct IntoStream(pub Option<&'static dyn Format>);
+/// `convert` into a stream.
+#[derive(Clone, Default)]
+pub struct IntoStream {
+    /// The format of the trace; none of files that are no trace yet.
+    pub format: Option<&'static dyn Format>,
+    /// The stream that carried it before: what that says of itself is kept.
+    pub before: Option<Source>,
+}
 
 static INFO: TransformInfo = TransformInfo {
     name: "convert",
@@ -47,17 +54,22 @@ impl Transform for IntoStream {
             let what = format!("a stream is written without a container; `{container}` was asked for");
             return Err(Error::usage(what));
         }
-        let name = self.0.map(|format| format.info().name);
+        let name = self.format.map(|format| format.info().name);
         let number = name.map_or(Some(encoding::LINES), encoding_of).ok_or_else(|| {
             let name = name.unwrap_or_default();
             Error::unsupported(format!("bodies of format {name} have no number in streams"))
         })?;
         let level = check_level(job.level, Some(1..=19), "zstd in streams")?.unwrap_or(LEVEL);
-        let (bodies, others) = files_of(source, self.0, job.opening)?;
+        let (bodies, others) = files_of(source, self.format, job.opening)?;
         let (fresh, file) = Fresh::file(output, job.replace.into())?;
         let failed = |cause| cannot("write", output, cause);
-        let options = options_for(name.unwrap_or_default(), level as i32, &bodies); // At most 19.
+        let said = self.before.as_ref().map(said_by).transpose()?.unwrap_or_default();
+        let level = level as i32; // At most 19.
+        let options = options_for(name.unwrap_or_default(), level, &bodies, said.producer);
         let writer = Writer::new(BufWriter::new(file), options);
+        for record in said.records {
+            writer.define(record).map_err(failed)?;
+        }
         if source.is_folder() {
             let setting = Setting { name: FOLDER_SETTING.to_owned(), value: Value::Bool(true) };
             writer.define(setting).map_err(failed)?;
@@ -118,8 +130,8 @@ impl Transform for IntoStream {
 pub struct AsStream {
     /// What is done to the trace.
     pub transform: &'static dyn Transform,
-    /// The format of the result.
-    pub format: &'static dyn Format,
+    /// What is made of the result.
+    pub into: IntoStream,
 }
 
 impl Transform for AsStream {
@@ -142,7 +154,7 @@ impl Transform for AsStream {
         let made = way.path().join(if job.source.is_folder() { "trace" } else { base_name(job.source) });
         let transformed =
             self.transform.run(&TransformJob { output: &made, level: None, ..*job }, progress)?;
-        let mut stream = put(&made, self.format, job, progress)?;
+        let mut stream = self.put(&written(way.path(), &made)?, job, progress)?;
         let mut facts = transformed.facts;
         facts.retain(|fact| !stream.facts.iter().any(|own| own.key == fact.key));
         facts.append(&mut stream.facts);
@@ -150,21 +162,49 @@ impl Transform for AsStream {
     }
 }
 
-/// Puts the trace that was made at `made` into the stream that a job is to write.
-///
-/// # Errors
-/// Those of [`IntoStream`].
-pub fn put(
-    made: &Path,
-    format: &'static dyn Format,
-    job: &TransformJob<'_>,
-    progress: &dyn Progress,
-) -> Result<Transformed> {
-    let source = Source::open(made)?;
-    // What was chosen of the source is all of what was made.
-    let opening = OpenOptions { threads: Vec::new(), shards: Vec::new(), ..job.opening.clone() };
-    let job = TransformJob { source: &source, opening: &opening, container: None, ..*job };
-    IntoStream(Some(format)).run(&job, progress)
+impl AsStream {
+    /// Puts the trace that was made at `made` into the stream that a job is to write.
+    fn put(&self, made: &Path, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        let source = Source::open(made)?;
+        // What was chosen of the source is all of what was made.
+        let opening = OpenOptions { threads: Vec::new(), shards: Vec::new(), ..job.opening.clone() };
+        let job = TransformJob { source: &source, opening: &opening, container: None, ..*job };
+        self.into.run(&job, progress)
+    }
+}
+
+/// What a transform wrote that was to write `made` into `folder`: it may have added an ending.
+fn written(folder: &Path, made: &Path) -> Result<PathBuf> {
+    if made.exists() {
+        return Ok(made.to_owned());
+    }
+    let mut entries = folder.read_dir().map_err(|cause| cannot("read", folder, cause))?;
+    let only = entries.find_map(|entry| entry.ok()).map(|entry| entry.path());
+    only.ok_or_else(|| Error::new(ErrorKind::Internal, "nothing was written that a stream could carry"))
+}
+
+/// What a stream says of itself beside its files: who recorded it, its clocks, notes and settings.
+#[derive(Default)]
+struct Said {
+    producer: Producer,
+    records: Vec<Record>,
+}
+
+fn said_by(stream: &Source) -> Result<Said> {
+    let trace = trace::open(stream, &OpenOptions::default())?;
+    let mut said = Said::default();
+    let entries = trace.epochs().values().flat_map(|metadata| metadata.entries());
+    for record in entries.filter_map(|(_, entry)| entry.record.as_deref()) {
+        match record {
+            Record::Producer(producer) => said.producer = producer.clone(),
+            // Those of the files are made anew.
+            Record::Stream(_) | Record::Other(_) => {}
+            Record::Setting(setting) if setting.name.starts_with("quipu.") => {}
+            other if said.records.contains(other) => {}
+            other => said.records.push(other.clone()),
+        }
+    }
+    Ok(said)
 }
 
 /// Files by their names relative to the source.
@@ -227,7 +267,7 @@ fn walk(folder: &Source, prefix: &str, all: &mut Files) -> Result<()> {
 }
 
 /// The same trace gives the same stream.
-fn options_for(format: &str, level: i32, bodies: &Files) -> Options {
+fn options_for(format: &str, level: i32, bodies: &Files, producer: Producer) -> Options {
     let half = |seed: u64| {
         let mut hasher = rustc_hash::FxHasher::default();
         hasher.write_u64(seed);
@@ -245,8 +285,8 @@ fn options_for(format: &str, level: i32, bodies: &Files) -> Options {
     // A UUID of a kind that anybody may make (version 8).
     uuid[6] = uuid[6] & 0x0F | 0x80;
     uuid[8] = uuid[8] & 0x3F | 0x80;
-    let producer =
-        Producer { program: Some("quipu".to_owned()), uuid, byte_order: Some(0), ..Producer::default() };
+    let program = producer.program.or(Some("quipu".to_owned()));
+    let producer = Producer { program, uuid, byte_order: Some(0), ..producer };
     Options { producer, codec: Packing::Zstd(level), ..Options::new("quipu") }
 }
 
@@ -355,4 +395,18 @@ fn all_bytes(container: &Container) -> Result<Vec<u8>> {
         all.extend_from_slice(&block);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stream_says_of_itself_goes_along_but_for_its_files() {
+        let path = "../../traces/stream/two-producers.quipu";
+        let said = said_by(&Source::open(Path::new(path)).unwrap()).unwrap();
+        assert!(said.producer.program.is_some());
+        assert!(said.records.iter().any(|record| matches!(record, Record::Clock(_))));
+        assert!(!said.records.iter().any(|record| matches!(record, Record::Producer(_) | Record::Stream(_))));
+    }
 }

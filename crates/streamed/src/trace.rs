@@ -65,6 +65,11 @@ fn is_named_so(source: &Source) -> bool {
     name.is_some_and(|name| name.split('.').skip(1).any(|part| INFO.extensions.contains(&part)))
 }
 
+/// True if a source begins with a frame, as far as a look at its first bytes tells.
+pub fn begins(source: &Source) -> bool {
+    !source.is_folder() && source.head(SYNC.len()).is_ok_and(|head| head == SYNC)
+}
+
 /// One frame of a shard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {

@@ -89,7 +89,13 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if options.json {
         let mut answer = answer(&options.input.name(), report.json(), &verdict, &lost);
         if let (Some(carrier), Value::Object(answer)) = (&carrier, &mut answer) {
-            answer.insert("carrier".into(), carrier.json());
+            let of_carrier = carrier.json();
+            if let (Some(Value::Array(findings)), Value::Array(own)) =
+                (answer.get_mut("findings"), &of_carrier["findings"])
+            {
+                findings.splice(0..0, own.iter().cloned());
+            }
+            answer.insert("carrier".into(), of_carrier);
         }
         screen.json(&answer)?;
     } else {

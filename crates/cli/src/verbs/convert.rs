@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         let to = conversion::format(name)?;
         if recognised.format.info().name != to.info().name {
             let trace = quipu::open(&recognised.source, &input.opening.options())?;
-            let how = (&target, input.opening.strict);
+            let how = (&target, &input.opening, common);
             return conversion::run(&*trace, to, &options.conversion, &given, how, screen);
         }
     }

@@ -17,7 +17,6 @@ use quipu::apitrace::trace::{self, ApiTrace};
 use quipu::engine::Merge;
 use quipu::model::trace::{PrintOptions, settled};
 use quipu::model::{Columns, Error, Found, Given, OpenOptions, Paint, Scan, ShardId, Trace};
-use quipu::source::Source;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, OF_RECORDS, Verdict};
 use quipu_console::stream::{self, Style};
@@ -111,8 +110,7 @@ impl Request {
 
 /// Opens a trace; says so, in the original's words, if that fails.
 fn open(file: &str, screen: &Screen) -> Option<ApiTrace> {
-    let opened = Source::open(Path::new(file))
-        .map_err(Error::from)
+    let opened = quipu::source_at(Path::new(file))
         .and_then(|source| trace::open(&source, &OpenOptions::default()))
         .and_then(|trace| trace.check_version().map(|()| trace));
     match opened {

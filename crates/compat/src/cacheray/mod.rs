@@ -8,7 +8,7 @@ mod simulator;
 use quipu::cacheray::record::Dialect;
 use quipu::cacheray::trace::{StrictEnd, read_records, read_strictly};
 use quipu::model::{Columns, Error, Found, Given, OpenOptions, Scan, ShardId, Trace as _};
-use quipu::source::{Container, Source};
+use quipu::source::Container;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::Verdict;
 use std::fmt::Write as _;
@@ -52,7 +52,7 @@ pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
 }
 
 fn open(file: &str) -> Result<Container> {
-    let source = Source::open(Path::new(file)).map_err(Error::from)?;
+    let source = quipu::source_at(Path::new(file))?;
     Ok(source.container().map_err(Error::from)?)
 }
 
@@ -109,7 +109,7 @@ struct Judged {
 
 /// Reads a trace with the reader of all other verbs. `None` for a pipe, which can be read only once.
 fn judged(file: &str) -> Result<Option<Judged>> {
-    let source = Source::open(Path::new(file)).map_err(Error::from)?;
+    let source = quipu::source_at(Path::new(file))?;
     if !source.can_seek() {
         return Ok(None);
     }

@@ -161,7 +161,7 @@ fn filter(args: &[String], parted: &Parted, common: &Common, screen: &Screen) ->
     request.spec.original_layout = true;
     let path = request.input.ok_or_else(|| Error::usage("-indir or -infile is required"))?;
     let folder = request.folder.ok_or_else(|| Error::usage("-outdir is required"))?;
-    let source = Source::open(&path).map_err(Error::from)?;
+    let source = quipu::source_at(&path)?;
     refuse_same_place(&path, &folder, source.is_folder())?;
     refuse_among(&[&path], &folder)?;
     let options = OpenOptions {
