@@ -1,0 +1,94 @@
+//! The level of detail: which fields the events of a stream have.
+//!
+//! SPEC: prism.md#configuration
+
+use crate::event::{Config, Kind};
+
+/// A byte of fields for each kind, as configuration events carry them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Detail {
+    /// [`Detail::TYPE`], [`Detail::SIZE`], [`Detail::ADDRESS`], [`Detail::ID`].
+    pub memory: u8,
+    /// [`Detail::TYPE`] (the format), [`Detail::SIZE`] (the width), [`Detail::OPERATION`], [`Detail::ARITY`], [`Detail::IDS`].
+    pub compute: u8,
+    /// [`Detail::TYPE`], [`Detail::TAKEN`], [`Detail::TARGET`], [`Detail::INDIRECT`].
+    pub control: u8,
+    /// Kept, without effect.
+    pub sync: u8,
+    /// Kept, without effect.
+    pub context: u8,
+}
+
+impl Detail {
+    /// The type of accesses and control flow, the format of computations.
+    pub const TYPE: u8 = 0x80;
+    /// The size of accesses, the width of computations.
+    pub const SIZE: u8 = 0x40;
+    /// Addresses of accesses.
+    pub const ADDRESS: u8 = 0x20;
+    /// Ids of accesses.
+    pub const ID: u8 = 0x10;
+    /// Operations of computations.
+    pub const OPERATION: u8 = 0x20;
+    /// How many arguments computations have.
+    pub const ARITY: u8 = 0x10;
+    /// Ids of arguments; without arity there are none.
+    pub const IDS: u8 = 0x08;
+    /// Whether control flow was taken.
+    pub const TAKEN: u8 = 0x40;
+    /// Where control flow leads.
+    pub const TARGET: u8 = 0x20;
+    /// Whether targets are computed.
+    pub const INDIRECT: u8 = 0x10;
+
+    /// Nothing but kinds.
+    pub const NONE: Detail = Detail { memory: 0, compute: 0, control: 0, sync: 0, context: 0 };
+    /// All fields.
+    pub const ALL: Detail = Detail { memory: 0xf0, compute: 0xf8, control: 0xf0, sync: 0, context: 0 };
+    /// What the fixed encoding has room for.
+    pub const FIXED: Detail = Detail { memory: 0xe0, compute: 0xf0, control: 0xf0, sync: 0, context: 0 };
+    /// What Prism's front end for Valgrind fills of the fixed encoding: other fields hold bytes of earlier events.
+    pub const VALGRIND: Detail = Detail { memory: 0xe0, compute: 0x90, control: 0x80, sync: 0, context: 0 };
+    /// What the front end of the branch `variable-serde` agrees on outside the stream.
+    pub const SIGRIND: Detail = Detail { memory: 0xe0, compute: 0x80, control: 0, sync: 0, context: 0 };
+
+    /// Changes the fields of a kind.
+    pub fn configure(&mut self, config: Config) {
+        match config.kind {
+            Kind::Memory => self.memory = config.fields,
+            Kind::Compute => self.compute = config.fields,
+            Kind::Control => self.control = config.fields,
+            Kind::Sync => self.sync = config.fields,
+            Kind::Context => self.context = config.fields,
+            Kind::Config => {}
+        }
+    }
+
+    /// The configuration events that a stored stream of this detail begins with.
+    #[must_use]
+    pub fn events(&self) -> [Config; 3] {
+        [
+            Config { kind: Kind::Memory, fields: self.memory },
+            Config { kind: Kind::Compute, fields: self.compute },
+            Config { kind: Kind::Control, fields: self.control },
+        ]
+    }
+
+    /// All fields that one of two has.
+    #[must_use]
+    pub fn with(self, other: Detail) -> Detail {
+        Detail {
+            memory: self.memory | other.memory,
+            compute: self.compute | other.compute,
+            control: self.control | other.control,
+            sync: self.sync | other.sync,
+            context: self.context | other.context,
+        }
+    }
+}
+
+/// Whether a byte of fields has this one.
+#[inline]
+pub(crate) fn has(fields: u8, field: u8) -> bool {
+    fields & field != 0
+}

@@ -1,0 +1,142 @@
+//! Dumps of the buffers of the fixed encoding: what the shared memory held, one buffer after the other.
+//!
+//! A buffer is two words (how many events, how many bytes of names), the events, the names. Copying a buffer keeps all bytes.
+
+use crate::batch::Batch;
+use crate::detail::Detail;
+use crate::fault::{Fault, Wrong};
+use crate::fixed::{Decoder, EVENT_BYTES, Encoder, NAME_BYTES, SLOTS};
+
+/// Bytes before the events of a buffer.
+pub const HEADER_BYTES: usize = 16;
+
+/// A buffer of a dump.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Buffer<'a> {
+    /// The events, with all their bytes.
+    pub events: &'a [u8],
+    /// The names that they point into.
+    pub names: &'a [u8],
+}
+
+impl<'a> Buffer<'a> {
+    /// The buffer at the beginning of `bytes`; `offset` is where they begin.
+    ///
+    /// # Errors
+    /// If it announces more than it has room for, or the bytes end within it.
+    pub fn read(bytes: &'a [u8], offset: u64) -> Result<Buffer<'a>, Fault> {
+        let fault = |what| Fault { offset, what };
+        let word = |at: usize| {
+            let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+            word.map(u64::from_le_bytes).ok_or(fault(Wrong::Truncated))
+        };
+        let (count, used) = (word(0)?, word(8)?);
+        if count > SLOTS as u64 {
+            return Err(fault(Wrong::TooManyEvents(count)));
+        }
+        if used > NAME_BYTES as u64 {
+            return Err(fault(Wrong::TooManyNames(used)));
+        }
+        let names = HEADER_BYTES + count as usize * EVENT_BYTES; // At most `SLOTS`.
+        let end = names + used as usize; // At most `NAME_BYTES`.
+        let truncated = fault(Wrong::Truncated);
+        Ok(Buffer {
+            events: bytes.get(HEADER_BYTES..names).ok_or(truncated)?,
+            names: bytes.get(names..end).ok_or(truncated)?,
+        })
+    }
+
+    /// Bytes of the buffer in a dump.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        HEADER_BYTES + self.events.len() + self.names.len()
+    }
+
+    /// Whether there is no event.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Writes the buffer, byte for byte as it was read.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&((self.events.len() / EVENT_BYTES) as u64).to_le_bytes());
+        out.extend_from_slice(&(self.names.len() as u64).to_le_bytes());
+        out.extend_from_slice(self.events);
+        out.extend_from_slice(self.names);
+    }
+}
+
+/// Reads a dump in batches.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    buffer: Buffer<'a>,
+    decoder: Decoder,
+    offset: u64,
+    buffers: u64,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `bytes`, whose front end fills these fields.
+    #[must_use]
+    pub fn new(bytes: &'a [u8], detail: Detail) -> Reader<'a> {
+        let buffer = Buffer { events: &[], names: &[] };
+        Reader { bytes, buffer, decoder: Decoder::new(detail), offset: 0, buffers: 0 }
+    }
+
+    /// How many buffers began so far.
+    #[must_use]
+    pub fn buffers(&self) -> u64 {
+        self.buffers
+    }
+
+    /// Where the next event or buffer begins.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.decoder.offset()
+    }
+
+    /// Fills the batch; says whether there was anything.
+    ///
+    /// # Errors
+    /// If the next event or buffer is wrong. A wrong event is passed over by the next call, a wrong buffer ends the dump.
+    pub fn read(&mut self, batch: &mut Batch) -> Result<bool, Fault> {
+        while self.buffer.events.is_empty() {
+            self.decoder.skip(self.buffer.names.len() as u64);
+            self.buffer.names = &[];
+            if self.bytes.is_empty() {
+                batch.clear();
+                return Ok(false);
+            }
+            let buffer = match Buffer::read(self.bytes, self.offset) {
+                Ok(buffer) => buffer,
+                Err(fault) => {
+                    self.bytes = &[];
+                    return Err(fault);
+                }
+            };
+            self.bytes = &self.bytes[buffer.len()..];
+            self.offset += buffer.len() as u64;
+            self.buffers += 1;
+            self.decoder.skip(HEADER_BYTES as u64);
+            self.buffer = buffer;
+        }
+        let result = self.decoder.decode(self.buffer.events, self.buffer.names, batch);
+        let taken = match result {
+            Ok(count) => count,
+            Err(_) => {
+                self.decoder.pass_over();
+                1
+            }
+        };
+        self.buffer.events = &self.buffer.events[taken * EVENT_BYTES..];
+        result.map(|_| true)
+    }
+}
+
+/// Adds what an encoder holds as a buffer.
+pub fn flush(encoder: &mut Encoder, out: &mut Vec<u8>) {
+    Buffer { events: &encoder.events, names: &encoder.names }.write(out);
+    encoder.clear();
+}

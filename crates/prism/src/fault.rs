@@ -1,0 +1,129 @@
+//! What can be wrong with a stream, and why a run ends.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What is wrong, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The first byte of the event, counted from the beginning of the stream.
+    pub offset: u64,
+    /// What is wrong there.
+    pub what: Wrong,
+}
+
+/// What is wrong with an event or a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Wrong {
+    /// The bytes end within an event or buffer.
+    Truncated,
+    /// A kind of the variable encoding whose length is unknown.
+    UnknownKind(u8),
+    /// A type of context whose length is unknown.
+    UnknownContext(u8),
+    /// A configuration event for a kind that does not exist.
+    UnknownConfig(u8),
+    /// A buffer announces more events than it has room for.
+    TooManyEvents(u64),
+    /// A buffer announces more bytes of names than it has room for.
+    TooManyNames(u64),
+    /// A name reaches beyond its buffer.
+    NameBeyond {
+        /// Where it begins.
+        index: u32,
+        /// How long it is, with the byte that ends it.
+        len: u32,
+        /// How many bytes the buffer has.
+        used: u32,
+    },
+    /// A name without the zero that ends it.
+    NameOpen,
+    /// An event has what an encoding or level of detail has no room for.
+    NoRoom(&'static str),
+    /// A level of detail asks for what an event has not.
+    Missing(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "offset {:#x}: ", self.offset)?;
+        match self.what {
+            Wrong::Truncated => f.write_str("the stream ends within an event or buffer"),
+            Wrong::UnknownKind(kind) => {
+                write!(f, "unknown kind {kind}, whose length is unknown, so that the buffer ends here")
+            }
+            Wrong::UnknownContext(kind) => {
+                write!(
+                    f,
+                    "unknown type {kind} of a context, whose length is unknown, so that the buffer ends here"
+                )
+            }
+            Wrong::UnknownConfig(kind) => write!(f, "configuration of the unknown kind {kind}"),
+            Wrong::TooManyEvents(count) => {
+                write!(f, "a buffer of {count} events, where it has room for {}", crate::fixed::SLOTS)
+            }
+            Wrong::TooManyNames(bytes) => {
+                write!(
+                    f,
+                    "a buffer of {bytes} bytes of names, where it has room for {}",
+                    crate::fixed::NAME_BYTES
+                )
+            }
+            Wrong::NameBeyond { index, len, used } => {
+                write!(f, "a name of {len} bytes at {index}, where the buffer has {used} bytes")
+            }
+            Wrong::NameOpen => f.write_str("a name that no zero ends"),
+            Wrong::NoRoom(what) => write!(f, "no room for {what}"),
+            Wrong::Missing(what) => write!(f, "the event has no {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Why a run ends early.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The stream is wrong.
+    Fault(Fault),
+    /// Hooks stop the run, with their message.
+    Stop(String),
+    /// A file cannot be written.
+    Io {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+impl Error {
+    /// An error of a file.
+    #[must_use]
+    pub fn io(path: &Path, error: std::io::Error) -> Error {
+        Error::Io { path: path.to_owned(), error }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Fault(fault) => fault.fmt(f),
+            Error::Stop(message) => f.write_str(message),
+            Error::Io { path, error } => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::Fault(fault)
+    }
+}
+
+/// What a run gives.
+pub type Result<T> = std::result::Result<T, Error>;

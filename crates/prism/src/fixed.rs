@@ -1,0 +1,297 @@
+//! The fixed encoding: 18 bytes for each event, names in a buffer beside them.
+//!
+//! Bytes that an event does not use are those of earlier events. They are kept where slots are copied ([`crate::dump`]), and
+//! never become values: a [`Detail`] says which fields the front end fills.
+//!
+//! SPEC: prism.md#fixed-encoding
+
+use crate::batch::{BATCH_EVENTS, Batch, Position};
+use crate::detail::{Detail, has};
+use crate::event::{Compute, Context, Control, Event, Memory, Name, Place, Sync, context, sync};
+use crate::fault::{Fault, Wrong};
+
+/// Bytes of an event.
+pub const EVENT_BYTES: usize = 18;
+/// Events that a buffer has room for.
+pub const SLOTS: usize = 4096;
+/// Bytes of names that a buffer has room for.
+pub const NAME_BYTES: usize = 4096;
+
+const MEMORY: u8 = 1;
+const COMPUTE: u8 = 2;
+const CONTROL: u8 = 3;
+const CONTEXT: u8 = 4;
+const SYNC: u8 = 5;
+
+/// Control flow: it was taken.
+const TAKEN: u8 = 1;
+/// Control flow: its target is computed.
+const INDIRECT: u8 = 2;
+
+/// The bytes of one event.
+pub type Slot = [u8; EVENT_BYTES];
+
+fn u64_at(slot: &Slot, at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&slot[at..at + 8]);
+    u64::from_le_bytes(bytes)
+}
+
+fn u32_at(slot: &Slot, at: usize) -> u32 {
+    u32::from_le_bytes([slot[at], slot[at + 1], slot[at + 2], slot[at + 3]])
+}
+
+/// Reads buffers of events, one after the other.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    detail: Detail,
+    position: Position,
+}
+
+impl Decoder {
+    /// A reader of a front end that fills these fields.
+    #[must_use]
+    pub fn new(detail: Detail) -> Decoder {
+        Decoder { detail, position: Position::default() }
+    }
+
+    /// Where the next event begins.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.position.offset
+    }
+
+    /// Moves to an offset without reading: past the header of a buffer, past names.
+    pub fn skip(&mut self, bytes: u64) {
+        self.position.offset += bytes;
+    }
+
+    /// Reads events from the beginning of `events` into the batch, and says how many: fewer than there are if the thread changes.
+    ///
+    /// # Errors
+    /// If the first event is wrong. Events before a wrong one are given first.
+    pub fn decode(&mut self, events: &[u8], names: &[u8], batch: &mut Batch) -> Result<usize, Fault> {
+        self.position.begin(batch);
+        for bytes in events.chunks_exact(EVENT_BYTES).take(BATCH_EVENTS) {
+            let Ok(slot) = bytes.try_into() else { break };
+            let event = match event(slot, names, self.detail, batch) {
+                Ok(event) => event,
+                Err(what) if batch.events.is_empty() => {
+                    return Err(Fault { offset: self.position.offset, what });
+                }
+                Err(_) => break,
+            };
+            if !self.position.take(batch, event, EVENT_BYTES) {
+                break;
+            }
+        }
+        if batch.events.is_empty() && !events.is_empty() {
+            return Err(Fault { offset: self.position.offset, what: Wrong::Truncated });
+        }
+        Ok(batch.events.len())
+    }
+
+    /// Passes over an event that is wrong.
+    pub fn pass_over(&mut self) {
+        self.position.offset += EVENT_BYTES as u64;
+        self.position.ordinal += 1;
+    }
+}
+
+#[inline]
+fn event(slot: &Slot, names: &[u8], detail: Detail, batch: &mut Batch) -> Result<Event, Wrong> {
+    Ok(match slot[0] {
+        MEMORY => Event::Memory(Memory {
+            access: has(detail.memory, Detail::TYPE).then_some(slot[11]),
+            size: has(detail.memory, Detail::SIZE).then(|| u16::from_le_bytes([slot[9], slot[10]])),
+            address: has(detail.memory, Detail::ADDRESS).then(|| u64_at(slot, 1)),
+            id: None,
+        }),
+        COMPUTE => Event::Compute(Compute {
+            format: has(detail.compute, Detail::TYPE).then_some(slot[1]),
+            // 0 is undefined, 1 has no arguments.
+            arguments: if has(detail.compute, Detail::ARITY) { slot[2].checked_sub(1) } else { None },
+            operation: has(detail.compute, Detail::OPERATION).then_some(slot[3]),
+            width: has(detail.compute, Detail::SIZE).then(|| u16::from(slot[4])),
+            ids: None,
+        }),
+        CONTROL => Event::Control(Control {
+            kind: has(detail.control, Detail::TYPE).then_some(slot[1]),
+            taken: has(detail.control, Detail::TAKEN).then_some(slot[2] & TAKEN != 0),
+            indirect: has(detail.control, Detail::INDIRECT).then_some(slot[2] & INDIRECT != 0),
+            target: has(detail.control, Detail::TARGET).then(|| u64_at(slot, 3)),
+        }),
+        CONTEXT if context::is_named(slot[1]) => {
+            let name = name(u32_at(slot, 2), u32_at(slot, 6), names)?;
+            Event::Context(Context { kind: slot[1], place: Place::Name(batch.add_name(name)) })
+        }
+        CONTEXT => Event::Context(Context { kind: slot[1], place: Place::Address(u64_at(slot, 2)) }),
+        SYNC => Event::Sync(Sync {
+            kind: slot[1],
+            data: u64_at(slot, 2),
+            second: (slot[1] == sync::WAIT).then(|| u64_at(slot, 10)),
+        }),
+        tag => Event::Unknown(tag),
+    })
+}
+
+/// The name at an index, without the zero that ends it.
+fn name(index: u32, len: u32, names: &[u8]) -> Result<&[u8], Wrong> {
+    let start = index as usize; // At least 32 bits.
+    let bytes = start.checked_add(len as usize).and_then(|end| names.get(start..end));
+    match bytes.map(<[u8]>::split_last) {
+        None => Err(Wrong::NameBeyond { index, len, used: names.len() as u32 }), // At most `NAME_BYTES`.
+        Some(Some((0, name))) => Ok(name),
+        Some(_) => Err(Wrong::NameOpen),
+    }
+}
+
+/// Whether an event of the fixed encoding, written and read with a level of detail, is the same.
+fn fits(condition: bool, what: &'static str) -> Result<(), Wrong> {
+    if condition { Ok(()) } else { Err(Wrong::NoRoom(what)) }
+}
+
+/// A value that a level of detail has room for, or nothing: absent where it should be, present where it must.
+pub(crate) fn field<T>(
+    fields: u8,
+    field: u8,
+    value: Option<T>,
+    what: &'static str,
+) -> Result<Option<T>, Wrong> {
+    match (has(fields, field), value) {
+        (true, None) => Err(Wrong::Missing(what)),
+        (false, Some(_)) => Err(Wrong::NoRoom(what)),
+        (_, value) => Ok(value),
+    }
+}
+
+/// Writes buffers of events.
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    detail: Detail,
+    /// The events, [`EVENT_BYTES`] each.
+    pub events: Vec<u8>,
+    /// The names.
+    pub names: Vec<u8>,
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Put {
+    /// It is in the buffer.
+    Taken,
+    /// It does not fit: write the buffer, [clear](Encoder::clear) it, and try again.
+    Full,
+}
+
+impl Encoder {
+    /// A writer that fills these fields.
+    #[must_use]
+    pub fn new(detail: Detail) -> Encoder {
+        Encoder { detail, events: Vec::new(), names: Vec::new() }
+    }
+
+    /// Empties the buffer.
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.names.clear();
+    }
+
+    /// Adds an event of a batch; bytes that it does not use are zero.
+    ///
+    /// # Errors
+    /// If the encoding or the level of detail has no room for a field, or asks for one that the event has not.
+    pub fn put(&mut self, event: &Event, batch: &Batch) -> Result<Put, Wrong> {
+        if self.events.len() >= SLOTS * EVENT_BYTES {
+            return Ok(Put::Full);
+        }
+        let mut slot: Slot = [0; EVENT_BYTES];
+        match event {
+            Event::Memory(memory) => self.memory(&mut slot, memory)?,
+            Event::Compute(compute) => self.compute(&mut slot, compute)?,
+            Event::Control(control) => self.control(&mut slot, control)?,
+            Event::Context(context) => match context.place {
+                Place::Name(name) => match self.name(batch.name(name))? {
+                    Some(Name { start, len }) => {
+                        fits(context::is_named(context.kind), "a name in a context of this type")?;
+                        slot[2..6].copy_from_slice(&start.to_le_bytes());
+                        slot[6..10].copy_from_slice(&len.to_le_bytes());
+                        (slot[0], slot[1]) = (CONTEXT, context.kind);
+                    }
+                    None => return Ok(Put::Full),
+                },
+                Place::Address(address) => {
+                    fits(!context::is_named(context.kind), "an address in a context of this type")?;
+                    (slot[0], slot[1]) = (CONTEXT, context.kind);
+                    slot[2..10].copy_from_slice(&address.to_le_bytes());
+                }
+            },
+            Event::Sync(event) => {
+                let wants = if event.kind == sync::WAIT { 1 } else { 0 };
+                let second = field(wants, 1, event.second, "second word")?;
+                (slot[0], slot[1]) = (SYNC, event.kind);
+                slot[2..10].copy_from_slice(&event.data.to_le_bytes());
+                slot[10..].copy_from_slice(&second.unwrap_or(0).to_le_bytes());
+            }
+            Event::Config(_) => return Err(Wrong::NoRoom("configuration events")),
+            Event::Unknown(tag) => slot[0] = *tag,
+        }
+        self.events.extend_from_slice(&slot);
+        Ok(Put::Taken)
+    }
+
+    fn memory(&self, slot: &mut Slot, memory: &Memory) -> Result<(), Wrong> {
+        let fields = self.detail.memory;
+        fits(memory.id.is_none(), "ids")?;
+        slot[0] = MEMORY;
+        let address = field(fields, Detail::ADDRESS, memory.address, "address")?;
+        slot[1..9].copy_from_slice(&address.unwrap_or(0).to_le_bytes());
+        let size = field(fields, Detail::SIZE, memory.size, "size")?;
+        slot[9..11].copy_from_slice(&size.unwrap_or(0).to_le_bytes());
+        slot[11] = field(fields, Detail::TYPE, memory.access, "type")?.unwrap_or(0);
+        Ok(())
+    }
+
+    fn compute(&self, slot: &mut Slot, compute: &Compute) -> Result<(), Wrong> {
+        let fields = self.detail.compute;
+        fits(compute.ids.is_none(), "ids")?;
+        slot[0] = COMPUTE;
+        slot[1] = field(fields, Detail::TYPE, compute.format, "format")?.unwrap_or(0);
+        slot[2] = match compute.arguments {
+            Some(count) => {
+                fits(has(fields, Detail::ARITY) && count < u8::MAX, "this arity")?;
+                count + 1
+            }
+            None => 0,
+        };
+        slot[3] = field(fields, Detail::OPERATION, compute.operation, "operation")?.unwrap_or(0);
+        let width = field(fields, Detail::SIZE, compute.width, "width")?.unwrap_or(0);
+        slot[4] = u8::try_from(width).map_err(|_| Wrong::NoRoom("this width"))?;
+        Ok(())
+    }
+
+    fn control(&self, slot: &mut Slot, control: &Control) -> Result<(), Wrong> {
+        let fields = self.detail.control;
+        slot[0] = CONTROL;
+        slot[1] = field(fields, Detail::TYPE, control.kind, "type")?.unwrap_or(0);
+        let taken = field(fields, Detail::TAKEN, control.taken, "word whether it is taken")?.unwrap_or(false);
+        let indirect = field(fields, Detail::INDIRECT, control.indirect, "word whether it is indirect")?;
+        slot[2] = (u8::from(taken) * TAKEN) | (u8::from(indirect.unwrap_or(false)) * INDIRECT);
+        let target = field(fields, Detail::TARGET, control.target, "target")?;
+        slot[3..11].copy_from_slice(&target.unwrap_or(0).to_le_bytes());
+        Ok(())
+    }
+
+    /// Adds a name and the zero that ends it; none if it does not fit beside the others.
+    fn name(&mut self, name: &[u8]) -> Result<Option<Name>, Wrong> {
+        let len = name.len() + 1;
+        fits(len <= NAME_BYTES, "a name of more than 4095 bytes")?;
+        if self.names.len() + len > NAME_BYTES {
+            return Ok(None);
+        }
+        let start = self.names.len() as u32; // At most `NAME_BYTES`.
+        self.names.extend_from_slice(name);
+        self.names.push(0);
+        Ok(Some(Name { start, len: len as u32 }))
+    }
+}

@@ -1,0 +1,286 @@
+//! SigilClassic: communication between the functions of threads, byte by byte.
+//!
+//! Prism's back end of this name prints nothing, so what is counted is defined in docs/formats/prism.md. An *entity* is a
+//! function of a thread; a thread outside of all functions is one, too.
+//!
+//! SPEC: prism.md#sigilclassic
+
+use crate::batch::At;
+use crate::detail::Detail;
+use crate::event::{Compute, Context, Memory, Sync, access, context, format, sync};
+use crate::fault::Result;
+use crate::hooks::Hooks;
+use crate::shadow::Shadow;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// No entity.
+const NONE: u32 = u32::MAX;
+
+/// Bytes: `unique` counts each once until it is written again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bytes {
+    /// Bytes for the first time.
+    pub unique: u64,
+    /// Bytes again.
+    pub again: u64,
+}
+
+impl Bytes {
+    fn count(&mut self, is_again: bool) {
+        if is_again { self.again += 1 } else { self.unique += 1 }
+    }
+}
+
+/// What a function of a thread did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Entity {
+    /// The thread, if a swap said which.
+    pub thread: Option<u64>,
+    /// The function; empty outside of all functions.
+    pub function: Vec<u8>,
+    /// How often it was entered.
+    pub calls: u64,
+    /// Operations on integers.
+    pub iops: u64,
+    /// Operations on floating-point numbers.
+    pub flops: u64,
+    /// Bytes read that it wrote itself.
+    pub local: Bytes,
+    /// Bytes read that another entity wrote, or nothing.
+    pub input: Bytes,
+    /// Bytes written; again are those that it wrote last and no entity read since.
+    pub written: Bytes,
+}
+
+/// What is known of a byte.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    writer: u32,
+    /// The set of entities that read it since it was written.
+    readers: u32,
+}
+
+impl Default for Cell {
+    fn default() -> Cell {
+        Cell { writer: NONE, readers: 0 }
+    }
+}
+
+/// Sets of entities, each once: a set is a number, and the empty one is 0.
+#[derive(Clone, Debug)]
+struct Sets {
+    members: Vec<Vec<u32>>,
+    with: FxHashMap<(u32, u32), u32>,
+    by_members: FxHashMap<Vec<u32>, u32>,
+}
+
+impl Default for Sets {
+    fn default() -> Sets {
+        Sets {
+            members: vec![Vec::new()],
+            with: FxHashMap::default(),
+            by_members: FxHashMap::from_iter([(Vec::new(), 0)]),
+        }
+    }
+}
+
+impl Sets {
+    /// The set with one more member: the same one if it has it.
+    #[inline]
+    fn with(&mut self, set: u32, member: u32) -> u32 {
+        if let Some(known) = self.with.get(&(set, member)) {
+            return *known;
+        }
+        let mut members = self.members[set as usize].clone();
+        let next = match members.binary_search(&member) {
+            Ok(_) => set,
+            Err(at) => {
+                members.insert(at, member);
+                let fresh = self.members.len() as u32; // Far fewer sets than cells.
+                let next = *self.by_members.entry(members.clone()).or_insert(fresh);
+                if next == fresh {
+                    self.members.push(members);
+                }
+                next
+            }
+        };
+        self.with.insert((set, member), next);
+        next
+    }
+}
+
+/// The back end.
+#[derive(Clone, Debug, Default)]
+pub struct SigilClassic {
+    shadow: Shadow<Cell>,
+    sets: Sets,
+    entities: Vec<Entity>,
+    index: FxHashMap<(Option<u64>, Vec<u8>), u32>,
+    /// The entities that each thread is in, the innermost last.
+    stacks: FxHashMap<Option<u64>, Vec<u32>>,
+    edges: BTreeMap<(u32, u32), Bytes>,
+    current: Option<(Option<u64>, u32)>,
+}
+
+impl SigilClassic {
+    /// All entities, in the order in which they were first seen.
+    #[must_use]
+    pub fn entities(&self) -> &[Entity] {
+        &self.entities
+    }
+
+    /// All edges: the entity that wrote (none of bytes that were not seen written), the entity that read, the bytes.
+    pub fn edges(&self) -> impl Iterator<Item = (Option<&Entity>, &Entity, Bytes)> {
+        let entities = &self.entities;
+        self.edges.iter().map(move |((writer, reader), bytes)| {
+            (entities.get(*writer as usize), &entities[*reader as usize], *bytes)
+        })
+    }
+
+    /// The entity of a function of a thread.
+    fn entity(&mut self, thread: Option<u64>, function: &[u8]) -> u32 {
+        let key = (thread, function.to_vec());
+        let fresh = self.entities.len() as u32; // A program has fewer functions.
+        let entity = *self.index.entry(key).or_insert(fresh);
+        if entity == fresh {
+            self.entities.push(Entity { thread, function: function.to_vec(), ..Entity::default() });
+        }
+        entity
+    }
+
+    /// The entity that a thread is in.
+    #[inline]
+    fn inside(&mut self, thread: Option<u64>) -> u32 {
+        match self.current {
+            Some((current, entity)) if current == thread => entity,
+            _ => {
+                let innermost = self.stacks.get(&thread).and_then(|stack| stack.last().copied());
+                let entity = innermost.unwrap_or_else(|| self.entity(thread, b""));
+                self.current = Some((thread, entity));
+                entity
+            }
+        }
+    }
+
+    fn read(&mut self, entity: u32, address: u64, bytes: u64) {
+        let (sets, entities, edges) = (&mut self.sets, &mut self.entities, &mut self.edges);
+        let reader = &mut entities[entity as usize];
+        self.shadow.visit(address, bytes, |_, cells| {
+            for cell in cells {
+                let readers = sets.with(cell.readers, entity);
+                let is_again = readers == cell.readers;
+                cell.readers = readers;
+                if cell.writer == entity {
+                    reader.local.count(is_again);
+                } else {
+                    reader.input.count(is_again);
+                    edges.entry((cell.writer, entity)).or_default().count(is_again);
+                }
+            }
+        });
+    }
+
+    fn write(&mut self, entity: u32, address: u64, bytes: u64) {
+        let writer = &mut self.entities[entity as usize];
+        self.shadow.visit(address, bytes, |_, cells| {
+            for cell in cells {
+                writer.written.count(cell.writer == entity && cell.readers == 0);
+                *cell = Cell { writer: entity, readers: 0 };
+            }
+        });
+    }
+}
+
+impl Hooks for SigilClassic {
+    fn needs(&self) -> Detail {
+        Detail {
+            memory: Detail::TYPE | Detail::SIZE | Detail::ADDRESS,
+            compute: Detail::TYPE,
+            control: 0,
+            sync: 0,
+            context: 0,
+        }
+    }
+
+    #[inline]
+    fn on_compute(&mut self, at: At, event: &Compute) -> Result<()> {
+        let entity = self.inside(at.thread);
+        let entity = &mut self.entities[entity as usize];
+        entity.iops += u64::from(event.format == Some(format::INTEGER));
+        entity.flops += u64::from(event.format == Some(format::FLOAT));
+        Ok(())
+    }
+
+    #[inline]
+    fn on_memory(&mut self, at: At, event: &Memory) -> Result<()> {
+        let (Some(address), Some(size)) = (event.address, event.size) else { return Ok(()) };
+        let entity = self.inside(at.thread);
+        match event.access {
+            Some(access::LOAD) => self.read(entity, address, u64::from(size)),
+            Some(access::STORE) => self.write(entity, address, u64::from(size)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_sync(&mut self, _: At, event: &Sync) -> Result<()> {
+        if event.kind == sync::SWAP {
+            self.current = None;
+        }
+        Ok(())
+    }
+
+    fn on_context(&mut self, at: At, event: &Context, name: &[u8]) -> Result<()> {
+        match event.kind {
+            context::ENTER => {
+                let entity = self.entity(at.thread, name);
+                self.entities[entity as usize].calls += 1;
+                self.stacks.entry(at.thread).or_default().push(entity);
+            }
+            context::EXIT => {
+                // Front ends miss some enters and exits: an exit ends the innermost call of its function, and what is inside.
+                let entity = self.entity(at.thread, name);
+                if let Some(stack) = self.stacks.get_mut(&at.thread)
+                    && let Some(depth) = stack.iter().rposition(|inside| *inside == entity)
+                {
+                    stack.truncate(depth);
+                }
+            }
+            _ => return Ok(()),
+        }
+        self.current = None;
+        Ok(())
+    }
+}
+
+impl fmt::Display for SigilClassic {
+    /// Two tables of fields with tabs between them: entities, and edges.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let thread =
+            |entity: &Entity| entity.thread.map_or_else(|| "?".to_owned(), |thread| thread.to_string());
+        let function = |entity: &Entity| match entity.function.as_slice() {
+            b"" => "-".to_owned(),
+            name => String::from_utf8_lossy(name).into_owned(),
+        };
+        f.write_str("thread\tfunction\tcalls\tiops\tflops\tlocal_unique\tlocal_again\t")?;
+        f.write_str("input_unique\tinput_again\twritten_unique\twritten_again\n")?;
+        for entity in &self.entities {
+            write!(f, "{}\t{}\t{}", thread(entity), function(entity), entity.calls)?;
+            write!(f, "\t{}\t{}", entity.iops, entity.flops)?;
+            for bytes in [entity.local, entity.input, entity.written] {
+                write!(f, "\t{}\t{}", bytes.unique, bytes.again)?;
+            }
+            f.write_str("\n")?;
+        }
+        f.write_str("\nwriter_thread\twriter\treader_thread\treader\tunique\tagain\n")?;
+        for (writer, reader, bytes) in self.edges() {
+            let (from, name) =
+                writer.map_or_else(|| ("-".to_owned(), "-".to_owned()), |w| (thread(w), function(w)));
+            let (to, reads) = (thread(reader), function(reader));
+            writeln!(f, "{from}\t{name}\t{to}\t{reads}\t{}\t{}", bytes.unique, bytes.again)?;
+        }
+        Ok(())
+    }
+}

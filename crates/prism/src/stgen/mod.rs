@@ -1,0 +1,436 @@
+//! SynchroTraceGen: computation between the points where threads communicate or synchronize, as traces for SynchroTrace.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`ranges`] | sets of addresses |
+//! | [`thread`] | what is pending for a thread, and its statistics |
+//! | [`log`] | what a thread's file takes |
+//! | [`text`], [`capnp`] | the two texts; packed messages |
+//! | [`statistics`] | the file of statistics, the file of threads and barriers |
+//!
+//! Values are right by default; with [`Options::has_quirks`] they are those of Prism's back end, its defects included.
+//!
+//! SPEC: prism.md#synchrotracegen
+
+pub mod capnp;
+pub mod log;
+pub mod ranges;
+pub mod statistics;
+pub mod text;
+pub mod thread;
+
+use crate::batch::At;
+use crate::detail::Detail;
+use crate::event::{Compute, Context, Memory, Sync, access, context, format, sync};
+use crate::fault::{Error, Result};
+use crate::hooks::Hooks;
+use crate::shadow::Shadow;
+use log::{Access, Log};
+use ranges::Range;
+use rustc_hash::FxHashMap;
+use std::path::PathBuf;
+use thread::{Pending, Thread};
+
+/// Instructions between two markers.
+const MARKER_INSTRUCTIONS: u64 = 4096;
+/// Threads whose reads are remembered for each byte.
+const MAX_THREADS: usize = 128;
+/// The first address that Prism's shadow memory has no room for.
+const QUIRK_LIMIT: u64 = 1 << 38;
+/// No thread wrote the byte.
+const NO_WRITER: u8 = u8::MAX;
+
+/// What the files of threads are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Form {
+    /// Lines of text, version 1.
+    #[default]
+    Text,
+    /// Lines of text, version 2, which the replayer takes.
+    TextV2,
+    /// Packed messages of Cap'n Proto.
+    Capnp,
+    /// No files.
+    Null,
+}
+
+/// The options of the back end.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder of the files (`-o`).
+    pub out: PathBuf,
+    /// Reads or writes after which a computation is written (`-c`); 1 writes each access.
+    pub aggregation: u64,
+    /// What the files of threads are (`-l`).
+    pub form: Form,
+    /// Whether the defects of Prism's back end are wanted.
+    pub has_quirks: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { out: PathBuf::from("."), aggregation: 100, form: Form::Text, has_quirks: false }
+    }
+}
+
+/// What is known of a byte.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    /// Threads that read it since it was written.
+    readers: [u64; 2],
+    /// The event in which it was written.
+    event: u32,
+    /// The thread that wrote it, as an index.
+    writer: u8,
+}
+
+impl Default for Cell {
+    fn default() -> Cell {
+        Cell { readers: [0; 2], event: 0, writer: NO_WRITER }
+    }
+}
+
+impl Cell {
+    /// Notes that a thread reads the byte, and says whether it had before.
+    #[inline]
+    fn read(&mut self, thread: usize) -> bool {
+        let (word, bit) = (&mut self.readers[(thread / 64) & 1], 1 << (thread % 64));
+        let had = *word & bit != 0;
+        *word |= bit;
+        had
+    }
+
+    /// The thread and event that wrote the byte, if another thread did.
+    #[inline]
+    fn edge(&self, thread: usize) -> Option<(usize, u32)> {
+        let writer = usize::from(self.writer);
+        (self.writer != NO_WRITER && writer != thread).then_some((writer, self.event))
+    }
+}
+
+/// The back end.
+pub struct Stgen {
+    options: Options,
+    shadow: Shadow<Cell>,
+    /// In the order in which they were first seen.
+    threads: Vec<Thread>,
+    by_number: FxHashMap<u64, usize>,
+    current: Option<usize>,
+    /// Threads that were created: by which one, with which handle.
+    creates: Vec<(u64, u64)>,
+    /// Barriers in the order in which they were first seen, with the threads that arrived.
+    barriers: Vec<(u64, Vec<u64>)>,
+    /// Accesses without an address or size, which count but touch nothing.
+    unplaced: u64,
+}
+
+impl Stgen {
+    /// A back end with these options.
+    #[must_use]
+    pub fn new(options: Options) -> Stgen {
+        Stgen {
+            options,
+            shadow: Shadow::default(),
+            threads: Vec::new(),
+            by_number: FxHashMap::default(),
+            current: None,
+            creates: Vec::new(),
+            barriers: Vec::new(),
+            unplaced: 0,
+        }
+    }
+
+    /// Accesses without an address or size so far.
+    #[must_use]
+    pub fn unplaced(&self) -> u64 {
+        self.unplaced
+    }
+
+    /// Pages of shadow memory so far.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.shadow.pages()
+    }
+
+    fn is_plain(&self) -> bool {
+        self.options.aggregation <= 1
+    }
+
+    /// Makes a thread the current one.
+    fn swap(&mut self, number: u64) -> Result<()> {
+        let next = self.by_number.get(&number).copied();
+        if next.is_some() && next == self.current {
+            return Ok(());
+        }
+        self.flush()?;
+        let next = match next {
+            Some(next) => next,
+            None => self.create(number)?,
+        };
+        self.current = Some(next);
+        Ok(())
+    }
+
+    fn create(&mut self, number: u64) -> Result<usize> {
+        if self.threads.len() == MAX_THREADS {
+            return Err(Error::Stop(format!("SynchroTraceGen takes at most {MAX_THREADS} threads")));
+        }
+        let log: Box<dyn Log> = match self.options.form {
+            Form::Text => Box::new(text::Text::create(&self.options, number, text::Version::One)?),
+            Form::TextV2 => Box::new(text::Text::create(&self.options, number, text::Version::Two)?),
+            Form::Capnp => Box::new(capnp::Messages::create(&self.options, number)?),
+            Form::Null => Box::new(log::Nothing),
+        };
+        let index = self.threads.len();
+        self.threads.push(Thread::new(number, log));
+        self.by_number.insert(number, index);
+        Ok(index)
+    }
+
+    /// The current thread; before the first swap it is unknown, and called 0.
+    fn current(&mut self) -> Result<usize> {
+        match self.current {
+            Some(current) => Ok(current),
+            None if self.options.has_quirks => Err(Error::Stop(
+                "an event before the first swap, at which Prism's back end crashes".to_owned(),
+            )),
+            None => {
+                self.swap(0)?;
+                Ok(0)
+            }
+        }
+    }
+
+    /// Writes what is pending for the current thread.
+    fn flush(&mut self) -> Result<()> {
+        let Some(current) = self.current else { return Ok(()) };
+        if self.is_plain() {
+            self.threads[current].flush_plain()
+        } else {
+            self.threads[current].flush_compute()?;
+            self.threads[current].flush_edges()
+        }
+    }
+
+    fn read(&mut self, current: usize, place: Option<Range>) -> Result<()> {
+        if self.is_plain() {
+            return self.read_plain(current, place);
+        }
+        let limit = self.limit();
+        let (shadow, threads) = (&mut self.shadow, &mut self.threads);
+        let numbers = |index: usize, threads: &[Thread]| threads[index].number;
+        let mut has_edge = false;
+        if let Some(place) = place {
+            let local = place.below(limit);
+            // Consecutive bytes of one kind go into ranges at once.
+            let mut run: Option<(Option<(usize, u32)>, Range)> = None;
+            let mut finish = |run: Option<(Option<(usize, u32)>, Range)>, threads: &mut Vec<Thread>| match run
+            {
+                Some((Some((writer, event)), range)) => {
+                    has_edge = true;
+                    let writer = numbers(writer, threads);
+                    threads[current].pending.edge(writer, event, range);
+                }
+                Some((None, range)) => threads[current].pending.reads_range(range),
+                None => {}
+            };
+            if let Some(local) = local {
+                shadow.visit(local.start, local.len(), |mut address, cells| {
+                    for cell in cells {
+                        let edge = if cell.read(current) { None } else { cell.edge(current) };
+                        match &mut run {
+                            Some((kind, range)) if *kind == edge => range.end = address,
+                            _ => {
+                                finish(run.take(), threads);
+                                run = Some((edge, Range { start: address, end: address }));
+                            }
+                        }
+                        address = address.wrapping_add(1);
+                    }
+                });
+            }
+            finish(run, threads);
+            // QUIRK: bytes beyond the shadow memory are local.
+            if let Some(beyond) = place.from(limit) {
+                threads[current].pending.reads_range(beyond);
+            }
+        }
+        let thread = &mut threads[current];
+        thread.counts.read(has_edge, self.options.has_quirks, false);
+        if has_edge {
+            thread.flush_compute()?;
+        } else {
+            thread.flush_edges()?;
+            thread.pending.reads += 1;
+            thread.pending.is_active = true;
+        }
+        thread.flush_at(self.options.aggregation)
+    }
+
+    fn read_plain(&mut self, current: usize, place: Option<Range>) -> Result<()> {
+        let limit = self.limit();
+        let mut edge = None;
+        if let Some(local) = place.and_then(|place| place.below(limit)) {
+            self.shadow.visit(local.start, local.len(), |_, cells| {
+                for cell in cells {
+                    if edge.is_some() {
+                        return;
+                    }
+                    edge = if cell.read(current) { None } else { cell.edge(current) };
+                }
+            });
+        }
+        let writer = edge.map(|(writer, event)| (self.threads[writer].number, event));
+        let thread = &mut self.threads[current];
+        thread.counts.read(edge.is_some(), self.options.has_quirks, true);
+        match (writer, place) {
+            (Some((writer, event)), Some(place)) => thread.plain_edge(writer, event, place),
+            (_, Some(place)) => thread.plain(Access::Read(place)),
+            (_, None) => Ok(()),
+        }
+    }
+
+    fn write(&mut self, current: usize, place: Option<Range>) -> Result<()> {
+        let limit = self.limit();
+        let is_plain = self.is_plain();
+        let thread = &mut self.threads[current];
+        thread.counts.write();
+        if is_plain {
+            if let Some(place) = place {
+                thread.plain(Access::Write(place))?;
+            }
+        } else {
+            thread.pending.writes += 1;
+            thread.pending.is_active = true;
+            if let Some(place) = place {
+                thread.pending.written.insert(place);
+            }
+        }
+        let written = Cell { readers: [0; 2], event: thread.event as u32, writer: current as u8 }; // Below `MAX_THREADS`.
+        if let Some(local) = place.and_then(|place| place.below(limit)) {
+            self.shadow.visit(local.start, local.len(), |_, cells| cells.fill(written));
+        }
+        if is_plain { Ok(()) } else { self.threads[current].flush_at(self.options.aggregation) }
+    }
+
+    /// The last address of shadow memory.
+    fn limit(&self) -> u64 {
+        if self.options.has_quirks { QUIRK_LIMIT - 1 } else { u64::MAX }
+    }
+
+    fn note(&mut self, number: u64, event: &Sync) {
+        match event.kind {
+            sync::CREATE => self.creates.push((number, event.data)),
+            sync::BARRIER => match self.barriers.iter_mut().find(|(object, _)| *object == event.data) {
+                Some((_, threads)) if threads.contains(&number) => {}
+                Some((_, threads)) => threads.push(number),
+                None => self.barriers.push((event.data, vec![number])),
+            },
+            _ => {}
+        }
+    }
+}
+
+impl Hooks for Stgen {
+    fn needs(&self) -> Detail {
+        Detail {
+            memory: Detail::TYPE | Detail::SIZE | Detail::ADDRESS,
+            compute: Detail::TYPE,
+            control: 0,
+            sync: 0,
+            context: 0,
+        }
+    }
+
+    #[inline]
+    fn on_compute(&mut self, _: At, event: &Compute) -> Result<()> {
+        let (iops, flops) = match event.format {
+            Some(format::INTEGER) => (1, 0),
+            Some(format::FLOAT) => (0, 1),
+            _ => return Ok(()),
+        };
+        let current = self.current()?;
+        let is_plain = self.is_plain();
+        let thread = &mut self.threads[current];
+        if !is_plain {
+            thread.flush_edges()?;
+        }
+        thread.counts.operations(iops, flops);
+        thread.pending.iops += iops;
+        thread.pending.flops += flops;
+        thread.pending.is_active = true;
+        Ok(())
+    }
+
+    #[inline]
+    fn on_memory(&mut self, _: At, event: &Memory) -> Result<()> {
+        let place = match (event.address, event.size) {
+            (Some(address), Some(size)) => Range::of(address, u64::from(size)),
+            _ => None,
+        };
+        let current = self.current()?;
+        self.unplaced += u64::from(place.is_none());
+        match event.access {
+            Some(access::LOAD) => self.read(current, place),
+            Some(access::STORE) => self.write(current, place),
+            _ => Ok(()),
+        }
+    }
+
+    fn on_sync(&mut self, _: At, event: &Sync) -> Result<()> {
+        if event.kind == sync::SWAP {
+            return self.swap(event.data);
+        }
+        if log::text_code(event.kind).is_none() {
+            return Ok(());
+        }
+        let current = self.current()?;
+        self.flush()?;
+        let number = self.threads[current].number;
+        self.note(number, event);
+        self.threads[current].sync(event, self.options.has_quirks)
+    }
+
+    #[inline]
+    fn on_context(&mut self, _: At, event: &Context, _: &[u8]) -> Result<()> {
+        if event.kind != context::INSTRUCTION {
+            return Ok(());
+        }
+        let current = self.current()?;
+        let thread = &mut self.threads[current];
+        thread.counts.instruction();
+        if thread.counts.total.instructions.is_multiple_of(MARKER_INSTRUCTIONS) {
+            thread.log.marker(MARKER_INSTRUCTIONS)?;
+        }
+        Ok(())
+    }
+
+    fn on_finish(&mut self) -> Result<()> {
+        self.flush()?;
+        for thread in &mut self.threads {
+            thread.log.finish()?;
+        }
+        statistics::write(self)
+    }
+}
+
+/// The first value of the pending event, for [`Thread`].
+impl Pending {
+    /// Adds bytes that another thread wrote.
+    fn edge(&mut self, writer: u64, event: u32, range: Range) {
+        match self.edges.iter_mut().find(|edge| (edge.writer, edge.event) == (writer, event)) {
+            Some(edge) => edge.ranges.insert(range),
+            None => {
+                let mut ranges = ranges::Ranges::default();
+                ranges.insert(range);
+                self.edges.push(log::Edge { writer, event, ranges });
+            }
+        }
+    }
+
+    /// Adds bytes that were read and are this thread's.
+    fn reads_range(&mut self, range: Range) {
+        self.read.insert(range);
+        self.is_active = true;
+    }
+}

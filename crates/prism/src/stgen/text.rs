@@ -1,0 +1,236 @@
+//! Files of threads as lines of text, in both versions.
+//!
+//! SPEC: prism.md#text-files
+
+use super::Options;
+use super::log::{Access, Computation, Edge, Log, text_code};
+use super::ranges::{Range, Ranges};
+use crate::event::{Sync, sync};
+use crate::fault::{Error, Result};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Bytes that are gathered before they are packed.
+const GATHERED_BYTES: usize = 64 << 10;
+
+/// Which lines are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    /// With the numbers of event and thread.
+    One,
+    /// Without them, and with a blank at the end.
+    Two,
+}
+
+/// A packed file that is written to.
+pub(super) struct Packed {
+    path: PathBuf,
+    file: Option<GzEncoder<File>>,
+}
+
+impl Packed {
+    pub(super) fn create(path: PathBuf) -> Result<Packed> {
+        let file = File::create(&path).map_err(|error| Error::io(&path, error))?;
+        Ok(Packed { file: Some(GzEncoder::new(file, Compression::default())), path })
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.write_all(bytes).map_err(|error| Error::io(&self.path, error))
+    }
+
+    pub(super) fn finish(&mut self) -> Result<()> {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        file.finish().map(drop).map_err(|error| Error::io(&self.path, error))
+    }
+}
+
+/// A file of lines.
+pub struct Text {
+    version: Version,
+    thread: u64,
+    lines: Vec<u8>,
+    file: Packed,
+}
+
+impl Text {
+    /// Creates the file of a thread.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn create(options: &Options, thread: u64, version: Version) -> Result<Text> {
+        let file = Packed::create(options.out.join(format!("sigil.events.out-{thread}.gz")))?;
+        Ok(Text { version, thread, lines: Vec::with_capacity(GATHERED_BYTES + 4096), file })
+    }
+
+    /// Begins a line: the numbers of event and thread, or what stands for them.
+    fn begin(&mut self, event: u64, sign: &[u8]) {
+        match self.version {
+            Version::One => {
+                self.number(event);
+                self.lines.push(b',');
+                self.number(self.thread);
+            }
+            Version::Two => self.lines.extend_from_slice(sign),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.lines.push(b'\n');
+        if self.lines.len() >= GATHERED_BYTES {
+            self.file.write(&self.lines)?;
+            self.lines.clear();
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, number: u64) {
+        decimal(number, &mut self.lines);
+    }
+
+    /// The counts of a computation.
+    fn counts(&mut self, event: u64, counts: [u64; 4]) {
+        self.begin(event, b"@ ");
+        for (index, count) in counts.into_iter().enumerate() {
+            if index > 0 || self.version == Version::One {
+                self.lines.push(b',');
+            }
+            self.number(count);
+        }
+    }
+
+    /// A sign and a range. Version 1 puts a blank before each part, version 2 after it.
+    fn range(&mut self, sign: u8, range: Range) {
+        self.mark(sign);
+        hex(range.start, &mut self.lines);
+        self.lines.push(b' ');
+        hex(range.end, &mut self.lines);
+        self.blank();
+    }
+
+    fn mark(&mut self, sign: u8) {
+        if self.version == Version::One {
+            self.lines.push(b' ');
+        }
+        self.lines.extend_from_slice(&[sign, b' ']);
+    }
+
+    fn blank(&mut self) {
+        if self.version == Version::Two {
+            self.lines.push(b' ');
+        }
+    }
+
+    fn ranges(&mut self, sign: u8, ranges: &Ranges) {
+        for range in ranges.iter() {
+            self.range(sign, range);
+        }
+    }
+
+    fn edge(&mut self, writer: u64, event: u32, range: Range) {
+        self.mark(b'#');
+        self.number(writer);
+        self.lines.push(b' ');
+        self.number(u64::from(event));
+        self.lines.push(b' ');
+        hex(range.start, &mut self.lines);
+        self.lines.push(b' ');
+        hex(range.end, &mut self.lines);
+        self.blank();
+    }
+}
+
+impl Log for Text {
+    fn compute(&mut self, event: u64, of: &Computation<'_>) -> Result<()> {
+        self.counts(event, [of.iops, of.flops, of.reads, of.writes]);
+        self.blank();
+        self.ranges(b'$', of.written);
+        self.ranges(b'*', of.read);
+        self.end()
+    }
+
+    fn communicate(&mut self, event: u64, edges: &[Edge]) -> Result<()> {
+        self.begin(event, b"");
+        for edge in edges {
+            for range in edge.ranges.iter() {
+                self.edge(edge.writer, edge.event, range);
+            }
+        }
+        self.end()
+    }
+
+    fn plain(&mut self, event: u64, iops: u64, flops: u64, access: Access) -> Result<()> {
+        match access {
+            Access::None => self.counts(event, [iops, flops, 0, 0]),
+            Access::Read(range) => {
+                self.counts(event, [iops, flops, 1, 0]);
+                self.blank();
+                self.range(b'*', range);
+            }
+            Access::Write(range) => {
+                self.counts(event, [iops, flops, 0, 1]);
+                self.blank();
+                self.range(b'$', range);
+            }
+        }
+        self.end()
+    }
+
+    fn plain_edge(&mut self, event: u64, writer: u64, written: u32, range: Range) -> Result<()> {
+        self.begin(event, b"");
+        self.edge(writer, written, range);
+        self.end()
+    }
+
+    fn sync(&mut self, event: u64, sync: &Sync) -> Result<()> {
+        let Some(code) = text_code(sync.kind) else { return Ok(()) };
+        self.begin(event, b"^ ");
+        if self.version == Version::One {
+            self.lines.extend_from_slice(b",pth_ty:");
+        }
+        self.number(u64::from(code));
+        self.lines.push(b'^');
+        hex(sync.data, &mut self.lines);
+        if sync.kind == sync::WAIT {
+            self.lines.push(b'&');
+            hex(sync.second.unwrap_or(0), &mut self.lines);
+        }
+        self.end()
+    }
+
+    fn marker(&mut self, instructions: u64) -> Result<()> {
+        self.lines.extend_from_slice(b"! ");
+        self.number(instructions);
+        self.end()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.file.write(&self.lines)?;
+        self.lines.clear();
+        self.file.finish()
+    }
+}
+
+fn decimal(number: u64, out: &mut Vec<u8>) {
+    let (mut digits, mut at, mut left) = ([0; 20], 20, number);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (left % 10) as u8; // A digit.
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+fn hex(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"0x");
+    let digits = (64 - (number | 1).leading_zeros()).div_ceil(4);
+    for digit in (0..digits).rev() {
+        out.push(b"0123456789abcdef"[(number >> (4 * digit) & 0xf) as usize]);
+    }
+}

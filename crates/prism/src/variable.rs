@@ -1,0 +1,394 @@
+//! The variable encoding: 1 to 258 bytes for each event, with events that change the level of detail.
+//!
+//! SPEC: prism.md#variable-encoding
+
+use crate::batch::{BATCH_EVENTS, Batch, Position};
+use crate::detail::{Detail, has};
+use crate::event::{Compute, Config, Context, Control, Event, Kind, Memory, Place, Sync, context, sync};
+use crate::fault::{Fault, Wrong};
+use crate::fixed::field;
+
+/// The first byte of the event that ends a buffer.
+pub const END: u8 = 6 << 5;
+/// The most bytes that an event has.
+pub const MAX_EVENT_BYTES: usize = 258;
+/// Bytes of addresses; the highest is left out.
+const ADDRESS_BYTES: usize = 7;
+/// The bits of addresses that are kept.
+const ADDRESS_MASK: u64 = (1 << 56) - 1;
+
+/// Control flow, in the first byte: it was taken.
+const TAKEN: u8 = 0b10;
+/// Control flow, in the first byte: its target is computed.
+const INDIRECT: u8 = 0b01;
+
+/// How a stream is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Dialect {
+    /// As the description of the encoding says.
+    #[default]
+    Strict,
+    /// As the front end of the branch `variable-serde` writes it: sizes of accesses are halves, or-ed into the type.
+    ///
+    /// QUIRK: the front end writes bytes / 2 where the logarithm belongs. Size and type that cannot be decided are absent.
+    Sigrind,
+}
+
+/// What a call of [`Decoder::decode`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Bytes that were read.
+    pub used: usize,
+    /// Whether the last of them was the end of a buffer: bytes after it mean nothing.
+    pub has_ended: bool,
+}
+
+/// Reads buffers of events, one after the other.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    detail: Detail,
+    dialect: Dialect,
+    position: Position,
+}
+
+impl Decoder {
+    /// A reader of a stream that begins with these fields.
+    #[must_use]
+    pub fn new(detail: Detail, dialect: Dialect) -> Decoder {
+        Decoder { detail, dialect, position: Position::default() }
+    }
+
+    /// The level of detail that holds now.
+    #[must_use]
+    pub fn detail(&self) -> Detail {
+        self.detail
+    }
+
+    /// Moves to an offset without reading, past what follows the end of a buffer.
+    pub fn skip(&mut self, bytes: u64) {
+        self.position.offset += bytes;
+    }
+
+    /// Reads events from the beginning of `bytes` into the batch. A batch ends before the thread changes.
+    ///
+    /// # Errors
+    /// If the first event is wrong. Events before a wrong one are given first.
+    pub fn decode(&mut self, bytes: &[u8], batch: &mut Batch) -> Result<Progress, Fault> {
+        self.position.begin(batch);
+        let mut used = 0;
+        while batch.events.len() < BATCH_EVENTS && used < bytes.len() {
+            let rest = &bytes[used..];
+            if rest[0] >> 5 == END >> 5 {
+                self.position.offset += 1;
+                return Ok(Progress { used: used + 1, has_ended: true });
+            }
+            let (event, len) = match self.event(rest, batch) {
+                Ok(decoded) => decoded,
+                Err(what) if batch.events.is_empty() => {
+                    return Err(Fault { offset: self.position.offset, what });
+                }
+                Err(_) => break,
+            };
+            if !self.position.take(batch, event, len) {
+                break;
+            }
+            if let Event::Config(config) = event {
+                self.detail.configure(config);
+            }
+            used += len;
+        }
+        Ok(Progress { used, has_ended: false })
+    }
+
+    #[inline]
+    fn event(&self, bytes: &[u8], batch: &mut Batch) -> Result<(Event, usize), Wrong> {
+        let head = bytes[0];
+        match Kind::of(head >> 5) {
+            Some(Kind::Memory) => self.memory(bytes).map(|(memory, len)| (Event::Memory(memory), len)),
+            Some(Kind::Compute) => self.compute(bytes).map(|(compute, len)| (Event::Compute(compute), len)),
+            Some(Kind::Sync) => {
+                let kind = head & 0x1f;
+                let data = u64::from_le_bytes(bytes_at(bytes, 1)?);
+                if kind != sync::WAIT {
+                    return Ok((Event::Sync(Sync { kind, data, second: None }), 9));
+                }
+                let second = Some(u64::from_le_bytes(bytes_at(bytes, 9)?));
+                Ok((Event::Sync(Sync { kind, data, second }), 17))
+            }
+            Some(Kind::Context) => {
+                let kind = head & 0x1f;
+                if context::is_named(kind) {
+                    let len = usize::from(*bytes.get(1).ok_or(Wrong::Truncated)?) + 1;
+                    let name = batch.add_name(bytes.get(2..2 + len).ok_or(Wrong::Truncated)?);
+                    return Ok((Event::Context(Context { kind, place: Place::Name(name) }), 2 + len));
+                }
+                if !matches!(kind, context::INSTRUCTION | context::BLOCK | context::THREAD) {
+                    return Err(Wrong::UnknownContext(kind));
+                }
+                let place = Place::Address(address_at(bytes, 1)?);
+                Ok((Event::Context(Context { kind, place }), 1 + ADDRESS_BYTES))
+            }
+            Some(Kind::Control) => {
+                let fields = self.detail.control;
+                let has_target = has(fields, Detail::TARGET);
+                let control = Control {
+                    kind: has(fields, Detail::TYPE).then_some(head >> 2 & 7),
+                    taken: has(fields, Detail::TAKEN).then_some(head & TAKEN != 0),
+                    indirect: has(fields, Detail::INDIRECT).then_some(head & INDIRECT != 0),
+                    target: if has_target { Some(address_at(bytes, 1)?) } else { None },
+                };
+                Ok((Event::Control(control), if has_target { 1 + ADDRESS_BYTES } else { 1 }))
+            }
+            Some(Kind::Config) => {
+                let number = head >> 2 & 7;
+                let kind = Kind::of(number).ok_or(Wrong::UnknownConfig(number))?;
+                let fields = *bytes.get(1).ok_or(Wrong::Truncated)?;
+                Ok((Event::Config(Config { kind, fields }), 2))
+            }
+            None => Err(Wrong::UnknownKind(head >> 5)),
+        }
+    }
+
+    fn memory(&self, bytes: &[u8]) -> Result<(Memory, usize), Wrong> {
+        let fields = self.detail.memory;
+        let (access, size) = match self.dialect {
+            Dialect::Strict => (Some(bytes[0] >> 3 & 3), Some(1 << (bytes[0] & 7))),
+            Dialect::Sigrind => sigrind(bytes[0]),
+        };
+        let mut len = 1;
+        let address = if has(fields, Detail::ADDRESS) {
+            len += ADDRESS_BYTES;
+            Some(address_at(bytes, 1)?)
+        } else {
+            None
+        };
+        let id = if has(fields, Detail::ID) {
+            len += 1;
+            Some(*bytes.get(len - 1).ok_or(Wrong::Truncated)?)
+        } else {
+            None
+        };
+        let access = access.filter(|_| has(fields, Detail::TYPE));
+        let size = size.filter(|_| has(fields, Detail::SIZE));
+        Ok((Memory { access, size, address, id }, len))
+    }
+
+    fn compute(&self, bytes: &[u8]) -> Result<(Compute, usize), Wrong> {
+        let fields = self.detail.compute;
+        let mut compute = Compute {
+            format: has(fields, Detail::TYPE).then_some(bytes[0] >> 3 & 3),
+            width: has(fields, Detail::SIZE).then_some(1 << (bytes[0] & 7)),
+            ..Compute::default()
+        };
+        if !has(fields, Detail::OPERATION | Detail::ARITY) {
+            return Ok((compute, 1));
+        }
+        let second = *bytes.get(1).ok_or(Wrong::Truncated)?;
+        compute.operation = has(fields, Detail::OPERATION).then_some(second >> 2);
+        if !has(fields, Detail::ARITY) {
+            return Ok((compute, 2));
+        }
+        let count = (second & 3) + 1;
+        compute.arguments = Some(count);
+        if !has(fields, Detail::IDS) {
+            return Ok((compute, 2));
+        }
+        let mut ids = [0; 4];
+        let count = usize::from(count); // At most 4.
+        ids[..count].copy_from_slice(bytes.get(2..2 + count).ok_or(Wrong::Truncated)?);
+        compute.ids = Some(ids);
+        Ok((compute, 2 + count))
+    }
+}
+
+/// Type and size of an access, as far as they can be decided.
+fn sigrind(head: u8) -> (Option<u8>, Option<u16>) {
+    let access = Some(head >> 3 & 3);
+    match (head >> 3 & 3, head & 7) {
+        // A store of 16 bytes or a load of 32.
+        (3, 0) => (None, None),
+        (_, 1) => (access, Some(2)),
+        (_, 2) => (access, Some(4)),
+        (_, 4) => (access, Some(8)),
+        (_, 5) => (access, Some(10)),
+        // A load of 1 byte or 16, a store of 1 byte or 32; odd sizes.
+        _ => (access, None),
+    }
+}
+
+fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Wrong> {
+    bytes.get(at..at + N).and_then(|bytes| bytes.try_into().ok()).ok_or(Wrong::Truncated)
+}
+
+fn address_at(bytes: &[u8], at: usize) -> Result<u64, Wrong> {
+    let low: [u8; ADDRESS_BYTES] = bytes_at(bytes, at)?;
+    let mut word = [0; 8];
+    word[..ADDRESS_BYTES].copy_from_slice(&low);
+    Ok(u64::from_le_bytes(word))
+}
+
+/// Writes events.
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    detail: Detail,
+    /// What was written.
+    pub out: Vec<u8>,
+}
+
+impl Encoder {
+    /// A writer of a stream that begins with these fields, which it does not say.
+    #[must_use]
+    pub fn agreed(detail: Detail) -> Encoder {
+        Encoder { detail, out: Vec::new() }
+    }
+
+    /// A writer of a stream that says its fields first, as a stored stream must.
+    #[must_use]
+    pub fn stored(detail: Detail) -> Encoder {
+        let mut encoder = Encoder::agreed(detail);
+        for config in detail.events() {
+            encoder.config(config);
+        }
+        encoder
+    }
+
+    /// Ends a buffer.
+    pub fn end(&mut self) {
+        self.out.push(END);
+    }
+
+    /// Adds an event of a batch. Nothing is written if it fails.
+    ///
+    /// # Errors
+    /// If the encoding or the level of detail has no room for a field, or asks for one that the event has not.
+    pub fn put(&mut self, event: &Event, batch: &Batch) -> Result<(), Wrong> {
+        let mut bytes = [0; MAX_EVENT_BYTES];
+        let len = match event {
+            Event::Memory(memory) => self.memory(&mut bytes, memory)?,
+            Event::Compute(compute) => self.compute(&mut bytes, compute)?,
+            Event::Sync(event) => {
+                let wants = if event.kind == sync::WAIT { 1 } else { 0 };
+                let second = field(wants, 1, event.second, "second word")?;
+                bytes[0] = (Kind::Sync as u8) << 5 | bits(event.kind, 5, "this type")?;
+                bytes[1..9].copy_from_slice(&event.data.to_le_bytes());
+                bytes[9..17].copy_from_slice(&second.unwrap_or(0).to_le_bytes());
+                if second.is_some() { 17 } else { 9 }
+            }
+            Event::Context(context) => self::context(&mut bytes, context, batch)?,
+            Event::Control(control) => self.control(&mut bytes, control)?,
+            Event::Config(config) => {
+                self.config(*config);
+                return Ok(());
+            }
+            Event::Unknown(_) => return Err(Wrong::NoRoom("events of unknown kinds")),
+        };
+        self.out.extend_from_slice(&bytes[..len]);
+        Ok(())
+    }
+
+    fn config(&mut self, config: Config) {
+        self.detail.configure(config);
+        self.out.extend_from_slice(&[(Kind::Config as u8) << 5 | (config.kind as u8) << 2, config.fields]);
+    }
+
+    fn memory(&self, bytes: &mut [u8], memory: &Memory) -> Result<usize, Wrong> {
+        let fields = self.detail.memory;
+        let access = bits(field(fields, Detail::TYPE, memory.access, "type")?.unwrap_or(0), 2, "this type")?;
+        let size = power(field(fields, Detail::SIZE, memory.size, "size")?.unwrap_or(1), "this size")?;
+        bytes[0] = (Kind::Memory as u8) << 5 | access << 3 | size;
+        let mut len = 1;
+        if let Some(address) = field(fields, Detail::ADDRESS, memory.address, "address")? {
+            put_address(bytes, address)?;
+            len += ADDRESS_BYTES;
+        }
+        if let Some(id) = field(fields, Detail::ID, memory.id, "id")? {
+            bytes[len] = id;
+            len += 1;
+        }
+        Ok(len)
+    }
+
+    fn compute(&self, bytes: &mut [u8], compute: &Compute) -> Result<usize, Wrong> {
+        let fields = self.detail.compute;
+        let format =
+            bits(field(fields, Detail::TYPE, compute.format, "format")?.unwrap_or(0), 2, "this format")?;
+        let width = power(field(fields, Detail::SIZE, compute.width, "width")?.unwrap_or(1), "this width")?;
+        bytes[0] = (Kind::Compute as u8) << 5 | format << 3 | width;
+        let operation = field(fields, Detail::OPERATION, compute.operation, "operation")?.unwrap_or(0);
+        let arguments = field(fields, Detail::ARITY, compute.arguments, "arity")?.unwrap_or(1);
+        let count = arguments.checked_sub(1).ok_or(Wrong::NoRoom("an operation without arguments"))?;
+        bytes[1] = bits(operation, 6, "this operation")? << 2 | bits(count, 2, "this arity")?;
+        let mut len = if has(fields, Detail::OPERATION | Detail::ARITY) { 2 } else { 1 };
+        let wants = if has(fields, Detail::ARITY) { fields } else { 0 };
+        if let Some(ids) = field(wants, Detail::IDS, compute.ids, "ids of arguments")? {
+            let count = usize::from(arguments); // At most 4.
+            if ids[count..].iter().any(|id| *id != 0) {
+                return Err(Wrong::NoRoom("more ids than arguments"));
+            }
+            bytes[2..2 + count].copy_from_slice(&ids[..count]);
+            len += count;
+        }
+        Ok(len)
+    }
+
+    fn control(&self, bytes: &mut [u8], control: &Control) -> Result<usize, Wrong> {
+        let fields = self.detail.control;
+        let kind = bits(field(fields, Detail::TYPE, control.kind, "type")?.unwrap_or(0), 3, "this type")?;
+        let taken = field(fields, Detail::TAKEN, control.taken, "word whether it is taken")?.unwrap_or(false);
+        let indirect = field(fields, Detail::INDIRECT, control.indirect, "word whether it is indirect")?;
+        bytes[0] = (Kind::Control as u8) << 5
+            | kind << 2
+            | (u8::from(taken) * TAKEN)
+            | (u8::from(indirect.unwrap_or(false)) * INDIRECT);
+        let Some(target) = field(fields, Detail::TARGET, control.target, "target")? else { return Ok(1) };
+        put_address(bytes, target)?;
+        Ok(1 + ADDRESS_BYTES)
+    }
+}
+
+fn context(bytes: &mut [u8], context: &Context, batch: &Batch) -> Result<usize, Wrong> {
+    let kind = context.kind;
+    bytes[0] = (Kind::Context as u8) << 5 | bits(kind, 5, "this type")?;
+    match context.place {
+        Place::Name(name) => {
+            let name = batch.name(name);
+            if !context::is_named(kind) {
+                return Err(Wrong::NoRoom("a name in a context of this type"));
+            }
+            let last = name.len().checked_sub(1).ok_or(Wrong::NoRoom("an empty name"))?;
+            bytes[1] = u8::try_from(last).map_err(|_| Wrong::NoRoom("a name of more than 256 bytes"))?;
+            bytes[2..2 + name.len()].copy_from_slice(name);
+            Ok(2 + name.len())
+        }
+        Place::Address(address) => {
+            if !matches!(kind, context::INSTRUCTION | context::BLOCK | context::THREAD) {
+                return Err(Wrong::NoRoom("an address in a context of this type"));
+            }
+            put_address(bytes, address)?;
+            Ok(1 + ADDRESS_BYTES)
+        }
+    }
+}
+
+/// Writes an address after the first byte.
+fn put_address(bytes: &mut [u8], address: u64) -> Result<(), Wrong> {
+    if address > ADDRESS_MASK {
+        return Err(Wrong::NoRoom("an address of more than 56 bits"));
+    }
+    bytes[1..=ADDRESS_BYTES].copy_from_slice(&address.to_le_bytes()[..ADDRESS_BYTES]);
+    Ok(())
+}
+
+/// A code that must fit into as many bits.
+fn bits(code: u8, width: u32, what: &'static str) -> Result<u8, Wrong> {
+    if u32::from(code) < 1 << width { Ok(code) } else { Err(Wrong::NoRoom(what)) }
+}
+
+/// The logarithm of a size, which must be a power of two of at most 128 bytes.
+fn power(size: u16, what: &'static str) -> Result<u8, Wrong> {
+    if size.is_power_of_two() && size <= 128 {
+        Ok(size.trailing_zeros() as u8)
+    } else {
+        Err(Wrong::NoRoom(what))
+    }
+}

@@ -1,0 +1,9 @@
+//! The crate from outside.
+
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod capnp;
+mod encodings;
+mod samples;
+mod sigilclassic;
+mod stgen;
