@@ -4,6 +4,7 @@
 
 mod capnp;
 mod encodings;
+mod hooks;
 mod samples;
 mod sigilclassic;
 mod stgen;
