@@ -8,6 +8,7 @@ use quipu::passes::{PerThread, branches, mix, schedule, working_set};
 use quipu_console::input::Input;
 use quipu_console::screen::{Result, Screen};
 use quipu_console::session::Verdict;
+use quipu_console::terminal::is_piped_stdout;
 use quipu_view::{PageFrame, bytes_text, grouped, html_page, ticks_text};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ impl PageOptions {
     /// # Errors
     /// `Usage` if standard output would get a page and JSON; those of [`fresh::check_file`].
     pub(crate) fn check(&self, json: bool) -> quipu::model::Result<()> {
-        if json && self.html.as_deref() == Some(Path::new("-")) {
+        let is_stdout = |path: &Path| path == Path::new("-") || is_piped_stdout(path);
+        if json && self.html.as_deref().is_some_and(is_stdout) {
             return Err(Error::usage("a page and JSON cannot both go to standard output")
                 .hint("name a file for one of them: `--html FILE`"));
         }

@@ -319,6 +319,31 @@ fn an_input_is_never_overwritten_and_a_device_is_written_into_by_any_verb() {
     });
 }
 
+/// The reader of a pipe wants what is written, and nothing among it.
+#[test]
+fn the_answer_is_not_mixed_with_what_goes_into_a_pipe_by_the_name_of_standard_output() {
+    for row in ROWS.iter().filter(|row| !row.folder && row.verb != "as") {
+        let place = Place::new(row);
+        let (code, said) = place.write("new", false);
+        assert!(code < 2, "{}: {code} {said}", row.line);
+        let line = row.words("/dev/stdout");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+        let output = command.current_dir(place.folder.path()).args(line.split(' ')).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() < Some(2), "{line}: {said}");
+        let written = fs::read(place.path("new")).unwrap();
+        assert_eq!(output.stdout.len(), written.len(), "{line}: {said}");
+        if row.option == "output" {
+            assert!(said.contains("/dev/stdout"), "{line} says nothing: {said}");
+        }
+    }
+    let place = Place::new(&ROWS[0]);
+    let line = "report --no-machine --json in --html /dev/stdout";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    let output = command.current_dir(place.folder.path()).args(line.split(' ')).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+}
+
 #[test]
 fn what_a_trace_holds_besides_its_records_is_an_input_too() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ use quipu::model::{Error, ErrorKind, Finding, Paint, Report, Severity};
 use quipu_view::Look;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// When to use colours.
@@ -112,6 +113,8 @@ pub struct Screen {
     out_color: bool,
     err_color: bool,
     quiet: bool,
+    /// Answers go to standard error.
+    is_out_taken: bool,
 }
 
 impl Screen {
@@ -122,12 +125,31 @@ impl Screen {
             out_color: color.wanted(io::stdout().is_terminal(), var),
             err_color: color.wanted(io::stderr().is_terminal(), var),
             quiet,
+            is_out_taken: false,
         }
+    }
+
+    /// The screen for the answer of a verb that has written to `output`: where that is standard output itself, and a pipe, the
+    /// answer would be mixed with what was written, and goes to standard error.
+    pub fn beside(self, output: &Path) -> Screen {
+        if !terminal::is_piped_stdout(output) {
+            return self;
+        }
+        Screen { is_out_taken: true, out_color: self.err_color, ..self }
     }
 
     /// How documents look on standard output.
     pub fn look(&self) -> Look {
         Look::stdout(self.out_color)
+    }
+
+    /// Writes an answer.
+    fn answer(&self, text: &str) -> Result<()> {
+        if self.is_out_taken {
+            eprint(text);
+            return Ok(());
+        }
+        Ok(terminal::stdout().write_all(text.as_bytes())?)
     }
 
     /// The colours of records on standard output.
@@ -149,12 +171,12 @@ impl Screen {
             }
             quipu_view::paint(document, &self.look(), &mut text);
         }
-        Ok(terminal::stdout().write_all(text.as_bytes())?)
+        self.answer(&text)
     }
 
     /// Writes text to standard output as it is.
     pub fn text(&self, text: &str) -> Result<()> {
-        Ok(terminal::stdout().write_all(text.as_bytes())?)
+        self.answer(text)
     }
 
     /// Writes findings to standard output, a line each, where they are the answer.
@@ -164,12 +186,12 @@ impl Screen {
         if !findings.is_empty() {
             text.push('\n');
         }
-        Ok(terminal::stdout().write_all(text.as_bytes())?)
+        self.answer(&text)
     }
 
     /// Writes a JSON value to standard output, laid out for people.
     pub fn json(&self, value: &serde_json::Value) -> Result<()> {
-        Ok(writeln!(terminal::stdout(), "{value:#}")?)
+        self.answer(&format!("{value:#}\n"))
     }
 
     /// Says on standard error why there is no answer, after what was found before.

@@ -4,7 +4,9 @@
 //! escapes for all that it would obey.
 
 use quipu::model::harmless;
+use std::fs;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The user wants texts as they are.
@@ -28,6 +30,24 @@ pub fn stdout() -> Stream<io::Stdout> {
 /// Standard error.
 pub fn stderr() -> Stream<io::Stderr> {
     Stream::new(io::stderr())
+}
+
+/// True if a path leads to standard output (`/dev/stdout`) and that is a pipe or a socket: a reader there expects what is
+/// written to the path, and no other answer among it.
+#[cfg(unix)]
+pub fn is_piped_stdout(path: &Path) -> bool {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let own = io::stdout().as_fd().try_clone_to_owned().and_then(|out| fs::File::from(out).metadata());
+    let (Ok(own), Ok(other)) = (own, fs::metadata(path)) else { return false };
+    let is_pipe = own.file_type().is_fifo() || own.file_type().is_socket();
+    is_pipe && (own.dev(), own.ino()) == (other.dev(), other.ino())
+}
+
+/// Elsewhere no path leads to standard output.
+#[cfg(not(unix))]
+pub fn is_piped_stdout(_: &Path) -> bool {
+    false
 }
 
 /// A stream that escapes what a terminal would obey, if it is one.

@@ -10,7 +10,6 @@ use quipu_console::rewrite::{self, EXIT_CODES, Keeping};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use serde_json::json;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Make a trace from what a program left that was compiled with `quipu cc`
@@ -81,11 +80,11 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         Verdict { findings: summary.findings.clone(), meaning: session::OF_A_FILE, ..Verdict::default() };
     verdict.say_lost(screen);
     rewrite::say_doubtful(&path, summary.doubtful_from, screen);
-    let mut out = quipu_console::terminal::stdout();
+    let beside = screen.beside(&path);
     if options.json {
-        writeln!(out, "{:#}", as_json(&summary, &path.display().to_string()))?;
+        beside.json(&as_json(&summary, &path.display().to_string()))?;
     } else if !screen.is_quiet() {
-        write!(out, "{}", as_text(&summary, &path.display().to_string()))?;
+        beside.text(&as_text(&summary, &path.display().to_string()))?;
     }
     Ok(verdict.tell(screen))
 }

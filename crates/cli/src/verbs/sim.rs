@@ -200,7 +200,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
                     let plan = |trace: &dyn Trace| simulation::plan_other(model, config, trace);
                     simulate(&options.run, None, "levels", &plan, common, screen)
                 }
-                None => simulate(&options.run, config, CACHES, &|trace| options.plan(trace), common, screen),
+                None => {
+                    let misses = options.flags.given().last("miss-file");
+                    let screen = misses.map_or(*screen, |path| screen.beside(path.as_ref()));
+                    simulate(&options.run, config, CACHES, &|trace| options.plan(trace), common, &screen)
+                }
             }
         }
         Machine::Tlb(TlbOptions { config: Some(_), .. }) => {
