@@ -835,3 +835,29 @@ fn a_copy_of_a_thread_s_file_is_said_by_every_verb() {
     }
     assert!(n_said > 9, "{n_said}");
 }
+
+#[test]
+fn a_stream_that_is_cut_within_its_first_frame_is_damaged_for_every_verb() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(fixtures("stream").join("two-producers.quipu")).unwrap();
+    let path = folder.path().join("cut.quipu");
+    for (n_left, damaged) in [(83, 0), (119, 0), (140, 0), (140, 40)] {
+        let mut bytes = whole[..n_left].to_vec();
+        bytes[damaged] ^= u8::from(damaged > 0);
+        std::fs::write(&path, bytes).unwrap();
+        let mut n_told = 0;
+        for call in [
+            &["report"][..],
+            &["view"],
+            &["analyze", "schedule"],
+            &["check"],
+            &["info"],
+            &["convert", "-o", folder.path().join("out").to_str().unwrap()],
+        ] {
+            let (out, said, code) = quipu(call, &path);
+            assert_eq!(code, 1, "{call:?} of {n_left} bytes: {out}{said}");
+            n_told += usize::from(said.contains("cut.quipu: offset 0x0: "));
+        }
+        assert!(n_told >= 5, "{n_told} verbs name the place");
+    }
+}

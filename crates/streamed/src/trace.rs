@@ -13,8 +13,8 @@ use crate::schema::{EpochId, Means, RECORDS, Tables};
 use quipu_model::schema::Schema;
 use quipu_model::trace::{Carries, Clock, Fact, Function, PrintOptions, Recorded};
 use quipu_model::{
-    Columns, Confidence, Error, Finding, Meta, OpenOptions, Printer, Reader, Result, Scan, Shard, ShardId,
-    ShardKind, Trace,
+    Columns, Confidence, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan,
+    Shard, ShardId, ShardKind, Trace,
 };
 use quipu_source::{Container, Source};
 use quipu_stream::clock::Timeline;
@@ -44,7 +44,10 @@ pub fn probe(source: &Source) -> Confidence {
     }
     let is_header = |head: &[u8]| matches!(Header::read(head), Ok(_) | Err(HeaderFault::Version(_)));
     match source.head(512) {
-        Ok(head) if head.starts_with(&SYNC) && is_header(&head) => return Confidence::Sure,
+        Ok(head) if head.starts_with(&SYNC) => {
+            // Eight bytes that nothing else begins with, even if what comes after them is damaged or cut.
+            return if is_header(&head) { Confidence::Sure } else { Confidence::Likely };
+        }
         Ok(_) => {}
         Err(_) => return Confidence::No,
     }
@@ -136,7 +139,8 @@ pub struct StreamTrace {
 /// Opens the stream at `source`.
 ///
 /// # Errors
-/// `Unsupported` for a folder, and if there is no frame; what the source has to say.
+/// `Unsupported` for a folder, and if there is no frame; `Damaged` if there is only the beginning of one; what the source has to
+/// say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     INFO.opening(options)?;
     INFO.refuse_folder(source)?;
@@ -147,7 +151,13 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     let size = input.size();
     let mut survey = Survey::of(&mut input, size).map_err(|cause| unreadable(&name, cause))?;
     if survey.frames.is_empty() && survey.open.is_empty() && survey.session.producers().is_empty() {
-        return Err(Error::unsupported("there is no frame of a stream").in_file(&*name));
+        let is_begun = source.head(SYNC.len()).is_ok_and(|head| head.starts_with(&SYNC));
+        let error = match is_begun {
+            true => Error::new(ErrorKind::Damaged, "there is no whole frame of the stream")
+                .at(&Place { offset: Some(0), ..Place::default() }),
+            false => Error::unsupported("there is no frame of a stream"),
+        };
+        return Err(error.in_file(&*name));
     }
     if survey.session.is_stopped() {
         let found = survey.session.findings.iter().find(|finding| finding.name == "needs-newer-program");

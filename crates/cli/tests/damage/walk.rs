@@ -185,6 +185,7 @@ struct Told {
 fn is_not_opened(said: &str) -> bool {
     said.contains("of which nothing can be inflated")
         || said.contains("in whose first bytes no format is recognised")
+        || said.contains("there is no whole frame of the stream")
 }
 
 /// Compares what a verb writes of a damaged trace with what it says of that: nothing, or a doubtful file.
