@@ -861,3 +861,21 @@ fn a_stream_that_is_cut_within_its_first_frame_is_damaged_for_every_verb() {
         assert!(n_told >= 5, "{n_told} verbs name the place");
     }
 }
+
+#[test]
+fn a_frame_of_a_stream_whose_checksum_is_wrong_is_not_copied_in_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = std::fs::read(fixtures("stream").join("two-producers.quipu")).unwrap();
+    // Within the rows of a frame.
+    bytes[620] ^= 0x10;
+    let path = folder.path().join("flipped.quipu");
+    std::fs::write(&path, bytes).unwrap();
+    let (out, said, code) = quipu(&["view"], &path);
+    assert!(code == 1 && said.contains("[stream/payload-crc]"), "{out}{said}");
+    let copy = folder.path().join("copy.quipu");
+    let convert = ["convert", "-o", copy.to_str().unwrap()];
+    let (out, said, code) = quipu(&convert, &path);
+    assert!(code == 1 && said.contains("[stream/payload-crc]") && !copy.exists(), "{code} {out}{said}");
+    let (out, said, code) = quipu(&[&convert[..], &["--keep-damaged"]].concat(), &path);
+    assert!(code == 1 && said.contains("is doubtful") && copy.exists(), "{code} {out}{said}");
+}

@@ -1,12 +1,12 @@
 //! Streams written again: the same frames with the same metadata, without what the file has lost.
 
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, seekable, unreadable};
-use crate::trace;
+use crate::trace::{self, StreamTrace};
 use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
-use quipu_model::{Error, Result};
+use quipu_model::{Error, Finding, Found, Result, Scan, Trace};
 use quipu_stream::input::Input;
 use quipu_stream::slice::slice;
 use std::io::{BufWriter, Write};
@@ -35,9 +35,9 @@ impl Transform for Copy {
         if job.level.is_some() || !job.opening.threads.is_empty() {
             return Err(Error::usage("the frames of a stream are copied as they are"));
         }
-        // It is looked at before it is copied.
+        // It is read before it is copied: frames are copied as they are, also those whose checksums are wrong.
         let source = &job.source.spooled()?;
-        let mut findings = trace::open(source, job.opening)?.findings_of_headers()?;
+        let mut findings = all_findings(&trace::open(source, job.opening)?)?;
         let mut intake = Intake::new(job.damaged).strict(job.strict);
         intake.take(&mut findings, SoFar::default())?;
         let (container, _) = seekable(source)?;
@@ -57,4 +57,14 @@ impl Transform for Copy {
         let facts = vec![Fact::new("frames", "frames", n_frames)];
         Ok(Transformed { facts, reading: intake.finish(), ..Transformed::default() })
     }
+}
+
+/// What is wrong with headers, and what readers of the rows find.
+fn all_findings(trace: &StreamTrace) -> Result<Vec<Finding>> {
+    let mut found = Found::default();
+    trace.findings_of_headers()?.into_iter().for_each(|finding| found.push(finding));
+    for shard in trace.shards() {
+        found.read(&mut *trace.scan(&Scan::new(shard.id))?, |_| Ok(()))?;
+    }
+    Ok(found.into_vec())
 }
