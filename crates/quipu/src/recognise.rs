@@ -297,7 +297,7 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
     Ok(None)
 }
 
-/// The error for a file of which no record can be read, wherever the damage is.
+/// The error for a file without a record that can be read, wherever the damage is.
 fn all_lost(what: String, cause: Error) -> Error {
     let place = Place { offset: Some(0), ..cause.place().clone() };
     Error::new(ErrorKind::Damaged, what).at(&place).losing(Loss::from(place)).because(cause)

@@ -23,7 +23,7 @@ pub trait Content: Send + Sync {
         &[]
     }
 
-    /// What is wrong with the archive itself, if it is one; reading goes on all the same.
+    /// What is wrong with the archive itself, if it is one; reading continues all the same.
     fn damage(&self) -> Option<&str> {
         None
     }
