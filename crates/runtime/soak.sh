@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What is loaded into traced programs, under sanitizers: `soak.sh [SECONDS]`, 60 if not said. `./dev soak` calls this.
 #
-#   unit tests   of the ring, the capture file's cells and the annotations, under AddressSanitizer
+#   unit tests   of the ring, the capture file's cells and the annotations, under AddressSanitizer; their docs'
+#                examples are left out, because rustdoc links them without it
 #   runtime      programs (`soak/programs.c`) linked with a runtime that is checked by AddressSanitizer, by assertions, by checks of overflow
 #                and of unsafe calls; the programs' own C by AddressSanitizer and UndefinedBehaviorSanitizer
 #   plugin       programs under QEMU with a plugin that is checked in the same way
@@ -43,7 +44,7 @@ run() {
 }
 
 say "==> unit tests under AddressSanitizer"
-run "unit tests" built test "" -p quipu-ring -p quipu-capfile -p quipu-annotate || true
+run "unit tests" built test "" --lib --tests -p quipu-ring -p quipu-capfile -p quipu-annotate || true
 
 say "==> programs that record themselves"
 built build "" --release -p quipu-rt
