@@ -54,6 +54,8 @@ const LINES: &[(&str, &[&str])] = &[
     ("completions", &[]),
     ("as apitrace", &[]),
     ("as cacheray", &[]),
+    // Captures of DTrace are in few files.
+    ("as dtrace", &[]),
     (
         "as drmemtrace",
         &[

@@ -9,6 +9,7 @@ mod cacheray;
 mod carried;
 mod conversions;
 mod damage;
+mod dtrace;
 mod edits;
 mod facts;
 mod faults;

@@ -94,7 +94,7 @@ const READ: &[&str] =
 const ELSEWHERE: &[(&str, &str)] = &[("record", "output"), ("view", "blobs")];
 
 /// The command lines of other programs, which have no options that the tree knows.
-const AS: &[&str] = &["as apitrace", "as cacheray", "as drmemtrace"];
+const AS: &[&str] = &["as apitrace", "as cacheray", "as drmemtrace", "as dtrace"];
 
 #[test]
 fn no_option_that_names_a_file_is_forgotten() {

@@ -7,3 +7,4 @@
 pub mod apitrace;
 pub mod cacheray;
 pub mod drmemtrace;
+pub mod dtrace;

@@ -21,6 +21,7 @@
 //! | `plan`, `library`, `flow`, `messages` | what is done for each part of a record |
 //! | [`quirks`] | what consumers print wrongly |
 //! | [`trace`], [`reader`], [`table`], `print` | the family as the rest of Quipu sees it |
+//! | [`rewrite`] | `convert`: captures as streams, buffers with their descriptions |
 //! | [`check`], [`rules`] | the rules that a capture must follow |
 //!
 //! The formats are described in docs/formats/dtrace.md.
@@ -59,6 +60,7 @@ pub mod put;
 pub mod quirks;
 pub mod raw;
 pub mod reader;
+pub mod rewrite;
 pub mod rules;
 mod say;
 mod sort;
@@ -79,7 +81,9 @@ pub use describe::{Capture, Dialect};
 
 use quipu_model::options::Kind;
 use quipu_model::trace::Description;
-use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, OptionSpec, Result, RuleInfo, Tool, Trace};
+use quipu_model::{
+    Confidence, Format, FormatInfo, OpenOptions, OptionSpec, Result, RuleInfo, Tool, Trace, Transform,
+};
 use quipu_source::Source;
 
 /// The format, as the list of formats names it.
@@ -128,6 +132,10 @@ impl Format for Dtrace {
 
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
         Ok(Box::new(trace::open(source, options)?))
+    }
+
+    fn transforms(&self) -> &'static [&'static dyn Transform] {
+        &[&rewrite::Convert]
     }
 
     fn describe(&self, source: &Source, options: &OpenOptions) -> Result<Description> {

@@ -4,6 +4,7 @@ use crate::Recognised;
 use quipu_model::{ErrorKind, Format, OpenOptions, Result, Transform};
 use quipu_source::Source;
 use quipu_streamed::back::OutOfStream;
+use quipu_streamed::carried::encoding_of;
 use quipu_streamed::carry::{AsStream, IntoStream};
 use quipu_streamed::copy::Copy;
 use std::path::Path;
@@ -63,6 +64,12 @@ pub fn way(
             (_, _, Some(carrier)) if is_convert && is_plain => {
                 // All that it says of itself is kept.
                 Ok(Way { transform: Means::Stream(Box::new(Copy)), source: carrier.source.clone() })
+            }
+            // Streams have no bodies for its files as they are: it writes them itself.
+            (Some(format), Ok(transform), None)
+                if is_convert && encoding_of(format.info().name).is_none() =>
+            {
+                reads(Means::Own(transform))
             }
             (_, Err(_), _) if is_convert => reads(Means::Stream(Box::new(into()))),
             (_, Ok(_), _) if is_convert && is_plain => reads(Means::Stream(Box::new(into()))),

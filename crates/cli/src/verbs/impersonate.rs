@@ -1,6 +1,6 @@
 //! `quipu as`: other programs' command lines.
 
-use quipu_compat::{apitrace, cacheray, drmemtrace};
+use quipu_compat::{apitrace, cacheray, drmemtrace, dtrace};
 use quipu_console::Common;
 use quipu_console::screen::{Outcome, Result, Screen};
 
@@ -46,6 +46,16 @@ enum Program {
     #[command(after_help = DRMEMTRACE_HELP)]
     Drmemtrace {
         /// The launcher's own options, such as `-indir DIR -tool basic_counts`
+        #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// DTrace's consumer, for captures instead of a live kernel
+    ///
+    /// Takes the consumer's options about printing and prints its text, wrong values included, with its messages on standard
+    /// error and its exit status. Options about tracing are errors that name them; commands of `system()` are shown, never run.
+    #[command(after_help = DTRACE_HELP)]
+    Dtrace {
+        /// The consumer's own options and a capture, such as `-q -x aggsortkey capture`
         #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
@@ -99,10 +109,21 @@ Exit codes:
   1  done, and something is wrong with the trace, or the run was interrupted
   2  could not do it";
 
+const DTRACE_HELP: &str = "\
+Examples:
+  quipu as dtrace capture
+  quipu as dtrace -q -x aggsortkey -x aggsortrev raw.jsonl
+
+Exit codes:
+  0  done, or the status that the script asked for
+  1  a buffer could not be read to its end
+  2  could not do it";
+
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     match &options.program {
         Program::Apitrace { args } => apitrace::run(args, screen),
         Program::Cacheray { args } => cacheray::run(args, screen),
         Program::Drmemtrace { args } => drmemtrace::run(args, common, screen),
+        Program::Dtrace { args } => dtrace::run(args, common, screen),
     }
 }
