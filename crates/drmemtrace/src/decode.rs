@@ -449,6 +449,11 @@ impl Interp {
         let (kind, value, size) = (entry.kind(), entry.addr.get(), entry.size.get());
         match kind {
             Type::THREAD => {
+                // Records before the first thread count as thread 0; where that thread begins after them, so does a batch.
+                let is_batched = self.records != self.batch_start && self.batch_tid == value;
+                if is_batched && !self.pids.contains_key(&value) {
+                    return Some(Stop::Thread);
+                }
                 self.tid = value;
                 match self.pids.get(&value) {
                     Some(pid) => self.pid = *pid,
