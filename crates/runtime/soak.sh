@@ -61,9 +61,13 @@ flags=(-g -O1 -fno-omit-frame-pointer)
 clang -O1 -shared -fPIC "$here/soak/behind.c" -o libbehind.so
 clang "${flags[@]}" -fsanitize=thread -c "$here/soak/programs.c" -o recorded.o
 clang "${flags[@]}" -fsanitize=address,undefined -fno-sanitize-recover=all "$here/soak/programs.c" -o checked -lpthread
+# `gate.c` stands before the runtime's functions, which get other names, until AddressSanitizer has begun.
+clang "${flags[@]}" -c "$here/soak/gate.c" -o gate.o
+objcopy --redefine-sym malloc=recorded_malloc --redefine-sym calloc=recorded_calloc --redefine-sym realloc=recorded_realloc \
+    --redefine-sym free=recorded_free "$target/$host/release/libquipu_rt.a" librecorded.a
 # Both the runtime and AddressSanitizer define the functions about coverage that do nothing here; the first is taken.
-clang -Wl,--allow-multiple-definition recorded.o "$target/$host/release/libquipu_rt.a" \
-    -Wl,--whole-archive "$asan" -Wl,--no-whole-archive -rdynamic -L. -lbehind -Wl,-rpath,"$work" -lpthread -ldl -lm -lrt -o programs
+clang -Wl,--allow-multiple-definition recorded.o gate.o librecorded.a -Wl,--whole-archive "$asan" -Wl,--no-whole-archive \
+    -rdynamic -L. -lbehind -Wl,-rpath,"$work" -lpthread -ldl -lm -lrt -o programs
 
 names=(accesses locks atomics allocations signals jumps forks execs ends disk_full)
 for name in "${names[@]}"; do
@@ -85,6 +89,34 @@ while [ "$SECONDS" -lt "$end" ] && [ "${#failed[@]}" = 0 ]; do
     rounds=$((rounds % 5 + 1))
 done
 say "    $n_runs runs of ${#names[@]} programs, ${n_captures:-0} captures read"
+
+say "==> programs under QEMU"
+emulator=$(command -v "qemu-${host%%-*}") || emulator=
+library=$(clang -print-file-name="libclang_rt.asan-${host%%-*}.so")
+if [ -z "$emulator" ] || [ ! -e "$library" ]; then
+    say "    left out: there is no qemu-${host%%-*} (on Debian: qemu-user), or clang has no shared AddressSanitizer"
+else
+    built build "" --release -p quipu-qemu
+    mkdir plugin emulators
+    cp "$target/$host/release/libquipu_qemu.so" plugin
+    # The emulator loads the sanitizer, and the program does not.
+    printf '#!/bin/sh\nLD_PRELOAD=%s exec %s -U LD_PRELOAD "$@"\n' "$library" "$emulator" >"emulators/${emulator##*/}"
+    chmod +x "emulators/${emulator##*/}"
+    clang "${flags[@]}" "$here/soak/programs.c" -o plain -lpthread
+    n_recorded=0
+    end=$((SECONDS + seconds))
+    while [ "$SECONDS" -lt "$end" ] && [ "${#failed[@]}" = 0 ]; do
+        for name in "${names[@]}"; do
+            # After `exec` the emulator starts itself, without the sanitizer.
+            [ "$name" != execs ] || continue
+            run "$name under QEMU" env PATH="$work/emulators:$PATH" QUIPU_LIB="$work/plugin" timeout 300 \
+                "$quipu" record --force --follow-fork --with qemu -o recorded -- ./plain "$name" "$rounds" || continue
+            n_recorded=$((n_recorded + 1))
+            rm -rf recorded*
+        done
+    done
+    say "    $n_recorded recordings"
+fi
 
 for name in "${failed[@]}"; do say "failed: $name"; done
 [ "${#failed[@]}" = 0 ]
