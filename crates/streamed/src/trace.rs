@@ -16,7 +16,7 @@ use quipu_model::{
     Columns, Confidence, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan,
     Shard, ShardId, ShardKind, Trace,
 };
-use quipu_source::{Container, Source};
+use quipu_source::{Codec, Container, Source};
 use quipu_stream::clock::Timeline;
 use quipu_stream::frame::{Header, HeaderFault, SYNC, kind};
 use quipu_stream::index::frame_at;
@@ -70,7 +70,11 @@ fn is_named_so(source: &Source) -> bool {
 
 /// True if a source begins with a frame, as far as a look at its first bytes tells.
 pub fn begins(source: &Source) -> bool {
-    !source.is_folder() && source.head(SYNC.len()).is_ok_and(|head| head == SYNC)
+    // No stream lies in the blocks that apitrace writes, and their first bytes cost a whole block.
+    let may_begin = |head: Vec<u8>| Codec::of(&head) != Codec::SnappyChunks;
+    !source.is_folder()
+        && source.packed_head(SYNC.len()).is_ok_and(may_begin)
+        && source.head(SYNC.len()).is_ok_and(|head| head == SYNC)
 }
 
 /// One frame of a shard.
