@@ -25,7 +25,7 @@ pub struct Opening {
     /// Read the trace as this format, whatever it looks like
     #[arg(long, value_name = "NAME", value_parser = formats(), help_heading = "Reading")]
     pub format: Option<String>,
-    /// Stop at the first error in the trace instead of reading on behind it
+    /// Stop at the first error in the trace instead of reading on after it
     #[arg(long, help_heading = "Reading")]
     pub strict: bool,
 }

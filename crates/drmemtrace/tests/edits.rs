@@ -57,19 +57,25 @@ fn trimming_by_instructions_leaves_as_many_entries_as_the_original() {
     assert_eq!(entries(&filtered(&trace, 0, spec)).len(), 104);
 }
 
+/// How a file of thread 10 begins, up to its first clock reading.
+fn header(chunk_instrs: u64) -> [Entry; 8] {
+    [
+        Entry::new(Type::HEADER, 0, 7),
+        Entry::marker(Marker::VERSION, 7),
+        Entry::marker(Marker::FILETYPE, 0xe40),
+        Entry::new(Type::THREAD, 4, 10),
+        Entry::new(Type::PID, 4, 1),
+        Entry::marker(Marker::CACHE_LINE_SIZE, 64),
+        Entry::marker(Marker::CHUNK_INSTR_COUNT, chunk_instrs),
+        Entry::marker(Marker::PAGE_SIZE, 4096),
+    ]
+}
+
 #[test]
 fn a_branch_target_at_the_end_of_a_chunk_goes_on_to_the_branch_of_the_next() {
     let marker = |kind: Marker, value| Entry::marker(kind, value);
     let code = |byte| Entry::new(Type::ENCODING, 1, byte);
-    let first = [
-        Entry::new(Type::HEADER, 0, 7),
-        marker(Marker::VERSION, 7),
-        marker(Marker::FILETYPE, 0xe40),
-        Entry::new(Type::THREAD, 4, 10),
-        Entry::new(Type::PID, 4, 1),
-        marker(Marker::CACHE_LINE_SIZE, 64),
-        marker(Marker::CHUNK_INSTR_COUNT, 2),
-        marker(Marker::PAGE_SIZE, 4096),
+    let own = [
         marker(Marker::TIMESTAMP, 1000),
         marker(Marker::CPU_ID, 0),
         code(0x90),
@@ -79,6 +85,7 @@ fn a_branch_target_at_the_end_of_a_chunk_goes_on_to_the_branch_of_the_next() {
         marker(Marker::BRANCH_TARGET, 0x1000),
         marker(Marker::CHUNK_FOOTER, 0),
     ];
+    let first = [&header(2)[..], &own].concat();
     let second = [
         marker(Marker::RECORD_ORDINAL, 10),
         marker(Marker::TIMESTAMP, 1000),
@@ -127,16 +134,7 @@ fn copies_after_a_footer_are_not_written_where_the_ordinal_is_missing() {
     let marker = Entry::marker;
     let code = Entry::new(Type::ENCODING, 1, 0x90);
     let clock = [marker(Marker::TIMESTAMP, 1000), marker(Marker::CPU_ID, 0)];
-    let header = [
-        Entry::new(Type::HEADER, 0, 7),
-        marker(Marker::VERSION, 7),
-        marker(Marker::FILETYPE, 0xe40),
-        Entry::new(Type::THREAD, 4, 10),
-        Entry::new(Type::PID, 4, 1),
-        marker(Marker::CACHE_LINE_SIZE, 64),
-        marker(Marker::CHUNK_INSTR_COUNT, 1),
-        marker(Marker::PAGE_SIZE, 4096),
-    ];
+    let header = header(1);
     let first =
         [&header[..], &clock, &[code, Entry::new(Type::INSTR, 1, 0x1000), marker(Marker::CHUNK_FOOTER, 0)]];
     let later = [marker(Marker::TIMESTAMP, 2000), marker(Marker::CPU_ID, 1)];

@@ -4,12 +4,10 @@
 
 use crate::rules;
 use crate::trace::DtraceTrace;
-use quipu_model::check::{self, CheckLog, CheckReport, CheckedRecords};
+use quipu_model::check::{self, CheckLog, CheckReport, CheckedRecords, FoundPass};
 use quipu_model::pass::Needs;
 use quipu_model::result::{Fields, Shape};
-use quipu_model::{
-    Batch, Columns, DynPass, Error, Options, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
-};
+use quipu_model::{Columns, DynPass, Error, Options, Order, Result, Tool, ToolInfo, Trace};
 
 /// The tool `check` of captures.
 #[derive(Debug)]
@@ -38,34 +36,6 @@ impl Tool for Check {
             return Err(Error::missing("this is no trace of format dtrace"));
         };
         let log = CheckLog::new(options, rules::RULES, &opened.meta().findings)?;
-        Ok(Box::new(CheckPass { log, n_records: 0 }))
-    }
-}
-
-/// Counts records and collects what readers find.
-struct CheckPass {
-    log: CheckLog,
-    n_records: u64,
-}
-
-impl Pass for CheckPass {
-    fn fork(&self, _: &Shard) -> CheckPass {
-        CheckPass { log: self.log.fork(), n_records: 0 }
-    }
-
-    fn consume(&mut self, batch: &Batch) -> Result<()> {
-        self.n_records += u64::from(batch.span.records);
-        batch.findings.iter().for_each(|finding| self.log.take(finding.clone()));
-        Ok(())
-    }
-
-    fn merge(&mut self, later: CheckPass) -> Result<()> {
-        self.log.merge(later.log);
-        self.n_records += later.n_records;
-        Ok(())
-    }
-
-    fn finish(self) -> Result<Box<dyn Report>> {
-        Ok(Box::new(CheckReport::of_records(&self.log.close(), self.n_records)))
+        Ok(Box::new(FoundPass::new(log)))
     }
 }

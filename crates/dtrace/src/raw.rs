@@ -46,7 +46,7 @@ pub fn put_enabling(enabling: &Enabling, order: ByteOrder) -> Vec<u8> {
     out
 }
 
-/// What the device says of an aggregation, before its parts are told apart.
+/// What the device says of an aggregation: its parts are still one list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawAggregation {
     /// Its number.

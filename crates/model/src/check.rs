@@ -7,11 +7,11 @@ use crate::error::Place;
 use crate::finding::{Finding, RuleInfo, Severity, is_called};
 use crate::number::noun;
 use crate::options::{Kind, OptionSpec, Options};
-use crate::pass::{Detail, ReportBody};
+use crate::pass::{Detail, Pass, Report, ReportBody};
 use crate::result;
 use crate::result::Fields;
 use crate::schema::Text;
-use crate::{Error, Result};
+use crate::{Batch, Error, Result, Shard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -251,6 +251,41 @@ impl CheckReport<CheckedRecords> {
     /// What is in a log, of as many records.
     pub fn of_records(log: &CheckLog, records: u64) -> CheckReport<CheckedRecords> {
         CheckReport::new(log, records, "records", CheckedRecords { records })
+    }
+}
+
+/// The pass of a tool `check` all of whose rules are looked at by opening and reading: it collects what these find.
+pub struct FoundPass {
+    log: CheckLog,
+    n_records: u64,
+}
+
+impl FoundPass {
+    /// Begins with what opening found.
+    pub fn new(log: CheckLog) -> FoundPass {
+        FoundPass { log, n_records: 0 }
+    }
+}
+
+impl Pass for FoundPass {
+    fn fork(&self, _: &Shard) -> FoundPass {
+        FoundPass::new(self.log.fork())
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        self.n_records += u64::from(batch.span.records);
+        batch.findings.iter().for_each(|finding| self.log.take(finding.clone()));
+        Ok(())
+    }
+
+    fn merge(&mut self, later: FoundPass) -> Result<()> {
+        self.log.merge(later.log);
+        self.n_records += later.n_records;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Box<dyn Report>> {
+        Ok(Box::new(CheckReport::of_records(&self.log.close(), self.n_records)))
     }
 }
 

@@ -45,6 +45,8 @@ impl Detail {
     pub const NONE: Detail = Detail { memory: 0, compute: 0, control: 0, sync: 0, context: 0 };
     /// All fields.
     pub const ALL: Detail = Detail { memory: 0xf0, compute: 0xf8, control: 0xf0, sync: 0, context: 0 };
+    /// What shows which thread or function reads what another wrote: places of accesses, formats of computations.
+    pub const COMMUNICATION: Detail = Detail { memory: 0xe0, compute: 0x80, control: 0, sync: 0, context: 0 };
     /// What the fixed encoding has room for.
     pub const FIXED: Detail = Detail { memory: 0xe0, compute: 0xf0, control: 0xf0, sync: 0, context: 0 };
     /// What Prism's front end for Valgrind fills of the fixed encoding: other fields hold bytes of earlier events.

@@ -15,7 +15,7 @@ fn beside(error: &Error, rule: &'static str) -> Finding {
     Finding::new(rule, Severity::Warning, place, message)
 }
 
-/// The functions that the list beside a trace names; a list that cannot be read is told.
+/// The functions in the list beside a trace. A list that cannot be read becomes a finding.
 pub(super) fn functions_of(listing: &Listing, workload: u16, findings: &mut Vec<Finding>) -> Vec<Function> {
     match listing.functions.as_ref().map(funclist::read) {
         Some(Ok(mut functions)) => {

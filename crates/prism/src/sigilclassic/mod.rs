@@ -195,13 +195,7 @@ impl SigilClassic {
 
 impl Hooks for SigilClassic {
     fn needs(&self) -> Detail {
-        Detail {
-            memory: Detail::TYPE | Detail::SIZE | Detail::ADDRESS,
-            compute: Detail::TYPE,
-            control: 0,
-            sync: 0,
-            context: 0,
-        }
+        Detail::COMMUNICATION
     }
 
     #[inline]

@@ -333,13 +333,7 @@ impl Stgen {
 
 impl Hooks for Stgen {
     fn needs(&self) -> Detail {
-        Detail {
-            memory: Detail::TYPE | Detail::SIZE | Detail::ADDRESS,
-            compute: Detail::TYPE,
-            control: 0,
-            sync: 0,
-            context: 0,
-        }
+        Detail::COMMUNICATION
     }
 
     #[inline]
