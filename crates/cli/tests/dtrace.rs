@@ -44,6 +44,9 @@ fn options_about_printing_are_taken_and_others_refused() {
     let refused = quipu(&["as", "dtrace", "-n", "BEGIN", &case("trace_basic")]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("`-n` is about tracing"));
+    let refused = quipu(&["as", "dtrace", "-x", "bufsize=4m", &case("trace_basic")]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`-x bufsize` is about tracing"));
 }
 
 #[test]

@@ -58,7 +58,15 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
     let path = capture.ok_or_else(|| Error::usage("no capture is given").hint("quipu as dtrace --help"))?;
     let source = Source::open(Path::new(path)).map_err(Error::from)?;
     let mut capture = trace::load(&source, &OpenOptions::default())?;
-    options.iter().for_each(|option| capture.settings.add(option));
+    for option in &options {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        if !capture.settings.set(name, value) {
+            let message = format!("`-x {name}` is about tracing, or unknown: a capture is printed");
+            return Err(Error::unsupported(message)
+                .hint("options about printing: docs/formats/dtrace.md")
+                .into());
+        }
+    }
     let printed = quipu::dtrace::print(&Arc::new(capture), Style { has_quirks: true })?;
     terminal::stdout().write_all(&printed.out)?;
     let messages = String::from_utf8_lossy(&printed.messages);

@@ -165,11 +165,6 @@ impl Action {
         let position = all.iter().position(|other| *other == function).unwrap_or(0);
         base + position as u16 // There are nine.
     }
-
-    /// True if records of it hold arguments of a format.
-    pub fn is_printf_like(self) -> bool {
-        matches!(self, Action::Printf | Action::Printa | Action::System | Action::Freopen)
-    }
 }
 
 fn aggregating(code: u16, is_linux: bool) -> Option<Function> {

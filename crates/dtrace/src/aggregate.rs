@@ -75,6 +75,10 @@ impl Aggregates {
         while let Some((aggregation, bytes)) = records.next_record()? {
             let described = &capture.aggregations[aggregation];
             let value = described.value.of(bytes);
+            if value.len() != described.value.size as usize {
+                let message = format!("the value of aggregation {} is outside of its record", described.id);
+                return Err(Error::truncated(message).in_file(&*buffer.file));
+            }
             let mut key = std::mem::take(&mut self.scratch);
             key_of(capture, described, bytes, &mut key);
             let known = self.positions.get(aggregation).and_then(|keys| keys.get(&*key)).copied();

@@ -4,7 +4,7 @@
 
 use crate::rules;
 use crate::trace::DtraceTrace;
-use quipu_model::check::{self, CheckLog, CheckReport, CheckedRecords, FoundPass};
+use quipu_model::check::{self, CheckReport, CheckedRecords, FoundPass};
 use quipu_model::pass::Needs;
 use quipu_model::result::{Fields, Shape};
 use quipu_model::{Columns, DynPass, Error, Options, Order, Result, Tool, ToolInfo, Trace};
@@ -35,7 +35,6 @@ impl Tool for Check {
         let Some(opened) = trace.as_any().and_then(|trace| trace.downcast_ref::<DtraceTrace>()) else {
             return Err(Error::missing("this is no trace of format dtrace"));
         };
-        let log = CheckLog::new(options, rules::RULES, &opened.meta().findings)?;
-        Ok(Box::new(FoundPass::new(log)))
+        Ok(Box::new(FoundPass::new(options, rules::RULES, &opened.meta().findings)?))
     }
 }

@@ -242,6 +242,7 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         };
         capture.aggregations.push(aggregation);
     }
+    let mut n_bytes = 0_u64;
     let mut take = |described: MetaBuffer| -> Result<Buffer> {
         let bytes = match &described.hex {
             None => read(&described.file)?,
@@ -250,6 +251,10 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
                 Error::malformed(message).in_file(file)
             })?,
         };
+        n_bytes += bytes.len() as u64;
+        if n_bytes > MAX_BUFFER_BYTES {
+            return Err(Error::limit("bytes of all buffers", n_bytes, MAX_BUFFER_BYTES).in_file(file));
+        }
         let oldest = usize::try_from(described.oldest).unwrap_or(usize::MAX);
         let MetaBuffer { cpu, file, drops, errors, timestamp, .. } = described;
         Ok(Buffer { cpu, file, bytes, drops, errors, oldest, timestamp })

@@ -36,11 +36,6 @@ pub const QUIRKS: &[Quirk] = &[
         of_default: "with carry",
     },
     Quirk {
-        name: "cleared-parameters",
-        of_consumer: "`clear()` wipes the parameters of `llquantize()`, so that printing fails later (classic)",
-        of_default: "parameters are kept",
-    },
-    Quirk {
         name: "padded-bytes",
         of_consumer: "bytes that are printable to the last are padded to 33 columns in quiet mode (classic)",
         of_default: "bare in quiet mode",

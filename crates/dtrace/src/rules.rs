@@ -10,9 +10,6 @@ quipu_model::rules! {
         CUT "dtrace/cut-record" Error
             "The last record of a buffer is complete."
             "What stands before it is good." []
-        PARTS "dtrace/wrong-parts" Error
-            "The parts of a record suit what they are printed as."
-            "The format of a `printf()` asks for other arguments than there are, say. The rest of that part is not printed." []
     }
     "descriptions of DTrace" {
         CHECKSUM "dtrace/description-checksum" Error
@@ -35,15 +32,9 @@ quipu_model::rules! {
     }
 }
 
-/// The finding for an error that ends a buffer or a record.
+/// The finding for an error that ends a buffer: a record is cut, or has a number without a description.
 pub(crate) fn finding(error: &Error) -> Finding {
     let place = error.place().clone();
-    let message = error.message().to_owned();
-    let rule = match error.kind() {
-        ErrorKind::Truncated => &CUT,
-        _ if message.contains("no description") => &UNKNOWN,
-        _ => &PARTS,
-    };
-    let finding = rule.broken(place.clone(), message);
-    if rule.name == PARTS.name { finding } else { finding.losing(Loss::from(place)) }
+    let rule = if error.kind() == ErrorKind::Truncated { &CUT } else { &UNKNOWN };
+    rule.broken(place.clone(), error.message().to_owned()).losing(Loss::from(place))
 }

@@ -67,6 +67,10 @@ impl Printer<'_> {
                     false => writeln!(out, "{} {{", ty.name),
                 };
                 for member in members {
+                    if out.len() - self.start > MAX_TEXT {
+                        out.extend_from_slice(b"...\n");
+                        break;
+                    }
                     self.member(member, value, (indent + 4, depth + 1), out);
                 }
                 put::fill(out, b' ', indent);

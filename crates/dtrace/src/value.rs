@@ -89,11 +89,6 @@ impl Value {
         self.cells.fill(0);
     }
 
-    /// True if no cell of it counts anything.
-    pub fn is_zero(&self) -> bool {
-        self.cells.iter().all(|cell| *cell == 0)
-    }
-
     /// Takes a value in, as the kernel does, `by` times.
     pub fn update(&mut self, value: i64, by: i64) {
         match self.function {

@@ -57,8 +57,6 @@ pub struct Walk {
     heap: Heap,
     is_temporal: bool,
     samples: Option<Samples>,
-    /// Faults that a look ahead has met.
-    faults: VecDeque<Error>,
 }
 
 impl Walk {
@@ -80,7 +78,6 @@ impl Walk {
             heap: Heap::default(),
             is_temporal,
             samples: (capture.dialect == Dialect::Linux).then(|| Samples::new(capture)),
-            faults: VecDeque::new(),
         };
         if is_temporal {
             for buffer in 0..capture.buffers.len() {
@@ -94,9 +91,6 @@ impl Walk {
 
     /// What comes next; `None` at the end.
     pub fn next_step<'c>(&mut self, capture: &'c Capture) -> Option<Step<'c>> {
-        if let Some(fault) = self.faults.pop_front() {
-            return Some(Step::Fault(fault));
-        }
         if let Some(samples) = &mut self.samples {
             return samples.next_step(capture);
         }

@@ -1,6 +1,7 @@
 //! Damaged and hostile captures: typed errors with their places, and never a panic.
 
 use crate::samples::{bytes, cases, classic, name_of, printed, root};
+use quipu_dtrace::aggregate::Aggregates;
 use quipu_dtrace::describe::Buffer;
 use quipu_dtrace::{Capture, meta};
 use quipu_model::{Error, ErrorKind};
@@ -188,4 +189,15 @@ fn changed_files_of_all_forms_are_read_or_refused() {
         }
     }
     assert!(n_read > 500, "{n_read}");
+}
+
+#[test]
+fn a_value_beyond_its_record_is_an_error() {
+    let mut capture = classic(&root().join("classic/quantize_pack"));
+    for aggregation in &mut capture.aggregations {
+        aggregation.value.offset = 1 << 20;
+    }
+    let mut all = Aggregates::new(true);
+    let error = capture.states.iter().find_map(|buffer| all.take(&capture, buffer).err()).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Truncated, "{error}");
 }

@@ -257,24 +257,32 @@ impl CheckReport<CheckedRecords> {
 /// The pass of a tool `check` all of whose rules are looked at by opening and reading: it collects what these find.
 pub struct FoundPass {
     log: CheckLog,
+    /// False if only what opening finds is asked for.
+    decodes: bool,
     n_records: u64,
 }
 
 impl FoundPass {
     /// Begins with what opening found.
-    pub fn new(log: CheckLog) -> FoundPass {
-        FoundPass { log, n_records: 0 }
+    ///
+    /// # Errors
+    /// As for [`CheckLog::new`].
+    pub fn new(options: &Options, rules: &'static [RuleInfo], opening: &[Finding]) -> Result<FoundPass> {
+        let log = CheckLog::new(options, rules, opening)?;
+        Ok(FoundPass { log, decodes: options.flag(&DECODE), n_records: 0 })
     }
 }
 
 impl Pass for FoundPass {
     fn fork(&self, _: &Shard) -> FoundPass {
-        FoundPass::new(self.log.fork())
+        FoundPass { log: self.log.fork(), decodes: self.decodes, n_records: 0 }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         self.n_records += u64::from(batch.span.records);
-        batch.findings.iter().for_each(|finding| self.log.take(finding.clone()));
+        if self.decodes {
+            batch.findings.iter().for_each(|finding| self.log.take(finding.clone()));
+        }
         Ok(())
     }
 

@@ -142,6 +142,7 @@ fn an_exit_without_an_enter_changes_nothing_and_one_ends_what_is_inside() {
         classic.entities().iter().find(|entity| entity.function == name).map(|entity| entity.iops)
     };
     assert_eq!((iops(b""), iops(b"again"), iops(b"inner")), (Some(1), Some(1), Some(0)));
+    assert_eq!(iops(b"odd"), None);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::rules;
 use crate::trace::StreamTrace;
-use quipu_model::check::{self, CheckLog, CheckReport, CheckedRecords, FoundPass};
+use quipu_model::check::{self, CheckReport, CheckedRecords, FoundPass};
 use quipu_model::pass::Needs;
 use quipu_model::result::{Fields, Shape};
 use quipu_model::{Columns, DynPass, Error, Options, Order, Result, Tool, ToolInfo, Trace};
@@ -36,7 +36,7 @@ impl Tool for Check {
         let Some(opened) = trace.as_any().and_then(|trace| trace.downcast_ref::<StreamTrace>()) else {
             return Err(Error::missing("this is no trace of format stream"));
         };
-        let opening = opened.findings_of_headers()?;
-        Ok(Box::new(FoundPass::new(CheckLog::new(options, rules::RULES, &opening)?)))
+        let opening = opened.findings_of_frames(options.flag(&check::DECODE))?;
+        Ok(Box::new(FoundPass::new(options, rules::RULES, &opening)?))
     }
 }

@@ -117,7 +117,7 @@ pub struct SigilClassic {
     shadow: Shadow<Cell>,
     sets: Sets,
     entities: Vec<Entity>,
-    index: FxHashMap<(Option<u64>, Vec<u8>), u32>,
+    index: FxHashMap<Option<u64>, FxHashMap<Vec<u8>, u32>>,
     /// The entities that each thread is in, the innermost last.
     stacks: FxHashMap<Option<u64>, Vec<u32>>,
     edges: BTreeMap<(u32, u32), Bytes>,
@@ -139,15 +139,20 @@ impl SigilClassic {
         })
     }
 
+    /// The entity of a function of a thread, if it was entered before.
+    fn known(&self, thread: Option<u64>, function: &[u8]) -> Option<u32> {
+        self.index.get(&thread)?.get(function).copied()
+    }
+
     /// The entity of a function of a thread.
     fn entity(&mut self, thread: Option<u64>, function: &[u8]) -> u32 {
-        let key = (thread, function.to_vec());
-        let fresh = self.entities.len() as u32; // A program has fewer functions.
-        let entity = *self.index.entry(key).or_insert(fresh);
-        if entity == fresh {
-            self.entities.push(Entity { thread, function: function.to_vec(), ..Entity::default() });
+        if let Some(entity) = self.known(thread, function) {
+            return entity;
         }
-        entity
+        let fresh = self.entities.len() as u32; // A program has fewer functions.
+        self.index.entry(thread).or_default().insert(function.to_vec(), fresh);
+        self.entities.push(Entity { thread, function: function.to_vec(), ..Entity::default() });
+        fresh
     }
 
     /// The entity that a thread is in.
@@ -235,9 +240,9 @@ impl Hooks for SigilClassic {
             }
             context::EXIT => {
                 // Front ends miss some enters and exits: an exit ends the innermost call of its function, and what is inside.
-                let entity = self.entity(at.thread, name);
+                let entity = self.known(at.thread, name);
                 if let Some(stack) = self.stacks.get_mut(&at.thread)
-                    && let Some(depth) = stack.iter().rposition(|inside| *inside == entity)
+                    && let Some(depth) = stack.iter().rposition(|inside| Some(*inside) == entity)
                 {
                     stack.truncate(depth);
                 }
