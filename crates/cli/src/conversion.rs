@@ -3,7 +3,7 @@
 use quipu::engine::{ConversionPlan, convert, plan_conversion};
 use quipu::model::convert::{Fate, RecordJob};
 use quipu::model::doc::{Block, Cell, Document, Grid};
-use quipu::model::fresh::folder_beside;
+use quipu::model::fresh::{check_file, folder_beside};
 use quipu::model::{Columns, Error, Format, Given, Options, Trace};
 use quipu::source::Source;
 use quipu_console::Common;
@@ -78,7 +78,10 @@ pub(crate) fn run(
     tell_plan(&plan, from, name, screen);
     // A stream is made of a file.
     let way = match quipu::is_stream_name(&target.path) {
-        true => Some(folder_beside(&target.path)?),
+        true => {
+            check_file(&target.path, target.force.into())?;
+            Some(folder_beside(&target.path)?)
+        }
         false => None,
     };
     let file = way.as_ref().map(|way| way.path().join(format!("trace.{}", ending(to))));
@@ -89,7 +92,8 @@ pub(crate) fn run(
         output: file.as_deref().unwrap_or(&target.path),
         replace: target.force,
         container: target.container.as_deref(),
-        level: target.level,
+        // That of a stream is its own.
+        level: if way.is_some() { None } else { target.level },
         damaged: target.damaged,
         strict: opening.strict,
     };

@@ -122,16 +122,14 @@ fn is_unreadable(source: &Source) -> bool {
 /// `Io` or `Missing` if there is nothing to open; what reading a carrier says.
 pub fn source_at(path: &Path) -> Result<Source> {
     let source = Source::open(path)?;
-    match quipu_streamed::trace::begins(&source) {
-        true => {
-            let found = recognise(&source, &OpenOptions::default())?;
-            if found.carrier.is_some() && found.format.is_none() {
-                return Err(unknown(&found.source)?);
-            }
-            Ok(found.source)
-        }
-        false => Ok(source),
+    if carrier_of(&source).is_none() {
+        return Ok(source);
     }
+    let found = recognise(&source, &OpenOptions::default())?;
+    if found.carrier.is_some() && found.format.is_none() {
+        return Err(unknown(&found.source)?);
+    }
+    Ok(found.source)
 }
 
 /// The format that is sure that `source` is one of its traces, which may carry others.

@@ -230,7 +230,7 @@ fn all_answers_are_the_same(format: &str) {
             n_answers += 1;
         }
     }
-    println!("{format}: {n_answers} answers");
+    assert!(n_answers > 0, "{format}: no sample was compared");
 }
 
 macro_rules! of_families {

@@ -14,7 +14,7 @@ use crate::pipe::{OpenLater, Pipe, Reader};
 use crate::reading::Reading;
 use crate::sequence::first_bytes;
 use crate::spool::Spool;
-use crate::tree::{self, Content, Held};
+use crate::tree::{self, Content, ContentPart, Held};
 
 /// A place that bytes come from. Cheap to clone; holds no descriptor.
 #[derive(Clone)]
@@ -225,6 +225,14 @@ impl Source {
         }
     }
 
+    /// The first of these.
+    fn first_part(&self) -> Option<&ContentPart> {
+        match &self.0.place {
+            Place::Content(content) => content.0.parts().first(),
+            _ => None,
+        }
+    }
+
     /// The first bytes after peeling the compression, of the first member if this is an archive: at most `n_bytes`.
     ///
     /// Fewer if there are no more, or if the packed bytes are damaged. Consumes nothing: what is read from a pipe is
@@ -233,11 +241,11 @@ impl Source {
     /// # Errors
     /// `Usage` for a folder, `Io` and `Missing` from the system.
     pub fn head(&self, n_bytes: usize) -> Result<Vec<u8>> {
-        match self.unpacked_members().first() {
-            // The first member begins with the first byte.
+        match self.first_part() {
+            // It begins with the first byte.
             Some(first) => {
                 let mut head = self.packed_head(n_bytes)?;
-                head.truncate(first.len.and_then(|len| usize::try_from(len).ok()).unwrap_or(usize::MAX));
+                head.truncate(usize::try_from(first.len).unwrap_or(usize::MAX));
                 Ok(head)
             }
             None => self.head_as(self.codec()?, n_bytes),
@@ -315,7 +323,7 @@ impl Source {
     }
 
     pub(crate) fn codec(&self) -> Result<Codec> {
-        if !self.unpacked_members().is_empty() {
+        if self.first_part().is_some() {
             return Ok(Codec::Zip);
         }
         // A live pipe may bring its bytes slowly: ask for many only where few leave a doubt.

@@ -4,6 +4,7 @@
 //! members it has ([`FILE_SETTING`]); of other streams, the file is called as the stream is.
 
 use crate::bytes::{FRAME_READ_BYTES, HEADER_READ_BYTES, SourceInput, seekable, unreadable};
+use crate::rules;
 use crate::schema::EpochId;
 use quipu_model::Result;
 use quipu_model::trace::Carried;
@@ -77,6 +78,11 @@ impl File {
             parts: value["parts"].as_array()?.iter().map(part).collect::<Option<_>>()?,
         })
     }
+}
+
+/// True for findings after which bytes of files may be missing: also where a writer was stopped, after which rows are whole.
+fn may_lack(finding: &str) -> bool {
+    rules::loses(finding) || finding == "unfinished-frame"
 }
 
 /// A name that stays within its folder.
@@ -198,19 +204,6 @@ struct Described {
     fault: Option<String>,
 }
 
-/// Findings after which bytes of files may be missing.
-const LOSING: &[&str] = &[
-    "truncated-frame",
-    "torn-frame",
-    "lost-sync",
-    "frame-too-large",
-    "unknown-version",
-    "unknown-codec",
-    "sequence-gap",
-    "payload-crc",
-    "unfinished-frame",
-];
-
 impl Described {
     /// True if files of a format that is known here are described.
     fn is_carrier(&self) -> bool {
@@ -219,7 +212,7 @@ impl Described {
 
     fn of(survey: &Survey, producer: u64) -> Described {
         let mut described = Described::default();
-        let losing = survey.session.findings.iter().find(|finding| LOSING.contains(&finding.name));
+        let losing = survey.session.findings.iter().find(|finding| may_lack(finding.name));
         described.fault = losing.map(ToString::to_string);
         let range: (EpochId, EpochId) = ((producer, 0), (producer, u32::MAX));
         for (_, epoch) in survey.session.epochs().range(range.0..=range.1) {
@@ -266,8 +259,9 @@ fn file(
         |file: &&File| file.frames.iter().fold(0_u64, |sum, (_, n)| sum.saturating_add(*n)) <= n_most;
     let (frames, lengths, fault) = match said.filter(counts) {
         Some(file) => {
+            // Reading comes to what is missing at its place; damage of other files is none of this one.
             let (frames, lengths) = in_places(frames, &file.frames);
-            (frames, lengths, described.fault.clone())
+            (frames, lengths, None)
         }
         None => {
             let (frames, fault) = without_gaps(stream, frames, described.fault.clone());
@@ -355,7 +349,10 @@ impl Frames {
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let found = {
             let mut kept = lock();
-            let at = kept.iter().position(|kept| kept.frame == frame);
+            // A reader that comes to the next frame is done with the last one.
+            let before = |kept: &Kept| kept.frame.checked_add(1) == Some(frame);
+            let at =
+                kept.iter().position(|kept| kept.frame == frame).or_else(|| kept.iter().position(before));
             match at {
                 Some(at) => Some(kept.swap_remove(at)),
                 None if kept.len() >= MAX_KEPT => Some(kept.remove(0)),

@@ -62,7 +62,7 @@ impl Transform for Copy {
 /// What is wrong with headers, and what readers of the rows find.
 fn all_findings(trace: &StreamTrace) -> Result<Vec<Finding>> {
     let mut found = Found::default();
-    trace.findings_of_headers()?.into_iter().for_each(|finding| found.push(finding));
+    trace.findings_of_frames(true)?.into_iter().for_each(|finding| found.push(finding));
     for shard in trace.shards() {
         found.read(&mut *trace.scan(&Scan::new(shard.id))?, |_| Ok(()))?;
     }

@@ -139,8 +139,24 @@ pub(crate) fn finding(of: &finding::Finding, file: &str, record: Option<u64>) ->
         false => format!("{}: {}", of.name.replace('-', " "), keys.join(", ")),
     };
     let found = rule.broken(place.clone(), message);
-    let loses = matches!(
-        of.name,
+    if !loses(of.name) {
+        return found;
+    }
+    let records = number("records");
+    let resumed = number("resynced_at").map(|at| Place { offset: Some(at), ..place.clone() });
+    found.losing(Loss {
+        records: Amount::known(records),
+        bytes: Amount::known(number("bytes_skipped").or(number("bytes_missing"))),
+        stopped: place,
+        resumed,
+        ..Loss::default()
+    })
+}
+
+/// True for findings of the container that lose bytes or records.
+pub(crate) fn loses(name: &str) -> bool {
+    matches!(
+        name,
         "payload-crc"
             | "payload-invalid"
             | "unknown-encoding"
@@ -154,19 +170,7 @@ pub(crate) fn finding(of: &finding::Finding, file: &str, record: Option<u64>) ->
             | "unknown-version"
             | "needs-newer-program"
             | "end-mismatch"
-    );
-    if !loses {
-        return found;
-    }
-    let records = number("records");
-    let resumed = number("resynced_at").map(|at| Place { offset: Some(at), ..place.clone() });
-    found.losing(Loss {
-        records: Amount::known(records),
-        bytes: Amount::known(number("bytes_skipped").or(number("bytes_missing"))),
-        stopped: place,
-        resumed,
-        ..Loss::default()
-    })
+    )
 }
 
 /// Records that a producer had to drop before a frame.

@@ -168,12 +168,12 @@ impl Tables {
     fn add(&mut self, epoch: EpochId, schema: &stream::Schema, by_name: &mut FxHashMap<String, Vec<usize>>) {
         let name = schema.name();
         let fields = fields_of(schema);
-        let (means, flags) = (Means::of(schema), schema.record.flags);
+        let means = Means::of(schema);
         let named = by_name.entry(name.clone()).or_default();
         let same = named.iter().copied().find(|table| {
-            let means = &self.means[*table];
+            let known = &self.means[*table];
             self.schemas[*table].fields == fields
-                && (means.enters, means.leaves) == (flags_of(flags, 1), flags_of(flags, 2))
+                && (known.enters, known.leaves) == (means.enters, means.leaves)
         });
         let table = match same {
             Some(table) => table,
@@ -208,10 +208,6 @@ impl Tables {
     pub(crate) fn any(&self, has: impl Fn(&Means) -> bool) -> bool {
         self.means.iter().any(|means| has(means))
     }
-}
-
-fn flags_of(flags: Option<u64>, bit: u64) -> bool {
-    flags.unwrap_or_default() & bit != 0
 }
 
 /// The columns of the table of a schema.

@@ -24,7 +24,6 @@ use quipu_stream::meta::Metadata;
 use quipu_stream::scan::FrameAt;
 use quipu_stream::session::{OpenHead, Session};
 use quipu_stream::survey::{Copies, Survey};
-use quipu_stream::wire::cbor::Value;
 use quipu_stream::wire::record::Record;
 use quipu_stream::work::Worker;
 use std::any::Any;
@@ -42,6 +41,11 @@ pub fn probe(source: &Source) -> Confidence {
     if source.is_folder() {
         return Confidence::No;
     }
+    // No stream lies in the blocks that apitrace writes, and their first bytes cost a whole block.
+    match source.packed_head(SYNC.len()) {
+        Ok(head) if Codec::of(&head) != Codec::SnappyChunks => {}
+        _ => return Confidence::No,
+    }
     let is_header = |head: &[u8]| matches!(Header::read(head), Ok(_) | Err(HeaderFault::Version(_)));
     match source.head(512) {
         Ok(head) if head.starts_with(&SYNC) => {
@@ -52,8 +56,7 @@ pub fn probe(source: &Source) -> Confidence {
         Err(_) => return Confidence::No,
     }
     let Ok(head) = source.head(PROBED_BYTES) else { return Confidence::No };
-    let mut syncs = head.windows(SYNC.len()).enumerate().filter(|(_, bytes)| **bytes == SYNC);
-    match syncs.any(|(at, _)| is_header(&head[at..])) {
+    match memchr::memmem::find_iter(&head, &SYNC).any(|at| is_header(&head[at..])) {
         true => Confidence::Likely,
         // Where damage is longer than the bytes that were searched, opening searches the rest.
         false if !head.is_empty() && is_named_so(source) => Confidence::Maybe,
@@ -66,15 +69,6 @@ fn is_named_so(source: &Source) -> bool {
     let name =
         source.path().and_then(Path::file_name).map(|name| name.to_string_lossy().to_ascii_lowercase());
     name.is_some_and(|name| name.split('.').skip(1).any(|part| INFO.extensions.contains(&part)))
-}
-
-/// True if a source begins with a frame, as far as a look at its first bytes tells.
-pub fn begins(source: &Source) -> bool {
-    // No stream lies in the blocks that apitrace writes, and their first bytes cost a whole block.
-    let may_begin = |head: Vec<u8>| Codec::of(&head) != Codec::SnappyChunks;
-    !source.is_folder()
-        && source.packed_head(SYNC.len()).is_ok_and(may_begin)
-        && source.head(SYNC.len()).is_ok_and(|head| head == SYNC)
 }
 
 /// One frame of a shard.
@@ -487,17 +481,17 @@ impl StreamTrace {
         self.opened.n_read.load(Ordering::Relaxed)
     }
 
-    /// What is wrong with the frames, by a look at all headers, whether or not an index named them.
+    /// What is wrong with the frames that readers of rows do not come to: by a look at all headers, whether or not an index
+    /// named them, and at the bodies of other formats if they are to be decoded.
     ///
     /// # Errors
     /// What the source says.
-    pub fn findings_of_headers(&self) -> Result<Vec<Finding>> {
+    pub fn findings_of_frames(&self, decodes: bool) -> Result<Vec<Finding>> {
         let mut findings = self.meta.findings.clone();
         let opened = &self.opened;
         let mut input = SourceInput::new(&opened.container, FRAME_READ_BYTES, &opened.n_read)?;
         let mut worker = Worker::default();
-        for frame in &self.bodies {
-            // Readers of rows do not look at them.
+        for frame in self.bodies.iter().filter(|_| decodes) {
             let there =
                 frame_at(&mut input, frame.offset).map_err(|cause| unreadable(&opened.name, cause))?;
             let Some(there) = there else { continue };
@@ -516,16 +510,6 @@ impl StreamTrace {
             }
         }
         Ok(findings)
-    }
-
-    /// The settings that a stream says of itself, in order.
-    pub fn settings(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.opened.epochs.values().flat_map(|metadata| metadata.entries()).filter_map(|(_, entry)| {
-            match entry.record.as_deref() {
-                Some(Record::Setting(setting)) => Some((&*setting.name, &setting.value)),
-                _ => None,
-            }
-        })
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let Some(report) = outcome.reports.first() else { return Ok(Outcome::Fine) };
-    let carrier = carrier.map(|carrier| carrier.report);
+    let (carrier, of_carrier) = carrier.map(|carrier| (carrier.report, carrier.verdict)).unzip();
     let of_all = Verdict::new(&*trace, outcome.findings.clone(), outcome.error, outcome.cancelled);
     of_all.say_lost(screen);
     let lost = of_all.lost();
@@ -108,14 +108,17 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         });
         screen.documents([Some(report.document(Detail::Full)), of_carrier].iter().flatten())?;
     }
-    let of_carrier = Outcome::of(carrier.as_slice());
-    Ok(verdict.tell(screen).and(Outcome::of(&outcome.reports)).and(of_carrier))
+    let of_carrier = of_carrier.map_or(Outcome::Fine, |verdict| verdict.tell(screen));
+    let of_reports = Outcome::of(&outcome.reports).and(Outcome::of(carrier.as_slice()));
+    Ok(verdict.tell(screen).and(of_reports).and(of_carrier))
 }
 
 /// What came of checking what carries a trace.
 struct OfCarrier {
     format: &'static dyn Format,
     report: Box<dyn Report>,
+    /// Whether it was read to its end.
+    verdict: Verdict,
 }
 
 /// Whether a rule of this name is one of a format that carries the trace.
@@ -138,8 +141,12 @@ fn check_carrier(
     let trace = format.open(&carrier.source, &OpenOptions::default())?;
     let tool = quipu::tool("check", format.info().name)?;
     let planned = vec![plan(tool, &options.given(|rule| is_of(Some(format), rule)), &*trace)?];
-    let outcome = session::analyse(&*trace, planned, &Extent::default(), common, screen)?;
-    Ok(outcome.reports.into_iter().next().map(|report| OfCarrier { format, report }))
+    let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };
+    let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
+    let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
+    // The tool has taken in what the reader found.
+    let verdict = Verdict { findings: Vec::new(), ..verdict };
+    Ok(outcome.reports.into_iter().next().map(|report| OfCarrier { format, report, verdict }))
 }
 
 impl Options {
