@@ -2,6 +2,7 @@
 
 use quipu::source::{Ahead, PackOptions, Packer, Packing, Pool, Source, StreamOptions};
 use std::io::Cursor;
+use std::ops::Range;
 
 /// A kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +106,20 @@ impl Harm {
         ];
         let others = [Harm::Cut(999), Harm::Blank, Harm::MissingMember, Harm::MissingFile, Harm::Stranger];
         all.chain(others).chain(repacked.map(Harm::Repacked)).collect()
+    }
+
+    /// The bytes of a file of this many that it changes or takes away; `None` if it does so in several places.
+    pub(crate) fn run_in(self, n_bytes: usize) -> Option<Range<u64>> {
+        let run = |thousandths: usize, len: usize| {
+            let start = n_bytes * thousandths / 1000;
+            Some(start as u64..(start + len).min(n_bytes) as u64)
+        };
+        match self {
+            Harm::Cut(at) => run(at, n_bytes),
+            Harm::Flip(at) => run(at, 1),
+            Harm::Zeros(at) => run(at, RUN_BYTES.min(n_bytes / 8)),
+            _ => None,
+        }
     }
 
     /// The damaged bytes; `None` if this cannot be done to them.

@@ -1,6 +1,6 @@
 //! Every verb on every sample with every kind of damage.
 
-use super::harm::Harm;
+use super::harm::{Harm, Repacked};
 use super::samples::{self, Sample};
 use super::{Said, VERBS, run};
 use quipu::apitrace::pack::StreamWriter;
@@ -291,6 +291,65 @@ fn is_same(sample: &Sample, content: &str) -> bool {
     !content.is_empty() && content_of(sample) == content
 }
 
+/// What an analysis reads of a trace.
+struct Read {
+    n_records: u64,
+    /// What it says is lost.
+    lost: Value,
+}
+
+/// How large a sample is before it is damaged.
+#[derive(Clone, Copy)]
+struct Whole {
+    n_bytes: usize,
+    n_records: u64,
+}
+
+/// Reads all records of a trace; `None` if it cannot be opened.
+fn read_all(sample: &Sample) -> Option<Read> {
+    let said = run(&["analyze", "schedule", "@"], &sample.trace, &["-q", "--json"]);
+    let mut answer: Value = serde_json::from_str(&said.out).ok()?;
+    let threads = answer["results"]["schedule"]["threads"].as_array()?;
+    let n_records = threads.iter().map(|thread| thread["records"].as_u64().unwrap()).sum();
+    Some(Read { n_records, lost: answer["lost"].take() })
+}
+
+/// Compares what is said to be lost with what was damaged, and with how many records are missing. True if the number is known.
+fn compare_lost(harm: Harm, sample: &Sample, whole: Whole, wrong: &mut Vec<String>) -> bool {
+    let Some(Read { n_records, lost }) = read_all(sample) else { return false };
+    let gaps = lost["gaps"].as_array().map_or(&[][..], Vec::as_slice);
+    // Offsets in what is packed are those of the inflated bytes.
+    let is_bare = !sample.name.contains('.');
+    let damaged = harm.run_in(whole.n_bytes).filter(|_| is_bare);
+    if let (Some(damaged), [first, ..]) = (damaged, gaps) {
+        let stopped = first["stopped"]["offset"].as_u64();
+        let resumed = first["resumed"]["offset"].as_u64();
+        if stopped.is_some_and(|at| at >= damaged.end) || resumed.is_some_and(|at| at < damaged.start) {
+            wrong.push(format!("the first gap, {stopped:?} to {resumed:?}, is not at {damaged:?}"));
+        }
+    }
+    // What stands twice, or in another order, is lost and read.
+    let adds = matches!(
+        harm,
+        Harm::Twice(_) | Harm::Repacked(Repacked::Twice | Repacked::Repetition | Repacked::Swapped)
+    );
+    let n_missing = whole.n_records.saturating_sub(n_records);
+    let (known, is_right) = match &lost["records"] {
+        _ if adds => (false, true),
+        Value::Number(n) => (true, n.as_u64() == Some(n_missing)),
+        Value::Object(least) => (true, least["at_least"].as_u64().is_some_and(|n| n <= n_missing)),
+        _ => (false, true),
+    };
+    if !is_right {
+        let lost = &lost["records"];
+        wrong.push(format!(
+            "{n_records} of {} records are read, and {lost} are said to be lost",
+            whole.n_records
+        ));
+    }
+    known
+}
+
 /// Compares what the verbs say of one damaged trace.
 fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &mut Vec<String>) {
     let is_reader = |told: &&Told| !(JUDGES.contains(&told.verb) || sample.is_headed && told.verb == "info");
@@ -374,6 +433,9 @@ fn walk(sample: &Sample) -> Vec<String> {
         .collect();
     assert!(able.len() >= 3, "{}: {able:?}", sample.name);
     let content = content_of(sample);
+    let n_records = read_all(sample).map_or(0, |read| read.n_records);
+    let size = Whole { n_bytes: whole.len(), n_records };
+    let mut n_known = 0;
     let mut all = Vec::new();
     for harm in Harm::all() {
         if harm == Harm::MissingFile {
@@ -388,9 +450,12 @@ fn walk(sample: &Sample) -> Vec<String> {
         let mut wrong = Vec::new();
         let told: Vec<Told> = able.iter().map(|(verb, call)| tell(verb, call, sample, &mut wrong)).collect();
         judge(harm, (sample, &content), &told, &mut wrong);
+        n_known += usize::from(compare_lost(harm, sample, size, &mut wrong));
         all.extend(wrong.into_iter().map(|what| format!("{} {harm:?}: {what}", sample.name)));
     }
     fs::write(&sample.file, whole).unwrap();
+    // Chunks say how many instructions come before them.
+    assert!(n_known > 0 || sample.name != "drmemtrace.zip", "no number of lost records was compared");
     all
 }
 
