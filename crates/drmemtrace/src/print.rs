@@ -11,7 +11,7 @@ use crate::record::{
 };
 use crate::table::Memrefs;
 use crate::trace::File;
-use numbers::{Prefix, decimal, hex, hex16, push_paint, right};
+use numbers::{Prefix, append, decimal, hex, hex16, push_paint, right};
 use quipu_isa::{Arch, Syntax};
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
@@ -170,17 +170,24 @@ impl MemrefPrinter {
     }
 
     /// Name, size and address, as instructions and data have them.
+    #[inline]
     fn access(&self, cols: &Memrefs, row: usize, out: &mut Vec<u8>) {
         let name = self.names.get(usize::from(cols.kind[row])).unwrap_or(&[b' '; 12]);
-        out.extend_from_slice(name);
-        match cols.size[row] {
+        let (size, address) = (cols.size[row], hex16(cols.addr[row]));
+        if size < 10 {
             // PERF: nearly all.
-            size @ 0..10 => out.extend_from_slice(&[b' ', b'0' + size as u8]),
-            size => right(size, 2, out),
+            append(out, *b"             0 byte(s) @ 0x0000000000000000 ", |text| {
+                text[..12].copy_from_slice(name);
+                text[13] = b'0' + size as u8;
+                text[27..43].copy_from_slice(&address);
+            });
+        } else {
+            out.extend_from_slice(name);
+            right(size, 2, out);
+            out.extend_from_slice(b" byte(s) @ 0x");
+            out.extend_from_slice(&address);
+            out.push(b' ');
         }
-        out.extend_from_slice(b" byte(s) @ 0x");
-        hex16(cols.addr[row], out);
-        out.push(b' ');
     }
 
     fn marker(&self, kind: Marker, value: u64, tid: u64, out: &mut Vec<u8>) {
@@ -297,8 +304,9 @@ impl Printer for MemrefPrinter {
                 _ if usize::from(kind.0) < self.names.len() => {
                     push_paint(paint.data, out);
                     self.access(cols, row, out);
-                    out.extend_from_slice(b"by PC 0x");
-                    hex16(cols.pc[row], out);
+                    append(out, *b"by PC 0x0000000000000000", |text| {
+                        text[8..].copy_from_slice(&hex16(cols.pc[row]));
+                    });
                     push_paint(paint.reset, out);
                     out.push(b'\n');
                 }

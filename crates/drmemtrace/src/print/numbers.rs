@@ -8,30 +8,68 @@ pub(super) struct Prefix {
     record: Ordinal,
     instr: Ordinal,
     tid: u64,
-    thread: Vec<u8>,
+    thread: [u8; THREAD_WIDTH],
+    /// What of the thread's text does not fit into its column.
+    rest: Vec<u8>,
 }
 
 impl Prefix {
     /// Nothing printed yet.
     pub(super) fn new() -> Prefix {
-        Prefix { record: Ordinal::new(), instr: Ordinal::new(), tid: 0, thread: thread_text(0) }
+        let mut prefix = Prefix {
+            record: Ordinal::new(),
+            instr: Ordinal::new(),
+            tid: 0,
+            thread: [b' '; THREAD_WIDTH],
+            rest: Vec::new(),
+        };
+        prefix.set_thread(0);
+        prefix
     }
 
     /// Appends the columns of a line.
     #[inline]
     pub(super) fn print(&mut self, record: u64, instr: u64, tid: u64, paint: &Paint, out: &mut Vec<u8>) {
         push_paint(paint.dim, out);
-        self.record.print(record, out);
-        self.instr.print(instr, out);
         if self.tid != tid {
-            self.tid = tid;
-            self.thread = thread_text(tid);
+            self.set_thread(tid);
         }
-        match <&[u8; THREAD_WIDTH]>::try_from(self.thread.as_slice()) {
-            Ok(thread) => out.extend_from_slice(thread), // PERF: of known length.
-            Err(_) => out.extend_from_slice(&self.thread),
+        if record.max(instr) < TOO_WIDE {
+            let [record, instr] = [self.record.text(record), self.instr.text(instr)];
+            append(out, [b' '; 2 * ORDINAL_WIDTH + THREAD_WIDTH], |columns| {
+                columns[..ORDINAL_WIDTH].copy_from_slice(&record);
+                columns[ORDINAL_WIDTH..2 * ORDINAL_WIDTH].copy_from_slice(&instr);
+                columns[2 * ORDINAL_WIDTH..].copy_from_slice(&self.thread);
+            });
+        } else {
+            right(record, ORDINAL_WIDTH, out);
+            right(instr, ORDINAL_WIDTH, out);
+            out.extend_from_slice(&self.thread);
+        }
+        if !self.rest.is_empty() {
+            out.extend_from_slice(&self.rest);
         }
         push_paint(paint.reset, out);
+    }
+
+    #[cold]
+    fn set_thread(&mut self, tid: u64) {
+        self.tid = tid;
+        let text = thread_text(tid);
+        // The text fills its column at least.
+        if let Some((column, rest)) = text.split_first_chunk() {
+            self.thread = *column;
+            self.rest = rest.to_vec();
+        }
+    }
+}
+
+/// Appends bytes, some of them to be filled in. PERF: room is looked for once, for all of them.
+#[inline(always)]
+pub(super) fn append<const N: usize>(out: &mut Vec<u8>, bytes: [u8; N], fill: impl FnOnce(&mut [u8; N])) {
+    out.extend_from_slice(&bytes);
+    if let Some(appended) = out.last_chunk_mut() {
+        fill(appended);
     }
 }
 
@@ -58,53 +96,48 @@ fn thread_text(tid: u64) -> Vec<u8> {
 
 /// Columns of an ordinal.
 const ORDINAL_WIDTH: usize = 12;
+/// The first ordinal that has more digits.
+const TOO_WIDE: u64 = 10u64.pow(ORDINAL_WIDTH as u32);
 
-/// The text of a number that mostly stays or goes up by one. PERF: counting in text spares the divisions.
+/// The text of a number that mostly stays or goes up by one. PERF: counting in text spares the divisions, and words the
+/// waiting for single bytes.
 struct Ordinal {
     value: u64,
-    text: [u8; ORDINAL_WIDTH],
+    high: u32,
+    /// The last eight digits, the very last in the highest byte.
+    low: u64,
 }
 
 impl Ordinal {
     fn new() -> Ordinal {
-        let mut text = [b' '; ORDINAL_WIDTH];
-        text[ORDINAL_WIDTH - 1] = b'0';
-        Ordinal { value: 0, text }
+        let mut ordinal = Ordinal { value: 0, high: 0, low: 0 };
+        ordinal.set(0);
+        ordinal
     }
 
+    /// The text of `value`, which is less than [`TOO_WIDE`].
     #[inline]
-    fn print(&mut self, value: u64, out: &mut Vec<u8>) {
-        const TOO_WIDE: u64 = 10u64.pow(ORDINAL_WIDTH as u32);
-        if value >= TOO_WIDE {
-            return right(value, ORDINAL_WIDTH, out); // Ever after, too, or the text is made anew.
-        }
-        if value == self.value + 1 {
-            self.count();
+    fn text(&mut self, value: u64) -> [u8; ORDINAL_WIDTH] {
+        const ONE: u64 = 1 << 56;
+        if value == self.value + 1 && self.low < u64::from(b'9') * ONE {
+            self.value = value;
+            self.low += ONE;
         } else if value != self.value {
-            let mut digits = [b' '; 20];
-            digits_of(value, &mut digits);
-            self.text.copy_from_slice(&digits[20 - ORDINAL_WIDTH..]);
+            self.set(value);
         }
-        self.value = value;
-        out.extend_from_slice(&self.text);
+        let mut text = [0; ORDINAL_WIDTH];
+        text[..4].copy_from_slice(&self.high.to_le_bytes());
+        text[4..].copy_from_slice(&self.low.to_le_bytes());
+        text
     }
 
-    /// Adds one to the text, which has room for it.
-    #[inline]
-    fn count(&mut self) {
-        for digit in self.text.iter_mut().rev() {
-            match *digit {
-                b'9' => *digit = b'0',
-                b' ' => {
-                    *digit = b'1';
-                    return;
-                }
-                _ => {
-                    *digit += 1;
-                    return;
-                }
-            }
-        }
+    fn set(&mut self, value: u64) {
+        let mut digits = [b' '; 20];
+        digits_of(value, &mut digits);
+        let [.., h0, h1, h2, h3, l0, l1, l2, l3, l4, l5, l6, l7] = digits;
+        self.value = value;
+        self.high = u32::from_le_bytes([h0, h1, h2, h3]);
+        self.low = u64::from_le_bytes([l0, l1, l2, l3, l4, l5, l6, l7]);
     }
 }
 
@@ -140,15 +173,17 @@ pub(super) fn right(value: u64, width: usize, out: &mut Vec<u8>) {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Appends a number as 16 hex digits.
-#[inline]
-pub(super) fn hex16(value: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(&hex8((value >> 32) as u32));
-    out.extend_from_slice(&hex8(value as u32));
+/// A number as 16 hex digits.
+#[inline(always)]
+pub(super) fn hex16(value: u64) -> [u8; 16] {
+    let mut digits = [0; 16];
+    digits[..8].copy_from_slice(&hex8((value >> 32) as u32));
+    digits[8..].copy_from_slice(&hex8(value as u32));
+    digits
 }
 
 /// Eight hex digits. PERF: all at once, each in a byte of a word.
-#[inline]
+#[inline(always)]
 fn hex8(value: u32) -> [u8; 8] {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let mut nibbles = u64::from(value);
@@ -161,6 +196,7 @@ fn hex8(value: u32) -> [u8; 8] {
 }
 
 /// Appends a number in hex without leading zeros.
+#[inline(never)] // PERF: of few lines.
 pub(super) fn hex(value: u64, out: &mut Vec<u8>) {
     let n_digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
     for i in (0..n_digits).rev() {
@@ -185,7 +221,7 @@ mod tests {
         assert_eq!(text(|out| right(u64::MAX, 2, out)), u64::MAX.to_string());
         assert_eq!(text(|out| hex(0, out)), "0");
         assert_eq!(text(|out| hex(0xf00d, out)), "f00d");
-        assert_eq!(text(|out| hex16(0x401000, out)), "0000000000401000");
+        assert_eq!(hex16(0x401000), *b"0000000000401000");
     }
 
     #[test]
@@ -214,7 +250,7 @@ mod tests {
 
         #[test]
         fn hex_digits_are_those_of_the_standard_library(value: u64) {
-            prop_assert_eq!(text(|out| hex16(value, out)), format!("{value:016x}"));
+            prop_assert_eq!(text(|out| out.extend_from_slice(&hex16(value))), format!("{value:016x}"));
             prop_assert_eq!(text(|out| hex(value, out)), format!("{value:x}"));
         }
     }
