@@ -113,7 +113,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
     let Some(packing) = found.or(if is_forced { forced_packing(source)? } else { None }) else {
         return Err(Error::unsupported("this is not a trace of format apitrace").in_file(source.name()));
     };
-    let head = source.head_as(packing.codec(), HEADER_BYTES)?;
+    let head = head(source, packing)?;
     let mut findings = Vec::new();
     let mut newer = None;
     let header = match assumed_header(&head) {
@@ -182,6 +182,15 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
         index: OnceLock::new(),
         learned: OnceLock::new(),
     })
+}
+
+/// The front of a stream: as much as its header can take, or less if a sound one is in that. PERF: inflating all of it takes
+/// longer than all else that opening does.
+fn head(source: &Source, packing: Packing) -> Result<Vec<u8>> {
+    let head = source.head_as(packing.codec(), PROBE_BYTES)?;
+    let is_enough = matches!(assumed_header(&head), Ok(Opened { damage: None, newer: None, .. }));
+    // A shorter one may end where the damage is that the longer one comes to.
+    Ok(if is_enough { head } else { source.head_as(packing.codec(), HEADER_BYTES)? })
 }
 
 impl ApiTrace {

@@ -187,6 +187,11 @@ fn opening_drmemtrace() {
 }
 
 #[test]
+fn opening_apitrace() {
+    opens("opening-apitrace", "apitrace", "glxgears-300.trace");
+}
+
+#[test]
 fn opening_cacheray() {
     opens("opening-cacheray", "cacheray", "threads.trace");
 }
