@@ -120,6 +120,15 @@ fn a_cache_under_drmemtrace() {
     holds("drmemtrace-cache", &["sim", "cache", "@"], THREADS, SMALL);
 }
 
+/// A trace of one thread, so that three cores of four rest.
+const THREAD: &str = "drmemtrace/threadsig.x64/drmemtrace.threadsig.872884.3060.trace.zip";
+
+#[test]
+fn a_cache_under_cores_that_rest() {
+    let args = ["as", "drmemtrace", "-tool", "cache_simulator", "-infile", "@"];
+    holds("drmemtrace-cores-cache", &args, THREAD, SMALL);
+}
+
 #[test]
 fn reuse_distances_of_drmemtrace() {
     holds("drmemtrace-reuse", &["analyze", "reuse-distance", "@"], THREADS, SMALL);

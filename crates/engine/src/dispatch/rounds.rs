@@ -71,11 +71,12 @@ pub(super) struct CoreRounds {
     form: Option<&'static dyn CoreForm>,
     delivered: Vec<Delivered>,
     codes: Vec<Codes>,
-    /// What each core has done since the last round, by core.
+    /// What each core has done since the last round, in the order of turns, as the other two. PERF: batches are large, so
+    /// the lists change places, not what is in them.
     now: Vec<Batch>,
     /// What belongs to the round behind that.
     next: Vec<Batch>,
-    /// The round that is lent, in the order of turns.
+    /// The round that is lent.
     round: Vec<Batch>,
     /// Steps in `now`.
     steps: u32,
@@ -137,12 +138,17 @@ impl CoreRounds {
         (1..=n_cores).map(move |turn| turn % n_cores)
     }
 
+    /// The turn of a core: where its batches stand.
+    fn place(&self, core: usize) -> usize {
+        core.checked_sub(1).unwrap_or(self.now.len() - 1)
+    }
+
     /// How many further steps the round may have, since they surely keep to the bounds of its records. A core that rests
     /// does so to the round's end.
     fn allowed_steps(&self) -> u32 {
         let is_running = |core: &usize| match self.steps {
             0 => self.dispatcher.cores[*core].thread.is_some(),
-            _ => !self.now[*core].span.thread.is_idle(),
+            _ => !self.now[self.place(*core)].span.thread.is_idle(),
         };
         let (mut most, mut n_running) = (u64::from(MAX_STEPS.saturating_sub(self.steps)), 0);
         for core in (0..self.now.len()).filter(is_running) {
@@ -189,7 +195,7 @@ impl CoreRounds {
 
     /// True if the next record of a thread belongs to the batch that the core has begun.
     fn goes_on(&mut self, core: usize, thread: usize) -> bool {
-        let span = self.now[core].span;
+        let span = self.now[self.place(core)].span;
         if span.records == 0 {
             return true;
         }
@@ -199,7 +205,7 @@ impl CoreRounds {
     }
 
     fn rests_on(&self, core: usize) -> bool {
-        let span = self.now[core].span;
+        let span = self.now[self.place(core)].span;
         span.records == 0 || span.thread.is_idle()
     }
 
@@ -259,7 +265,8 @@ impl CoreRounds {
         }
         if splits {
             for core in 0..self.now.len() {
-                let (now, next) = (&mut self.now[core], &mut self.next[core]);
+                let place = self.place(core);
+                let (now, next) = (&mut self.now[place], &mut self.next[place]);
                 if now.span.records > self.steps {
                     let instrs = u32::from(self.delivered[core].last_is_instr);
                     next.span = Span { records: 0, instrs, ..now.span };
@@ -282,9 +289,10 @@ impl CoreRounds {
         let Some((ThreadEvent::Clock, ticks)) = head.event else { return };
         self.lanes.set_clock(thread, head.clock);
         let now = self.delivered[core].clock.read(ticks, core, &self.dispatcher, &self.lanes);
+        let place = self.place(core);
         let batch = match side {
-            Side::Now => &mut self.now[core],
-            Side::Next => &mut self.next[core],
+            Side::Now => &mut self.now[place],
+            Side::Next => &mut self.next[place],
         };
         batch.span.clock = now;
         if let Some(form) = self.form {
@@ -302,10 +310,11 @@ impl CoreRounds {
 
     /// Copies records of a thread to the batch of its core.
     fn deliver(&mut self, core: usize, thread: usize, n: u32, instrs: u64, side: Side) {
+        let place = self.place(core);
         let Some((batch, at)) = self.lanes.batch(thread) else { return };
         let to = match side {
-            Side::Now => &mut self.now[core],
-            Side::Next => &mut self.next[core],
+            Side::Now => &mut self.now[place],
+            Side::Next => &mut self.next[place],
         };
         if to.span.records == 0 {
             to.span = batch.span;
@@ -338,9 +347,10 @@ impl CoreRounds {
 
     /// A core rests for some steps.
     fn rest(&mut self, core: usize, n: u32, side: Side) {
+        let place = self.place(core);
         let to = match side {
-            Side::Now => &mut self.now[core],
-            Side::Next => &mut self.next[core],
+            Side::Now => &mut self.now[place],
+            Side::Next => &mut self.next[place],
         };
         if to.span.records == 0 {
             to.span = Span {
@@ -381,14 +391,16 @@ impl CoreRounds {
 
     /// Makes the round that is to be lent of what was done.
     fn lend(&mut self) -> &mut [Batch] {
-        let turns = self.turns();
-        for (place, core) in turns.enumerate() {
-            let batch = &mut self.round[place];
+        std::mem::swap(&mut self.round, &mut self.now);
+        std::mem::swap(&mut self.now, &mut self.next);
+        for batch in &mut self.next {
             batch.clear();
             batch.block.clear();
             batch.span = Span::default();
-            std::mem::swap(batch, &mut self.now[core]);
-            std::mem::swap(&mut self.now[core], &mut self.next[core]);
+        }
+        let turns = self.turns();
+        for (place, core) in turns.enumerate() {
+            let batch = &mut self.round[place];
             batch.codes = std::mem::take(&mut self.codes[core].table);
             batch.raw = 0..batch.block.len();
             let (span, delivered) = (&mut batch.span, &mut self.delivered[core]);
