@@ -130,6 +130,12 @@ fn a_cache_under_cores_that_rest() {
 }
 
 #[test]
+fn a_schedule_of_cores_that_rest() {
+    let args = ["as", "drmemtrace", "-tool", "schedule_stats", "-infile", "@"];
+    holds("drmemtrace-cores-schedule", &args, THREAD, SMALL);
+}
+
+#[test]
 fn reuse_distances_of_drmemtrace() {
     holds("drmemtrace-reuse", &["analyze", "reuse-distance", "@"], THREADS, SMALL);
 }

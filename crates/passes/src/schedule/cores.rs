@@ -3,8 +3,8 @@
 //! The rules are those of docs/formats/drmemtrace.md, *schedule_stats*. A core's records are seen whole and in order: the
 //! engine never divides a shard that is a core.
 
-use super::UNKNOWN;
 use super::switching::{Bin, CallBins, CoreSums, CoreSwitching, Histogram, SwitchOut, Switching, ThreadBins};
+use super::{Run, UNKNOWN, runs};
 use quipu_model::lens::{ThreadEvent, instr_flags};
 use quipu_model::{Batch, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,17 +119,17 @@ impl CoreWatch {
             let is_instr = rows.at.get(row) == Some(&at) && rows.flags[row] & instr_flags::NO_FETCH == 0;
             span.first_instr + fetched(&rows.flags[..row]) + u64::from(is_instr)
         };
-        for ((&what, &value), &at) in events.what.iter().zip(&events.value).zip(&events.at) {
+        for Run { what, value, at, n } in runs(events) {
             let end = row + rows.at[row..].partition_point(|instr| *instr < at);
             if at > next {
                 self.turn_to(me, || ordinal(row, next));
             }
             self.run(&rows.flags[row..end]);
             row = end;
-            next = at + 1;
+            next = at + n as u32; // No more than records.
             match what {
-                ThreadEvent::Idle => self.idle(),
-                ThreadEvent::Wait => self.wait(),
+                ThreadEvent::Idle => self.idle(n),
+                ThreadEvent::Wait => self.wait(n),
                 _ => {
                     self.turn_to(me, || ordinal(row, at));
                     self.event(what, value, span.first_record + u64::from(at));
@@ -171,28 +171,32 @@ impl CoreWatch {
         }
     }
 
-    fn idle(&mut self) {
+    fn idle(&mut self, n: u64) {
         let is_new = self.doing != Doing::Idling;
         self.turn_to(Doing::Idling, || 0);
-        self.sums.idles += 1;
-        self.idles_since_clock += 1;
-        self.rest(is_new, b'_');
+        self.sums.idles += n;
+        self.idles_since_clock += n;
+        self.rest(is_new, b'_', n);
     }
 
-    fn wait(&mut self) {
+    fn wait(&mut self, n: u64) {
         let is_new = self.doing != Doing::Nothing || self.sums.waits == 0;
         self.turn_to(Doing::Nothing, || 0);
-        self.sums.waits += 1;
-        self.idles_since_clock += 1;
-        self.rest(is_new, b'-');
+        self.sums.waits += n;
+        self.idles_since_clock += n;
+        self.rest(is_new, b'-', n);
     }
 
     /// Writes a letter for the beginning of a rest, and for each so many records of it.
-    fn rest(&mut self, is_new: bool, letter: u8) {
-        self.since_letter = if is_new { self.letters.every } else { self.since_letter + 1 };
-        if self.since_letter >= self.letters.every {
+    fn rest(&mut self, is_new: bool, letter: u8, n: u64) {
+        if is_new {
             self.write(letter);
             self.since_letter = 0;
+        }
+        self.since_letter += n - u64::from(is_new);
+        while self.since_letter >= self.letters.every {
+            self.write(letter);
+            self.since_letter -= self.letters.every;
         }
     }
 

@@ -109,9 +109,9 @@ impl Lane {
         gap.may_block = gap.may_block.or(Some(record));
     }
 
-    /// An idle or wait record.
-    pub(super) fn idle(&mut self) {
-        self.gap().idles += 1;
+    /// Idle or wait records.
+    pub(super) fn idle(&mut self, n: u64) {
+        self.gap().idles += n;
     }
 
     fn gap(&mut self) -> &mut Gap {

@@ -45,7 +45,7 @@ use crate::split::ALWAYS_PER_THREAD;
 use cores::{CoreWatch, Letters};
 use lane::{Lane, LaneOf, Ticks};
 use quipu_model::ThreadId;
-use quipu_model::lens::ThreadEvent;
+use quipu_model::lens::{ThreadEvent, Threads};
 use quipu_model::options::Kind;
 use quipu_model::result;
 use quipu_model::result::{Fields, Shape};
@@ -250,6 +250,36 @@ impl Doings {
 /// A lane's place: a thread of a shard, or a shard that is a core.
 type LaneKey = (u32, Option<ThreadId>);
 
+/// An event, or some of a kind in records that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    what: ThreadEvent,
+    /// Its value, or that of the first.
+    value: u64,
+    /// The record of the first.
+    at: u32,
+    /// How many there are.
+    n: u64,
+}
+
+/// The events of a batch; idle records, and those that wait, come together if no other record is between them. PERF: a core
+/// rests for thousands of records.
+fn runs(events: &Threads) -> impl Iterator<Item = Run> {
+    let mut row = 0;
+    std::iter::from_fn(move || {
+        let (what, value, at) = (*events.what.get(row)?, *events.value.get(row)?, *events.at.get(row)?);
+        let n = match what {
+            ThreadEvent::Idle | ThreadEvent::Wait => {
+                let rest = events.what[row..].iter().zip(&events.at[row..]).zip(at..);
+                rest.take_while(|((other, theirs), record)| **other == what && *theirs == record).count()
+            }
+            _ => 1,
+        };
+        row += n;
+        Some(Run { what, value, at, n: n as u64 })
+    })
+}
+
 /// The pass.
 struct Watch {
     known: Arc<Known>,
@@ -309,8 +339,7 @@ impl Pass for Watch {
         doings.process = span.process;
         doings.records += u64::from(span.records);
         doings.instrs += u64::from(span.instrs);
-        let threads = &batch.threads;
-        for ((&what, &value), &at) in threads.what.iter().zip(&threads.value).zip(&threads.at) {
+        for Run { what, value, at, n } in runs(&batch.threads) {
             let record = span.first_record + u64::from(at);
             match what {
                 ThreadEvent::Clock if value != 0 && value != UNKNOWN => {
@@ -319,12 +348,12 @@ impl Pass for Watch {
                 }
                 ThreadEvent::Cpu if value != UNKNOWN => doings.on_cpu(value),
                 ThreadEvent::Idle => {
-                    lane.idle();
-                    doings.idles += 1;
+                    lane.idle(n);
+                    doings.idles += n;
                 }
                 ThreadEvent::Wait => {
-                    lane.idle();
-                    doings.waits += 1;
+                    lane.idle(n);
+                    doings.waits += n;
                 }
                 ThreadEvent::Syscall => doings.syscalls += 1,
                 ThreadEvent::MayBlock => {

@@ -58,6 +58,21 @@ fn letters_stand_for_files_where_threads_were_arranged() {
 }
 
 #[test]
+fn rests_come_together_where_no_other_record_is_between_them() {
+    use ThreadEvent::{Clock, Idle, Wait};
+    let events = Threads {
+        at: vec![0, 1, 2, 4, 5, 6, 6, 7],
+        what: vec![Idle, Idle, Idle, Idle, Wait, Wait, Clock, Wait],
+        value: vec![0, 0, 0, 0, 0, 0, 9, 0],
+    };
+    let runs: Vec<Run> = runs(&events).collect();
+    let run = |what, value, at, n| Run { what, value, at, n };
+    let expected =
+        [run(Idle, 0, 0, 3), run(Idle, 0, 4, 1), run(Wait, 0, 5, 2), run(Clock, 9, 6, 1), run(Wait, 0, 7, 1)];
+    assert_eq!(runs, expected);
+}
+
+#[test]
 fn time_in_a_framed_call_that_may_block_is_idle() {
     let text = "clock 100\ninstr 0x10 4\nclock 110\ncpu 1\nsyscall 0\nmay-block 0\nclock 150\ncpu 1\ninstr 0x14 4\nclock 155";
     let schedule = json(&Schedule, "", text);
