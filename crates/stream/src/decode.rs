@@ -68,6 +68,8 @@ pub trait RowDecoder: Send + Sync {
 #[derive(Clone, Default)]
 pub struct Registry {
     decoders: FxHashMap<u16, Arc<dyn RowDecoder>>,
+    /// Encodings whose payloads are handed out as they are.
+    bodies: Vec<u16>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -80,6 +82,17 @@ impl Registry {
     /// Adds the decoder of an encoding.
     pub fn register(&mut self, encoding: u16, decoder: Arc<dyn RowDecoder>) {
         self.decoders.insert(encoding, decoder);
+    }
+
+    /// Hands payloads of an encoding out as they are, like the bodies of other formats.
+    pub fn hand_out(&mut self, encoding: u16) {
+        self.bodies.push(encoding);
+    }
+
+    /// True if payloads of an encoding are handed out as they are.
+    #[must_use]
+    pub fn hands_out(&self, encoding: u16) -> bool {
+        self.bodies.contains(&encoding)
     }
 
     /// The decoder of an encoding.

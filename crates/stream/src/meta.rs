@@ -267,6 +267,12 @@ impl Metadata {
         &self.known
     }
 
+    /// How many records there are.
+    #[must_use]
+    pub fn n_entries(&self) -> usize {
+        self.entries.len()
+    }
+
     /// All records by ordinal.
     pub fn entries(&self) -> impl Iterator<Item = (u32, &Entry)> {
         self.entries.iter().map(|(ordinal, entry)| (*ordinal, entry))

@@ -331,13 +331,14 @@ impl<I: Input> StreamReader<I> {
             }
         }
         let header = frame.header;
-        let is_known = header.is_known_encoding();
+        let is_handed_out = header.is_foreign() || self.registry.hands_out(header.encoding);
+        let is_known = header.is_known_encoding() || is_handed_out;
         self.current = Some(Current {
             frame,
             header,
             rows: None,
             decoder: Decoder::new(),
-            is_foreign: header.is_foreign() && self.registry.get(header.encoding).is_none(),
+            is_foreign: is_handed_out && self.registry.get(header.encoding).is_none(),
             registered: !is_known || self.registry.get(header.encoding).is_some(),
             is_unpacked: false,
         });

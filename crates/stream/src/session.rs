@@ -581,7 +581,8 @@ fn unknown_of(header: &Header, registry: &Registry) -> Option<&'static str> {
     if header.kind > kind::OPEN {
         return Some("unknown-kind");
     }
-    let is_registered = header.kind == kind::DATA && registry.get(header.encoding).is_some();
+    let is_registered = header.kind == kind::DATA
+        && (registry.get(header.encoding).is_some() || registry.hands_out(header.encoding));
     if !(header.is_known_encoding() || is_registered) {
         return Some("unknown-encoding");
     }
