@@ -105,6 +105,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/qemu-plugin/",
     "crates/ring/",
     "crates/runtime/",
+    "crates/dtrace-c/",
     "crates/stream-c/",
 ];
 

@@ -66,7 +66,55 @@ fn hostile(folder: &Path) -> Vec<PathBuf> {
     all.push(archive(folder));
     all.push(modules(folder));
     all.push(capture(folder));
+    all.extend(buffers(folder));
     all
+}
+
+/// Captures of DTrace whose probes, formats, variables and strings have hostile bytes: a description with its buffers, and lines.
+fn buffers(folder: &Path) -> [PathBuf; 2] {
+    let hostile = String::from_utf8_lossy(BYTES);
+    let formula = String::from_utf8_lossy(FORMULA);
+    let hex = |parts: &[&[u8]]| parts.concat().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let mut text = [0; 48];
+    text[..BYTES.len()].copy_from_slice(BYTES);
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let record = hex(&[&words(&[1, 0, 7]), &text, &text]);
+    let state = hex(&[&words(&[1, 0, 1, 0]), &text, &words(&[3, 0])]);
+    let rec = |action: u16, size: u32, offset: u32, format: u16, alignment: u16| {
+        serde_json::json!({
+            "action": action, "size": size, "offset": offset, "alignment": alignment, "format": format, "arg": 0,
+        })
+    };
+    let meta = serde_json::json!({
+        "name": hostile, "byte_order": "little",
+        "probes": [{"id": 1, "provider": formula, "module": hostile, "function": hostile, "name": hostile}],
+        "formats": [{"id": 1, "string": format!("%s{hostile}\n")}],
+        "eprobes": [{"epid": 1, "probeid": 1, "size": 108, "recs": [rec(1, 48, 12, 0, 4), rec(3, 48, 60, 1, 4)]}],
+        "aggregations": [{
+            "id": 1, "epid": 1, "varid": 1, "name": formula, "size": 72,
+            "recs": [rec(1, 8, 8, 0, 8), rec(1, 48, 16, 0, 8), rec(0x701, 8, 64, 0, 8)],
+        }],
+        "buffers": [{"cpu": 0, "file": hostile, "hex": record}],
+        "aggbuffers": [{"cpu": 0, "file": hostile, "hex": state}],
+    });
+    let lines = [
+        serde_json::json!({"t": "probe", "id": 1, "prv": hostile, "mod": formula, "fun": hostile, "prb": hostile}),
+        serde_json::json!({"t": "datadesc", "stid": 1, "recs": [{
+            "action": 3, "size": 48, "offset": 16, "alignment": 1, "format": format!("%s{hostile}\n"),
+        }]}),
+        serde_json::json!({"t": "sample", "cpu": 0, "raw": hex(&[&words(&[60, 0, 1, 1]), &text])}),
+    ];
+    let lines = lines.map(|line| {
+        // The kind of a line comes first.
+        let kind = line["t"].to_string();
+        let line = line.to_string();
+        let rest = line.replace(&format!(",\"t\":{kind}"), "");
+        format!("{{\"t\":{kind},{}\n", &rest[1..])
+    });
+    let (described, raw) = (folder.join("hostile.json"), folder.join("hostile.jsonl"));
+    std::fs::write(&described, meta.to_string()).unwrap();
+    std::fs::write(&raw, lines.concat()).unwrap();
+    [described, raw]
 }
 
 /// A text of good lines, one of which goes on with hostile bytes.
@@ -267,6 +315,10 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
         vec!["view", "--raw", "modules"],
         vec!["view", "--raw", "--csv", "modules"],
         vec!["collect", "-o", "collected", "hostile.qcap"],
+        vec!["describe", "hostile.json"],
+        vec!["view", "--table", "aggregations", "hostile.json"],
+        vec!["as", "dtrace", "hostile.json"],
+        vec!["as", "dtrace", "-q", "hostile.jsonl"],
         vec!["view", "collected"],
         vec!["view", "--csv", "collected"],
         vec!["report", "collected"],

@@ -3,11 +3,12 @@
 //! Options about printing are taken; those that would trace something are refused by name. The text is the consumer's own, its
 //! wrong values included, and so is the exit status that a script asked for.
 
-use quipu::dtrace::{Style, trace};
-use quipu::model::{Error, OpenOptions};
+use quipu::dtrace::trace;
+use quipu::model::{Error, OpenOptions, Severity};
 use quipu::source::Source;
 use quipu_console::Common;
 use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::Verdict;
 use quipu_console::terminal;
 use std::io::Write;
 use std::path::Path;
@@ -25,6 +26,9 @@ Prints a capture as DTrace's consumer prints it: records on standard output, mes
 
 CAPTURE is a folder of buffers with meta.json, a raw.jsonl, a buffer with its descriptions, or a stream.
 ";
+
+/// Text is written in pieces of this size.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// Does what the consumer does with these arguments.
 pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> {
@@ -57,6 +61,10 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
     }
     let path = capture.ok_or_else(|| Error::usage("no capture is given").hint("quipu as dtrace --help"))?;
     let source = Source::open(Path::new(path)).map_err(Error::from)?;
+    // A file that is damaged before its format shows is reported as by every verb.
+    if quipu::format_of(&source, &OpenOptions::default())?.is_none() {
+        quipu::open(&source, &OpenOptions::default())?;
+    }
     let mut capture = trace::load(&source, &OpenOptions::default())?;
     for option in &options {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
@@ -67,15 +75,26 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
                 .into());
         }
     }
-    let printed = quipu::dtrace::print(&Arc::new(capture), Style { has_quirks: true })?;
-    terminal::stdout().write_all(&printed.out)?;
+    let capture = Arc::new(capture);
+    let mut stdout = terminal::stdout();
+    let mut put = |text: &[u8]| -> Result<()> { Ok(stdout.write_all(text)?) };
+    let printed = quipu::dtrace::print_to(&capture, true.into(), PIECE_BYTES, &mut put)?;
+    put(&printed.out)?;
     let messages = String::from_utf8_lossy(&printed.messages);
-    let faults = printed.faults.iter().map(ToString::to_string);
+    let findings: Vec<_> =
+        capture.findings.iter().filter(|finding| finding.severity == Severity::Error).cloned().collect();
+    // What loading found is said once.
+    let is_new = |fault: &&Error| findings.iter().all(|finding| finding.message != fault.message());
+    let faults = printed.faults.iter().filter(is_new).map(ToString::to_string);
     let mut stderr = terminal::stderr();
     for message in messages.lines().map(str::to_owned).chain(faults) {
         writeln!(stderr, "dtrace: {message}")?;
     }
-    Ok(match (printed.faults.is_empty(), printed.status) {
+    let is_whole = findings.is_empty() && printed.faults.is_empty();
+    if !findings.is_empty() {
+        Verdict { findings, meaning: "what was printed is the rest", ..Verdict::default() }.tell(screen);
+    }
+    Ok(match (is_whole, printed.status) {
         (false, _) => Outcome::Flawed,
         (true, 0) => Outcome::Fine,
         // The lowest eight bits are what a system keeps of it.

@@ -1,10 +1,10 @@
 //! Aggregations: one value for each key, merged over CPUs and snapshots.
 
-use crate::action::{Action, Function};
+use crate::action::Function;
 use crate::buckets::{Linear, Logarithmic, QUANTIZE_CELLS};
 use crate::bytes::ByteOrder;
 use crate::describe::{Aggregation, Buffer, Capture, Dialect};
-use crate::symbols::Shown;
+use crate::symbols::{Address, Shown};
 use crate::value::Value;
 use quipu_model::{Error, Place, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -75,10 +75,6 @@ impl Aggregates {
         while let Some((aggregation, bytes)) = records.next_record()? {
             let described = &capture.aggregations[aggregation];
             let value = described.value.of(bytes);
-            if value.len() != described.value.size as usize {
-                let message = format!("the value of aggregation {} is outside of its record", described.id);
-                return Err(Error::truncated(message).in_file(&*buffer.file));
-            }
             let mut key = std::mem::take(&mut self.scratch);
             key_of(capture, described, bytes, &mut key);
             let known = self.positions.get(aggregation).and_then(|keys| keys.get(&*key)).copied();
@@ -215,11 +211,7 @@ impl Aggregates {
         let mut found: Vec<usize> = (0..self.entries.len())
             .filter(|at| self.entries[*at].as_ref().is_some_and(|entry| entry.variable == variable))
             .collect();
-        let value = |at: &usize| self.entries[*at].as_ref().map(|entry| &entry.value);
-        found.sort_by(|a, b| match (value(a), value(b)) {
-            (Some(a), Some(b)) => a.compare(b, dialect),
-            _ => std::cmp::Ordering::Equal,
-        });
+        found.sort_by_cached_key(|at| self.entries[*at].as_ref().map(|entry| entry.value.rank(dialect)));
         let n = match keep {
             Keep::Largest(n) => {
                 found.reverse();
@@ -255,12 +247,9 @@ fn key_of(capture: &Capture, aggregation: &Aggregation, bytes: &[u8], key: &mut 
     key.resize(first, 0);
     key.extend_from_slice(&bytes[first..end]);
     for rec in &aggregation.keys {
-        let (is_user, shown) = match rec.action {
-            Action::Sym => (false, Shown::Symbol),
-            Action::Mod => (false, Shown::Module),
-            Action::Usym => (true, Shown::Symbol),
-            Action::Umod => (true, Shown::Module),
-            _ => continue,
+        let Some((is_user, shown)) = Address::kind_of(rec.action).filter(|(_, shown)| *shown != Shown::Whole)
+        else {
+            continue;
         };
         let at = rec.offset as usize + if is_user { 8 } else { 0 };
         let Some(address) = capture.order.u64_at(key, at) else { continue };
@@ -326,16 +315,23 @@ impl<'c> Records<'c> {
     pub fn next_record(&mut self) -> Result<Option<(usize, &'c [u8])>> {
         let bytes = &self.buffer.bytes;
         loop {
-            let Some(id) = self.capture.order.u32_at(bytes, self.at) else { return Ok(None) };
-            if id == 0 {
-                self.at += 4;
-                continue;
-            }
             let place = || Place {
                 file: Some(self.buffer.file.clone()),
                 offset: Some(self.at as u64),
                 ..Place::default()
             };
+            let Some(id) = self.capture.order.u32_at(bytes, self.at) else {
+                let left = bytes.len().saturating_sub(self.at);
+                if left == 0 {
+                    return Ok(None);
+                }
+                let message = format!("{left} bytes are left, fewer than the number of an aggregation has");
+                return Err(Error::truncated(message).at(&place()));
+            };
+            if id == 0 {
+                self.at += 4;
+                continue;
+            }
             let Some(position) = self.capture.aggregation(id) else {
                 let message = format!("aggregation {id} has no description, so that its length is unknown");
                 return Err(Error::malformed(message).at(&place()));
@@ -346,6 +342,11 @@ impl<'c> Records<'c> {
                 let message = format!("a record of aggregation {id} has {size} bytes, more than are left");
                 return Err(Error::truncated(message).at(&place()));
             };
+            let value = &self.capture.aggregations[position].value;
+            if value.of(record).len() != value.size as usize {
+                let message = format!("the value of aggregation {id} is outside of its record");
+                return Err(Error::truncated(message).at(&place()));
+            }
             self.at += size;
             return Ok(Some((position, record)));
         }

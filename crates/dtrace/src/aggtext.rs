@@ -2,7 +2,7 @@
 //!
 //! SPEC: dtrace.md#aggregation-text
 
-use crate::action::{Action, Function};
+use crate::action::Function;
 use crate::aggregate::{Aggregates, Entry, zero_of};
 use crate::convert::{self, Mismatch, Spec};
 use crate::describe::{Capture, Dialect, Rec};
@@ -11,9 +11,10 @@ use crate::histogram::{self, Style};
 use crate::options::Settings;
 use crate::packed::Packer;
 use crate::put;
+use crate::quirks::{Quirks, Which};
 use crate::sort::{self, Joined};
 use crate::stack;
-use crate::symbols::Shown;
+use crate::symbols::Address;
 use crate::text::{self, Bytes, KEY_WIDTH};
 use crate::value::Value;
 use rustc_hash::FxHashMap;
@@ -23,7 +24,7 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Context<'c> {
     pub(crate) capture: &'c Capture,
     pub(crate) settings: &'c Settings,
-    pub(crate) has_quirks: bool,
+    pub(crate) quirks: Quirks,
     pub(crate) aggregates: &'c Aggregates,
 }
 
@@ -33,7 +34,7 @@ impl<'c> Context<'c> {
             dialect: self.capture.dialect,
             is_zoomed: self.settings.aggzoom,
             is_utf8: self.settings.utf8,
-            has_quirks: self.has_quirks,
+            quirks: self.quirks,
             normal,
         }
     }
@@ -167,8 +168,9 @@ impl<'c> Context<'c> {
             return histogram::print(value, &self.style(normal), out);
         }
         // QUIRK: the classic consumer divides unsigned numbers where a format prints an average.
-        let is_unsigned =
-            value.function == Function::Avg && self.has_quirks && self.capture.dialect != Dialect::Linux;
+        let is_unsigned = value.function == Function::Avg
+            && self.quirks.has(Which::UnsignedAverage)
+            && self.capture.dialect != Dialect::Linux;
         let number = if is_unsigned { value.unsigned_average(normal) } else { value.number(normal) };
         convert::value(spec, number, out);
     }
@@ -211,7 +213,8 @@ impl<'c> Context<'c> {
         };
         out.push(b' ');
         // QUIRK: small numbers are printed unsigned, whatever the script says.
-        let is_signed = rec.signed.filter(|_| !self.has_quirks).unwrap_or(bytes.len() >= 4);
+        let quirk = if bytes.len() >= 4 { Which::SignedLarge } else { Which::UnsignedKeys };
+        let is_signed = rec.signed.filter(|_| !self.quirks.has(quirk)).unwrap_or(bytes.len() >= 4);
         match is_signed {
             true => put::signed(out, self.capture.order.signed(bytes), width),
             false => put::unsigned(out, self.capture.order.number(bytes), width),
@@ -221,22 +224,10 @@ impl<'c> Context<'c> {
 
 /// Prints an address as the column of a symbol; false if the part is none.
 pub(crate) fn symbol(capture: &Capture, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) -> bool {
-    let (is_user, shown) = match rec.action {
-        Action::Sym => (false, Shown::Symbol),
-        Action::Mod => (false, Shown::Module),
-        Action::Usym => (true, Shown::Symbol),
-        Action::Umod => (true, Shown::Module),
-        Action::Uaddr => (true, Shown::Whole),
-        _ => return false,
-    };
-    let address = match bytes.len() {
-        16 => &bytes[8..],
-        4 | 8 => bytes,
-        _ => return false,
-    };
+    let Some(address) = Address::of(capture, rec, bytes) else { return false };
     out.extend_from_slice(b"  ");
     let start = out.len();
-    capture.symbols.text(capture.order.number(address), is_user, shown, out);
+    address.text(capture, out);
     put::widen(out, start, KEY_WIDTH);
     true
 }

@@ -63,6 +63,9 @@ impl Cursor {
             }
             let word = capture.order.u32_at(&buffer.bytes[..self.end.min(buffer.bytes.len())], self.at);
             let Some(epid) = word else {
+                if self.at < self.end && self.rest == 0 {
+                    return Err(self.stop_in_word(buffer));
+                }
                 if self.rest == 0 {
                     self.is_over = true;
                     return Ok(None);
@@ -94,6 +97,16 @@ impl Cursor {
             self.at += size;
             return Ok(Some(Record { enabling, position, time, offset, bytes }));
         }
+    }
+
+    /// The error where a buffer ends within a word.
+    #[cold]
+    fn stop_in_word(&mut self, buffer: &Buffer) -> Error {
+        self.is_over = true;
+        let left = self.end - self.at;
+        let place =
+            Place { file: Some(buffer.file.clone()), offset: Some(self.at as u64), ..Place::default() };
+        Error::truncated(format!("{left} bytes are left, fewer than the number of a record has")).at(&place)
     }
 
     /// The error where a buffer cannot be read on.

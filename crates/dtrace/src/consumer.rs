@@ -11,6 +11,7 @@ use crate::flow::Flow;
 use crate::format::{Amount, Format, Piece};
 use crate::options::Settings;
 use crate::plan::{Op, Plan, Shown};
+use crate::quirks::{Quirks, Which};
 use crate::walk::{Firing, Step, Walk};
 use crate::{library, messages, put, stack, text, typed};
 use quipu_model::{Error, Place, Result};
@@ -20,8 +21,15 @@ use std::sync::Arc;
 /// How text is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// True to print what the consumer of the dialect printed, wrong values included; see [`crate::quirks`].
-    pub has_quirks: bool,
+    /// What of the wrong values of the dialect's consumer is printed.
+    pub quirks: Quirks,
+}
+
+impl From<bool> for Style {
+    /// All wrong values of the consumer, or none.
+    fn from(has_quirks: bool) -> Style {
+        Style { quirks: has_quirks.into() }
+    }
 }
 
 /// Prints records, one after the other.
@@ -61,6 +69,19 @@ pub struct Printed {
 /// # Errors
 /// `Unsupported` for an order that the records do not have.
 pub fn print(capture: &Arc<Capture>, style: Style) -> Result<Printed> {
+    print_to::<Error>(capture, style, usize::MAX, &mut |_| Ok(()))
+}
+
+/// Prints a capture, and gives its text away in pieces of at least `at_least` bytes; the rest stands in what is given back.
+///
+/// # Errors
+/// As [`print()`]; what `put` says.
+pub fn print_to<E: From<Error>>(
+    capture: &Arc<Capture>,
+    style: Style,
+    at_least: usize,
+    put: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<Printed, E> {
     let mut printed = Printed::default();
     let mut consumer = Consumer::new(capture, style);
     let mut walk = Walk::new(capture)?;
@@ -81,6 +102,10 @@ pub fn print(capture: &Arc<Capture>, style: Style) -> Result<Printed> {
             Step::State(at) => consumer.state(at),
             Step::Fault(error) => printed.faults.push(error),
         }
+        if printed.out.len() >= at_least {
+            put(&printed.out)?;
+            printed.out.clear();
+        }
     }
     consumer.end(&mut printed.out);
     printed.status = consumer.status.unwrap_or(0);
@@ -90,7 +115,7 @@ pub fn print(capture: &Arc<Capture>, style: Style) -> Result<Printed> {
 impl Consumer {
     /// Before the first record.
     pub fn new(capture: &Arc<Capture>, style: Style) -> Consumer {
-        let without_carry = style.has_quirks && capture.dialect != Dialect::Linux;
+        let without_carry = style.quirks.has(Which::Carry) && capture.dialect != Dialect::Linux;
         Consumer {
             style,
             settings: capture.settings,
@@ -193,7 +218,7 @@ impl Consumer {
         Context {
             capture: &self.capture,
             settings: &self.settings,
-            has_quirks: self.style.has_quirks,
+            quirks: self.style.quirks,
             aggregates: &self.aggregates,
         }
     }
@@ -228,7 +253,7 @@ impl Consumer {
             if !std::mem::replace(&mut self.has_heading, true) {
                 out.extend_from_slice(b"CPU FUNCTION                                 \n");
             }
-            if self.of_values.flowindent || !self.style.has_quirks {
+            if self.of_values.flowindent || !self.style.quirks.has(Which::FlowPrefix) {
                 return self.flow.prefix(firing.cpu, probe, this, firing.next, out);
             }
             // QUIRK: the consumer of Linux does not know the flow of a pass that began without.
@@ -329,7 +354,7 @@ impl Consumer {
 
     fn trace(&self, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) {
         let settings = &self.of_values;
-        text::trace(&self.capture, settings, self.style.has_quirks, rec, rec.of(bytes), out);
+        text::trace(&self.capture, settings, self.style.quirks, rec, rec.of(bytes), out);
     }
 
     // PERF: no allocation for each record; the text of each conversion is made in place.

@@ -9,7 +9,7 @@ use crate::float;
 use crate::format::{Amount, Conversion, Length, MAX_WIDTH};
 use crate::put::{self, Digits};
 use crate::stack;
-use crate::symbols::Shown;
+use crate::symbols::{Address, Shown};
 
 /// A conversion whose width and precision are known.
 #[derive(Clone, Copy, Debug)]
@@ -149,8 +149,7 @@ pub(crate) fn argument(
             floating(spec, float::of_bytes(turned).ok_or(mismatch)?, out);
         }
         b'a' if matches!(bytes.len(), 4 | 8) => {
-            let shown = shown_of(rec.action);
-            capture.symbols.text(order.number(bytes), false, shown, out);
+            capture.symbols.text(order.number(bytes), false, shown_of(rec.action), out);
             spec.justify(out, start);
         }
         b'A' if matches!(bytes.len(), 4 | 8 | 16) => {
@@ -178,11 +177,7 @@ pub(crate) fn argument(
 
 /// How a key that stands for its symbol or module is shown.
 fn shown_of(action: Action) -> Shown {
-    match action {
-        Action::Sym | Action::Usym => Shown::Symbol,
-        Action::Mod | Action::Umod => Shown::Module,
-        _ => Shown::Whole,
-    }
+    Address::kind_of(action).map_or(Shown::Whole, |(_, shown)| shown)
 }
 
 /// Prints a number that conversions of aggregations have: `is_unsigned` where it was computed so.

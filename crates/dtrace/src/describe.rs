@@ -23,6 +23,13 @@ pub enum Dialect {
 }
 
 impl Dialect {
+    /// The dialect of a name.
+    pub fn named(name: &str) -> Option<Dialect> {
+        [Dialect::Classic, Dialect::ClassicV0, Dialect::Linux]
+            .into_iter()
+            .find(|dialect| dialect.name() == name)
+    }
+
     /// As options and descriptions write it.
     pub fn name(self) -> &'static str {
         match self {
@@ -130,6 +137,21 @@ pub struct Aggregation {
 }
 
 impl Aggregation {
+    /// An aggregation of its parts: the variable, the members of the key, the value. The variable and its name are for the caller
+    /// to add.
+    pub(crate) fn of_parts(id: u32, epid: u32, size: u32, recs: &[Rec]) -> Result<Aggregation, String> {
+        let [_, keys @ .., value] = recs else {
+            return Err("its description has no variable or no value".to_owned());
+        };
+        let Action::Aggregate(function) = value.action else {
+            return Err(format!("its last part has action {:#x}, which does not aggregate", value.code));
+        };
+        let has_param = matches!(function, Function::Lquantize | Function::Llquantize);
+        let param = if has_param { value.arg } else { 0 };
+        let (keys, value) = (keys.to_vec(), value.clone());
+        Ok(Aggregation { id, epid, variable: 0, name: None, size, function, param, keys, value })
+    }
+
     /// Bytes of a record up to the end of the key.
     pub fn key_end(&self) -> usize {
         self.keys
@@ -182,8 +204,17 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The CPU.
+    pub fn cpu(&self) -> u32 {
+        match self {
+            Event::Sample { cpu, .. } | Event::State { cpu, .. } => *cpu,
+        }
+    }
+}
+
 /// Counts that the kernel keeps beside buffers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "the names are the kernel's")]
 pub struct Status {

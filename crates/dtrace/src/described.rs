@@ -2,7 +2,7 @@
 //!
 //! SPEC: dtrace.md#metadata-in-the-buffer
 
-use crate::action::{Action, Function};
+use crate::action::Action;
 use crate::bytes::ByteOrder;
 use crate::describe::{Aggregation, Capture, Dialect, Enabling, Probe, Rec};
 use crate::symbols::{Symbol, Symbols};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 const ROUTINES: [(u64, u64); 6] = [(1, 15), (2, 17), (3, 16), (4, 18), (5, 21), (6, 28)];
 
 /// Number of the first of them in captures that name them.
-const LIBRARY_BASE: u64 = 54;
+pub(crate) const LIBRARY_BASE: u64 = 54;
 
 /// Dialects of formats: as the kernel keeps them, as scripts write them.
 const KEPT: u64 = 1;
@@ -27,6 +27,7 @@ const WRITTEN: u64 = 2;
 const BEGAN: &str = "session.began-cpu";
 const ENDED: &str = "session.ended-cpu";
 const STOPPED: &str = "session.stopped";
+const DIALECT: &str = "session.dialect";
 
 /// Makes a capture of records.
 #[derive(Debug)]
@@ -90,6 +91,7 @@ impl Describer {
                     described.actions.iter().map(|part| rec(part, dialect)).collect::<Result<Vec<_>>>()?;
                 let align = recs.iter().map(|rec| u32::from(rec.alignment)).fold(4, u32::max);
                 let wire::Enabling { id, probe, uarg, size, .. } = *described;
+                let id = id.wrapping_sub(first_id(dialect));
                 let enabling = Enabling { id, probe, uarg: uarg.unwrap_or(0), size, align, recs };
                 if capture.enabling(id).is_some_and(|(_, known)| *known != enabling) {
                     return Err(Error::malformed(format!("EPID {id} is described in two ways")));
@@ -140,6 +142,13 @@ impl Describer {
         match name {
             BEGAN => self.capture.began_on = cpu,
             ENDED => self.capture.ended_on = cpu,
+            DIALECT => {
+                let dialect = match value {
+                    Value::Text(name) => Dialect::named(name),
+                    _ => None,
+                };
+                self.capture.dialect = dialect.unwrap_or(self.capture.dialect);
+            }
             STOPPED => self.capture.is_stopped = !matches!(value, Value::Uint(0)),
             _ => {
                 let value = match value {
@@ -158,6 +167,11 @@ impl Describer {
         capture.symbols = Symbols::new(self.symbols);
         capture
     }
+}
+
+/// What is added to numbers of enablings: those of statements of Linux begin with 0, and those of records with 1.
+fn first_id(dialect: Dialect) -> u32 {
+    u32::from(dialect == Dialect::Linux)
 }
 
 /// A part: action, size, offset, alignment, format, argument, statement, name of a routine.
@@ -190,26 +204,11 @@ fn rec(part: &[i128], dialect: Dialect) -> Result<Rec> {
 }
 
 fn aggregation(described: &wire::KernelAggregation, dialect: Dialect) -> Result<Aggregation> {
-    let wrong = |what: &str| Error::malformed(format!("aggregation {}: {what}", described.id));
     let recs = described.records.iter().map(|part| rec(part, dialect)).collect::<Result<Vec<_>>>()?;
-    let [_, keys @ .., value] = recs.as_slice() else {
-        return Err(wrong("its description has no variable or no value"));
-    };
-    let Action::Aggregate(function) = value.action else {
-        return Err(wrong("its last part does not aggregate"));
-    };
-    let has_param = matches!(function, Function::Lquantize | Function::Llquantize);
-    Ok(Aggregation {
-        id: described.id,
-        epid: described.enabling,
-        variable: described.variable as u64,
-        name: described.name.clone(),
-        size: described.size,
-        function,
-        param: if has_param { value.arg } else { 0 },
-        keys: keys.to_vec(),
-        value: value.clone(),
-    })
+    let wire::KernelAggregation { id, enabling, variable, size, ref name, .. } = *described;
+    let parts = Aggregation::of_parts(id, enabling, size, &recs)
+        .map_err(|what| Error::malformed(format!("aggregation {id}: {what}")))?;
+    Ok(Aggregation { variable: variable as u64, name: name.clone(), ..parts })
 }
 
 /// The records that say what a capture says, in an order in which nothing is used before it is described.
@@ -221,6 +220,10 @@ pub(crate) fn records(capture: &Capture, producer: wire::Producer) -> Vec<Record
         zone: Some(capture.zone.name.clone()),
         ..producer
     })];
+    if capture.dialect != Dialect::Classic {
+        let value = Value::Text(capture.dialect.name().to_owned());
+        all.push(wire::Setting { name: DIALECT.to_owned(), value }.into());
+    }
     for (name, value) in capture.settings.list() {
         let value = value.map_or(Value::Bool(true), |value| Value::Uint(value.into()));
         all.push(wire::Setting { name: name.to_owned(), value }.into());
@@ -252,12 +255,18 @@ pub(crate) fn records(capture: &Capture, producer: wire::Producer) -> Vec<Record
     for enabling in &capture.enablings {
         let actions = enabling.recs.iter().map(|rec| part(capture, rec, &mut statements)).collect();
         let Enabling { id, probe, uarg, size, .. } = *enabling;
+        let id = id.wrapping_add(first_id(capture.dialect));
         all.push(wire::Enabling { id, probe, uarg: Some(uarg), size, actions }.into());
     }
     for described in &capture.aggregations {
         // The variable comes first in each record.
         let first = vec![1, 8, 8, 8, 0, 0, 0, 0];
-        let keys = described.keys.iter().chain(std::iter::once(&described.value));
+        // On Linux, parameters stand beside the parts.
+        let mut value = described.value.clone();
+        if described.param != 0 {
+            value.arg = described.param;
+        }
+        let keys = described.keys.iter().chain(std::iter::once(&value));
         let records =
             std::iter::once(first).chain(keys.map(|rec| part(capture, rec, &mut statements))).collect();
         let Aggregation { id, epid: enabling, variable, size, ref name, .. } = *described;

@@ -7,6 +7,7 @@ use crate::bars::{self, Bars};
 use crate::buckets::{self, Linear, Logarithmic, ZERO_CELL};
 use crate::describe::Dialect;
 use crate::put;
+use crate::quirks::{Quirks, Which};
 use crate::value::Value;
 use std::io::Write as _;
 
@@ -16,7 +17,7 @@ pub(crate) struct Style {
     pub(crate) dialect: Dialect,
     pub(crate) is_zoomed: bool,
     pub(crate) is_utf8: bool,
-    pub(crate) has_quirks: bool,
+    pub(crate) quirks: Quirks,
     pub(crate) normal: u64,
 }
 
@@ -81,7 +82,7 @@ fn rows(value: &Value, style: &Style) -> Vec<(Label, i64)> {
             let only_last =
                 cells.split_last().is_some_and(|(_, others)| others.iter().all(|cell| *cell == 0));
             // QUIRK: the classic consumer does not see data that is in the last cell only.
-            let is_blind = style.has_quirks && style.dialect != Dialect::Linux && only_last;
+            let is_blind = style.quirks.has(Which::LastCell) && style.dialect != Dialect::Linux && only_last;
             let shown = if is_blind { None } else { around(cells) };
             let (from, to) = shown.unwrap_or((ZERO_CELL - 1, ZERO_CELL + 1));
             pick(cells, from, to.min(last), |cell| Label::Is(buckets::quantize_value(cell)))

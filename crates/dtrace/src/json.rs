@@ -11,7 +11,7 @@ use crate::bytes::until_nul;
 use crate::describe::{Capture, Dialect, Rec};
 use crate::options::Settings;
 use crate::sort;
-use crate::symbols::Shown;
+use crate::symbols::{Address, Shown};
 use crate::text::{Bytes, kind_of};
 use crate::value::Value;
 use crate::walk::Firing;
@@ -58,7 +58,7 @@ pub(crate) fn scalar(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Json {
 
 /// Bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> Json {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
+    quipu_stream::json::hex(bytes).into()
 }
 
 /// A value of `trace()`.
@@ -86,15 +86,15 @@ pub(crate) fn named(name: &str, bytes: &[u8]) -> Json {
     object([(name, hex(bytes))])
 }
 
-/// An address and what it is called.
-fn address(capture: &Capture, address: u64, is_user: bool, shown: Shown) -> String {
+/// What an address is called.
+fn called(capture: &Capture, of: Address) -> String {
     let mut out = Vec::new();
-    capture.symbols.text(address, is_user, shown, &mut out);
+    of.text(capture, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
 fn frame(capture: &Capture, of: u64, is_user: bool) -> Json {
-    let whole = address(capture, of, is_user, Shown::Whole);
+    let whole = called(capture, Address { address: of, is_user, shown: Shown::Whole });
     let (module, name) = whole.split_once('`').unwrap_or(("", &whole));
     let (name, offset) = name.split_once('+').unwrap_or((name, "0x0"));
     object([
@@ -120,24 +120,25 @@ pub(crate) fn stack(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Json {
 
 /// A symbol or module.
 pub(crate) fn symbol(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Json {
-    let (name, is_user, shown) = match rec.action {
-        Action::Sym => ("sym", false, Shown::Symbol),
-        Action::Mod => ("mod", false, Shown::Module),
-        Action::Usym => ("usym", true, Shown::Symbol),
-        Action::Umod => ("umod", true, Shown::Module),
-        _ => ("uaddr", true, Shown::Whole),
+    let name = match rec.action {
+        Action::Sym => "sym",
+        Action::Mod => "mod",
+        Action::Usym => "usym",
+        Action::Umod => "umod",
+        _ => "uaddr",
     };
-    let of = capture.order.number(if bytes.len() == 16 { &bytes[8..] } else { bytes });
-    let text = address(capture, of, is_user, shown);
+    let Some(of) = Address::of(capture, rec, bytes) else { return named(name, bytes) };
+    let text = called(capture, of);
     if name != "sym" {
         return object([(name, text.into())]);
     }
     let (module, symbol) = text.split_once('`').unwrap_or(("", &text));
+    let start = capture.symbols.start(of.address, false, Shown::Symbol);
     object([
         ("sym", text.clone().into()),
         ("object", module.into()),
         ("name", symbol.into()),
-        ("offset", format!("{:#x}", of - capture.symbols.start(of, false, Shown::Symbol)).into()),
+        ("offset", format!("{:#x}", of.address - start).into()),
     ])
 }
 
@@ -161,17 +162,10 @@ pub(crate) fn aggregation(capture: &Capture, settings: &Settings, all: &Aggregat
 fn key(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Json {
     match rec.action {
         Action::Stack | Action::Ustack | Action::Jstack => stack(capture, rec, bytes),
-        Action::Sym | Action::Mod | Action::Usym | Action::Umod | Action::Uaddr => {
-            let of = capture.order.number(if bytes.len() == 16 { &bytes[8..] } else { bytes });
-            let is_user = !matches!(rec.action, Action::Sym | Action::Mod);
-            let shown = match rec.action {
-                Action::Sym | Action::Usym => Shown::Symbol,
-                Action::Uaddr => Shown::Whole,
-                _ => Shown::Module,
-            };
-            address(capture, of, is_user, shown).into()
-        }
-        _ => scalar(capture, rec, bytes),
+        _ => match Address::of(capture, rec, bytes) {
+            Some(of) => called(capture, of).into(),
+            None => scalar(capture, rec, bytes),
+        },
     }
 }
 

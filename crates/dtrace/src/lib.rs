@@ -9,6 +9,9 @@
 //! | [`action`], [`options`], [`symbols`], [`types`], [`zone`] | what descriptions are made of |
 //! | [`meta`], [`linux`] | folders with `meta.json`; `raw.jsonl` |
 //! | [`mid`], [`carried`], `described` | buffers with metadata records in them; `.quipu` streams; these records |
+//! | [`build`] | captures made step by step by a consumer |
+//! | `examine` | what is wrong with buffers is found when a capture is loaded |
+//! | [`dense`] | buffers as differences and runs, an encoding of streams |
 //! | [`validate`] | descriptions are checked before they are used |
 //! | [`layout`], [`raw`] | how kernels lay records out, and describe them |
 //! | [`buffer`], [`walk`] | records of a buffer; the order in which a consumer takes them |
@@ -21,6 +24,7 @@
 //! | `plan`, `library`, `flow`, `messages` | what is done for each part of a record |
 //! | [`quirks`] | what consumers print wrongly |
 //! | [`trace`], [`reader`], [`table`], `print` | the family as the rest of Quipu sees it |
+//! | [`export`] | captures as folders of files |
 //! | [`rewrite`] | `convert`: captures as streams, buffers with their descriptions |
 //! | [`check`], [`rules`] | the rules that a capture must follow |
 //!
@@ -32,13 +36,17 @@ mod aggtext;
 mod bars;
 pub mod buckets;
 pub mod buffer;
+pub mod build;
 pub mod bytes;
 pub mod carried;
 pub mod check;
 pub mod consumer;
 mod convert;
+pub mod dense;
 pub mod describe;
 mod described;
+mod examine;
+pub mod export;
 pub mod float;
 mod flow;
 pub mod format;
@@ -76,7 +84,7 @@ pub mod value;
 pub mod walk;
 pub mod zone;
 
-pub use consumer::{Printed, Style, print};
+pub use consumer::{Printed, Style, print, print_to};
 pub use describe::{Capture, Dialect};
 
 use quipu_model::options::Kind;

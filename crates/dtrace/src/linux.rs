@@ -4,14 +4,22 @@ use crate::action::{Action, Function};
 use crate::bytes::from_hex;
 use crate::describe::{Aggregation, Capture, Dialect, Enabling, Event, Probe, Rec};
 use crate::meta::MetaRec;
+use crate::rules;
 use crate::symbols::{Symbol, Symbols};
 use crate::types::{Type, Types};
 use crate::validate;
 use crate::zone::Zone;
-use quipu_model::{Error, Place, Result};
+use quipu_model::loss::Amount;
+use quipu_model::{Loss, Place, Result};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::sync::Arc;
+
+/// The file of a capture.
+pub const FILE: &str = "raw.jsonl";
+
+/// The file beside it with the consumer's options, as on its command line.
+pub const OPTIONS: &str = "opts";
 
 /// The file is never larger.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -89,7 +97,7 @@ struct Lines {
 /// Reads the lines of a capture.
 ///
 /// # Errors
-/// `Malformed` with the line that cannot be read, or for descriptions that are wrong.
+/// `Malformed` for descriptions that are wrong. Lines that cannot be read are found.
 pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
     let capture = Capture {
         name: file.to_owned(),
@@ -99,7 +107,7 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
         ..Capture::default()
     };
     let mut lines = Lines { capture, ..Lines::default() };
-    let mut offset = 0;
+    let (mut offset, mut n_wrong) = (0, 0);
     for (number, line) in (1u64..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
         let content = line.trim_ascii();
         if !content.is_empty() {
@@ -109,14 +117,28 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
                 record: Some(number),
                 ..Place::default()
             };
-            let wrong = |message: String| Error::malformed(message).at(&place);
-            let parsed: Line = serde_json::from_slice(content)
-                .map_err(|cause| wrong(format!("line {number} cannot be read: {cause}")))?;
-            lines.take(parsed, number).map_err(|message| wrong(format!("line {number}: {message}")))?;
+            let parsed = serde_json::from_slice(content)
+                .map_err(|cause| format!("line {number} cannot be read: {cause}"));
+            let taken = parsed.and_then(|line| {
+                lines.take(line, number).map_err(|message| format!("line {number}: {message}"))
+            });
+            // One line says nothing of the others.
+            if let Err(message) = taken {
+                n_wrong += 1;
+                if n_wrong <= MAX_WRONG {
+                    let loss = Loss { records: Amount::known(Some(1)), ..Loss::from(place.clone()) };
+                    lines.capture.findings.push(rules::LINE.broken(place, message).losing(loss));
+                }
+            }
         }
         offset += line.len() as u64;
     }
     let Lines { mut capture, symbols, types, .. } = lines;
+    if n_wrong > MAX_WRONG {
+        let place = Place { file: Some(file.to_owned()), ..Place::default() };
+        let message = format!("{} more lines cannot be read", n_wrong - MAX_WRONG);
+        capture.findings.push(rules::LINE.broken(place, message));
+    }
     capture.symbols = Symbols::new(symbols);
     capture.types = Types::new(types);
     capture.index();
@@ -125,7 +147,10 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
 }
 
 /// Number of the first of the consumer's own actions, where no `exit()` says it.
-const LIBRARY_BASE: u64 = 46;
+pub(crate) const LIBRARY_BASE: u64 = 46;
+
+/// Lines that cannot be read and are reported one by one.
+const MAX_WRONG: u64 = 100;
 
 /// How far the number that comes with `exit()` is from that.
 const EXIT: u64 = 11;

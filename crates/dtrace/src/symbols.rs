@@ -2,10 +2,12 @@
 //!
 //! Printing on another machine has no kernel and no processes to ask, so only what travels with the buffers counts.
 
+use crate::action::Action;
+use crate::describe::{Capture, Rec};
 use crate::put;
 
 /// A range of addresses with a name.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Symbol {
     /// First address.
     pub lo: u64,
@@ -37,6 +39,46 @@ pub enum Shown {
     Symbol,
     /// The module alone.
     Module,
+}
+
+/// An address that stands for its symbol or its module, as parts of records and of keys have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) address: u64,
+    /// True for those of processes.
+    pub(crate) is_user: bool,
+    pub(crate) shown: Shown,
+}
+
+impl Address {
+    /// What an action shows: whether of a process, and how; `None` if it has no single address.
+    pub(crate) fn kind_of(action: Action) -> Option<(bool, Shown)> {
+        Some(match action {
+            Action::Sym => (false, Shown::Symbol),
+            Action::Mod => (false, Shown::Module),
+            Action::Usym => (true, Shown::Symbol),
+            Action::Umod => (true, Shown::Module),
+            Action::Uaddr => (true, Shown::Whole),
+            _ => return None,
+        })
+    }
+
+    /// The address of a part; `None` if it is none, or does not have the bytes of one.
+    pub(crate) fn of(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Option<Address> {
+        let (is_user, shown) = Address::kind_of(rec.action)?;
+        let bytes = match bytes.len() {
+            // The process comes first.
+            16 => &bytes[8..],
+            4 | 8 => bytes,
+            _ => return None,
+        };
+        Some(Address { address: capture.order.number(bytes), is_user, shown })
+    }
+
+    /// Appends what it is called.
+    pub(crate) fn text(&self, capture: &Capture, out: &mut Vec<u8>) {
+        capture.symbols.text(self.address, self.is_user, self.shown, out);
+    }
 }
 
 impl Symbols {

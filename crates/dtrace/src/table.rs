@@ -5,7 +5,7 @@ use crate::aggregate::{Aggregates, Entry};
 use crate::bytes::until_nul;
 use crate::describe::{Capture, Event, Rec};
 use crate::put;
-use crate::symbols::Shown;
+use crate::symbols::{Address, Shown};
 use crate::text::{self, Bytes};
 use quipu_model::column::Strings;
 use quipu_model::rows;
@@ -111,6 +111,9 @@ pub fn merged(capture: &Capture) -> Aggregates {
 /// Appends a member of a key in short.
 fn member(capture: &Capture, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) {
     let order = capture.order;
+    if let Some(address) = Address::of(capture, rec, bytes) {
+        return address.text(capture, out);
+    }
     match rec.action {
         Action::Stack => {
             let width = if bytes.len() as u64 / rec.arg.max(1) == 4 { 4 } else { 8 };
@@ -128,29 +131,14 @@ fn member(capture: &Capture, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) {
                 capture.symbols.text(address, true, Shown::Whole, out);
             }
         }
-        Action::Sym | Action::Mod if bytes.len() <= 8 => {
-            let shown = if rec.action == Action::Mod { Shown::Module } else { Shown::Symbol };
-            capture.symbols.text(order.number(bytes), false, shown, out);
-        }
-        Action::Usym | Action::Umod | Action::Uaddr if bytes.len() == 16 => {
-            capture.symbols.text(order.number(&bytes[8..]), true, Shown::Whole, out);
-        }
         _ => match bytes.len() {
             1 | 2 if rec.signed != Some(true) => put::unsigned(out, order.number(bytes), 0),
             1 | 2 | 4 | 8 => put::signed(out, order.signed(bytes), 0),
             _ => match text::kind_of(bytes) {
                 Bytes::String(text) | Bytes::Unended(text) => out.extend_from_slice(text),
                 Bytes::Raw if until_nul(bytes).is_empty() && bytes.iter().all(|byte| *byte == 0) => {}
-                Bytes::Raw => {
-                    for byte in bytes {
-                        out.extend_from_slice(&[hex(byte >> 4), hex(byte & 15)]);
-                    }
-                }
+                Bytes::Raw => out.extend_from_slice(quipu_stream::json::hex(bytes).as_bytes()),
             },
         },
     }
-}
-
-fn hex(digit: u8) -> u8 {
-    b"0123456789abcdef"[usize::from(digit)]
 }

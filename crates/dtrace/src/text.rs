@@ -6,6 +6,7 @@ use crate::bytes::ByteOrder;
 use crate::describe::{Capture, Dialect, Rec};
 use crate::options::Settings;
 use crate::put::{self, Digits};
+use crate::quirks::{Quirks, Which};
 
 /// Columns of a string.
 const STRING_WIDTH: usize = 33;
@@ -39,7 +40,7 @@ pub(crate) fn kind_of(bytes: &[u8]) -> Bytes<'_> {
 pub(crate) fn trace(
     capture: &Capture,
     settings: &Settings,
-    has_quirks: bool,
+    quirks: Quirks,
     rec: &Rec,
     bytes: &[u8],
     out: &mut Vec<u8>,
@@ -48,13 +49,14 @@ pub(crate) fn trace(
         return linux(capture.order, settings, rec, bytes, out);
     }
     // QUIRK: small numbers are printed unsigned, large ones signed, whatever the script says.
-    let is_signed = rec.signed.filter(|_| !has_quirks).unwrap_or(bytes.len() >= 4);
+    let quirk = if bytes.len() >= 4 { Which::SignedLarge } else { Which::UnsignedSmall };
+    let is_signed = rec.signed.filter(|_| !quirks.has(quirk)).unwrap_or(bytes.len() >= 4);
     let width = match bytes.len() {
         1 => 3,
         2 => 5,
         4 => 8,
         8 => 16,
-        _ => return untyped(settings, has_quirks, bytes, out),
+        _ => return untyped(settings, quirks, bytes, out),
     };
     let width = if settings.quiet {
         0
@@ -68,7 +70,7 @@ pub(crate) fn trace(
     }
 }
 
-fn untyped(settings: &Settings, has_quirks: bool, bytes: &[u8], out: &mut Vec<u8>) {
+fn untyped(settings: &Settings, quirks: Quirks, bytes: &[u8], out: &mut Vec<u8>) {
     if bytes.is_empty() {
         return;
     }
@@ -76,7 +78,9 @@ fn untyped(settings: &Settings, has_quirks: bool, bytes: &[u8], out: &mut Vec<u8
         _ if settings.rawbytes => dump(bytes, out),
         Bytes::String(text) if settings.quiet => out.extend_from_slice(text),
         // QUIRK: bytes that are printable to the last are padded even in quiet mode.
-        Bytes::Unended(text) if settings.quiet && !has_quirks => out.extend_from_slice(text),
+        Bytes::Unended(text) if settings.quiet && !quirks.has(Which::PaddedBytes) => {
+            out.extend_from_slice(text)
+        }
         Bytes::String(text) | Bytes::Unended(text) => {
             out.extend_from_slice(b"  ");
             put::left(out, text, STRING_WIDTH);

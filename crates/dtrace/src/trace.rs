@@ -1,22 +1,19 @@
 //! Recognising and opening a capture.
 
-use crate::consumer::Consumer;
 use crate::describe::{Capture, Dialect, Probe};
-use crate::messages;
 use crate::options::Settings;
 use crate::print::{Form, TextPrinter};
 use crate::reader::RecordReader;
-use crate::rules;
 use crate::table::{Aggregations, Probes, Records};
-use crate::{CONSUMER, INFO, QUIRKS, Style, carried, input, linux, meta, mid};
-use quipu_model::loss::Amount;
+use crate::{CONSUMER, INFO, QUIRKS, carried, examine, input, linux, meta, mid};
 use quipu_model::schema::Schema;
 use quipu_model::trace::{Carries, Clock, Fact, Function, PrintOptions, Recorded};
 use quipu_model::{
-    Columns, Confidence, Error, Finding, Loss, Meta, OpenOptions, Place, Printer, Reader, Result, Scan,
-    Shard, ShardKind, Trace,
+    Columns, Confidence, Error, ErrorKind, Finding, Meta, OpenOptions, Printer, Reader, Result, Scan, Shard,
+    ShardKind, Trace,
 };
 use quipu_source::Source;
+use quipu_stream::frame::SYNC;
 use rustc_hash::FxHashMap;
 use std::any::Any;
 use std::borrow::Cow;
@@ -24,10 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The file of a Linux capture, and its packed form.
-const LINUX_FILES: [&str; 2] = ["raw.jsonl", "raw.jsonl.gz"];
-
-/// The file beside it with the consumer's options, as on its command line.
-const LINUX_OPTIONS: &str = "opts";
+const LINUX_FILES: [&str; 2] = [linux::FILE, "raw.jsonl.gz"];
 
 /// Options are never longer.
 const MAX_OPTIONS_BYTES: u64 = 64 << 10;
@@ -61,6 +55,11 @@ fn form_of(head: &[u8]) -> Option<Form> {
     }
 }
 
+/// The end of the last line.
+fn end_of_lines(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+}
+
 /// How sure it is that a source is a capture.
 pub fn probe(source: &Source) -> Confidence {
     if described_by(source).is_some() { Confidence::Sure } else { Confidence::No }
@@ -75,7 +74,7 @@ pub struct DtraceTrace {
     shards: Vec<Shard>,
 }
 
-/// Reads a capture: descriptions and buffers.
+/// Reads a capture: descriptions and buffers. What is wrong with it, as far as text does not decide that, is found.
 ///
 /// # Errors
 /// `Malformed` for wrong descriptions; `Missing` for a file that is not there; what the source says.
@@ -83,6 +82,10 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
     let given = INFO.opening(options)?;
     let (file, form) = match described_by(source) {
         Some(found) => found,
+        None if source.head(SYNC.len()).is_ok_and(|head| head.starts_with(&SYNC)) => {
+            let message = "there is no whole frame of the stream";
+            return Err(Error::new(ErrorKind::Damaged, message).in_file(source.name()));
+        }
         None => {
             let message = format!("there is neither `{}` nor `{}`", meta::FILE, LINUX_FILES[0]);
             return Err(Error::malformed(message).in_file(source.name()));
@@ -99,27 +102,52 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
         let Some(folder) = folder.as_deref().filter(|_| is_plain) else {
             return Err(Error::missing(format!("the file `{name}` is not beside the description")));
         };
-        Ok(Source::open(&folder.join(name))?)
-    };
-    let mut capture = match form {
-        Form::Folder => {
-            let text = input::whole(&file, meta::MAX_META_BYTES)?;
-            meta::read(file.name(), &text, &mut |name| input::whole(&beside(name)?, meta::MAX_BUFFER_BYTES))?
+        let path = folder.join(name);
+        if std::fs::symlink_metadata(&path).is_err_and(|cause| cause.kind() == std::io::ErrorKind::NotFound) {
+            return Err(Error::missing(format!("the file `{name}` is not beside the description")));
         }
-        Form::Lines => {
-            let mut capture = linux::read(file.name(), &input::whole(&file, linux::MAX_FILE_BYTES)?)?;
-            if let Ok(options) = beside(LINUX_OPTIONS).and_then(|file| input::whole(&file, MAX_OPTIONS_BYTES))
+        Ok(Source::open(&path)?)
+    };
+    let limit = match form {
+        Form::Folder => meta::MAX_META_BYTES,
+        Form::Lines => linux::MAX_FILE_BYTES,
+        Form::Buffer => meta::MAX_BUFFER_BYTES,
+        Form::Stream => carried::MAX_FILE_BYTES,
+    };
+    let (mut bytes, damage) = input::partly(&file, limit)?;
+    if damage.is_some() && form == Form::Lines {
+        // The line in which reading ended is no line.
+        bytes.truncate(end_of_lines(&bytes));
+    }
+    let capture = match form {
+        _ if damage.is_some() && form != Form::Lines && bytes.is_empty() => Ok(Capture::default()),
+        Form::Folder => {
+            meta::read(file.name(), &bytes, &mut |name| input::whole(&beside(name)?, meta::MAX_BUFFER_BYTES))
+        }
+        Form::Lines => linux::read(file.name(), &bytes).map(|mut capture| {
+            if let Ok(options) =
+                beside(linux::OPTIONS).and_then(|file| input::whole(&file, MAX_OPTIONS_BYTES))
             {
                 capture.settings = Settings::of_command(&String::from_utf8_lossy(&options));
             }
             capture
-        }
-        Form::Buffer => mid::read(file.name(), input::whole(&file, meta::MAX_BUFFER_BYTES)?)?,
-        Form::Stream => carried::read(file.name(), &input::whole(&file, carried::MAX_FILE_BYTES)?)?,
+        }),
+        Form::Buffer => mid::read(file.name(), bytes),
+        Form::Stream => carried::read(file.name(), &bytes),
     };
+    let mut capture = match capture {
+        // It is a capture all the same; nothing of it can be read.
+        Err(error) if error.is_damage() => {
+            let findings = vec![Finding::of_end(&error)];
+            Capture { name: file.name().to_owned(), findings, ..Capture::default() }
+        }
+        read => read?,
+    };
+    capture.findings.extend(damage.as_ref().map(Finding::of_end));
     for list in given.texts(&CONSUMER) {
         capture.settings.add(list);
     }
+    examine::all(&mut capture, source.name());
     Ok(capture)
 }
 
@@ -181,14 +209,6 @@ pub(crate) fn edge_of(probe: &Probe) -> Option<bool> {
 }
 
 fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Meta {
-    let mut findings: Vec<Finding> = capture.findings.clone();
-    let file = || Place { file: Some(source.name().to_owned()), ..Place::default() };
-    for (n, message) in messages::drops(capture) {
-        let loss = Loss { records: Amount::known(Some(n)), ..Loss::from(file()) };
-        findings.push(rules::DROPS.broken(file(), message).losing(loss));
-    }
-    let mut consumer = Consumer::new(capture, Style::default());
-    findings.extend(consumer.take_buffers().iter().map(rules::finding));
     let n_bytes: usize = capture.buffers.iter().chain(&capture.states).map(|buffer| buffer.bytes.len()).sum();
     let n_cpus =
         capture.buffers.iter().map(|buffer| buffer.cpu).collect::<std::collections::BTreeSet<_>>().len();
@@ -227,7 +247,7 @@ fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Me
         ],
         instrs: Recorded::Nothing,
         data: Recorded::Nothing,
-        findings,
+        findings: capture.findings.clone(),
         ..Meta::default()
     }
 }
@@ -240,7 +260,7 @@ impl DtraceTrace {
 
     fn text_printer(&self, options: &PrintOptions, is_json: bool) -> Result<TextPrinter> {
         let given = INFO.printing(options)?;
-        TextPrinter::new(&self.capture, Style { has_quirks: given.flag(&QUIRKS) }, is_json)
+        TextPrinter::new(&self.capture, given.flag(&QUIRKS).into(), is_json)
     }
 }
 

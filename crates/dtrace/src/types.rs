@@ -1,10 +1,10 @@
 //! Types of values that `print()` shows, as the capture carries them.
 
 use rustc_hash::FxHashMap;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A type, as `meta.json` has it: `{"id": "genunix`42", "name": "struct my", "size": 16, "kind": "struct", "members": […]}`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Type {
     /// What formats and members call it.
     pub id: String,
@@ -19,7 +19,7 @@ pub struct Type {
 }
 
 /// What a type is.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Kind {
     /// A number.
@@ -69,7 +69,7 @@ pub enum Kind {
 }
 
 /// A member of a structure.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Member {
     /// Its name; empty for members without one.
     #[serde(default)]
@@ -95,6 +95,23 @@ impl Types {
     /// Types by their names.
     pub fn new(all: Vec<Type>) -> Types {
         Types(all.into_iter().map(|ty| (ty.id.clone(), ty)).collect())
+    }
+
+    /// All of them, by their names.
+    pub fn sorted(&self) -> Vec<&Type> {
+        let mut all: Vec<&Type> = self.0.values().collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        all
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True without types.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// A type.

@@ -6,7 +6,6 @@ use crate::action::Function;
 use crate::buckets::{self, Linear, Logarithmic};
 use crate::bytes::ByteOrder;
 use crate::describe::{Aggregation, Dialect};
-use std::cmp::Ordering;
 
 /// The value that an aggregation has for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,42 +169,36 @@ impl Value {
         self.cells.iter().fold(0, |sum: i64, cell| sum.wrapping_add(*cell))
     }
 
-    /// Which of two values of one function comes first.
-    pub fn compare(&self, other: &Value, dialect: Dialect) -> Ordering {
+    /// What values of one function are ordered by.
+    // PERF: sorting asks each value once; the weights of a histogram's cells are a list of their own.
+    pub fn rank(&self, dialect: Dialect) -> Rank {
         match self.function {
-            Function::Count | Function::Sum | Function::Min | Function::Max => {
-                self.cell(0).cmp(&other.cell(0))
-            }
-            Function::Avg => average_or_zero(self).cmp(&average_or_zero(other)),
-            Function::Stddev => self.deviation(1).cmp(&other.deviation(1)),
+            Function::Count | Function::Sum | Function::Min | Function::Max => (self.cell(0).into(), 0),
+            Function::Avg => (average_or_zero(self).into(), 0),
+            Function::Stddev => (self.deviation(1).into(), 0),
             Function::Quantize => {
-                let weight = |value: &Value| {
-                    let cells = value.cells.iter().enumerate();
-                    weighted(cells.map(|(position, cell)| (*cell, buckets::quantize_value(position))))
-                };
-                let zero = |value: &Value| value.cell(buckets::ZERO_CELL);
-                weight(self).cmp(&weight(other)).then_with(|| zero(self).cmp(&zero(other)))
+                let cells = self.cells.iter().enumerate();
+                let weight = weighted(cells.map(|(at, cell)| (*cell, buckets::quantize_value(at))));
+                (weight, self.cell(buckets::ZERO_CELL))
             }
             Function::Lquantize => {
-                let weight = |value: &Value| {
-                    let linear = Linear::of(value.param);
-                    weighted(value.cells.iter().enumerate().map(|(at, cell)| (*cell, linear.weight(at))))
-                };
-                let zero = |value: &Value| Linear::of(value.param).zero_cell().map_or(0, |at| value.cell(at));
-                weight(self).cmp(&weight(other)).then_with(|| zero(self).cmp(&zero(other)))
+                let linear = Linear::of(self.param);
+                let weight =
+                    weighted(self.cells.iter().enumerate().map(|(at, cell)| (*cell, linear.weight(at))));
+                (weight, linear.zero_cell().map_or(0, |at| self.cell(at)))
             }
             Function::Llquantize => {
-                let weight = |value: &Value| {
-                    let weights = Logarithmic::of(value.param, dialect).weights(dialect);
-                    weighted(value.cells.iter().zip(weights).map(|(cell, weight)| (*cell, weight)))
-                };
-                let zero_cell = Logarithmic::of(self.param, dialect).underflow_cell(dialect);
-                let zero = |value: &Value| value.cell(zero_cell);
-                weight(self).cmp(&weight(other)).then_with(|| zero(self).cmp(&zero(other)))
+                let logarithmic = Logarithmic::of(self.param, dialect);
+                let weights = logarithmic.weights(dialect);
+                let weight = weighted(self.cells.iter().zip(weights).map(|(cell, weight)| (*cell, weight)));
+                (weight, self.cell(logarithmic.underflow_cell(dialect)))
             }
         }
     }
 }
+
+/// What a value is ordered by: first the one, then the other.
+pub type Rank = (i128, i64);
 
 /// A signed number divided by an unsigned one.
 fn divide(value: i64, by: u64) -> i64 {

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 /// A time zone: how far it is from UTC, and its abbreviation. A capture lasts minutes, so its zone does not change.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Zone {
     /// Seconds east of UTC.
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! The samples: captures, and what the real consumers printed of them.
 
-use quipu_dtrace::{Capture, Printed, Style, linux, meta, options::Settings};
+use quipu_dtrace::{Capture, Printed, linux, meta, options::Settings};
 use quipu_source::{Source, StreamOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub fn classic(path: &Path) -> Capture {
 }
 
 pub fn printed(capture: Capture, has_quirks: bool) -> Printed {
-    quipu_dtrace::print(&Arc::new(capture), Style { has_quirks }).unwrap()
+    quipu_dtrace::print(&Arc::new(capture), has_quirks.into()).unwrap()
 }
 
 /// A line that gives a kernel address its name.

@@ -63,8 +63,7 @@ pub fn dtrace(bytes: &[u8]) {
     let Ok(capture) = quipu::dtrace::trace::load(&source, &OpenOptions::default()) else { return };
     let capture = std::sync::Arc::new(capture);
     for has_quirks in [false, true] {
-        let print =
-            || quipu::dtrace::print(&capture, quipu::dtrace::Style { has_quirks }).ok().map(|all| all.out);
+        let print = || quipu::dtrace::print(&capture, has_quirks.into()).ok().map(|all| all.out);
         assert_eq!(print(), print(), "two prints");
     }
 }

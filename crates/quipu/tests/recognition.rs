@@ -23,6 +23,7 @@ fn samples() -> Vec<Sample> {
     let file = |name: &str| std::fs::read(fixtures("").join(name)).unwrap();
     let small = file("drmemtrace/small/drmemtrace.small.x64.trace");
     let structs = file("cacheray/structs.trace");
+    let dtrace = file("dtrace/linux/printf_str/raw.jsonl");
     let sample = |name, format, codec, bytes| Sample {
         name,
         format,
@@ -40,6 +41,7 @@ fn samples() -> Vec<Sample> {
         sample("apitrace", "apitrace", Codec::SnappyChunks, file("apitrace/kinds.trace")),
         sample("apitrace in gzip", "apitrace", Codec::Gzip, file("apitrace/kinds.gzip.trace")),
         sample("apitrace in zstd", "apitrace", Codec::Zstd, file("apitrace/kinds.zstd.trace")),
+        sample("DTrace in gzip", "dtrace", Codec::Gzip, packed(&dtrace, Packing::Gzip)),
         sample("Cacheray in gzip", "cacheray", Codec::Gzip, packed(&structs, Packing::Gzip)),
     ]
 }

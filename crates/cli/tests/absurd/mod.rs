@@ -26,6 +26,8 @@ const MORE: &[&[&str]] = &[
     &["as", "drmemtrace", "-tool", "basic_counts", "-infile", "@"],
     &["as", "apitrace", "dump", "@"],
     &["as", "cacheray", "tracecheck", "@"],
+    &["describe", "@"],
+    &["as", "dtrace", "@"],
 ];
 
 /// What a run came to.

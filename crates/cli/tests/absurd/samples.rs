@@ -16,7 +16,7 @@ pub(super) fn all() -> Vec<Vec<Sample>> {
     dins.push(din);
     lackeys.push(lackey);
     let families =
-        [[drmemtrace(), vec![entries]].concat(), cacheray(), apitrace(), dins, lackeys, captures()];
+        [[drmemtrace(), vec![entries]].concat(), cacheray(), apitrace(), dins, lackeys, captures(), dtrace()];
     let sample = |(name, bytes)| Sample { name, bytes };
     families.into_iter().map(|family| family.into_iter().map(sample).collect()).collect()
 }
@@ -258,5 +258,57 @@ fn captures() -> Vec<(&'static str, Vec<u8>)> {
         ("part.qcap", capture(&[store; 20], Some(MAX), None, 1)),
         ("count.qcap", capture(&[store; 20], None, Some(MAX), 1)),
         ("thread.qcap", capture(&[store; 20], None, None, MAX)),
+    ]
+}
+
+/// Captures of DTrace: descriptions with their buffers, lines, and a buffer with descriptions in it.
+fn dtrace() -> Vec<(&'static str, Vec<u8>)> {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let rec = |action: u16, size: u32, offset: u32, format: u16, arg: u64| {
+        serde_json::json!({
+            "action": action, "size": size, "offset": offset, "alignment": 4, "format": format, "arg": arg,
+        })
+    };
+    let meta = |size: u32, recs: Vec<serde_json::Value>, format: &str, cpu: u32, buffer: &[u8]| {
+        let probe =
+            serde_json::json!({"id": u32::MAX, "provider": "", "module": "", "function": "f", "name": "n"});
+        let meta = serde_json::json!({
+            "byte_order": "little", "probes": [probe], "formats": [{"id": 1, "string": format}],
+            "eprobes": [{"epid": u32::MAX - 1, "probeid": u32::MAX, "size": size, "recs": recs}],
+            "buffers": [{"cpu": cpu, "file": "b", "hex": hex(buffer), "drops": MAX, "errors": MAX}],
+        });
+        meta.to_string().into_bytes()
+    };
+    let record = words(&[u32::MAX - 1, u32::MAX, u32::MAX, u32::MAX]);
+    let value = vec![rec(3, 4, 12, 1, 0)];
+    let numbers = meta(16, value.clone(), "%u\n", u32::MAX, &record.repeat(50));
+    let widths = meta(16, value.clone(), "%999999999999999999999u", 0, &record.repeat(500));
+    let size = meta(u32::MAX, value, "%u", 0, &record);
+    let dump = meta(1 << 24, vec![rec(6, (1 << 24) - 12, 12, 0, 0)], "", 0, &record);
+    let stack = meta(16, vec![rec(0x401, 4, 12, 0, MAX)], "", 0, &record);
+    let cells = 1000 << 48 | 12 << 16 | 1000;
+    let cells = serde_json::json!({
+        "byte_order": "big", "probes": [], "eprobes": [],
+        "aggregations": [{
+            "id": u32::MAX, "epid": 1, "varid": MAX, "size": u32::MAX,
+            "recs": [rec(1, 8, 8, 0, 0), rec(0x709, u32::MAX - 16, 16, 0, cells)],
+        }],
+    });
+    let sample = |speculation: u32| {
+        let raw = hex(&words(&[16, speculation, u32::MAX, 1, u32::MAX]));
+        format!("{{\"t\":\"sample\",\"cpu\":{},\"raw\":\"{raw}\"}}\n", u32::MAX)
+    };
+    let statement = "{\"t\":\"datadesc\",\"stid\":1,\"recs\":[{\"action\":1,\"size\":4,\"offset\":16,\"alignment\":4}]}\n";
+    let held: String = (0..200).map(|nth| sample(u32::MAX - nth)).collect();
+    vec![
+        ("numbers.json", numbers),
+        ("widths.json", widths),
+        ("size.json", size),
+        ("dump.json", dump),
+        ("stack.json", stack),
+        ("cells.json", cells.to_string().into_bytes()),
+        ("held.jsonl", format!("{statement}{held}{}", sample(0)).into_bytes()),
+        ("length.midbuf", [words(&[u32::MAX, 0, 0, 0, 1, u32::MAX]), vec![0; 64]].concat()),
     ]
 }

@@ -70,9 +70,23 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
     add("xdin.gz", fixtures("din").join("nodes.xdin.gz"), true, false);
     // What describes the records stands in frames, too, and a flipped bit of text in one is still text.
     add("stream", fixtures("stream").join("two-producers.quipu"), true, true);
+    add("dtrace.raw", fixtures("dtrace").join("linux/syscall_trace/raw.jsonl"), false, false);
+    add("dtrace.raw.gz", fixtures("dtrace").join("linux/syscall_lat/raw.jsonl.gz"), true, false);
+    add("dtrace.midbuf", fixtures("stream").join("padding.midbuf"), false, false);
+    add("dtrace.quipu", fixtures("stream").join("dtrace-mixed_1000.quipu"), true, false);
     let capture = folder.join("made.qcap");
     fs::write(&capture, captured()).unwrap();
     add("qcap", capture, false, false);
+    for (name, file) in [("dtrace.buffer", "buf.cpu0.bin"), ("dtrace.aggregations", "agg.cpu1.bin")] {
+        if !is_wanted(name) {
+            continue;
+        }
+        let home = folder.join(name);
+        fs::create_dir(&home).unwrap();
+        quipu_testkit::copy_files(&fixtures("dtrace").join("classic/mixed_1000"), &home);
+        let file = home.join(file);
+        all.push(Sample { name, trace: home, file, has_checksums: false, is_headed: false });
+    }
     for (name, from) in [("drmemtrace.threads", "thr"), ("drmemtrace.cores", "thr.core_sharded_kernel")] {
         if !is_wanted(name) {
             continue;

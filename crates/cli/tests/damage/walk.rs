@@ -46,6 +46,7 @@ const PLAYED: &[&[&str]] = &[
     &["as", "apitrace", "sed", "-e", "s/a/b/", "-o", "%", "@"],
     &["as", "apitrace", "diff", "@", "@"],
     &["as", "apitrace", "diff", "--tool=python", "@", "@"],
+    &["as", "dtrace", "@"],
     &["as", "drmemtrace", "-tool", "basic_counts", "-infile", "@"],
     &["as", "drmemtrace", "-tool", "view", "-infile", "@"],
     &["as", "drmemtrace", "-tool", "record_filter", "-outdir", "%", "-infile", "@"],
@@ -531,6 +532,9 @@ families! {
     din: ["din", "din.gz", "xdin.gz"],
     qcap: ["qcap"],
     stream: ["stream"],
+    dtrace_buffers: ["dtrace.buffer", "dtrace.aggregations"],
+    dtrace_lines: ["dtrace.raw", "dtrace.raw.gz"],
+    dtrace_described: ["dtrace.midbuf", "dtrace.quipu"],
 }
 
 #[test]

@@ -1,0 +1,236 @@
+/* Records what a classic consumer is given by the dtrace device, as a capture that any machine prints.
+ *
+ *   cc -shared -fPIC -o record.so record.c libquipu_dtrace_c.a -lpthread -ldl -lm
+ *   QUIPU_DTRACE_CAPTURE=out.quipu LD_PRELOAD=$PWD/record.so dtrace -s script.d
+ *
+ * It stands between the consumer and the system: device calls go through unchanged, and what they gave is copied. The capture is
+ * written when the device is closed or the program ends. QUIPU_DTRACE_OPTIONS has options about text that the device does not
+ * know: `quiet,flowindent`. Symbols are not asked for, so addresses are printed as numbers.
+ */
+#define _GNU_SOURCE
+#include "quipu_dtrace.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEVICE "/dev/dtrace"
+
+/* Numbers of device calls; their upper bytes are `dtr` on illumos and Solaris, and those of _IOWR('x', ...) on FreeBSD. */
+enum {
+    PROBES = 2, BUFFER = 4, AGGREGATIONS = 7, EPROBE = 8, STATUS = 11, GO = 12, STOP = 13, AGGREGATION = 15, FORMAT = 16
+};
+
+/* Bytes of structures. */
+enum { PROBE_BYTES = 388, EPROBE_HEAD = 24, AGG_HEAD = 40, REC_BYTES = 32, STATUS_BYTES = 88, MAX_RECS = 65536 };
+
+struct bufdesc {
+    uint64_t size;
+    uint32_t cpu;
+    uint32_t errors;
+    uint64_t drops;
+    char *data;
+    uint64_t oldest;
+    uint64_t timestamp;
+};
+
+struct fmtdesc {
+    char *text;
+    int32_t length;
+    uint16_t id;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static quipu_dtrace *capture;
+static int device = -1;
+static int64_t began_on = -1, ended_on = -1;
+static int has_stopped;
+
+static void complain(const char *what)
+{
+    fprintf(stderr, "quipu: %s: %s\n", what, quipu_dtrace_error(capture));
+}
+
+static void write_capture(void)
+{
+    pthread_mutex_lock(&lock);
+    const char *path = getenv("QUIPU_DTRACE_CAPTURE");
+    if (capture) {
+        quipu_dtrace_session(capture, began_on, ended_on, has_stopped);
+        if (quipu_dtrace_write_stream(capture, path ? path : "dtrace.quipu", 0) != 0)
+            complain("the capture is not written");
+        quipu_dtrace_close(capture);
+        capture = NULL;
+    }
+    device = -1;
+    pthread_mutex_unlock(&lock);
+}
+
+static void begin(int opened)
+{
+    pthread_mutex_lock(&lock);
+    if (!capture) {
+        const char *options = getenv("QUIPU_DTRACE_OPTIONS");
+        capture = quipu_dtrace_open("dtrace");
+        if (capture && options)
+            quipu_dtrace_options(capture, options);
+        atexit(write_capture);
+    }
+    device = opened;
+    pthread_mutex_unlock(&lock);
+}
+
+/* True for the device through which programs are enabled, not for the helpers' one. */
+static int is_device(const char *path)
+{
+    return strncmp(path, DEVICE, strlen(DEVICE)) == 0 && strstr(path, "helper") == NULL;
+}
+
+typedef int open_function(const char *, int, ...);
+
+static int open_as(const char *name, const char *path, int flags, mode_t mode)
+{
+    open_function *next = (open_function *)dlsym(RTLD_NEXT, name);
+    int opened = next ? next(path, flags, mode) : -1;
+    if (opened >= 0 && is_device(path))
+        begin(opened);
+    return opened;
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = (flags & O_CREAT) ? (mode_t)va_arg(rest, int) : 0;
+    va_end(rest);
+    return open_as("open", path, flags, mode);
+}
+
+#ifdef __linux__
+int open64(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = (flags & O_CREAT) ? (mode_t)va_arg(rest, int) : 0;
+    va_end(rest);
+    return open_as("open64", path, flags, mode);
+}
+#endif
+
+int close(int closed)
+{
+    int (*next)(int) = (int (*)(int))dlsym(RTLD_NEXT, "close");
+    if (closed >= 0 && closed == device)
+        write_capture();
+    return next ? next(closed) : -1;
+}
+
+/* The number of a device call; 0 for one of another device. */
+static unsigned number_of(unsigned long request)
+{
+    int is_illumos = (request & 0xffffff00) == ((unsigned long)'d' << 24 | 't' << 16 | 'r' << 8);
+    int is_freebsd = (request >> 8 & 0xff) == 'x';
+    return is_illumos || is_freebsd ? request & 0xff : 0;
+}
+
+/* On FreeBSD some calls are given a pointer to the structure's pointer: their size says so. */
+static void *structure(unsigned long request, void *argument)
+{
+    int is_freebsd = (request & 0xffffff00) != ((unsigned long)'d' << 24 | 't' << 16 | 'r' << 8);
+    return is_freebsd && (request >> 16 & 0x1fff) == sizeof(void *) ? *(void **)argument : argument;
+}
+
+static uint32_t word(const void *from, size_t at)
+{
+    uint32_t value;
+    memcpy(&value, (const char *)from + at, sizeof value);
+    return value;
+}
+
+/* Bytes of a description with room for `n` parts, one at least. */
+static size_t with_recs(size_t head, uint32_t n)
+{
+    return head + REC_BYTES * (size_t)(n == 0 ? 1 : n > MAX_RECS ? MAX_RECS : n);
+}
+
+static int take_buffer(const struct bufdesc *of, int (*give)(quipu_dtrace *, const quipu_dtrace_snapshot *))
+{
+    quipu_dtrace_snapshot snapshot = {of->cpu, of->errors, of->drops, of->data, of->size, of->oldest, of->timestamp};
+    return give(capture, &snapshot);
+}
+
+/* Takes what a call gave. `room` is how many parts the consumer had room for. */
+static int take(unsigned call, const void *given, uint32_t room)
+{
+    switch (call) {
+    case PROBES:
+        return quipu_dtrace_probe(capture, given, PROBE_BYTES);
+    case EPROBE:
+        /* Called with too little room, the device says how many parts there are, and is called again. */
+        return word(given, 20) > room ? 0 : quipu_dtrace_enabling(capture, given, with_recs(EPROBE_HEAD, word(given, 20)));
+    case AGGREGATION:
+        return word(given, 32) > room ? 0
+                                      : quipu_dtrace_aggregation(capture, given, with_recs(AGG_HEAD, word(given, 32)), 0, NULL);
+    case FORMAT: {
+        const struct fmtdesc *format = given;
+        return format->text && room > 0 ? quipu_dtrace_format(capture, format->id, format->text) : 0;
+    }
+    case BUFFER:
+        return take_buffer(given, quipu_dtrace_buffer);
+    case AGGREGATIONS:
+        return take_buffer(given, quipu_dtrace_aggregations);
+    case STATUS:
+        return quipu_dtrace_status(capture, given, STATUS_BYTES);
+    case GO:
+        began_on = (int32_t)word(given, 0);
+        return 0;
+    case STOP:
+        ended_on = (int32_t)word(given, 0);
+        has_stopped = 1;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* The room that the consumer says that it has, before the call fills it in. */
+static uint32_t room_of(unsigned call, const void *given)
+{
+    switch (call) {
+    case EPROBE:
+        return word(given, 20);
+    case AGGREGATION:
+        return word(given, 32);
+    case FORMAT:
+        return (uint32_t)((const struct fmtdesc *)given)->length;
+    default:
+        return 0;
+    }
+}
+
+int ioctl(int of, unsigned long request, ...)
+{
+    va_list rest;
+    va_start(rest, request);
+    void *argument = va_arg(rest, void *);
+    va_end(rest);
+    int (*next)(int, unsigned long, ...) = (int (*)(int, unsigned long, ...))dlsym(RTLD_NEXT, "ioctl");
+    if (!next)
+        return -1;
+    unsigned call = of >= 0 && of == device && argument ? number_of(request) : 0;
+    uint32_t room = call ? room_of(call, structure(request, argument)) : 0;
+    int result = next(of, request, argument);
+    if (call && result == 0) {
+        int before = errno;
+        pthread_mutex_lock(&lock);
+        if (capture && take(call, structure(request, argument), room) != 0)
+            complain("what the device gave is not in the capture");
+        pthread_mutex_unlock(&lock);
+        errno = before;
+    }
+    return result;
+}

@@ -1,0 +1,201 @@
+//! What programs in C write of the classic cases, read back and printed.
+
+#![allow(clippy::unwrap_used)]
+
+use quipu_dtrace::Capture;
+use quipu_source::Source;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+// The library is linked by the programs; this keeps it a dependency of the test.
+use quipu_dtrace_c as _;
+
+/// The newest static library that cargo has built for this test.
+fn library() -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    let deps = exe.parent().unwrap();
+    let is_library = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with("libquipu_dtrace_c") && name.ends_with(".a")
+    };
+    let all = [deps, deps.parent().unwrap()].into_iter().flat_map(|folder| {
+        std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(is_library)
+            .collect::<Vec<_>>()
+    });
+    all.max_by_key(|path| path.metadata().unwrap().modified().unwrap())
+        .expect("the library was built with the test")
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Builds a program or a library in C.
+fn build(source: &str, out: &Path, more: &[&str]) {
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-I"]).arg(root().join("include"));
+    cc.arg(root().join(source)).args(more).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(out);
+    assert!(cc.status().unwrap().success(), "{source} does not compile");
+}
+
+fn hex(bytes: &[u8]) -> String {
+    match bytes {
+        [] => "-".to_owned(),
+        _ => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+/// A probe as the device describes it.
+fn probe(of: &Value) -> Vec<u8> {
+    let mut bytes = (of["id"].as_u64().unwrap() as u32).to_le_bytes().to_vec();
+    for (field, size) in [("provider", 64), ("module", 64), ("function", 192), ("name", 64)] {
+        let start = bytes.len();
+        bytes.extend(of[field].as_str().unwrap().bytes());
+        bytes.resize(start + size, 0);
+    }
+    bytes
+}
+
+/// A case as lines; see `examples/case.h`.
+fn lines(case: &Path) -> String {
+    let meta: Value = serde_json::from_slice(&std::fs::read(case.join("meta.json")).unwrap()).unwrap();
+    let list = |key: &str| meta[key].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut lines = String::new();
+    let options = text(&meta["options"]);
+    writeln!(lines, "options {}", if options.is_empty() { "-" } else { &options }).unwrap();
+    writeln!(lines, "session {} {} {}", meta["began_on"], meta["ended_on"], meta["stopped"]).unwrap();
+    writeln!(lines, "base {}", meta["libact_base"]).unwrap();
+    for of in list("symbols") {
+        let user = u8::from(of["user"].as_bool().unwrap_or(false));
+        let (object, name) = (text(&of["object"]), text(&of["name"]));
+        writeln!(lines, "symbol {} {} {user} {object} {name}", of["lo"], of["hi"]).unwrap();
+    }
+    for of in list("formats") {
+        writeln!(lines, "format {} {}", of["id"], hex(text(&of["string"]).as_bytes())).unwrap();
+    }
+    for of in list("probes") {
+        writeln!(lines, "probe {}", hex(&probe(&of))).unwrap();
+    }
+    for of in list("eprobes") {
+        writeln!(lines, "eprobe {}", text(&of["raw_eprobedesc"])).unwrap();
+    }
+    for of in list("aggregations") {
+        writeln!(lines, "agg {} {}", of["varid"], text(&of["raw_aggdesc"])).unwrap();
+    }
+    for (key, kind) in [("buffers", "buf"), ("aggbuffers", "aggbuf")] {
+        for of in list(key) {
+            let bytes = std::fs::read(case.join(text(&of["file"]))).unwrap();
+            let oldest = of["oldest"].as_u64().unwrap_or(0);
+            writeln!(lines, "{kind} {} {} {oldest} {}", of["cpu"], of["drops"], hex(&bytes)).unwrap();
+        }
+    }
+    lines
+}
+
+fn cases() -> Vec<PathBuf> {
+    let folder = quipu_testkit::fixtures("dtrace").join("classic");
+    let mut all: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    all.sort();
+    all
+}
+
+fn load(path: &Path) -> Capture {
+    let source = Source::open(path).unwrap();
+    quipu_dtrace::trace::load(&source, &quipu_model::OpenOptions::default()).unwrap()
+}
+
+fn printed(capture: Capture) -> String {
+    let printed = quipu_dtrace::print(&Arc::new(capture), true.into()).unwrap();
+    String::from_utf8_lossy(&printed.out).into_owned()
+}
+
+fn golden(case: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(case.join("stdout")).unwrap()).into_owned()
+}
+
+#[test]
+fn a_program_in_c_writes_all_cases_as_streams_and_buffers() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("capture");
+    let library = library();
+    build("examples/capture.c", &program, &[library.to_str().unwrap()]);
+    let (text, stream, buffer) =
+        (folder.path().join("case"), folder.path().join("out.quipu"), folder.path().join("out.midbuf"));
+    let (mut n_streams, mut n_buffers) = (0, 0);
+    for case in cases() {
+        let name = case.file_name().unwrap().to_string_lossy().into_owned();
+        std::fs::write(&text, lines(&case)).unwrap();
+        let n_cpus = lines(&case).lines().filter(|line| line.starts_with("buf ")).count();
+        let has_more = lines(&case).contains("\naggbuf ");
+        let mut run = Command::new(&program);
+        run.args([&text, &stream]);
+        // A buffer with its descriptions ends where it cannot be read on, so none is written.
+        let has_buffer = n_cpus == 1 && name != "unknown_epid";
+        if has_buffer {
+            run.arg(&buffer);
+        }
+        let output = run.output().unwrap();
+        assert!(output.status.success(), "{name}: {output:?}");
+        // That there are records, or states, is what makes a file one of DTrace.
+        if n_cpus == 0 && !has_more {
+            continue;
+        }
+        assert_eq!(printed(load(&stream)), golden(&case), "{name}");
+        n_streams += 1;
+        // Descriptions in a buffer have no room for these.
+        if has_buffer && !has_more && !name.starts_with("drops") {
+            assert_eq!(printed(load(&buffer)), golden(&case), "{name}: buffer");
+            n_buffers += 1;
+        }
+    }
+    assert!(n_streams > 55 && n_buffers > 15, "{n_streams}, {n_buffers}");
+}
+
+#[test]
+fn device_calls_of_a_consumer_are_recorded() {
+    if !cfg!(target_os = "linux") {
+        eprintln!("passed over: the fake device is loaded as libraries of Linux are");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let library = library();
+    build("preload/record.c", &path("record.so"), &["-shared", "-fPIC", library.to_str().unwrap()]);
+    build("tests/device.c", &path("device.so"), &["-shared", "-fPIC"]);
+    build("tests/consumer.c", &path("consumer"), &[]);
+    let preload = format!("{}:{}", path("record.so").display(), path("device.so").display());
+    let mut n = 0;
+    for case in cases() {
+        let name = case.file_name().unwrap().to_string_lossy().into_owned();
+        let text = lines(&case);
+        // The device knows no symbols, and a case without buffers is no capture.
+        let has_addresses = text.contains("\nsymbol ");
+        if has_addresses || !text.contains("\nbuf ") && !text.contains("\naggbuf ") {
+            continue;
+        }
+        std::fs::write(path("case"), &text).unwrap();
+        let options = text.lines().next().unwrap().trim_start_matches("options ").to_owned();
+        let output = Command::new(path("consumer"))
+            .env("LD_PRELOAD", &preload)
+            .env("QUIPU_FAKE_CASE", path("case"))
+            .env("QUIPU_DTRACE_CAPTURE", path("out.quipu"))
+            .env("QUIPU_DTRACE_OPTIONS", options)
+            .output()
+            .unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{name}: {output:?}");
+        let mut capture = load(&path("out.quipu"));
+        // Where tracing did not stop, the consumer of this test stops it.
+        capture.is_stopped &= text.contains("session -1 -1 1") || !text.contains("session -1");
+        assert_eq!(printed(capture), golden(&case), "{name}");
+        n += 1;
+    }
+    assert!(n > 40, "{n}");
+}

@@ -1,0 +1,374 @@
+//! Principal buffers in a denser form: a private encoding of streams that is announced where it is used.
+//!
+//! A record is its number, its time and its parts as differences to those of the record before that has the same number; bytes of
+//! other parts are runs. What comes out is the buffer, byte for byte.
+//!
+//! SPEC: dtrace.md#dense-bodies
+
+use crate::buffer::Cursor;
+use crate::bytes::ByteOrder;
+use crate::describe::{Buffer, Capture, Dialect, Enabling};
+use crate::meta::MAX_BUFFER_BYTES;
+use quipu_stream::frame::encoding;
+use quipu_wire::record::Encoding;
+use rustc_hash::FxHashMap;
+
+/// Its number among the private encodings.
+pub const NUMBER: u16 = encoding::FIRST_PRIVATE + encoding::DTRACE;
+
+/// What it is called.
+pub const NAME: &str = "dtrace-dense";
+
+/// Where it is described.
+const DESCRIBED: &str = "docs/formats/dtrace.md#dense-bodies";
+
+/// A byte of a body stands for this many bytes of a buffer at most, apart from [`FREE_BYTES`].
+const MAX_RATIO: u64 = 4096;
+
+/// Bytes of a buffer that any body may stand for.
+const FREE_BYTES: u64 = 4 << 20;
+
+/// Zeros before the record are not those that its alignment needs: their number in words follows.
+const HAS_GAP: u64 = 1;
+
+/// The record follows as it is.
+const IS_PLAIN: u64 = 2;
+
+/// Bits below the number of a record.
+const FLAG_BITS: u32 = 2;
+
+/// The record that announces the encoding.
+pub(crate) fn announced() -> Encoding {
+    Encoding {
+        id: NUMBER.into(),
+        name: Some(NAME.to_owned()),
+        version: Some(quipu_wire::cbor::Value::Uint(1)),
+        based_on: Some(encoding::DTRACE.into()),
+        described: Some(DESCRIBED.to_owned()),
+        ..Encoding::default()
+    }
+}
+
+/// True if a record announces this encoding, in a version that is known.
+pub(crate) fn is_announced_by(record: &Encoding) -> bool {
+    record.id == u32::from(NUMBER)
+        && record.name.as_deref() == Some(NAME)
+        && record.version.as_ref().and_then(|version| version.as_u64()) == Some(1)
+        && record.based_on == Some(encoding::DTRACE.into())
+}
+
+fn put_uv(out: &mut Vec<u8>, mut value: u64) {
+    while value > 0x7f {
+        out.push(value as u8 | 0x80); // The lowest seven bits, and that more follow.
+        value >>= 7;
+    }
+    out.push(value as u8); // Seven bits.
+}
+
+fn put_sv(out: &mut Vec<u8>, value: i64) {
+    put_uv(out, (value as u64) << 1 ^ (value >> 63) as u64); // The sign comes lowest.
+}
+
+/// What is known of the records before: the time, and the numbers of each enabling.
+#[derive(Default)]
+struct Context {
+    time: u64,
+    values: FxHashMap<u32, Vec<u64>>,
+}
+
+impl Context {
+    fn values(&mut self, enabling: &Enabling) -> &mut Vec<u64> {
+        let n = enabling.recs.len();
+        self.values.entry(enabling.id).or_insert_with(|| vec![0; n])
+    }
+}
+
+/// True for parts whose bytes are a number.
+fn is_number(size: usize) -> bool {
+    matches!(size, 1 | 2 | 4 | 8)
+}
+
+/// The difference of two numbers of `size` bytes, the smaller way round.
+fn difference(value: u64, before: u64, size: usize) -> i64 {
+    let unused = 64 - 8 * size as u32; // At most 8 bytes.
+    (value.wrapping_sub(before) << unused) as i64 >> unused
+}
+
+/// Zeros before a record of an enabling, where a buffer is `at` bytes long.
+fn usual_gap(at: usize, enabling: &Enabling) -> usize {
+    at.next_multiple_of(enabling.align.max(4) as usize) - at
+}
+
+/// The dense form of a buffer; `None` if it cannot be read to its end, or its records would not come out the same.
+pub fn pack(capture: &Capture, buffer: &Buffer) -> Option<Vec<u8>> {
+    let mut bytes = buffer.bytes.clone();
+    // The oldest record comes first.
+    bytes.rotate_left(buffer.oldest.min(buffer.bytes.len()));
+    let whole = Buffer { bytes, oldest: 0, ..Buffer::default() };
+    let mut body = Vec::new();
+    put_uv(&mut body, whole.bytes.len() as u64);
+    let mut context = Context::default();
+    let mut cursor = Cursor::new(&whole);
+    let mut end = 0;
+    while let Some(record) = cursor.next_record(capture, &whole).ok()? {
+        let gap = record.offset - end;
+        let has_gap = gap != usual_gap(end, record.enabling);
+        let is_plain = !is_covered(capture, record.enabling, record.bytes);
+        let flags = if has_gap { HAS_GAP } else { 0 } | if is_plain { IS_PLAIN } else { 0 };
+        put_uv(&mut body, u64::from(record.enabling.id) << FLAG_BITS | flags);
+        if has_gap {
+            put_uv(&mut body, gap as u64 / 4);
+        }
+        if is_plain {
+            body.extend_from_slice(record.bytes);
+        } else {
+            put_record(capture, record.enabling, record.time, record.bytes, &mut context, &mut body);
+        }
+        end = record.offset + record.bytes.len();
+    }
+    let n_bytes = whole.bytes.len() as u64;
+    (n_bytes <= limit_of(body.len())).then_some(body)
+}
+
+/// How many bytes of a buffer a body may stand for.
+fn limit_of(n_body: usize) -> u64 {
+    (n_body as u64).saturating_mul(MAX_RATIO).saturating_add(FREE_BYTES).min(MAX_BUFFER_BYTES)
+}
+
+/// True if all bytes of a record but those of its header and its parts are zeros, and its parts lie apart.
+fn is_covered(capture: &Capture, enabling: &Enabling, bytes: &[u8]) -> bool {
+    let mut at = capture.dialect.header_bytes() as usize;
+    for rec in &enabling.recs {
+        let (start, n) = (rec.offset as usize, rec.size as usize);
+        if n == 0 {
+            continue;
+        }
+        if start < at || bytes.get(at..start).is_none_or(|gap| gap.iter().any(|byte| *byte != 0)) {
+            return false;
+        }
+        at = start + n;
+    }
+    bytes.get(at..).is_some_and(|rest| rest.iter().all(|byte| *byte == 0))
+}
+
+fn put_record(
+    capture: &Capture,
+    enabling: &Enabling,
+    time: u64,
+    bytes: &[u8],
+    context: &mut Context,
+    body: &mut Vec<u8>,
+) {
+    if capture.dialect == Dialect::Classic {
+        put_sv(body, time.wrapping_sub(context.time) as i64); // Times that fall become negative.
+        context.time = time;
+    }
+    let before = context.values(enabling);
+    for (rec, before) in enabling.recs.iter().zip(before) {
+        let part = rec.of(bytes);
+        if is_number(part.len()) {
+            let value = capture.order.number(part);
+            put_sv(body, difference(value, *before, part.len()));
+            *before = value;
+        } else {
+            put_runs(part, body);
+        }
+    }
+}
+
+/// Runs of equal bytes are not shorter than this.
+const MIN_RUN: usize = 4;
+
+/// Writes bytes as they are and runs of equal ones in turn: how many, the bytes; how many, the byte.
+fn put_runs(bytes: &[u8], body: &mut Vec<u8>) {
+    let mut at = 0;
+    while at < bytes.len() {
+        let (mut end, mut n_run) = (at, 0);
+        while end < bytes.len() {
+            n_run = bytes[end..].iter().take_while(|byte| **byte == bytes[end]).count();
+            if n_run >= MIN_RUN {
+                break;
+            }
+            end += n_run;
+            n_run = 0;
+        }
+        put_uv(body, (end - at) as u64);
+        body.extend_from_slice(&bytes[at..end]);
+        if end < bytes.len() {
+            put_uv(body, n_run as u64);
+            body.push(bytes[end]);
+        }
+        at = end + n_run;
+    }
+}
+
+/// Reads a body from its front.
+struct Reader<'b> {
+    body: &'b [u8],
+    at: usize,
+}
+
+impl<'b> Reader<'b> {
+    fn uv(&mut self) -> Option<u64> {
+        let (mut value, mut shift) = (0u64, 0);
+        loop {
+            let byte = *self.body.get(self.at)?;
+            self.at += 1;
+            let bits = u64::from(byte & 0x7f);
+            if shift > 63 || (shift == 63 && bits > 1) {
+                return None;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+            shift += 7;
+        }
+    }
+
+    fn sv(&mut self) -> Option<i64> {
+        let value = self.uv()?;
+        Some((value >> 1) as i64 ^ -((value & 1) as i64)) // The sign stands lowest.
+    }
+
+    fn bytes(&mut self, n: usize) -> Option<&'b [u8]> {
+        let bytes = self.body.get(self.at..self.at.checked_add(n)?)?;
+        self.at += n;
+        Some(bytes)
+    }
+}
+
+/// What was unpacked of a body.
+#[derive(Debug, Default, PartialEq)]
+pub struct Unpacked {
+    /// The buffer, as far as it can be read.
+    pub bytes: Vec<u8>,
+    /// Records in it.
+    pub n_records: u32,
+    /// True if that is all of it.
+    pub is_whole: bool,
+}
+
+/// The buffer that a dense body stands for.
+pub fn unpack(capture: &Capture, body: &[u8]) -> Unpacked {
+    let mut unpacked = Unpacked::default();
+    let mut reader = Reader { body, at: 0 };
+    let n_bytes = reader.uv().filter(|n| *n <= limit_of(body.len()));
+    let Some(n_bytes) = n_bytes.and_then(|n| usize::try_from(n).ok()) else { return unpacked };
+    let mut context = Context::default();
+    while reader.at < body.len() {
+        let start = unpacked.bytes.len();
+        if take_record(capture, &mut reader, &mut context, n_bytes, &mut unpacked.bytes).is_none() {
+            unpacked.bytes.truncate(start);
+            return unpacked;
+        }
+        unpacked.n_records = unpacked.n_records.saturating_add(1);
+    }
+    // After the last record there are zeros.
+    unpacked.bytes.resize(n_bytes, 0);
+    unpacked.is_whole = true;
+    unpacked
+}
+
+/// Appends one record, and the zeros before it; `None` if the body contradicts itself.
+fn take_record(
+    capture: &Capture,
+    reader: &mut Reader<'_>,
+    context: &mut Context,
+    n_bytes: usize,
+    out: &mut Vec<u8>,
+) -> Option<()> {
+    let tag = reader.uv()?;
+    let (_, enabling) = capture.enabling(u32::try_from(tag >> FLAG_BITS).ok()?)?;
+    let gap = match tag & HAS_GAP != 0 {
+        true => usize::try_from(reader.uv()?).ok()?.checked_mul(4)?,
+        false => usual_gap(out.len(), enabling),
+    };
+    let size = enabling.size.max(capture.dialect.header_bytes()) as usize;
+    let start = out.len().checked_add(gap)?;
+    if start.checked_add(size)? > n_bytes {
+        return None;
+    }
+    out.resize(start, 0);
+    if tag & IS_PLAIN != 0 {
+        out.extend_from_slice(reader.bytes(size)?);
+        return Some(());
+    }
+    out.resize(start + size, 0);
+    let record = &mut out[start..];
+    put_number(capture.order, &mut record[..4], enabling.id.into());
+    if capture.dialect == Dialect::Classic {
+        context.time = context.time.wrapping_add(reader.sv()? as u64); // Times may fall.
+        put_number(capture.order, &mut record[4..8], context.time >> 32);
+        put_number(capture.order, &mut record[8..12], context.time & 0xffff_ffff);
+    }
+    let before = context.values(enabling);
+    for (rec, before) in enabling.recs.iter().zip(before) {
+        let part = record.get_mut(rec.offset as usize..rec.offset as usize + rec.size as usize)?;
+        if is_number(part.len()) {
+            let value = before.wrapping_add(reader.sv()? as u64); // Differences may be negative.
+            put_number(capture.order, part, value);
+            *before = capture.order.number(part);
+        } else {
+            take_runs(reader, part)?;
+        }
+    }
+    Some(())
+}
+
+fn put_number(order: ByteOrder, to: &mut [u8], value: u64) {
+    let n = to.len();
+    match order {
+        ByteOrder::Little => to.copy_from_slice(&value.to_le_bytes()[..n]),
+        ByteOrder::Big => to.copy_from_slice(&value.to_be_bytes()[8 - n..]),
+    }
+}
+
+fn take_runs(reader: &mut Reader<'_>, to: &mut [u8]) -> Option<()> {
+    let mut at = 0;
+    while at < to.len() {
+        let n = usize::try_from(reader.uv()?).ok()?;
+        to.get_mut(at..at.checked_add(n)?)?.copy_from_slice(reader.bytes(n)?);
+        at += n;
+        if at < to.len() {
+            let n = usize::try_from(reader.uv()?).ok().filter(|n| *n > 0)?;
+            let byte = *reader.bytes(1)?.first()?;
+            to.get_mut(at..at.checked_add(n)?)?.fill(byte);
+            at += n;
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_become_runs_and_back() {
+        for bytes in [&b""[..], b"abc", b"aaaa", b"xxaaaaayyy\0\0\0\0\0\0", b"\0\0\0\0\0\0\0\0x", &[7; 300]] {
+            let mut body = Vec::new();
+            put_runs(bytes, &mut body);
+            let mut back = vec![0xee; bytes.len()];
+            let mut reader = Reader { body: &body, at: 0 };
+            take_runs(&mut reader, &mut back).unwrap();
+            assert_eq!((&*back, reader.at), (bytes, body.len()));
+        }
+        let mut body = Vec::new();
+        put_runs(&[0; 4096], &mut body);
+        assert!(body.len() < 8, "{body:?}");
+    }
+
+    #[test]
+    fn numbers_keep_their_signs() {
+        for value in [0, 1, -1, 63, -64, 64, i64::MAX, i64::MIN] {
+            let mut body = Vec::new();
+            put_sv(&mut body, value);
+            assert_eq!(Reader { body: &body, at: 0 }.sv(), Some(value));
+        }
+        assert_eq!(difference(1, 255, 1), 2);
+        assert_eq!(difference(0, u64::MAX, 8), 1);
+        // A number of more than 64 bits is none.
+        assert_eq!(Reader { body: &[0xff; 11], at: 0 }.uv(), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! What is wrong with the buffers of a capture: found once, when it is loaded, so that every verb says the same.
+
+use crate::aggregate::Records;
+use crate::buffer::Cursor;
+use crate::describe::{Capture, Dialect};
+use crate::messages;
+use crate::rules;
+use crate::walk::{Step, Walk};
+use quipu_model::loss::Amount;
+use quipu_model::{Error, Finding, Loss, Place};
+
+/// Buffers or samples that cannot be read on, and are reported one by one.
+const MAX_FAULTS: u64 = 100;
+
+/// Adds what is wrong to the findings of a capture: drops, then what ends a buffer.
+pub(crate) fn all(capture: &mut Capture, file: &str) {
+    let place = || Place { file: Some(file.to_owned()), ..Place::default() };
+    let mut findings: Vec<Finding> = Vec::new();
+    for (n, message) in messages::drops(capture) {
+        let loss = Loss { records: Amount::known(Some(n)), ..Loss::from(place()) };
+        findings.push(rules::DROPS.broken(place(), message).losing(loss));
+    }
+    let mut n_faults = 0;
+    faults(capture, &mut |error| {
+        n_faults += 1;
+        if n_faults <= MAX_FAULTS {
+            findings.push(rules::finding(&error));
+        }
+    });
+    if n_faults > MAX_FAULTS {
+        let message = format!("{} more buffers or samples that cannot be read on", n_faults - MAX_FAULTS);
+        findings.push(rules::UNKNOWN.broken(place(), message));
+    }
+    capture.findings.append(&mut findings);
+}
+
+/// Gives why buffers of aggregations, then those of records, cannot be read to their ends.
+fn faults(capture: &Capture, found: &mut dyn FnMut(Error)) {
+    for buffer in &capture.states {
+        let mut records = Records::new(capture, buffer);
+        loop {
+            match records.next_record() {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => {
+                    found(error);
+                    break;
+                }
+            }
+        }
+    }
+    if capture.dialect == Dialect::Linux {
+        // Samples have no buffers of their own; they are independent of any order that a walk could refuse.
+        let Ok(mut walk) = Walk::new(capture) else { return };
+        while let Some(step) = walk.next_step(capture) {
+            if let Step::Fault(error) = step {
+                found(error);
+            }
+        }
+        return;
+    }
+    for buffer in &capture.buffers {
+        let mut cursor = Cursor::new(buffer);
+        loop {
+            match cursor.next_record(capture, buffer) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => {
+                    found(error);
+                    break;
+                }
+            }
+        }
+    }
+}
