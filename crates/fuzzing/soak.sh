@@ -43,7 +43,7 @@ done
 state=${CARGO_TARGET_DIR:-target}/soak
 [ -n "$resume" ] || rm -rf "$state"
 mkdir -p "$state"
-[ "${#targets[@]}" -gt 0 ] || mapfile -t targets < <(basename -s .rs -a fuzz/fuzz_targets/*.rs)
+[ "${#targets[@]}" -gt 0 ] || mapfile -t targets < <(cargo run --quiet -p xtask -- seeds --targets)
 failed=()
 
 wanted() { [ "${#only[@]}" = 0 ] || printf '%s\n' "${only[@]}" | grep -qx "$1"; }
@@ -75,12 +75,16 @@ fuzz() {
     # What `time` says: seconds of processors, in the program and in the system.
     local TIMEFORMAT='%U %S'
     local target=$1 runs=$state/fuzz-$1.runs log=$state/fuzz-$1.log left started spent status last
+    # Formats without a program of their own share one, which asks the environment.
+    local program=$programs/$1 seeds=()
+    [ -e "fuzz/fuzz_targets/$target.rs" ] || program=$programs/format
+    [ ! -d "fuzz/seeds/$target" ] || seeds=("fuzz/seeds/$target")
     mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
     while left=$((seconds - $(sum "$runs" 1))) && [ "$left" -gt 0 ] && [ "$(sum "$runs" 6)" -lt 20 ]; do
         started=$(date +%s)
         status=0
         {
-            time "$programs/$target" "fuzz/corpus/$target" "fuzz/seeds/$target" \
+            time QUIPU_FORMAT=$target "$program" "fuzz/corpus/$target" "${seeds[@]}" \
                 -max_total_time=$((left < 120 ? left : 120)) -max_len=4096 -timeout=120 -rss_limit_mb=2048 \
                 -detect_leaks=0 -print_final_stats=1 -artifact_prefix="fuzz/artifacts/$target/" \
                 >"$log" 2>&1 </dev/null || status=$?

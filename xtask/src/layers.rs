@@ -5,6 +5,8 @@
 //! ```toml
 //! layer = 2             # or "records", "format", "testkit", "outside": see `Layer`
 //! names-formats = true  # below layer 4 only, for a crate whose work is done on native records
+//! does = "…"            # for the table of crates in `ARCHITECTURE.md`, which `cargo xtask docs` writes
+//! leaves = "…"          # what it leaves to others, if anything
 //! ```
 //!
 //! The check reads manifests only, so it needs no build and sees edges of every target and feature.
@@ -156,6 +158,11 @@ fn level(layer: Layer) -> u8 {
         Layer::TestKit => 6,
         Layer::Outside => u8::MAX,
     }
+}
+
+/// Where a crate of this layer stands among others, from below.
+pub(crate) fn rank(layer: Option<&Value>) -> u8 {
+    layer.and_then(Layer::of).map_or(u8::MAX, level)
 }
 
 /// The crates under `root`, and the edges between them.

@@ -7,6 +7,7 @@ mod drop_ins;
 mod house;
 mod layers;
 mod man;
+mod new;
 mod pages;
 mod seeds;
 mod tidy;
@@ -38,6 +39,8 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Write the files of a new format, analysis or lens; CONTRIBUTING.md has the guide.
+    New(new::Options),
     /// Write manual pages.
     Man {
         /// The folder to write them into; `target/man` if not said.
@@ -58,6 +61,7 @@ fn main() -> Result<()> {
         Chore::House { name } => house::run(&root(), name.as_deref()),
         Chore::Docs { check: false } => pages::write(&root()),
         Chore::Docs { check: true } => pages::check(&root()),
+        Chore::New(options) => new::run(&root(), &options),
         Chore::Man { out } => man::write(&out.unwrap_or_else(|| root().join("target/man"))),
         Chore::BigTrace(options) => big_trace::run(&root(), &options),
         Chore::DropIns(options) => drop_ins::run(&root(), &options),

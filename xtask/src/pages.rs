@@ -2,11 +2,14 @@
 //! `docs/checks.md` from the table of rules, `docs/compatibility.md` from the list of what is compared with other suites;
 //! `docs/house.md` is written along with them ([`crate::house`]).
 //!
+//! Tables of formats and crates on other pages are written, too ([`tables`]).
+//!
 //! They are checked in, so that people read them without building anything; a test fails when they are stale.
 
 mod compatibility;
 pub(crate) mod doc_comments;
 pub(crate) mod shapes;
+mod tables;
 
 use anyhow::{Context, Result, bail};
 use doc_comments::SourceDocs;
@@ -84,14 +87,16 @@ pub(crate) fn sources(root: &Path) -> Result<SourceDocs> {
     Ok(sources)
 }
 
-fn pages(root: &Path) -> Result<[(&'static str, String); 4]> {
+fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
     let sources = sources(root)?;
-    Ok([
+    let mut pages = vec![
         ("docs/tools.md", tools_page(&sources)?),
         ("docs/verbs.md", verbs_page()?),
         ("docs/checks.md", checks_page()?),
         ("docs/compatibility.md", compatibility::page(root)?),
-    ])
+    ];
+    pages.extend(tables::pages(root)?);
+    Ok(pages)
 }
 
 fn checks_page() -> Result<String> {

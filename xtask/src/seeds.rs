@@ -23,6 +23,9 @@ pub(crate) struct Options {
     /// The folder that gets a folder for each target; `fuzz/corpus` if not said
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Write nothing; print the names of all targets
+    #[arg(long)]
+    targets: bool,
     /// Further folders of samples; their files are taken for what the names of the folders within say
     samples: Vec<PathBuf>,
 }
@@ -30,6 +33,9 @@ pub(crate) struct Options {
 /// What lies in the folder of a format is for the target of its name, for these, and for [`OF_ACCESSES`].
 const MORE: &[(&str, &[&str])] =
     &[("drmemtrace", &["source", "check", "rewrite"]), ("apitrace", &["source", "apitrace_text"])];
+
+/// The program that formats without one of their own share.
+const OF_FORMATS: &str = "format";
 
 /// Targets for every format whose traces may have accesses to memory.
 const OF_ACCESSES: &[&str] = &["convert", "simulate"];
@@ -61,9 +67,16 @@ const PASSED_OVER: &[&str] = &["/golden", "README", "LICENSE", "facts.json", "tr
 
 /// Writes the seeds and says how many there are.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    if options.targets {
+        targets(root)?.iter().for_each(|target| println!("{target}"));
+        return Ok(());
+    }
     let out = options.out.clone().unwrap_or_else(|| root.join("fuzz/corpus"));
     let pool = Pool::new(1)?;
     let mut folders = vec![root.join("traces"), root.join("crates/cli/tests/cmd")];
+    for entry in fs::read_dir(root.join("crates"))? {
+        folders.extend(Some(entry?.path().join("cases")).filter(|cases| cases.is_dir()));
+    }
     folders.extend(options.samples.iter().cloned());
     let mut n_seeds = 0;
     for path in folders.iter().map(|folder| files(folder)).collect::<Result<Vec<_>>>()?.concat() {
@@ -85,6 +98,20 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     }
     println!("{n_seeds} seeds in {}", out.display());
     Ok(())
+}
+
+/// The programs that are targets, and the formats that have none of their own.
+fn targets(root: &Path) -> Result<Vec<String>> {
+    let programs = files(&root.join("fuzz/fuzz_targets"))?;
+    let names =
+        programs.iter().filter_map(|path| path.file_stem()).map(|name| name.to_string_lossy().into_owned());
+    let mut targets: Vec<String> = names.filter(|name| name != OF_FORMATS).collect();
+    for name in quipu::FORMATS.iter().map(|format| format.info().name.to_owned()) {
+        if !targets.contains(&name) {
+            targets.push(name);
+        }
+    }
+    Ok(targets)
 }
 
 /// Writes a seed under a name that its bytes give it; false if it was there.
@@ -109,7 +136,11 @@ fn targets_of(path: &Path) -> Vec<&'static str> {
         return vec![target];
     }
     let is_in = |folder: &str| path.components().any(|part| part.as_os_str() == folder);
-    let format = quipu::FORMATS.iter().map(|format| format.info().name).find(|name| is_in(name));
+    // The input of a case has its format's name for an ending.
+    let is_case =
+        |name: &str| text.contains("/cases/") && path.extension().is_some_and(|ending| ending == name);
+    let format =
+        quipu::FORMATS.iter().map(|format| format.info().name).find(|name| is_in(name) || is_case(name));
     format.map_or_else(Vec::new, targets_of_format)
 }
 

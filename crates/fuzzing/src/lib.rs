@@ -1,8 +1,8 @@
 //! Hostile bytes for every reader: one function for each fuzz target.
 //!
 //! A function returns, whatever the bytes are, or panics because a promise is broken. It may use memory and time in proportion to
-//! what it is given. [`TARGETS`] names all of them; a test compares that list with the programs in `fuzz/fuzz_targets` and
-//! with the formats that Quipu knows, so none can be forgotten.
+//! what it is given. [`TARGETS`] names those that are written by hand; a test compares that list with the programs in
+//! `fuzz/fuzz_targets`. Every other format that Quipu knows is a target, too: [`run`] reads any bytes as its traces.
 //!
 //! | file | readers |
 //! |---|---|
@@ -23,20 +23,23 @@ pub mod traces;
 
 pub use quipu_testkit::fuzz::source;
 
+use std::sync::LazyLock;
+
 /// A function that takes any bytes.
 pub type Body = fn(&[u8]);
 
-/// Every target: its name, which is that of its program and of its folder of seeds, and what it calls.
+/// The program for formats that have none of their own; [`FORMAT`] says which format is meant.
+pub const PROGRAM: &str = "format";
+
+/// The variable of the environment that [`PROGRAM`] looks at.
+pub const FORMAT: &str = "QUIPU_FORMAT";
+
+/// Every target that is written by hand: its name, which is that of its program and of its folder of seeds, and what it calls.
 pub const TARGETS: &[(&str, Body)] = &[
     ("source", source),
-    ("drmemtrace", traces::drmemtrace),
     ("check", traces::check),
     ("rewrite", traces::rewrite),
-    ("apitrace", traces::apitrace),
     ("apitrace_text", traces::apitrace_text),
-    ("cacheray", traces::cacheray),
-    ("lackey", traces::lackey),
-    ("din", traces::din),
     ("simulate", traces::simulate),
     ("convert", traces::convert),
     ("raw", beside::raw),
@@ -56,3 +59,37 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("types_file", texts::types_file),
     ("dwarf", texts::dwarf),
 ];
+
+/// The names of all targets: those written by hand, and a format each.
+pub fn targets() -> Vec<&'static str> {
+    let own = |name: &&str| TARGETS.iter().any(|(target, _)| target == name);
+    let formats = quipu::FORMATS.iter().map(|format| format.info().name).filter(|name| !own(name));
+    TARGETS.iter().map(|(target, _)| *target).chain(formats).collect()
+}
+
+/// Gives any bytes to a target. For a format: they are read as its trace, with the same records and findings however that is
+/// done.
+///
+/// # Panics
+/// If a promise is broken, or there is no such target.
+pub fn run(target: &str, bytes: &[u8]) {
+    if let Some((_, body)) = TARGETS.iter().find(|(name, _)| *name == target) {
+        return body(bytes);
+    }
+    match quipu::format_named(target) {
+        Ok(format) => quipu_testkit::fuzz::format(format, bytes),
+        Err(error) => panic!("no target: {error}"),
+    }
+}
+
+/// Gives any bytes to the target that the environment names.
+///
+/// # Panics
+/// As [`run`], and if it names none.
+pub fn run_format(bytes: &[u8]) {
+    static NAME: LazyLock<String> = LazyLock::new(|| match std::env::var(FORMAT) {
+        Ok(name) => name,
+        Err(_) => panic!("`{FORMAT}` names no format"),
+    });
+    run(&NAME, bytes);
+}

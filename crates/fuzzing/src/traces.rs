@@ -13,11 +13,6 @@ mod graphics;
 #[path = "../../drmemtrace/tests/fuzzing/mod.rs"]
 mod rewriting;
 
-/// Any bytes as a drmemtrace trace: the same records and findings however it is read.
-pub fn drmemtrace(bytes: &[u8]) {
-    fuzz::format(&quipu::drmemtrace::DRMEMTRACE, bytes);
-}
-
 /// Any bytes as a drmemtrace trace: it is checked to its end, with the same findings for buffers of any size.
 pub fn check(bytes: &[u8]) {
     fuzz::tool(&quipu::drmemtrace::DRMEMTRACE, &quipu::drmemtrace::check::CHECK, bytes);
@@ -28,29 +23,9 @@ pub fn rewrite(bytes: &[u8]) {
     rewriting::rewrite(bytes);
 }
 
-/// Any bytes as a trace of graphics calls: the same records and findings however it is read.
-pub fn apitrace(bytes: &[u8]) {
-    fuzz::format(&quipu::apitrace::APITRACE, bytes);
-}
-
 /// Any bytes as a trace of graphics calls, written again and as text, and any bytes as such a text: what comes out says the same.
 pub fn apitrace_text(bytes: &[u8]) {
     graphics::write_and_text(bytes);
-}
-
-/// Any bytes as a trace of typed accesses: the same records and findings however it is read.
-pub fn cacheray(bytes: &[u8]) {
-    fuzz::format(&quipu::cacheray::CACHERAY, bytes);
-}
-
-/// Any bytes as what Valgrind's lackey prints: the same records and findings however it is read.
-pub fn lackey(bytes: &[u8]) {
-    fuzz::format(&quipu::plaintext::LACKEY, bytes);
-}
-
-/// Any bytes as what Dinero reads: the same records and findings however it is read.
-pub fn din(bytes: &[u8]) {
-    fuzz::format(&quipu::plaintext::DIN, bytes);
 }
 
 /// Any bytes as a capture of DTrace: the same records and findings however it is read, and its text with and without quirks.

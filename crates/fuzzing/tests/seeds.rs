@@ -5,7 +5,7 @@
 // The helpers of a test may panic as the test may.
 #![allow(clippy::unwrap_used)]
 
-use quipu_fuzzing::{Body, TARGETS};
+use quipu_fuzzing::{PROGRAM, TARGETS, targets};
 use std::collections::BTreeSet;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,16 +45,11 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn body(target: &str) -> Body {
-    TARGETS.iter().find(|(name, _)| *name == target).unwrap().1
-}
-
 /// Runs a target on each file and names all that fail.
 fn run(target: &str, files: &[PathBuf]) {
-    let body = body(target);
     let fails = |file: &&PathBuf| {
         let bytes = fs::read(file).unwrap();
-        let failed = catch_unwind(AssertUnwindSafe(|| body(&bytes))).is_err();
+        let failed = catch_unwind(AssertUnwindSafe(|| quipu_fuzzing::run(target, &bytes))).is_err();
         if failed {
             eprintln!("{target} fails: {}", file.display());
         }
@@ -69,24 +64,40 @@ fn names(folder: &str) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
+/// The seeds of a target: its folder, and for a format the cases of its crate.
+fn seeds(target: &str) -> Vec<PathBuf> {
+    let folder = root().join("fuzz/seeds").join(target);
+    let mut seeds = if folder.is_dir() { files(&folder) } else { Vec::new() };
+    seeds.extend(quipu_testkit::cases::inputs(target));
+    seeds
+}
+
 #[test]
 fn every_target_has_its_program_and_its_seeds() {
-    let targets: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
-    assert_eq!(targets.len(), TARGETS.len(), "a target stands twice in the list");
-    assert_eq!(names("fuzz/fuzz_targets"), targets, "programs of targets");
-    assert_eq!(names("fuzz/seeds"), targets, "folders of seeds");
+    let by_hand: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(by_hand.len(), TARGETS.len(), "a target stands twice in the list");
+    let mut programs = names("fuzz/fuzz_targets");
+    assert!(programs.remove(PROGRAM), "the program for formats");
+    assert_eq!(programs, by_hand, "programs of targets");
     let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
-    for target in targets {
-        assert!(manifest.contains(&format!("name = \"{target}\"")), "fuzz/Cargo.toml does not name {target}");
-        assert!(!files(&root().join("fuzz/seeds").join(&target)).is_empty(), "{target} has no seed");
+    for program in by_hand.iter().map(String::as_str).chain([PROGRAM]) {
+        assert!(
+            manifest.contains(&format!("name = \"{program}\"")),
+            "fuzz/Cargo.toml does not name {program}"
+        );
     }
+    for target in targets() {
+        assert!(!seeds(target).is_empty(), "{target} has no seed");
+    }
+    let all: BTreeSet<String> = targets().into_iter().map(str::to_owned).collect();
+    assert!(names("fuzz/seeds").is_subset(&all), "seeds of no target");
 }
 
 #[test]
 fn every_format_has_a_target() {
     for format in quipu::FORMATS {
         let name = format.info().name;
-        assert!(TARGETS.iter().any(|(target, _)| *target == name), "`{name}` has no fuzz target");
+        assert!(targets().contains(&name), "`{name}` has no fuzz target");
     }
 }
 
@@ -98,19 +109,21 @@ fn every_seed_is_short() {
     }
 }
 
-/// A test for each target, so that they run side by side.
+/// Runs a target on its seeds and on those that it takes besides.
+fn all_hold(target: &str) {
+    let borrowed = BORROWED.iter().filter(|(name, _)| *name == target).flat_map(|(_, others)| *others);
+    let all: Vec<PathBuf> =
+        seeds(target).into_iter().chain(borrowed.flat_map(|other| seeds(other))).collect();
+    run(target, &all);
+}
+
+/// A test for each target that is written by hand, so that they run side by side.
 macro_rules! seeds_hold {
     ($($target:ident)*) => {
         $(
             #[test]
             fn $target() {
-                let target = stringify!($target);
-                let seeds = root().join("fuzz/seeds");
-                let mut all = files(&seeds.join(target));
-                for (_, others) in BORROWED.iter().filter(|(name, _)| *name == target) {
-                    all.extend(others.iter().flat_map(|other| files(&seeds.join(other))));
-                }
-                run(target, &all);
+                all_hold(stringify!($target));
             }
         )*
 
@@ -126,9 +139,20 @@ mod seeds_hold {
     use super::*;
 
     seeds_hold! {
-        source drmemtrace check rewrite apitrace apitrace_text cacheray lackey din simulate convert raw lists schedule index
+        source check rewrite apitrace_text simulate convert raw lists schedule index
         capture cells dtrace stream cbor stream_types packed_rows configuration call_set instructions types_file dwarf
     }
+}
+
+#[test]
+fn seeds_of_every_format_hold() {
+    let formats: Vec<&str> =
+        targets().into_iter().filter(|name| TARGETS.iter().all(|(own, _)| own != name)).collect();
+    std::thread::scope(|scope| {
+        for format in formats {
+            scope.spawn(move || all_hold(format));
+        }
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::rules::lackey as rules;
 use crate::table::{FORMS, Groups, LackeyRecords, push};
-use quipu_model::trace::{Carries, Fact, Recorded};
+use quipu_model::trace::{Carries, Fact};
 use quipu_model::{Columns, Confidence, FormatInfo, OpenOptions, Result, ToolInfo};
 use quipu_records::check::{self, Check};
 use quipu_records::codec::Input;
@@ -219,17 +219,10 @@ pub(crate) fn recognise(head: Input<'_>, _: Option<&str>) -> Head {
         }
     }
     facts.dedup_by(|later, first| later.key == first.key);
-    let confidence = if is_named {
-        Confidence::Sure
-    } else if seen.is_good() || seen.is_led() {
-        Confidence::Likely
-    } else {
-        Confidence::No
-    };
     facts.extend(process.map(|process| Fact::new("process", "process", process.to_string())));
+    let head = Head::of(&seen, &READING);
     Head {
-        confidence,
-        reading: &READING,
+        confidence: if is_named { Confidence::Sure } else { head.confidence },
         process: process.unwrap_or(0),
         facts,
         carries: vec![
@@ -238,8 +231,7 @@ pub(crate) fn recognise(head: Input<'_>, _: Option<&str>) -> Head {
             Carries::new("threads", false, "Valgrind runs one at a time; no line says which"),
             Carries::new("time", false, ""),
         ],
-        instrs: Recorded::All,
-        data: Recorded::All,
+        ..head
     }
 }
 

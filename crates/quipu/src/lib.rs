@@ -54,50 +54,55 @@
 //! | [`engine`] | runs passes, merges shards by time |
 //! | [`passes`] | the analyses |
 //! | [`sim`] | machines: caches and TLBs |
-//! | [`drmemtrace`] | the first format: DynamoRIO's memory and instruction traces |
-//! | [`apitrace`] | the second format: calls of graphics APIs with their values |
-//! | [`cacheray`] | the third format: memory accesses with the types of what they touch |
-//! | [`plaintext`] | accesses as lines of text: what Valgrind's lackey prints, what Dinero reads |
-//! | [`dtrace`] | what DTrace recorded: buffers with their descriptions |
-//! | [`streamed`] | streams that describe themselves: rows of learned schemas |
+//! | [`FORMATS`] | all formats; each family is a module and a feature of its own; all are on by default |
 //! | [`isa`] | instructions: what bytes do, and how they read |
 //! | [`symbols`] | what addresses mean: regions of memory, types |
 //! | [`source`] | bytes from files, archives, folders and pipes, inflated on the way |
 
 #![warn(missing_docs)]
 
+#[cfg(feature = "stream")]
 mod carry;
 mod lookup;
 mod recognise;
 
-pub use quipu_apitrace as apitrace;
-pub use quipu_cacheray as cacheray;
-pub use quipu_drmemtrace as drmemtrace;
-pub use quipu_dtrace as dtrace;
 pub use quipu_engine as engine;
 pub use quipu_isa as isa;
 pub use quipu_model as model;
 pub use quipu_passes as passes;
-pub use quipu_plaintext as plaintext;
 pub use quipu_sim as sim;
 pub use quipu_source as source;
-pub use quipu_streamed as streamed;
 pub use quipu_symbols as symbols;
 
+#[cfg(feature = "stream")]
 pub use carry::{Way, into_stream, is_stream_name, way};
 pub use lookup::{tool, tool_for, tools_of};
 pub use recognise::{
     Carrier, Recognised, format_named, format_of, open, open_path, probe, recognise, source_at,
 };
 
-/// Every format that Quipu knows.
-pub const FORMATS: &[&dyn model::Format] = &[
-    &quipu_drmemtrace::DRMEMTRACE,
-    &quipu_apitrace::APITRACE,
-    &quipu_cacheray::CACHERAY,
-    &quipu_plaintext::LACKEY,
-    &quipu_plaintext::DIN,
-    // Before streams: some carry its buffers.
-    &quipu_dtrace::DTRACE,
-    &quipu_streamed::STREAM,
-];
+/// Each family of formats: its feature, its module here, its crate, its formats.
+macro_rules! families {
+    ($($(#[$doc:meta])* $feature:literal: $module:ident = $package:ident [$($format:ident)*];)*) => {
+        $($(#[$doc])* #[cfg(feature = $feature)] pub use $package as $module;)*
+
+        /// Every format that Quipu knows, in the order in which they are asked whether a file is theirs.
+        pub const FORMATS: &[&dyn model::Format] = &[$($(#[cfg(feature = $feature)] &$package::$format,)*)*];
+    };
+}
+
+// `cargo xtask new format` adds a line before the last.
+families! {
+    /// DynamoRIO's memory and instruction traces.
+    "drmemtrace": drmemtrace = quipu_drmemtrace [DRMEMTRACE];
+    /// Calls of graphics APIs with their values.
+    "apitrace": apitrace = quipu_apitrace [APITRACE];
+    /// Memory accesses with the types of what they touch.
+    "cacheray": cacheray = quipu_cacheray [CACHERAY];
+    /// Accesses as lines of text: what Valgrind's lackey prints, what Dinero reads.
+    "plaintext": plaintext = quipu_plaintext [LACKEY DIN];
+    /// What DTrace recorded: buffers with their descriptions. Streams carry some of its buffers, so it is asked before them.
+    "dtrace": dtrace = quipu_dtrace [DTRACE];
+    /// Streams that describe themselves: rows of learned schemas.
+    "stream": streamed = quipu_streamed [STREAM];
+}

@@ -1,16 +1,28 @@
-//! All tests of the crate from outside: one program, since linking takes longer than most tests.
+//! All tests of the crate from outside: one program, since linking takes longer than most tests. Without the feature
+//! `all`, the families that are there are tested by their cases.
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
-#[cfg(feature = "arrow")]
+#[cfg(all(feature = "arrow", feature = "all"))]
 mod arrow;
+#[cfg(feature = "all")]
 mod carried;
+#[cfg(feature = "all")]
 mod examples;
+mod families;
+#[cfg(feature = "all")]
 mod parts;
+#[cfg(feature = "all")]
 mod passes_golden;
+#[cfg(feature = "all")]
 mod per_thread;
+#[cfg(feature = "all")]
 mod recognition;
+#[cfg(feature = "all")]
 mod results;
+#[cfg(feature = "all")]
 mod sweep;
+#[cfg(feature = "all")]
 mod threads;
+#[cfg(feature = "all")]
 mod types;

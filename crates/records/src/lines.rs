@@ -4,11 +4,13 @@
 //! the thorough way; lines that are neither records nor messages are reported and passed.
 
 mod fill;
+mod format;
 pub mod language;
 pub mod line;
 pub mod number;
 mod rules;
 
+pub use format::LineFormat;
 pub use language::{Head, Language, LineRuleSet, Means, Reading, Seen, Tell, WhatLines, lines};
 pub use line::{Fault, Grammar, Line, Record, word};
 pub use rules::LineRules;
@@ -85,6 +87,7 @@ pub(crate) fn run<G: Grammar>(
     if state.passing.is_some() {
         return 0;
     }
+    out.process = codec.process;
     let (instr, stop, room) = (codec.language.instr(), out.stop_instr(), out.room());
     let (mut at, mut n_instrs, mut line) = (0, out.n_instrs(), state.n_lines);
     state.rows.clear();

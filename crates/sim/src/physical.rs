@@ -7,7 +7,7 @@
 use hashbrown::HashMap;
 use quipu_model::number::{counted, grouped};
 use quipu_model::result;
-use quipu_model::{Batch, Error, Result, Trace};
+use quipu_model::{Batch, Columns, Error, Result, Trace};
 use rustc_hash::FxBuildHasher;
 
 /// What is left of a virtual address without a translation.
@@ -99,9 +99,9 @@ impl Translator {
         })
     }
 
-    /// True if the trace's marks are looked at.
-    pub(crate) fn reads_marks(&self) -> bool {
-        self.kinds.is_some()
+    /// The columns that addresses are translated by, with the reason, if the trace says it.
+    pub(crate) fn needs(&self) -> Option<(Columns, &'static str)> {
+        self.kinds.is_some().then_some((Columns::MARKS, "translates addresses"))
     }
 
     /// What became of the addresses so far.

@@ -4,7 +4,7 @@ use crate::options::RESET_AT;
 use crate::simulate::Cut;
 use quipu_model::lens::instr_flags;
 use quipu_model::number::counted;
-use quipu_model::{Batch, Error, Options, Result, Trace, number};
+use quipu_model::{Batch, Columns, Error, Options, Result, Trace, number};
 
 /// Kinds of marks that are looked at for their names.
 const MAX_KINDS: u32 = 128;
@@ -119,9 +119,11 @@ impl Resets {
         self.n_left = cuts.iter().filter(|(_, why)| *why == Cut::Instr).count() as u64;
     }
 
-    /// True if marks are looked at.
-    pub(crate) fn reads_marks(&self) -> bool {
-        !self.kinds.is_empty()
+    /// The columns that the points take, with the reason.
+    pub(crate) fn needs(&self) -> impl Iterator<Item = (Columns, &'static str)> {
+        let counted = (!self.is_empty()).then_some((Columns::INSTRS, "counts instructions up to a reset"));
+        let named = (!self.kinds.is_empty()).then_some((Columns::MARKS, "resets its statistics at marks"));
+        counted.into_iter().chain(named)
     }
 
     /// Goes on to this batch.

@@ -10,6 +10,7 @@
 //! - [`report_of`], [`broken_rules`]: what a tool leaves of a trace, and what a check finds in it.
 //! - [`printed`]: the lines of a trace, as people read them.
 //! - [`same_report_for_any_threads`]: a tool's outcome depends on nothing but the trace.
+//! - [`cases`]: test cases as files.
 //! - [`damage`]: a good input cut and changed in thousands of ways.
 //! - [`fuzz`]: the bodies of fuzz targets.
 //! - [`records`]: whatever pieces its bytes arrive in, a family of flat records gives the same batches.
@@ -20,6 +21,7 @@
 
 #[cfg(feature = "arrow")]
 pub mod arrow;
+pub mod cases;
 pub mod damage;
 pub mod described;
 mod diff;

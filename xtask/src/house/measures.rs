@@ -4,7 +4,8 @@
 //! compiled, run or timed stands in [`LATER`] with the reason.
 
 use super::source::{Line, Source, files};
-use anyhow::{Result, ensure};
+use crate::new::{self, scratch};
+use anyhow::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -91,8 +92,8 @@ impl Taken {
 pub(crate) const MEASURES: &[Measure] = &[
     Measure {
         name: "family-files",
-        what: "files outside its crate that name a read-only family (the format din, or its crate): sources, scripts, manifests, \
-               the pages at the root, its own page",
+        what: "files outside its crate that a new family changes or adds: `cargo xtask new format` in a copy of the repository, where \
+               the family's tests and the walks over all families pass; generated pages and the lock file follow by themselves",
         goal: Goal::AtMost(4),
         take: family_files,
     },
@@ -227,9 +228,6 @@ pub(crate) const LATER: &[Later] = &[
     },
 ];
 
-/// The read-only family that is looked for: its format, its crate.
-const READ_ONLY: (&str, &str) = ("din", "plaintext");
-
 /// The crates of families whose records are flat.
 const FLAT_FAMILIES: &[&str] = &["crates/plaintext/src/", "crates/cacheray/src/"];
 
@@ -241,29 +239,19 @@ const LISTED: usize = 5;
 const LIST_LINES: usize = 20;
 
 fn family_files(tree: &Tree) -> Result<Taken> {
-    let (format, package) = READ_ONLY;
-    let home = format!("crates/{package}/");
-    ensure!(
-        tree.root.join(&home).exists(),
-        "there is no folder {home} any more: name another family in `READ_ONLY`"
-    );
-    let is_counted = |path: &str| {
-        let is_page = path.ends_with(".md");
-        let is_own = path == format!("docs/formats/{format}.md");
-        let name = path.rsplit('/').next().unwrap_or(path);
-        !path.starts_with(&home) && name != "Cargo.lock" && (!is_page || !path.contains('/') || is_own)
-            // Measures and the page of measures speak of it, too.
-            && !path.starts_with("xtask/src/house")
-    };
-    let mut places: Vec<String> = Vec::new();
-    for (path, text) in tree.texts(&["rs", "toml", "md", "sh", "tsv"])? {
-        let names_it = has_word(&text, format) || has_word(&text, &format!("quipu-{package}"));
-        if is_counted(&path) && (names_it || path == format!("docs/formats/{format}.md")) {
-            places.push(path);
-        }
-    }
-    places.sort();
-    Ok(Taken::of(places))
+    let copy =
+        std::env::temp_dir().join(format!("quipu-house-{}-{:p}", std::process::id(), &raw const *tree));
+    let taken = new_family(&tree.root, &copy);
+    fs::remove_dir_all(&copy)?;
+    taken
+}
+
+/// Adds a family in a copy and lists what that changes outside its crate.
+fn new_family(root: &Path, copy: &Path) -> Result<Taken> {
+    scratch::copy(root, copy)?;
+    new::write(copy, new::What::Format, "toy", "accesses that a toy prints")?;
+    let changed = scratch::changed(root, copy)?.into_iter();
+    Ok(Taken::of(changed.filter(|path| !path.starts_with("crates/toy/")).collect()))
 }
 
 fn lens_lists(tree: &Tree) -> Result<Taken> {

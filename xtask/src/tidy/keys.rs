@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What tools run over: small, and between them with something for every tool. A format that is not here comes with the first of
-/// its traces in `traces`.
+/// its samples.
 const TRACES: &[&str] = &[
     "traces/drmemtrace/as_traced",
     "traces/drmemtrace/func-trace",
@@ -56,16 +56,12 @@ fn traces(root: &Path) -> Result<Vec<String>> {
         if traces.iter().any(|known| known.starts_with(&folder)) {
             continue;
         }
-        let mut paths = Vec::new();
-        for entry in std::fs::read_dir(root.join(&folder)).with_context(|| folder.clone())? {
-            paths.push(entry?.path());
-        }
-        paths.sort();
+        let paths = super::pages::samples(root, name)?;
         let is_trace = |path: &&PathBuf| {
             quipu::open_path(path, &OpenOptions::default()).is_ok_and(|trace| trace.meta().format == name)
         };
         let path =
-            paths.iter().find(is_trace).with_context(|| format!("{folder} has no trace of the format"))?;
+            paths.iter().find(is_trace).with_context(|| format!("no sample is a trace of format {name}"))?;
         traces.push(path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned());
     }
     Ok(traces)

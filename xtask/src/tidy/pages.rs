@@ -110,20 +110,13 @@ pub(super) fn missing_in_index(tree: &Tree) -> Result<Vec<String>> {
     Ok(pages.filter(|path| !names(path)).map(|path| format!("docs/README.md: `{path}` is missing")).collect())
 }
 
-/// What a format that Quipu knows lacks: its page, its row, its place in the index, its traces.
+/// What a format that Quipu knows lacks: its page, its samples.
 pub(super) fn missing_formats(tree: &Tree) -> Result<Vec<String>> {
-    let readme = std::fs::read_to_string(tree.root.join("README.md"))?;
-    let index = std::fs::read_to_string(tree.root.join("docs/README.md")).unwrap_or_default();
     let mut missing = Vec::new();
     for info in quipu::FORMATS.iter().map(|format| format.info()) {
-        let has_row =
-            readme.lines().any(|line| line.starts_with("| ") && line.contains(&format!("]({})", info.doc)));
-        let in_index = index.contains(&format!("]({})", info.doc.trim_start_matches("docs/")));
         let lacks = [
             (!tree.root.join(info.doc).exists(), "page"),
-            (!has_row, "row in the table of README.md"),
-            (!in_index, "place in docs/README.md"),
-            (!tree.root.join("traces").join(info.name).is_dir(), "folder in traces"),
+            (samples(&tree.root, info.name)?.is_empty(), "folder in traces, and no case in its crate"),
         ];
         let lacks = lacks.into_iter().filter(|(lacks, _)| *lacks);
         missing.extend(lacks.map(|(_, what)| format!("{} ({}): no {what}", info.name, info.doc)));
@@ -131,28 +124,22 @@ pub(super) fn missing_formats(tree: &Tree) -> Result<Vec<String>> {
     Ok(missing)
 }
 
-/// Crates that are missing in the table of `ARCHITECTURE.md`, and rows of it that no crate has.
-pub(super) fn wrong_crates(tree: &Tree) -> Result<Vec<String>> {
-    let page = std::fs::read_to_string(tree.root.join("ARCHITECTURE.md"))?;
-    let table = page.split("| crate |").nth(1).unwrap_or_default();
-    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
-    let mut named: Vec<&str> = rows.filter_map(|row| row.strip_prefix("| `")?.split('`').next()).collect();
-    named.sort_unstable();
-    let mut folders = Vec::new();
-    for entry in std::fs::read_dir(tree.root.join("crates"))? {
-        let entry = entry?;
-        if entry.path().join("Cargo.toml").exists() {
-            folders.push(entry.file_name().to_string_lossy().into_owned());
-        }
+/// What may be a trace of a format: what lies in its folder of `traces`, and the inputs of cases
+/// (`crates/*/cases/*/input.FORMAT`).
+pub(super) fn samples(root: &Path, format: &str) -> Result<Vec<PathBuf>> {
+    let listed = |folder: &Path| -> Result<Vec<PathBuf>> {
+        let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        paths.sort();
+        Ok(paths)
+    };
+    let mut samples = listed(&root.join("traces").join(format))?;
+    for krate in listed(&root.join("crates"))? {
+        let inputs =
+            listed(&krate.join("cases"))?.into_iter().map(|case| case.join(format!("input.{format}")));
+        samples.extend(inputs.filter(|input| input.exists()));
     }
-    folders.sort();
-    let missing = folders.iter().filter(|folder| !named.contains(&folder.as_str()));
-    let mut wrong: Vec<String> = missing
-        .map(|folder| format!("ARCHITECTURE.md: `{folder}` has no row in the table of crates"))
-        .collect();
-    let unknown = named.iter().filter(|name| !folders.iter().any(|folder| folder == *name));
-    wrong.extend(unknown.map(|name| format!("ARCHITECTURE.md: there is no crate `{name}`")));
-    Ok(wrong)
+    Ok(samples)
 }
 
 #[cfg(test)]

@@ -133,6 +133,22 @@ pub struct Head {
     pub data: Recorded,
 }
 
+impl Head {
+    /// Of a file in which these lines were seen: likely a trace if there are enough of them. Nothing else is said.
+    pub fn of(seen: &WhatLines, reading: &'static Reading) -> Head {
+        let is_trace = seen.is_good() || seen.is_led();
+        Head {
+            confidence: if is_trace { Confidence::Likely } else { Confidence::No },
+            reading,
+            process: 0,
+            facts: Vec::new(),
+            carries: Vec::new(),
+            instrs: Recorded::All,
+            data: Recorded::All,
+        }
+    }
+}
+
 /// The lines of a beginning, without their ends, and whether each is cut, as the last line of a file without an end may be.
 pub fn lines(head: Input<'_>) -> impl Iterator<Item = (&[u8], bool)> {
     let n_ended = memchr::memrchr(b'\n', head.bytes).map_or(0, |last| last + 1);

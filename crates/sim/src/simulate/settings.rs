@@ -59,15 +59,8 @@ impl Setup {
                 "puts threads on the processors of the trace",
             ));
         }
-        if !self.resets.is_empty() {
-            needs.push((Columns::INSTRS, "counts instructions up to a reset"));
-        }
-        if self.resets.reads_marks() {
-            needs.push((Columns::MARKS, "resets its statistics at marks"));
-        }
-        if self.physical.as_ref().is_some_and(Translator::reads_marks) {
-            needs.push((Columns::MARKS, "translates addresses"));
-        }
+        needs.extend(self.resets.needs());
+        needs.extend(self.physical.as_ref().and_then(Translator::needs));
         let optional = if self.top > 0 { OPTIONAL.or(FUNCTIONS) } else { OPTIONAL };
         let optional = optional.or(self.recording.columns());
         let optional = if self.extent.is_all() { optional } else { optional.or(COUNTED) };

@@ -261,9 +261,7 @@ impl Sweep {
         if self.space.warmup > 0 {
             needs.push((Columns::INSTRS, "counts the instructions of the warm-up"));
         }
-        if self.physical.as_ref().is_some_and(Translator::reads_marks) {
-            needs.push((Columns::MARKS, "translates addresses"));
-        }
+        needs.extend(self.physical.as_ref().and_then(Translator::needs));
         if self.placing == Placing::Processors {
             needs.push((
                 Columns::THREADS | Columns::THREAD_CPU,

@@ -1,4 +1,0 @@
-//! See `quipu_fuzzing::traces::drmemtrace`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::traces::drmemtrace(bytes));

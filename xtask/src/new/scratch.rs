@@ -1,0 +1,66 @@
+//! A copy of the repository to try something in, and how it differs from the original.
+//!
+//! Files keep their times, so that a build in the copy that uses the target folder of the original takes from there whatever did
+//! not change.
+
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders without sources, or too large to copy for nothing.
+const LEFT_OUT: &[&str] = &["target", ".git", "traces", "fuzz/corpus", "fuzz/artifacts"];
+
+/// Makes the folder `to` a copy of the repository at `root`. Files that are the same already are left alone.
+pub(crate) fn copy(root: &Path, to: &Path) -> Result<()> {
+    let wanted = files(root)?;
+    for path in files(to)?.difference(&wanted) {
+        fs::remove_file(to.join(path)).with_context(|| path.display().to_string())?;
+    }
+    for path in &wanted {
+        let (from, into) = (root.join(path), to.join(path));
+        let bytes = fs::read(&from).with_context(|| path.display().to_string())?;
+        let modified = fs::metadata(&from)?.modified()?;
+        let is_same =
+            fs::metadata(&into).and_then(|there| there.modified()).is_ok_and(|there| there == modified);
+        if is_same && fs::read(&into).is_ok_and(|there| there == bytes) {
+            continue;
+        }
+        fs::create_dir_all(into.parent().unwrap_or(to))?;
+        fs::write(&into, bytes).with_context(|| into.display().to_string())?;
+        fs::File::options().write(true).open(&into)?.set_modified(modified)?;
+    }
+    Ok(())
+}
+
+/// The files that are new or differ in the copy `to`.
+pub(crate) fn changed(root: &Path, to: &Path) -> Result<Vec<String>> {
+    let mut changed = Vec::new();
+    for path in files(to)? {
+        if fs::read(root.join(&path)).ok() != Some(fs::read(to.join(&path))?) {
+            changed.push(path.to_string_lossy().replace('\\', "/"));
+        }
+    }
+    Ok(changed)
+}
+
+/// All files below `root`, from there.
+fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
+    let (mut found, mut folders) = (BTreeSet::new(), vec![PathBuf::new()]);
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(root.join(&folder)) else { continue };
+        for entry in entries {
+            let entry = entry?;
+            let path = folder.join(entry.file_name());
+            if LEFT_OUT.iter().any(|left_out| path == Path::new(left_out)) {
+                continue;
+            }
+            match entry.file_type()? {
+                kind if kind.is_dir() => folders.push(path),
+                kind if kind.is_file() => drop(found.insert(path)),
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}
