@@ -68,7 +68,7 @@ impl New<'_> {
     fn format(mut self) -> Result<Vec<String>> {
         let (name, title, module) = (self.name, self.title, self.module());
         let krate = format!("crates/{name}");
-        ensure!(!self.root.join(&krate).exists(), "there is a crate `{name}`");
+        ensure!(!self.root.join(&krate).join("Cargo.toml").exists(), "there is a crate `{name}`");
         self.create(&format!("{krate}/Cargo.toml"), include_str!("../templates/format/Cargo.toml.txt"))?;
         self.create(&format!("{krate}/src/lib.rs"), include_str!("../templates/format/lib.rs.txt"))?;
         self.create(&format!("{krate}/tests/cases.rs"), include_str!("../templates/format/tests.rs.txt"))?;
@@ -101,7 +101,10 @@ impl New<'_> {
     fn tool(mut self) -> Result<Vec<String>> {
         let (name, title) = (self.name, self.title);
         let (module, kind) = (self.module(), self.kind());
-        self.create(&format!("crates/passes/src/{module}/mod.rs"), include_str!("../templates/tool/mod.rs.txt"))?;
+        self.create(
+            &format!("crates/passes/src/{module}/mod.rs"),
+            include_str!("../templates/tool/mod.rs.txt"),
+        )?;
         self.edit("crates/passes/src/lib.rs", |text| {
             let text = before(text, "pub mod working_set;", &format!("pub mod {module};\n"))?;
             let list = text.find("pub const TOOLS")?;

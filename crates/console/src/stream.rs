@@ -1,14 +1,20 @@
 //! Records on their way to a stream: read by one thread, chosen and printed into large buffers by another, written by a
 //! third.
 //!
-//! Writing to a pipe waits for whoever reads it; done on the side, printing need not wait with it.
+//! This is the one way from a trace to printed records, whatever the verb and the form: as the trace's own [`Printer`] has them,
+//! or as another one does that [`PrintJob::new`] is given, such as JSON lines and CSV of any table.
+//!
+//! Writing to a pipe waits for its reader; done on the side, printing need not wait with it.
 
 use crate::relay::{Arrivals, relay};
 use crate::screen::Result;
 use crate::terminal::Stream;
 use quipu::engine::{Merge, Watch};
-use quipu::model::{Error, ErrorKind, Finding, Found, Paint, Printer, Severity, ThreadId};
-use quipu_view::{Chosen, Progress};
+use quipu::model::trace::PrintOptions;
+use quipu::model::{
+    Error, ErrorKind, Finding, Found, Paint, Printer, Scan, Severity, ShardId, ThreadId, Trace, Window,
+};
+use quipu_view::{Chosen, Progress, RowFilter};
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
@@ -18,9 +24,16 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// How many full buffers may wait for the writer.
 const MAX_WAITING: usize = 2;
 
-/// How records are printed.
-#[derive(Clone, Copy, Debug)]
-pub struct Style<'s> {
+/// What is printed of a trace, and how.
+pub struct PrintJob<'p> {
+    /// The table whose rows are printed.
+    pub table: usize,
+    /// Which rows.
+    pub filter: RowFilter,
+    /// The part of the trace.
+    pub window: Window,
+    /// What writes them.
+    pub printer: Box<dyn Printer>,
     /// Whether records have colours.
     pub paint: Paint,
     /// Whether the first error in the trace ends it.
@@ -30,7 +43,41 @@ pub struct Style<'s> {
     /// How many records to read at most. Those that a skip invents come on top.
     pub limit: Option<u64>,
     /// Threads that were chosen, of which something should come.
-    pub awaited: &'s [ThreadId],
+    pub awaited: &'p [ThreadId],
+}
+
+impl PrintJob<'_> {
+    /// All rows of a table without a word about progress, as this printer writes them; the trace's own with these options if
+    /// `None`.
+    ///
+    /// # Errors
+    /// `Usage` for options that the trace's printer does not have.
+    pub fn new(
+        trace: &dyn Trace,
+        table: usize,
+        options: &PrintOptions,
+        printer: Option<Box<dyn Printer>>,
+    ) -> quipu::model::Result<Self> {
+        Ok(PrintJob {
+            table,
+            filter: RowFilter::default(),
+            window: Window::All,
+            printer: match printer {
+                Some(printer) => printer,
+                None => trace.printer(options)?,
+            },
+            paint: Paint::PLAIN,
+            strict: false,
+            quiet: true,
+            limit: None,
+            awaited: &[],
+        })
+    }
+
+    /// What has to be read for it.
+    pub fn scan(&self) -> Scan {
+        Scan { tables: vec![self.table], window: self.window.clone(), ahead: true, ..Scan::new(ShardId(0)) }
+    }
 }
 
 /// From where on what was printed is doubtful.
@@ -57,19 +104,24 @@ pub struct Shown {
     pub is_stopped: bool,
     /// Where the first damage is; `None` if nothing is damaged, or nothing says it.
     pub doubtful: Option<Doubtful>,
-    /// Threads that were awaited in vain; empty if nobody wanted to read on.
+    /// Threads that were awaited in vain; empty if the reader of the output wanted no more.
     pub absent: Vec<ThreadId>,
+    /// The printer's last words, which the caller writes.
+    pub end: Vec<u8>,
 }
 
-/// Prints the chosen rows of a merge to `out`, without the printer's last words.
+/// Prints the chosen rows of a merge, which reads the [scan](PrintJob::scan) of the job, to `out`.
+///
+/// # Errors
+/// `Usage` for rows that there are not; what ends reading, and what `out` says.
 pub fn print(
+    trace: &dyn Trace,
+    mut job: PrintJob<'_>,
     merge: Merge<'_>,
-    printer: &mut dyn Printer,
-    chosen: &Chosen,
-    style: &Style<'_>,
     watch: &Watch,
     out: Stream<impl Write + IsTerminal + Send>,
 ) -> Result<Shown> {
+    let chosen = Chosen::new(&job.filter, &trace.tables()?[job.table])?;
     let is_terminal = out.is_terminal();
     std::thread::scope(|scope| {
         let (full, to_write) = sync_channel(MAX_WAITING);
@@ -78,14 +130,16 @@ pub fn print(
         let (departures, arrivals) = relay();
         let reader = scope.spawn(move || departures.read_all(merge));
         let mut buffers = Buffers { current: Vec::new(), full, free, prompt: is_terminal };
-        let progress = if is_terminal || style.quiet { Progress::hidden() } else { Progress::on_terminal() };
-        let shown = fill(arrivals, printer, chosen, style, watch, &mut buffers, progress);
+        let progress = if is_terminal || job.quiet { Progress::hidden() } else { Progress::on_terminal() };
+        let shown = fill(arrivals, &mut job, &chosen, watch, &mut buffers, progress);
         buffers.send();
         drop(buffers);
         let died = |what: &str| Error::new(ErrorKind::Internal, format!("the {what} thread died"));
         reader.join().map_err(|_| died("reading"))?;
         writer.join().map_err(|_| died("writing"))??;
-        Ok(shown?)
+        let mut shown = shown?;
+        job.printer.end(&mut shown.end);
+        Ok(shown)
     })
 }
 
@@ -99,7 +153,7 @@ struct Buffers {
 }
 
 impl Buffers {
-    /// Hands on the current buffer if it is time; false if nobody takes it any more.
+    /// Hands on the current buffer if it is time; false if the writer takes no more.
     fn pass_on(&mut self) -> bool {
         let is_due = self.current.len() >= BUFFER_BYTES || self.prompt;
         !is_due || self.send()
@@ -117,7 +171,7 @@ fn write_all(mut out: impl Write, full: &Receiver<Vec<u8>>, written: &Sender<Vec
     for buffer in full {
         out.write_all(&buffer)?;
         out.flush()?;
-        // Nobody takes it back behind the last one.
+        // After the last one it is not taken back.
         let _ = written.send(buffer);
     }
     Ok(())
@@ -128,26 +182,25 @@ fn is_misuse(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Usage | ErrorKind::Internal)
 }
 
-/// Prints to the end, or to where nobody wants more. A failed write is reported by the writer.
+/// Prints to the end, or to where the reader of the output wants no more. A failed write is reported by the writer.
 fn fill(
     mut arrivals: Arrivals,
-    printer: &mut dyn Printer,
+    job: &mut PrintJob<'_>,
     chosen: &Chosen,
-    style: &Style<'_>,
     watch: &Watch,
     buffers: &mut Buffers,
     mut progress: Progress,
 ) -> quipu::model::Result<Shown> {
     let mut shown = Shown::default();
-    let mut absent = style.awaited.to_vec();
+    let mut absent = job.awaited.to_vec();
     let mut rows = Vec::new();
-    let mut left = style.limit.unwrap_or(u64::MAX);
-    printer.begin(&mut buffers.current);
-    while left > 0 && !printer.is_done() && !watch.is_cancelled() && !shown.is_stopped {
+    let mut left = job.limit.unwrap_or(u64::MAX);
+    job.printer.begin(&mut buffers.current);
+    while left > 0 && !job.printer.is_done() && !watch.is_cancelled() && !shown.is_stopped {
         let mut parcel = match arrivals.next() {
             Ok(Some(parcel)) => parcel,
             Ok(None) => break,
-            Err(error) if style.strict || is_misuse(&error) => return Err(error),
+            Err(error) if job.strict || is_misuse(&error) => return Err(error),
             Err(error) => {
                 if error.is_damage() && shown.doubtful.is_none() {
                     let place = error.place();
@@ -172,20 +225,20 @@ fn fill(
         shown.is_stopped = batch.findings.iter().any(is_damage);
         if let Some(table) = batch.tables.first().filter(|_| !shown.is_stopped) {
             chosen.choose(&**table, &mut rows);
-            let is_part = records != (0..batch.span.records) || style.limit.is_some();
+            let is_part = records != (0..batch.span.records) || job.limit.is_some();
             // A skip invents rows: more of them than the batch has records, and none of them counts.
             if is_part && table.n_rows() <= batch.span.records as usize {
                 let end = u64::from(records.end).min(u64::from(records.start).saturating_add(left));
                 rows.retain(|&row| row >= records.start && u64::from(row) < end);
                 left -= end - u64::from(records.start);
             }
-            printer.print(batch, &rows, parcel.ordinals, &style.paint, &mut buffers.current);
-            if let Some(error) = printer.failure() {
+            job.printer.print(batch, &rows, parcel.ordinals, &job.paint, &mut buffers.current);
+            if let Some(error) = job.printer.failure() {
                 return Err(error);
             }
         }
         for finding in parcel.batch.findings.drain(..) {
-            if style.strict && finding.severity == Severity::Error {
+            if job.strict && finding.severity == Severity::Error {
                 return Err(finding.to_error());
             }
             if finding.severity == Severity::Error {
@@ -205,15 +258,14 @@ fn fill(
         arrivals.give_back(parcel);
         shown.records += if shown.is_stopped { 0 } else { records.len() as u64 };
         // Of a few records of a large trace, those few are the whole.
-        let of_limit =
-            style.limit.filter(|limit| *limit > 0).map(|limit| shown.records as f64 / limit as f64);
+        let of_limit = job.limit.filter(|limit| *limit > 0).map(|limit| shown.records as f64 / limit as f64);
         progress.show(shown.records, share.into_iter().chain(of_limit).reduce(f64::max));
         if !buffers.pass_on() {
             return Ok(shown);
         }
     }
     shown.cancelled = watch.is_cancelled();
-    if !shown.cancelled && shown.error.is_none() && !shown.is_stopped && !printer.is_done() {
+    if !shown.cancelled && shown.error.is_none() && !shown.is_stopped && !job.printer.is_done() {
         shown.absent = absent;
     }
     Ok(shown)

@@ -4,9 +4,7 @@ use crate::captured::{self, is_capture};
 use quipu::engine::Merge;
 use quipu::isa::Syntax;
 use quipu::model::trace::{DumpForm, PrintOptions};
-use quipu::model::{
-    Error, Given, OptionSpec, Printer, Scan, Schema, Severity, ShardId, ThreadId, Trace, Window,
-};
+use quipu::model::{Error, Given, OptionSpec, Printer, Schema, Severity, ThreadId, Trace, Window};
 use quipu::source::Source;
 use quipu_console::Common;
 use quipu_console::flags::{self, Flagged, Flags};
@@ -14,8 +12,8 @@ use quipu_console::input::{Input, check_present, derived_table};
 use quipu_console::number;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, OF_RECORDS, Verdict};
-use quipu_console::stream::{self, Doubtful, Style};
-use quipu_view::{Chosen, LineForm, RowFilter, RowLines};
+use quipu_console::stream::{self, Doubtful, PrintJob};
+use quipu_view::{LineForm, RowFilter, RowLines};
 use std::io::Write;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -151,31 +149,30 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     let trace = options.input.open()?;
     let (table, schema) = options.table(&*trace)?;
-    let chosen = Chosen::new(&options.filter(), &schema)?;
-    let mut printer = options.printer(&*trace, &schema, common)?;
-    let window = match options.window() {
-        Window::All => trace.narrow(&options.print_options(common))?,
-        window => window,
-    };
-    let scan = Scan { tables: vec![table], window, ahead: true, ..Scan::new(ShardId(0)) };
-    // Whoever arranges threads anew has those that were chosen.
+    // Where threads are arranged anew, they are those that were chosen.
     let opening = &options.input.stored.opening;
     let awaited: &[ThreadId] = if options.input.arranging.rearranges() { &[] } else { &opening.threads };
-    let style = Style {
+    let print = options.print_options(common);
+    let printer = options.printer(&*trace, &schema, &print)?;
+    let job = PrintJob {
+        filter: options.filter(),
+        window: match options.window() {
+            Window::All => trace.narrow(&print)?,
+            window => window,
+        },
         paint: screen.paint(),
-        strict: options.input.stored.opening.strict,
+        strict: opening.strict,
         quiet: screen.is_quiet(),
         limit: options.limit(),
         awaited,
+        ..PrintJob::new(&*trace, table, &print, printer)?
     };
     let started = Instant::now();
     let shown = session::watched(screen, |watch| {
-        let merge = Merge::new(&*trace, &Merge::sharing_codes(&*trace, scan), watch)?;
-        stream::print(merge, &mut *printer, &chosen, &style, watch, quipu_console::terminal::stdout())
+        let merge = Merge::new(&*trace, &Merge::sharing_codes(&*trace, job.scan()), watch)?;
+        stream::print(&*trace, job, merge, watch, quipu_console::terminal::stdout())
     })?;
-    let mut end = Vec::new();
-    printer.end(&mut end);
-    quipu_console::terminal::stdout().write_all(&end)?;
+    quipu_console::terminal::stdout().write_all(&shown.end)?;
     let is_part = options.window() != Window::All || options.limit().is_some();
     check_present(&*trace, awaited, &shown.absent, is_part)?;
     if common.verbose {
@@ -332,19 +329,24 @@ impl Options {
         }
     }
 
-    fn printer(&self, trace: &dyn Trace, schema: &Schema, common: &Common) -> Result<Box<dyn Printer>> {
-        let print = self.print_options(common);
+    /// What prints rows in another form than the trace's own.
+    fn printer(
+        &self,
+        trace: &dyn Trace,
+        schema: &Schema,
+        print: &PrintOptions,
+    ) -> Result<Option<Box<dyn Printer>>> {
         let form = match (self.json, self.csv) {
             (true, _) => LineForm::Json,
             (_, true) => LineForm::Csv,
             _ if self.table.is_some() => LineForm::Csv,
-            _ => return Ok(trace.printer(&print)?),
+            _ => return Ok(None),
         };
-        if let (true, None, Some(printer)) = (self.json, &self.table, trace.json_printer(&print)?) {
-            return Ok(printer);
+        if let (true, None, Some(printer)) = (self.json, &self.table, trace.json_printer(print)?) {
+            return Ok(Some(printer));
         }
         let lines = RowLines::new(schema, form, trace.meta().arch, print.syntax.unwrap_or_default());
-        Ok(Box::new(lines.with(trace.row_form(&print)?)))
+        Ok(Some(Box::new(lines.with(trace.row_form(print)?))))
     }
 
     fn print_options(&self, common: &Common) -> PrintOptions {

@@ -19,8 +19,7 @@ use quipu::model::trace::{PrintOptions, settled};
 use quipu::model::{Columns, Error, Found, Given, OpenOptions, Paint, Scan, ShardId, Trace};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, OF_RECORDS, Verdict};
-use quipu_console::stream::{self, Style};
-use quipu_view::{Chosen, RowFilter};
+use quipu_console::stream::{self, PrintJob};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -137,18 +136,13 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     let paint = if has_color { Paint::ANSI } else { Paint::PLAIN };
     let options =
         PrintOptions { verbose: request.verbose, given: request.given.clone(), ..PrintOptions::default() };
-    let mut printer = trace.printer(&options)?;
-    let chosen = Chosen::new(&RowFilter::default(), &trace.tables()?[CALLS_TABLE])?;
-    let window = trace.narrow(&options)?;
-    let scan = Scan { tables: vec![CALLS_TABLE], window, ahead: true, ..Scan::new(ShardId(0)) };
-    let style = Style { paint, strict: false, quiet: true, limit: None, awaited: &[] };
+    let job = PrintJob::new(trace, CALLS_TABLE, &options, None)?;
+    let job = PrintJob { window: trace.narrow(&options)?, paint, ..job };
     let shown = session::watched(screen, |watch| {
-        let merge = Merge::new(trace, &scan, watch)?;
-        stream::print(merge, &mut *printer, &chosen, &style, watch, quipu_console::terminal::stdout())
+        let merge = Merge::new(trace, &job.scan(), watch)?;
+        stream::print(trace, job, merge, watch, quipu_console::terminal::stdout())
     })?;
-    let mut end = Vec::new();
-    printer.end(&mut end);
-    stdout.write_all(&end)?;
+    stdout.write_all(&shown.end)?;
     let verdict = Verdict::new(trace, shown.found, shown.error, shown.cancelled).meaning(OF_RECORDS);
     Ok(verdict.tell(screen))
 }

@@ -29,7 +29,7 @@ use quipu::model::ThreadId;
 use quipu::model::fresh::Replace;
 use quipu::model::trace::PrintOptions;
 use quipu::model::{
-    Columns, Error, ErrorKind, Given, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace, Window,
+    Columns, Error, ErrorKind, Given, OpenOptions, Report, Scan, ShardId, ShardKind, Trace, Window,
 };
 use quipu::passes::categories::CategorySets;
 use quipu::passes::histogram::LineHistogram;
@@ -46,8 +46,7 @@ use quipu_console::places::refuse_text_among;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use quipu_console::simulation::{self, Surroundings};
-use quipu_console::stream::{self, Style};
-use quipu_view::{Chosen, RowFilter};
+use quipu_console::stream::{self, PrintJob};
 use reuse::Rows;
 use simulators::{CACHE_NAMES, TLB_NAMES, in_their_words};
 use std::io::Write;
@@ -397,15 +396,13 @@ fn view(
     end: &mut Vec<u8>,
 ) -> Result<Verdict> {
     let table = input::derived_table(trace)?;
-    let chosen = Chosen::new(&RowFilter::default(), &trace.tables()?[table])?;
-    let mut printer = trace.printer(&PrintOptions { syntax: request.syntax, ..PrintOptions::default() })?;
-    let scan = Scan { tables: vec![table], ahead: true, ..Scan::new(ShardId(0)) };
-    let style = Style { paint: Paint::PLAIN, strict: false, quiet: true, limit: extent.limit, awaited: &[] };
+    let options = PrintOptions { syntax: request.syntax, ..PrintOptions::default() };
+    let job = PrintJob { limit: extent.limit, ..PrintJob::new(trace, table, &options, None)? };
     let shown = session::watched(screen, |watch| {
-        let merge = extent.merge(trace, Merge::sharing_codes(trace, scan), watch)?;
-        stream::print(merge, &mut *printer, &chosen, &style, watch, quipu_console::terminal::stderr())
+        let merge = extent.merge(trace, Merge::sharing_codes(trace, job.scan()), watch)?;
+        stream::print(trace, job, merge, watch, quipu_console::terminal::stderr())
     })?;
-    printer.end(end);
+    end.extend(&shown.end);
     let verdict = Verdict::new(trace, shown.found, shown.error, shown.cancelled);
     verdict.say_lost(screen);
     Ok(verdict)
