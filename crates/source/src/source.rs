@@ -1,9 +1,10 @@
 //! A place that bytes come from: a path, a folder, a pipe, memory.
 
+use std::any::Any;
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::codec::{Codec, SNIFF_BYTES};
 use crate::container::{Container, Member};
@@ -25,7 +26,11 @@ struct Inner {
     place: Place,
     /// Keeps the file or folder from being written over.
     _reading: Option<Reading>,
+    learned: Learned,
 }
+
+/// What was found out about the bytes of a source, one value of each type.
+type Learned = Mutex<Vec<Arc<dyn Any + Send + Sync>>>;
 
 enum Place {
     Folder(PathBuf),
@@ -64,14 +69,24 @@ impl Source {
                 path: Some(path.to_owned()),
             }
         };
-        Ok(Source(Arc::new(Inner { name, place, _reading: Some(Reading::of(&meta)) })))
+        Ok(Source(Arc::new(Inner {
+            name,
+            place,
+            _reading: Some(Reading::of(&meta)),
+            learned: Learned::default(),
+        })))
     }
 
     /// Standard input, as a pipe.
     pub fn stdin() -> Source {
         let stdin: Reader = Box::new(io::stdin());
         let place = Place::Pipe { pipe: Arc::new(Pipe::new(stdin)), path: None };
-        Source(Arc::new(Inner { name: "standard input".into(), place, _reading: reading_of_stdin() }))
+        Source(Arc::new(Inner {
+            name: "standard input".into(),
+            place,
+            _reading: reading_of_stdin(),
+            learned: Learned::default(),
+        }))
     }
 
     /// Any reader, as a pipe: its bytes can be streamed once.
@@ -113,13 +128,35 @@ impl Source {
         Ok(Source::new(self.0.name.clone(), Place::Spooled(spool)))
     }
 
+    /// What was found out about the bytes and is asked for again: `learn` finds it out the first time, and the source and its
+    /// clones keep it. Two callers at the same time may both find it out.
+    ///
+    /// # Errors
+    /// Those of `learn`.
+    pub fn learned<T, E>(
+        &self,
+        learn: impl FnOnce() -> std::result::Result<T, E>,
+    ) -> std::result::Result<Arc<T>, E>
+    where
+        T: Any + Send + Sync,
+    {
+        let lock = || self.0.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().iter().find_map(|known| Arc::clone(known).downcast::<T>().ok());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let new = Arc::new(learn()?);
+        lock().push(new.clone());
+        Ok(new)
+    }
+
     #[cold]
     fn read_before(&self) -> Error {
         Error::new(ErrorKind::Usage, "a pipe can be read only once").in_file(&self.0.name)
     }
 
     fn new(name: Arc<str>, place: Place) -> Source {
-        Source(Arc::new(Inner { name, place, _reading: None }))
+        Source(Arc::new(Inner { name, place, _reading: None, learned: Learned::default() }))
     }
 
     /// What people call this source: the path as given, or the name given to the constructor.
