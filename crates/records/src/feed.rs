@@ -139,6 +139,11 @@ impl Feed {
         self.base + self.at as u64
     }
 
+    /// Offset of the first byte that was not fetched.
+    pub fn fetched(&self) -> u64 {
+        self.n_fetched
+    }
+
     /// Offset of the first of the current bytes.
     pub fn base(&self) -> u64 {
         self.base

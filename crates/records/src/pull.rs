@@ -4,8 +4,10 @@ use crate::codec::{Ending, Input, RecordCodec, Resume, Step};
 use crate::feed::Feed;
 use crate::fill::Fill;
 use quipu_model::batch::Span;
-use quipu_model::{Batch, Error, ErrorKind, Finding, Reader, Result, RuleInfo, Scan, ShardId, Window};
-use quipu_source::Container;
+use quipu_model::{
+    Batch, Error, ErrorKind, Finding, Reader, Result, RuleInfo, Scan, Severity, ShardId, Window,
+};
+use quipu_source::{Codec, Container, StreamOptions};
 
 /// A read of records.
 #[derive(Debug)]
@@ -355,6 +357,7 @@ impl<C: RecordCodec> Records<C> {
         self.fill.offset = self.feed.offset();
         match self.feed.take_failure() {
             None => self.codec.ended(&mut self.state, &mut self.fill),
+            Some(error) if error.is_damage() && self.pass_unreadable() => return Ok(Stopped::Cut),
             Some(error) if error.kind() == ErrorKind::Truncated => {
                 self.fill.found.findings.push(Finding::of_cut_file(&error));
             }
@@ -369,6 +372,20 @@ impl<C: RecordCodec> Records<C> {
         Ok(Stopped::End)
     }
 
+    /// Continues after bytes that cannot be read, if others can: a part of what lies in another trace may be damaged.
+    #[cold]
+    fn pass_unreadable(&mut self) -> bool {
+        let can_go_on =
+            |container: &&Container| container.codec() == Codec::Plain && container.source().can_seek();
+        let Some(container) = self.container.as_ref().filter(can_go_on) else { return false };
+        let Some((what, at)) = next_readable(container, self.feed.fetched()) else { return false };
+        let Ok(feed) = Feed::at_place(container, at, at, &StreamOptions::default()) else { return false };
+        let start = self.feed.offset();
+        self.feed = feed;
+        self.losing = Some(Losing { rule: &UNREADABLE, what, start, skip: None, is_begun: true });
+        true
+    }
+
     /// How many records stand before the damage that is known of the container by now.
     #[cold]
     fn count_sound(&self, container: &Container) -> Option<u64> {
@@ -376,6 +393,45 @@ impl<C: RecordCodec> Records<C> {
         while let Ok(Some(_)) = reader.read() {}
         Some(reader.fill.n_before)
     }
+}
+
+/// The rule of containers, whose name model gives it.
+static UNREADABLE: RuleInfo = RuleInfo {
+    name: "source/malformed",
+    group: "",
+    severity: Severity::Error,
+    summary: "The bytes of a container follow its format.",
+    doc: "",
+    original: &[],
+};
+
+/// Why a byte cannot be read, and the first one after it which can be.
+fn next_readable(container: &Container, from: u64) -> Option<(String, u64)> {
+    const STEP_BYTES: u64 = 64 << 10;
+    let mut bytes = container.bytes(1).ok()?;
+    let last = bytes.len().checked_sub(1)?;
+    let why = bytes.get(from, 1).err()?.to_string();
+    let mut is_good = |at: u64| bytes.get(at, 1).is_ok_and(|byte| !byte.is_empty());
+    let mut bad = from;
+    let mut good = loop {
+        let at = bad.saturating_add(STEP_BYTES).min(last);
+        if at <= bad {
+            return None;
+        }
+        if is_good(at) {
+            break at;
+        }
+        bad = at;
+    };
+    while good - bad > 1 {
+        let middle = bad + (good - bad) / 2;
+        if is_good(middle) {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    Some((why, good))
 }
 
 fn lacks<C: RecordCodec>(codec: &C, what: &str) -> Error {

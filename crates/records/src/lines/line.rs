@@ -94,7 +94,7 @@ pub(crate) fn has_zeros(text: &[u8]) -> bool {
     memchr::memmem::find(text, &[0; ZERO_RUN]).is_some()
 }
 
-/// The first word of a text, and what stands behind it; blanks before both are left out.
+/// The first word of a text, and what stands after it; blanks before both are left out.
 pub fn word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
     let end = text.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(text.len());
