@@ -225,9 +225,8 @@ impl Stored {
     pub fn open_for(&self, tool: &str) -> Result<(Box<dyn Trace>, Option<quipu::Carrier>)> {
         let options = self.opening.options();
         let mut found = quipu::recognise(&self.source()?, &options)?;
-        let format = found.format.map(|format| format.info().name);
-        if format.is_some_and(|format| quipu::tool(tool, format).is_ok_and(|tool| tool.reads_again())) {
-            found.source = found.source.spooled().map_err(Error::from)?;
+        if quipu::tool(tool, found.format.info().name).is_ok_and(|tool| tool.reads_again()) {
+            found = found.spooled()?;
         }
         Ok((found.open(&options)?, found.carrier))
     }

@@ -7,6 +7,7 @@ use crate::flags;
 use crate::input::{self, Opening, Stored};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, Verdict};
+use quipu::Recognised;
 use quipu::engine::{InTime, Watch};
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::trace::Fact;
@@ -81,54 +82,21 @@ Exit codes:
   1  what was read is damaged; nothing was written unless --keep-damaged was given
   2  could not do it; nothing was written";
 
-/// What is read, recognised.
-pub struct Recognised {
-    /// The files.
-    pub source: Source,
-    /// The format that recognised them.
-    pub format: &'static dyn Format,
-    /// What carries them, if they stand in another trace.
-    pub carrier: Option<quipu::Carrier>,
-}
-
-/// Finds the format of what is at `path`. Of a pipe only the beginning is looked at, so what is read more than once is copied
-/// into a temporary file afterwards.
+/// Finds the format of what is at `path`.
 ///
 /// # Errors
 /// What opening says.
 pub fn recognise(path: &Path, opening: &Opening) -> Result<Recognised> {
-    let (source, options) = (input::source(path)?, opening.options());
-    let quipu::Recognised { source, format, carrier } = quipu::recognise(&source, &options)?;
-    match format {
-        Some(format) => Ok(Recognised { source, format, carrier }),
-        None => {
-            // It says what was found instead.
-            quipu::open(&source, &options)?;
-            Err(Error::unsupported("no format recognises this").in_file(source.name()).into())
-        }
-    }
+    Ok(quipu::recognise(&input::source(path)?, &opening.options())?)
 }
 
-impl Recognised {
-    /// The same, to be read more than once.
-    ///
-    /// # Errors
-    /// If there is no room for what a pipe brings.
-    pub fn spooled(self) -> Result<Recognised> {
-        Ok(Recognised { source: self.source.spooled().map_err(Error::from)?, ..self })
-    }
-
-    /// The transform of this name that the format brings.
-    ///
-    /// # Errors
-    /// `Unsupported` if the format has no such transform.
-    fn transform(&self, name: &str) -> std::result::Result<&'static dyn Transform, Error> {
-        let is_called = |transform: &&dyn Transform| transform.info().name == name;
-        self.format.transforms().iter().copied().find(is_called).ok_or_else(|| {
-            let has = |format: &dyn Format| format.transforms().iter().copied().any(|one| is_called(&one));
-            without(self.format, name, has)
-        })
-    }
+/// The transform of this name that a format brings.
+fn transform_of(format: &dyn Format, name: &str) -> std::result::Result<&'static dyn Transform, Error> {
+    let is_called = |transform: &&dyn Transform| transform.info().name == name;
+    format.transforms().iter().copied().find(is_called).ok_or_else(|| {
+        let has = |format: &dyn Format| format.transforms().iter().copied().any(|one| is_called(&one));
+        without(format, name, has)
+    })
 }
 
 /// The options of a transform of this name, of all formats that bring it: each name once, as the first of them describes it.
@@ -202,12 +170,10 @@ pub fn of_recognised(
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    let own = recognised.transform(name);
-    let Recognised { source, format, carrier } = recognised;
-    let found = quipu::Recognised { source, format: Some(format), carrier };
+    let own = transform_of(recognised.format, name);
     let is_plain = given.is_empty() && target.container.is_none() && opening.threads.is_empty();
-    let mut way = quipu::way(name, &found, own, &target.path, is_plain)?;
-    let options = parse(way.transform(), format, given)?;
+    let mut way = quipu::way(name, &recognised, own, &target.path, is_plain)?;
+    let options = parse(way.transform(), recognised.format, given)?;
     if way.transform().reads_again(&options) {
         way.source = way.source.spooled().map_err(Error::from)?;
     }

@@ -25,7 +25,7 @@ fn stream() -> (tempfile::TempDir, PathBuf) {
     let opening = OpenOptions::default();
     let source = quipu::source::Source::open(&files()).expect("a trace of the repository");
     let found = quipu::recognise(&source, &opening).expect("a trace");
-    let convert = found.format.expect("a format").transforms()[0];
+    let convert = found.format.transforms()[0];
     let way = quipu::way("convert", &found, Ok(convert), &output, true).expect("a stream can be made");
     let job = TransformJob {
         source: &way.source,

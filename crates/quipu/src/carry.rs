@@ -59,24 +59,18 @@ pub fn way(
     let into =
         || IntoStream { format: *format, before: carrier.as_ref().map(|carrier| carrier.source.clone()) };
     let is_convert = name == CONVERT;
-    if is_stream_name(output) && !format.is_some_and(|format| format.carries()) {
-        return match (*format, own, carrier) {
-            (_, _, Some(carrier)) if is_convert && is_plain => {
+    if is_stream_name(output) && !format.carries() {
+        return match (own, carrier) {
+            (_, Some(carrier)) if is_convert && is_plain => {
                 // All that it says of itself is kept.
                 Ok(Way { transform: Means::Stream(Box::new(Copy)), source: carrier.source.clone() })
             }
             // Streams have no bodies for its files as they are: it writes them itself.
-            (Some(format), Ok(transform), None)
-                if is_convert && encoding_of(format.info().name).is_none() =>
-            {
+            (Ok(transform), None) if is_convert && encoding_of(format.info().name).is_none() => {
                 reads(Means::Own(transform))
             }
-            (_, Err(_), _) if is_convert => reads(Means::Stream(Box::new(into()))),
-            (_, Ok(_), _) if is_convert && is_plain => reads(Means::Stream(Box::new(into()))),
-            (Some(_), Ok(transform), _) => {
-                reads(Means::Stream(Box::new(AsStream { transform, into: into() })))
-            }
-            (_, own, _) => reads(Means::Own(own?)),
+            (own, _) if is_convert && (own.is_err() || is_plain) => reads(Means::Stream(Box::new(into()))),
+            (own, _) => reads(Means::Stream(Box::new(AsStream { transform: own?, into: into() }))),
         };
     }
     match own {
@@ -89,7 +83,7 @@ pub fn way(
 
 /// What puts a trace of this format into a stream.
 pub fn into_stream(format: &'static dyn Format) -> Box<dyn Transform> {
-    Box::new(IntoStream { format: Some(format), before: None })
+    Box::new(IntoStream { format, before: None })
 }
 
 /// True for what a tracer leaves to be made a trace of.

@@ -60,8 +60,8 @@ const MAX_DEPTH: usize = 4;
 pub struct Recognised {
     /// The bytes of the trace: those of the source, or what it carries.
     pub source: Source,
-    /// The format that reads them, if one recognises them or was asked for.
-    pub format: Option<&'static dyn Format>,
+    /// The format that reads them: one that recognises them or was asked for.
+    pub format: &'static dyn Format,
     /// What carries them, if the source is no trace itself.
     pub carrier: Option<Carrier>,
 }
@@ -79,9 +79,24 @@ pub struct Carrier {
 /// unless they name that of the carrier.
 ///
 /// # Errors
-/// `Usage` if there is no format of the name asked for; what reading a carrier says.
+/// `Usage` if there is no format of the name asked for; as [`open`] if no format recognises it; what reading a carrier says.
 pub fn recognise(source: &Source, options: &OpenOptions) -> Result<Recognised> {
-    let mut found = Recognised { source: source.clone(), format: format_of(source, options)?, carrier: None };
+    let Found { source, format, carrier } = find(source, options)?;
+    match format {
+        Some(format) => Ok(Recognised { source, format, carrier }),
+        None => Err(unknown(&source)?),
+    }
+}
+
+/// What a source is, where it may be nothing that is known.
+struct Found {
+    source: Source,
+    format: Option<&'static dyn Format>,
+    carrier: Option<Carrier>,
+}
+
+fn find(source: &Source, options: &OpenOptions) -> Result<Found> {
+    let mut found = Found { source: source.clone(), format: format_of(source, options)?, carrier: None };
     for _ in 0..MAX_DEPTH {
         let carrier = match (found.format, &options.format) {
             (Some(format), None) if format.carries() => format,
@@ -106,7 +121,7 @@ pub fn recognise(source: &Source, options: &OpenOptions) -> Result<Recognised> {
             _ => format_of(&inner.source, options)?,
         };
         let carrier = Carrier { source: spooled, format: carrier };
-        found = Recognised { source: inner.source, format, carrier: Some(carrier) };
+        found = Found { source: inner.source, format, carrier: Some(carrier) };
     }
     Ok(found)
 }
@@ -125,7 +140,7 @@ pub fn source_at(path: &Path) -> Result<Source> {
     if carrier_of(&source).is_none() {
         return Ok(source);
     }
-    let found = recognise(&source, &OpenOptions::default())?;
+    let found = find(&source, &OpenOptions::default())?;
     if found.carrier.is_some() && found.format.is_none() {
         return Err(unknown(&found.source)?);
     }
@@ -153,15 +168,21 @@ impl Recognised {
     /// # Errors
     /// As [`open`].
     pub fn open(&self, options: &OpenOptions) -> Result<Box<dyn Trace>> {
-        match self.format {
-            Some(format) if self.carrier.is_some() => {
-                // Bytes without a record may look like nothing.
-                let said = OpenOptions { format: Some(format.info().name.to_owned()), ..options.clone() };
-                format.open(&self.source, &said)
-            }
-            Some(format) => format.open(&self.source, options),
-            None => Err(unknown(&self.source)?),
+        if self.carrier.is_none() {
+            return self.format.open(&self.source, options);
         }
+        // Bytes without a record may look like nothing.
+        let said = OpenOptions { format: Some(self.format.info().name.to_owned()), ..options.clone() };
+        self.format.open(&self.source, &said)
+    }
+
+    /// The same, to be read more than once: of a pipe only the beginning was looked at, and what it brings is copied into a
+    /// temporary file.
+    ///
+    /// # Errors
+    /// If there is no room for what a pipe brings.
+    pub fn spooled(self) -> Result<Recognised> {
+        Ok(Recognised { source: self.source.spooled()?, ..self })
     }
 }
 

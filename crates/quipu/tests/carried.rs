@@ -23,14 +23,22 @@ struct Family {
     others: &'static [&'static str],
     /// How many samples there are at least.
     n_least: usize,
+    /// How many of them `convert` writes with the very bytes that they have.
+    n_exact: usize,
 }
 
 const FAMILIES: &[Family] = &[
-    Family { format: "drmemtrace", folder: "drmemtrace", others: &["threadsig.aarch64.raw"], n_least: 20 },
-    Family { format: "apitrace", folder: "apitrace", others: &[], n_least: 15 },
-    Family { format: "cacheray", folder: "cacheray", others: &[], n_least: 7 },
-    Family { format: "lackey", folder: "lackey", others: &[], n_least: 2 },
-    Family { format: "din", folder: "din", others: &[], n_least: 3 },
+    Family {
+        format: "drmemtrace",
+        folder: "drmemtrace",
+        others: &["threadsig.aarch64.raw"],
+        n_least: 20,
+        n_exact: 0,
+    },
+    Family { format: "apitrace", folder: "apitrace", others: &[], n_least: 15, n_exact: 10 },
+    Family { format: "cacheray", folder: "cacheray", others: &[], n_least: 7, n_exact: 5 },
+    Family { format: "lackey", folder: "lackey", others: &[], n_least: 2, n_exact: 2 },
+    Family { format: "din", folder: "din", others: &[], n_least: 3, n_exact: 3 },
 ];
 
 fn family(format: &str) -> &'static Family {
@@ -58,10 +66,9 @@ fn convert(from: &Path, to: &Path) -> Result<Transformed, Error> {
     let container = (!quipu::is_stream_name(to)).then_some("plain");
     let opening = OpenOptions::default();
     let mut found = quipu::recognise(&Source::open(from)?, &opening)?;
-    found.source = found.source.spooled()?;
-    let own = found.format.and_then(|format| {
-        format.transforms().iter().copied().find(|transform| transform.info().name == "convert")
-    });
+    found = found.spooled()?;
+    let own = found.format.transforms().iter().copied();
+    let own = own.into_iter().find(|transform| transform.info().name == "convert");
     let way =
         quipu::way("convert", &found, own.ok_or_else(|| Error::usage("none")), to, container.is_none())?;
     let watch = Watch::new();
@@ -139,6 +146,7 @@ fn all_come_back(format: &str) {
     let folder = tempfile::tempdir().unwrap();
     let family = family(format);
     let others = family.others.iter().map(|name| fixtures(family.folder).join(name));
+    let mut n_exact = 0;
     for (number, sample) in family.samples().into_iter().chain(others).enumerate() {
         let what = sample.display().to_string();
         let stream = folder.path().join(format!("{number}.quipu"));
@@ -162,22 +170,24 @@ fn all_come_back(format: &str) {
         match convert(&sample, &own) {
             Ok(_) => {
                 convert(&stream, &back).unwrap_or_else(|error| panic!("{what}: {error}"));
-                same(
-                    &bytes_of(&Source::open(&own).unwrap()),
-                    &bytes_of(&Source::open(&back).unwrap()),
-                    &what,
-                );
+                let there = bytes_of(&Source::open(&back).unwrap());
+                same(&bytes_of(&Source::open(&own).unwrap()), &there, &what);
+                let all =
+                    |files: &BTreeMap<String, Vec<u8>>| files.values().flatten().copied().collect::<Vec<_>>();
+                n_exact += usize::from(all(&there) == all(&wanted));
             }
             Err(_) if quipu::open_path(&sample, &OpenOptions::default()).is_err() || format != "apitrace" => {
                 convert(&stream, &back).unwrap_or_else(|error| panic!("{what}: {error}"));
                 let mut there = bytes_of(&Source::open(&back).unwrap());
                 there.retain(|name, _| wanted.contains_key(name));
                 same(&wanted, &there, &what);
+                n_exact += 1;
             }
             // A trace without calls may have no plain form.
             Err(error) => assert!(convert(&stream, &back).is_err(), "{what}: {error}"),
         }
     }
+    assert!(n_exact >= family.n_exact, "{format}: {n_exact} samples come back byte for byte");
 }
 
 /// Takes out notes, which are about containers.
@@ -340,5 +350,98 @@ fn members_of_an_archive_are_read_after_one_that_is_damaged_or_missing() {
         assert!(is_damaged, "{name}");
         let least = n_records * (bodies.len() as u64 - 2) / bodies.len() as u64;
         assert!((least..n_records).contains(&n_read), "{name}: {n_read} of {n_records}");
+    }
+}
+
+#[test]
+fn a_lost_attachment_is_said_and_costs_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = folder.path().join("whole.quipu");
+    convert(&fixtures("drmemtrace").join("tiny.func"), &stream).unwrap();
+    let whole = fs::read(&stream).unwrap();
+    let trace = open(&stream).unwrap();
+    assert!(
+        !trace.meta().functions.is_empty() && trace.meta().findings.is_empty(),
+        "{:?}",
+        trace.meta().findings
+    );
+    let all = frames(&whole);
+    let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).any(|window| window == what);
+    const BLOB: u8 = 8;
+    let is_list = |at: &usize| whole[at + 9] == BLOB && find(&whole[*at + 96..*at + 160], b"funclist.log");
+    let victim = all.iter().copied().find(is_list).unwrap();
+    let next = all[all.iter().position(|at| *at == victim).unwrap() + 1];
+    let mut flipped = whole.clone();
+    flipped[victim + 100] ^= 1;
+    let missing = [&whole[..victim], &whole[next..]].concat();
+    for (name, bytes) in [("flipped.quipu", flipped), ("missing.quipu", missing)] {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let source = Source::open(&path).unwrap();
+        let carrier = quipu::format_named("stream").unwrap().open(&source, &OpenOptions::default()).unwrap();
+        let said = |trace: &dyn Trace, rule: &str| {
+            trace.meta().findings.iter().filter(|finding| finding.rule == rule).cloned().collect::<Vec<_>>()
+        };
+        let lost = said(&*carrier, "stream/attachment-incomplete");
+        assert!(lost.len() == 1 && lost[0].message.contains("funclist.log"), "{name}: {lost:?}");
+        // The trace opens without it and says so.
+        let damaged = open(&path).unwrap();
+        assert_eq!(
+            said(&*damaged, "drmemtrace/function-list").len(),
+            1,
+            "{name}: {:?}",
+            damaged.meta().findings
+        );
+        assert!(damaged.meta().functions.is_empty());
+        assert_eq!(damaged.shards().len(), trace.shards().len());
+    }
+}
+
+/// How many records a trace has, and what was found wrong with it.
+fn read_through(path: &Path) -> (u64, Vec<quipu::model::Finding>) {
+    let trace = open(path).unwrap();
+    let (mut n, mut findings) = (0, trace.meta().findings.clone());
+    for shard in trace.shards() {
+        let mut reader = trace.scan(&quipu::model::Scan::new(shard.id)).unwrap();
+        while let Some(batch) = reader.read().unwrap() {
+            n += u64::from(batch.span.records);
+            findings.append(&mut batch.findings);
+        }
+    }
+    (n, findings)
+}
+
+#[test]
+fn a_damaged_frame_costs_its_own_records_and_they_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    for sample in ["lackey/mixed.lackey", "din/labels.din", "cacheray/threads.trace"] {
+        let (format, name) = sample.split_once('/').unwrap();
+        let (file, stream) = (folder.path().join(name), folder.path().join(format!("{name}.quipu")));
+        let once = fs::read(fixtures(format).join(name)).unwrap();
+        // Four frames.
+        fs::write(&file, once.repeat((3500 << 10) / once.len())).unwrap();
+        convert(&file, &stream).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let whole = fs::read(&stream).unwrap();
+        let (n_records, found) = read_through(&stream);
+        let n_found = found.iter().filter(|finding| finding.rule == "source/malformed").count();
+        assert_eq!(n_found, 0, "{name}: {found:?}");
+        let u32_at = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().unwrap());
+        let bodies: Vec<usize> = frames(&whole).into_iter().filter(|at| whole[at + 9] == 2).collect();
+        assert_eq!(bodies.len(), 4, "{name}");
+        let n_bytes: u64 = bodies.iter().map(|at| u64::from(u32_at(at + 20))).sum();
+        // Without its beginning no format recognises a file, and what ends with damage ends with an error.
+        for victim in bodies.into_iter().skip(1).take(2) {
+            let mut flipped = whole.clone();
+            flipped[victim + 100] ^= 1;
+            let path = folder.path().join(format!("{name}.{victim}.quipu"));
+            fs::write(&path, flipped).unwrap();
+            let (n, found) = read_through(&path);
+            let said: Vec<_> = found.iter().filter(|finding| finding.rule == "source/malformed").collect();
+            let [said] = said[..] else { panic!("{name} at {victim}: {found:?}") };
+            let (lost, raw_len) = (said.loss.as_ref().unwrap().bytes.least(), u64::from(u32_at(victim + 20)));
+            assert!((raw_len..raw_len + 4096).contains(&lost), "{name}: {lost} of {raw_len} bytes");
+            let least = n_records - n_records * (lost + 200) / n_bytes - 1;
+            assert!((least..n_records).contains(&n), "{name} at {victim}: {n} of {n_records} records");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Bytes per second: plain rows written and read, against copying and the bare codec; the search for the next frame; opening.
 //!
-//! `cargo bench -p quipu-stream`
+//! `cargo bench -p quipu-stream`; with `-- ratios` the shares of the bare codec, taken in turn, which a busy machine leaves as
+//! they are.
 
 use divan::Bencher;
 use divan::counter::BytesCount;
@@ -20,7 +21,59 @@ use std::io::{self, Seek, Write};
 use std::sync::Arc;
 
 fn main() {
+    if std::env::args().any(|arg| arg == "ratios") {
+        return ratios();
+    }
     divan::main();
+}
+
+/// How long two works take, in turn: the middle of the ratios.
+fn ratio(name: &str, mut bare: impl FnMut(), mut whole: impl FnMut()) {
+    let time = |work: &mut dyn FnMut()| {
+        let start = std::time::Instant::now();
+        work();
+        start.elapsed().as_secs_f64()
+    };
+    let mut all: Vec<f64> = (0..200).map(|_| time(&mut bare) / time(&mut whole)).collect();
+    all.sort_by(f64::total_cmp);
+    println!("{name}: {:.3} of the bare codec; quarters {:.3} and {:.3}", all[100], all[50], all[150]);
+}
+
+fn ratios() {
+    let payload = payload();
+    let mut zstd = zstd::bulk::Compressor::new(1).expect("a level");
+    let mut out = Vec::with_capacity(1 << 21);
+    let frames: Vec<Vec<u8>> =
+        payload.chunks(960 << 10).map(|frame| zstd.compress(frame).expect("room enough")).collect();
+    let mut unzstd = zstd::bulk::Decompressor::new().expect("a decompressor");
+    let mut back = Vec::with_capacity(1 << 21);
+    let bytes = write_to(Vec::new(), codec("zstd1")).into_inner().expect("the only writer");
+    let bare = || {
+        for frame in &frames {
+            back.clear();
+            unzstd.decompress_to_buffer(frame, &mut back).expect("room enough");
+        }
+    };
+    ratio("reading", bare, || assert_eq!(read(&bytes), ROWS as usize));
+    let bare = || {
+        for frame in payload.chunks(960 << 10) {
+            out.clear();
+            zstd.compress_to_buffer(frame, &mut out).expect("room enough");
+        }
+    };
+    ratio("writing", bare, || drop(write_to(Nowhere, codec("zstd1"))));
+}
+
+/// Reads a stream to its end; gives its rows.
+fn read(bytes: &[u8]) -> usize {
+    let mut reader = StreamReader::new(bytes);
+    let mut n = 0;
+    while let Some(part) = reader.next_part().expect("memory can be read") {
+        if let quipu_stream::reader::Content::Rows(batch) = part.content {
+            n += batch.n_rows();
+        }
+    }
+    n
 }
 
 #[derive(Record)]
@@ -31,8 +84,8 @@ struct Access {
     kind: u32,
 }
 
-/// 40 bytes each.
-const ROWS: u64 = 400_000;
+/// 40 bytes each: 64 MB in all, so that what a reader or writer sets up once does not count.
+const ROWS: u64 = 1_600_000;
 const BYTES: u64 = 40 * ROWS;
 
 /// Writes nowhere.
@@ -157,16 +210,7 @@ fn decode_plain_rows(bencher: Bencher<'_, '_>) {
 #[divan::bench(args = CODECS, sample_count = 30)]
 fn read_stream(bencher: Bencher<'_, '_>, name: &str) {
     let bytes = write_to(Vec::new(), codec(name)).into_inner().expect("the only writer");
-    bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
-        let mut reader = StreamReader::new(&bytes[..]);
-        let mut n = 0;
-        while let Some(part) = reader.next_part().expect("memory can be read") {
-            if let quipu_stream::reader::Content::Rows(batch) = part.content {
-                n += batch.n_rows();
-            }
-        }
-        n
-    });
+    bencher.counter(BytesCount::new(BYTES)).bench_local(|| read(&bytes));
 }
 
 #[divan::bench(sample_count = 30)]

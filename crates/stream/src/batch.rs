@@ -1,6 +1,7 @@
 //! What a frame is decoded into: rows of each schema as columns, and what stood between them.
 
 use crate::column::Column;
+use crate::decode::ROW_HEAD_BYTES;
 use crate::schema::Schema;
 use quipu_wire::cbor::Value;
 use std::sync::Arc;
@@ -19,14 +20,18 @@ pub struct Rows {
     pub times: Vec<u64>,
     /// A column for each field.
     pub columns: Vec<Column>,
-    /// Of plain rows, where the body of each begins in the payload.
+    /// Of plain rows, where the body of each begins in the payload; of those that are not in the columns yet, if there is
+    /// nothing but numbers.
     pub(crate) bodies: Vec<u32>,
+    /// Whether all fields are numbers, whatever their bytes are.
+    pub(crate) is_numbers: bool,
 }
 
 impl Rows {
     fn new(schema: Arc<Schema>) -> Rows {
         let columns = schema.fields.iter().map(|field| Column::new(&field.layout)).collect();
-        Rows { schema, ordinals: Vec::new(), times: Vec::new(), columns, bodies: Vec::new() }
+        let is_numbers = schema.fields.iter().all(|field| field.layout.is_plain_number());
+        Rows { schema, ordinals: Vec::new(), times: Vec::new(), columns, bodies: Vec::new(), is_numbers }
     }
 
     /// How many there are.
@@ -39,6 +44,28 @@ impl Rows {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.times.is_empty()
+    }
+
+    /// Makes room for `n` more rows of numbers.
+    pub(crate) fn reserve(&mut self, n: usize) {
+        self.ordinals.reserve(n);
+        self.times.reserve(n);
+        self.columns.iter_mut().for_each(|column| column.reserve(n));
+    }
+
+    /// Adds plain rows that all have `size` bytes and one schema of numbers, the first with this ordinal.
+    pub(crate) fn extend_alike(&mut self, rows: &[u8], size: usize, first: u32) {
+        let n = rows.len() / size;
+        self.ordinals.extend(first..first + n as u32); // Payloads have at most 256 MiB.
+        self.times.extend(
+            rows.chunks_exact(size).map(|row| {
+                row.get(8..16).and_then(|time| time.try_into().ok()).map_or(0, u64::from_le_bytes)
+            }),
+        );
+        for (column, field) in self.columns.iter_mut().zip(&self.schema.fields) {
+            let at = ROW_HEAD_BYTES + field.field.offset.unwrap_or_default() as usize;
+            column.extend_alike(rows, size, at);
+        }
     }
 
     fn clear(&mut self) {
@@ -159,6 +186,12 @@ impl Batch {
 
     /// Puts the rows of all tables in the order of their ordinals.
     pub fn settle(&mut self) {
+        let mut with_rows = self.tables.iter().enumerate().filter(|(_, rows)| !rows.is_empty());
+        if let (Some((slot, rows)), None) = (with_rows.next(), with_rows.next()) {
+            self.order.clear();
+            self.order.resize(rows.len(), slot as u32); // Fewer than a frame has bytes.
+            return;
+        }
         let n = self.tables.iter().filter_map(|rows| rows.ordinals.last()).max().map_or(0, |last| last + 1);
         const NONE: u32 = u32::MAX;
         self.order.clear();

@@ -316,6 +316,48 @@ impl Column {
         }
     }
 
+    /// Makes room for `n` more numbers.
+    pub(crate) fn reserve(&mut self, n: usize) {
+        for_numbers!(self, values => values.reserve(n),
+            Column::Fixed { width, bytes } => bytes.reserve(n * *width),
+            _ => {}
+        );
+    }
+
+    /// Adds the values at `at` of rows that all have `size` bytes, as [`Column::extend_plain`] does, in steps of one
+    /// length.
+    pub(crate) fn extend_alike(&mut self, rows: &[u8], size: usize, at: usize) {
+        macro_rules! copy {
+            ($values:expr, $ty:ty) => {
+                $values.extend(rows.chunks_exact(size).map(|row| {
+                    row.get(at..at + size_of::<$ty>())
+                        .and_then(|bytes| bytes.try_into().ok())
+                        .map_or_else(Default::default, <$ty>::from_le_bytes)
+                }))
+            };
+        }
+        match self {
+            Column::U8(values) => copy!(values, u8),
+            Column::U16(values) | Column::F16(values) => copy!(values, u16),
+            Column::U32(values) => copy!(values, u32),
+            Column::U64(values) => copy!(values, u64),
+            Column::U128(values) => copy!(values, u128),
+            Column::I8(values) => copy!(values, i8),
+            Column::I16(values) => copy!(values, i16),
+            Column::I32(values) => copy!(values, i32),
+            Column::I64(values) => copy!(values, i64),
+            Column::I128(values) => copy!(values, i128),
+            Column::F32(values) => copy!(values, f32),
+            Column::F64(values) => copy!(values, f64),
+            Column::Fixed { width, bytes } => {
+                for row in rows.chunks_exact(size) {
+                    bytes.extend_from_slice(row.get(at..at + *width).unwrap_or_default());
+                }
+            }
+            _ => debug_assert!(false, "a type that has to be checked"),
+        }
+    }
+
     /// Adds the plain value at `at` of a record's body. `left` is how many bytes its variable parts may still have. If it
     /// cannot be decoded, the column may have parts of it, which [`Column::truncate`] removes.
     pub(crate) fn push_plain(

@@ -36,11 +36,32 @@ pub mod reserved {
 /// How many rows of repetitions a batch has.
 const BATCH_ROWS: usize = 1 << 16;
 
+/// From how many rows of one schema and one size on they are decoded together.
+const MIN_ALIKE: usize = 8;
+
+/// How many of them at a time: their bytes stay in the nearest cache.
+const BLOCK_ROWS: usize = 256;
+
 /// How many bytes of payload may be decoded again for one batch.
 const BATCH_BYTES: usize = 16 << 20;
 
 /// How many words are kept of earlier records, which repetitions need: 256 MiB.
 const MAX_HISTORY_WORDS: usize = 32 << 20;
+
+/// How many rows at the front of `rows` have this schema and this size, `most` at most.
+fn n_alike(rows: &[u8], id: u32, size: usize, most: usize) -> usize {
+    let head = u64::from(id) | (size as u64) << 32;
+    let is_like = |row: &&[u8]| row.first_chunk::<8>().is_some_and(|it| u64::from_le_bytes(*it) == head);
+    rows.chunks_exact(size).take(most).take_while(is_like).count()
+}
+
+/// Decodes the bodies of rows of numbers that are not in the columns yet; of aggregations, places of rows are kept.
+fn extend_numbers(payload: &[u8], rows: &mut Rows) {
+    let Rows { schema, columns, bodies, .. } = rows;
+    for (column, field) in columns.iter_mut().zip(&schema.fields) {
+        column.extend_plain(payload, bodies, field.field.offset.unwrap_or_default());
+    }
+}
 
 /// What came of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -222,6 +243,8 @@ impl Decoder {
         let mut time_before = 0;
         // Rows of one schema mostly follow each other.
         let mut last: Option<(u32, usize, usize)> = None;
+        // Before this place there are no more rows that are alike.
+        let mut unlike_before = 0;
         while at < payload.len() {
             if is_open && payload.get(at..at + 8) == Some(&[0; 8]) {
                 at += 8;
@@ -237,6 +260,7 @@ impl Decoder {
                 self.outcome.is_broken = true;
                 break;
             }
+            let row_at = at;
             let body_at = at + ROW_HEAD_BYTES;
             let body_len = size - ROW_HEAD_BYTES;
             at += size;
@@ -253,14 +277,12 @@ impl Decoder {
                 }
                 continue;
             }
-            let ordinal = n_records;
-            n_records += 1;
-            self.outcome.time_fell |= time < time_before && !header.has(flag::UNORDERED);
-            time_before = time;
             let (slot, fixed) = match last {
                 Some((known, slot, fixed)) if known == id => (slot, fixed),
                 _ => {
                     let Some(slot) = self.slot(header, metadata, batch, id) else {
+                        self.take_time(header, &mut time_before, time);
+                        n_records += 1;
                         self.outcome.undecoded += 1;
                         continue;
                     };
@@ -269,12 +291,38 @@ impl Decoder {
                     (slot, fixed)
                 }
             };
+            let rows = batch.rows_mut(slot);
+            if row_at >= unlike_before && rows.is_numbers && body_len >= fixed && header.kind == kind::DATA {
+                let n = n_alike(&payload[row_at..], id, size, MIN_ALIKE);
+                if n == MIN_ALIKE {
+                    extend_numbers(payload, rows);
+                    rows.bodies.clear();
+                    rows.reserve((payload.len() - row_at) / size);
+                    at = row_at;
+                    // The head of the row that ends them is looked at again.
+                    while let n @ 1.. = n_alike(&payload[at..], id, size, BLOCK_ROWS) {
+                        let block = &payload[at..at + n * size];
+                        at += n * size;
+                        let n_before = rows.times.len();
+                        rows.extend_alike(block, size, n_records);
+                        n_records += n as u32; // Payloads have at most 256 MiB.
+                        let times = &rows.times[n_before..];
+                        self.take_time(header, &mut time_before, times[0]);
+                        self.outcome.time_fell |= !header.has(flag::UNORDERED) && !times.is_sorted();
+                        time_before = times[n - 1];
+                    }
+                    continue;
+                }
+                unlike_before = row_at + n * size;
+            }
+            self.take_time(header, &mut time_before, time);
+            let ordinal = n_records;
+            n_records += 1;
             if body_len < fixed {
                 self.outcome.undecoded += 1;
                 self.outcome.has_invalid = true;
                 continue;
             }
-            let rows = batch.rows_mut(slot);
             rows.ordinals.push(ordinal);
             rows.times.push(time);
             rows.bodies.push(body_at as u32); // Payloads have at most 256 MiB.
@@ -285,16 +333,20 @@ impl Decoder {
         batch.settle();
     }
 
+    /// Compares the time of a row with that before it.
+    fn take_time(&mut self, header: &Header, before: &mut u64, time: u64) {
+        self.outcome.time_fell |= time < *before && !header.has(flag::UNORDERED);
+        *before = time;
+    }
+
     /// Decodes the bodies of rows whose heads have been walked over.
     fn fill(&mut self, payload: &[u8], rows: &mut Rows) {
-        let Rows { schema, ordinals, times, columns, bodies } = rows;
-        if schema.fields.iter().all(|field| field.layout.is_plain_number()) {
-            for (column, field) in columns.iter_mut().zip(&schema.fields) {
-                column.extend_plain(payload, bodies, field.field.offset.unwrap_or_default());
-            }
-            self.outcome.decoded += times.len() as u64;
+        if rows.is_numbers {
+            extend_numbers(payload, rows);
+            self.outcome.decoded += rows.times.len() as u64;
             return;
         }
+        let Rows { schema, ordinals, times, columns, bodies, .. } = rows;
         let mut n_kept = 0;
         for row in 0..times.len() {
             let body_at = bodies[row] as usize;

@@ -116,6 +116,24 @@ impl LossLog {
         self.events.push((offset, inside, producer, stream, event));
     }
 
+    /// What loss records say that no frame of their stream explains, since none comes later: by producer and stream, with the
+    /// place of the last of them. `last` gives where the last frame of a stream stands.
+    pub(crate) fn after_all(
+        &self,
+        last: impl Fn(u64, u32) -> Option<u64>,
+    ) -> BTreeMap<(u64, u32), (u64, u64)> {
+        let mut sums: BTreeMap<(u64, u32), (u64, u64)> = BTreeMap::new();
+        for (offset, inside, producer, stream, event) in &self.events {
+            let Event::Record(n) = event else { continue };
+            let is_after = last(*producer, *stream).is_none_or(|at| *offset > at || *inside && *offset == at);
+            if is_after && *n > 0 {
+                let (place, sum) = sums.entry((*producer, *stream)).or_default();
+                (*place, *sum) = (*offset.max(place), sum.saturating_add(*n).min(MANY));
+            }
+        }
+        sums
+    }
+
     /// What each stream lost, if anything: by producer and stream.
     pub(crate) fn totals(&self) -> BTreeMap<(u64, u32), u64> {
         let mut events: Vec<_> = self.events.iter().collect();
@@ -150,6 +168,9 @@ mod tests {
         log.record(200, true, 7, 0, &loss(3));
         log.record(300, false, 7, 0, &Loss { stream: Some(1), ..loss(9) });
         assert_eq!(log.totals().into_iter().collect::<Vec<_>>(), [((7, 0), 8), ((7, 1), 9)]);
+        let last = |_, stream| (stream == 0).then_some(200);
+        let after = [((7, 0), (200, 3)), ((7, 1), (300, 9))];
+        assert_eq!(log.after_all(last).into_iter().collect::<Vec<_>>(), after);
         log.frame(400, 7, 0, u32::MAX);
         assert_eq!(log.totals()[&(7, 0)], MANY);
     }

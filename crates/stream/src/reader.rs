@@ -158,6 +158,7 @@ impl<I: Input> StreamReader<I> {
 
     /// What a look at the headers of all frames tells, if the input can be read at any place.
     pub(crate) fn survey(mut self) -> io::Result<Survey> {
+        self.session = self.session.leaving_attachments();
         let frames = self.data_frames()?;
         let mut survey = Survey {
             session: self.session,

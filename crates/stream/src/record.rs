@@ -15,9 +15,10 @@ pub struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// A body of `fixed` zero bytes at the end of `out`.
-    pub(crate) fn new(out: &'a mut Vec<u8>, fixed: usize) -> Body<'a> {
-        let start = out.len();
+    /// A body of `fixed` zero bytes after `head` such bytes at the end of `out`.
+    #[inline]
+    pub(crate) fn new(out: &'a mut Vec<u8>, head: usize, fixed: usize) -> Body<'a> {
+        let start = out.len() + head;
         out.resize(start + fixed, 0);
         Body { out, start }
     }

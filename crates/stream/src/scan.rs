@@ -4,7 +4,7 @@
 //! the sync bytes, so the next place that has them and a header with a right checksum is a frame.
 
 use crate::finding::Finding;
-use crate::frame::{Header, HeaderFault, SYNC, TRAILER, TRAILER_BYTES};
+use crate::frame::{HEADER_BYTES, Header, HeaderFault, SYNC, TRAILER, TRAILER_BYTES};
 use crate::input::Input;
 use memchr::memmem;
 use std::io;
@@ -112,7 +112,12 @@ impl Scanner {
     fn step(&mut self, input: &mut impl Input) -> io::Result<Option<FrameAt>> {
         let at = self.at;
         input.forget(at);
-        let bytes = input.get(at, MAX_HEADER_BYTES)?;
+        // A pipe is asked for no more than the frame: what follows it may come much later.
+        let len = match input.get(at, HEADER_BYTES)? {
+            [_, _, _, _, _, _, _, _, _, _, _, words, ..] => HEADER_BYTES.max(usize::from(*words) * 8),
+            _ => HEADER_BYTES,
+        };
+        let bytes = input.get(at, len.min(MAX_HEADER_BYTES))?;
         if bytes.is_empty() {
             self.ended = true;
             return Ok(None);

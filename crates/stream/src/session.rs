@@ -3,7 +3,7 @@
 //! A session takes every frame once, in the order of the file ([`Session::observe`]). It deals with all kinds but data, whose
 //! frames it gives back: they are decoded when it suits the reader, with the metadata of their epoch.
 
-use crate::blob::{Attachment, Attachments, Piece};
+use crate::blob::{self, Attachment, Attachments, Piece};
 use crate::clock::Correlation;
 use crate::codec::{PayloadFault, Unpacker};
 use crate::decode::{Outcome, Registry};
@@ -145,6 +145,10 @@ pub struct Session {
     open: BTreeMap<(u64, u32, u64), u64>,
     /// Whether the checksums of data are compared by who decodes them.
     leaves_data: bool,
+    /// Whether pieces of attachments stay where they stand.
+    leaves_attachments: bool,
+    /// A piece that is to be compared with others, which stand in these frames.
+    compared: Option<(Piece, Vec<FrameAt>)>,
 }
 
 /// The records that a frame is accountable for.
@@ -158,6 +162,12 @@ impl Session {
     #[must_use]
     pub fn leaving_data() -> Session {
         Session { leaves_data: true, ..Session::default() }
+    }
+
+    /// Leaves attachments where they stand, too: it is remembered in which frames.
+    #[must_use]
+    pub fn leaving_attachments(self) -> Session {
+        Session { leaves_attachments: true, ..self }
     }
 
     /// Takes a frame whose payload can be read from `input`.
@@ -225,7 +235,36 @@ impl Session {
         if let Err(records) = is_right {
             self.findings.push(Finding::at("payload-invalid", offset).with("records", records));
         }
+        if let Some((piece, others)) = self.compared.take() {
+            self.compare_piece(frame, &piece, &others, input)?;
+        }
         Ok(Seen::Nothing)
+    }
+
+    /// Takes a piece of an attachment after a look at the frames that have bytes of it, too.
+    fn compare_piece(
+        &mut self,
+        frame: &FrameAt,
+        piece: &Piece,
+        others: &[FrameAt],
+        input: &mut impl Input,
+    ) -> io::Result<()> {
+        for other in others {
+            let len = other.header.stored_len as usize; // Within the limits.
+            let stored = input.get(other.payload_at(), len)?;
+            // They were whole when they were met.
+            let payload = self.unpacker.unpack(&other.header, stored.get(..len).unwrap_or(stored));
+            let other = payload.ok().and_then(Piece::read);
+            let agrees =
+                |other: &Piece| blob::say_the_same((piece.at, &piece.bytes), (other.at, &other.bytes));
+            if !other.as_ref().is_some_and(agrees) {
+                self.findings.push(blob::conflict(&piece.name));
+                return Ok(());
+            }
+        }
+        let from = (frame.header.producer, frame.header.epoch);
+        self.attachments.add(from, piece, Some(frame), &mut self.findings);
+        Ok(())
     }
 
     /// Takes a frame of data that only an index was asked about; false if it came before.
@@ -325,16 +364,14 @@ impl Session {
                 self.clocks.push((offset, correlation));
             }
             kind::BLOB => {
-                let map = cbor::decode(payload).map_err(|_| 0_u32)?;
-                let piece = &payload[map.len_bytes..];
-                let piece = cbor::decode_within(piece, payload.len()).map_err(|_| 0_u32)?;
-                let map = map.value;
-                let name = map.get(0).and_then(Value::as_text).ok_or(0_u32)?;
-                let number = |key: u64| map.get(key).and_then(Value::as_u64).ok_or(0_u32);
-                let media = map.get(1).and_then(Value::as_text);
-                let bytes = piece.value.as_bytes().ok_or(0_u32)?;
-                let piece = Piece { name, media, len_bytes: number(2)?, at: number(3)?, bytes };
-                self.attachments.add(from, &piece, &mut self.findings);
+                let piece = Piece::read(payload).ok_or(0_u32)?;
+                let others = self.attachments.to_compare(from, &piece);
+                if others.is_empty() {
+                    let left = self.leaves_attachments.then_some(frame);
+                    self.attachments.add(from, &piece, left, &mut self.findings);
+                } else {
+                    self.compared = Some((piece, others));
+                }
             }
             kind::INDEX => self.compare_index(frame, payload)?,
             kind::END => {
@@ -541,6 +578,13 @@ impl Session {
     #[must_use]
     pub fn lost(&self) -> BTreeMap<(u64, u32), u64> {
         self.log.totals()
+    }
+
+    /// Losses after the last frame of their stream, which no frame tells: where the last stands, and how many records, by
+    /// producer and stream. `last` gives where the last frame of a stream stands.
+    #[must_use]
+    pub fn lost_after_all(&self, last: impl Fn(u64, u32) -> Option<u64>) -> BTreeMap<(u64, u32), (u64, u64)> {
+        self.log.after_all(last)
     }
 
     /// Correlations of clocks in the order of the file.

@@ -10,6 +10,7 @@ use crate::input::Input;
 use crate::loss::Loss;
 use crate::meta::Metadata;
 use crate::scan::{FrameAt, Scanner};
+use crate::select::{self, Choice, Everything, NoRecord, Select};
 use crate::session::{OPEN_HEAD_BYTES, OpenHead};
 use crate::snapshot::{end_frame, meta_frames};
 use quipu_wire::cbor::{self, Value};
@@ -91,6 +92,28 @@ fn copy(header: &Header, stored: &[u8], meta_back: u64, out: &mut Vec<u8>) -> io
 /// # Errors
 /// If the input cannot be read, the output not be written, or a snapshot not be put into frames.
 pub fn slice(input: &mut impl Input, range: Range<u64>, out: &mut impl Write) -> io::Result<u64> {
+    Ok(select(input, range, &mut Everything, out)?.frames)
+}
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sliced {
+    /// Frames of the range that were copied or became padding, ends among them.
+    pub frames: u64,
+    /// Data records that were written.
+    pub records: u64,
+}
+
+/// The same with some of the frames and records only, and in an order that is chosen.
+///
+/// # Errors
+/// As for [`slice()`]; if a frame has too many records to be taken apart.
+pub fn select(
+    input: &mut impl Input,
+    range: Range<u64>,
+    choose: &mut impl Select,
+    out: &mut impl Write,
+) -> io::Result<Sliced> {
     let mut unpacker = Unpacker::default();
     let mut epochs = Epochs::new();
     let mut frames = Vec::new();
@@ -135,14 +158,28 @@ pub fn slice(input: &mut impl Input, range: Range<u64>, out: &mut impl Write) ->
             learn(&mut epochs, header, &stored, &mut unpacker);
         }
     }
+    frames.retain(|found| choose.frame(found) != Choice::Nothing);
+    choose.order(&mut frames);
     let mut copied = Vec::new();
     let mut at = 0;
     // Before the slice's first frame of stream 0: the number before that frame's, of each producer.
     let mut begun: BTreeMap<(u64, u32), u64> = BTreeMap::new();
     let mut counts: BTreeMap<u64, (u64, u64, u64, u32, u32)> = BTreeMap::new();
     for found in frames.iter().filter(|found| found.header.kind != kind::END) {
-        let header = &found.header;
-        let key = (header.producer, header.epoch);
+        let key = (found.header.producer, found.header.epoch);
+        let stored = stored(input, found)?;
+        let (header, stored) = match choose.frame(found) {
+            Choice::Rows => select::rows(found, stored, epochs.get(&key), &mut unpacker, choose)?,
+            // What stands between plain rows describes later ones.
+            Choice::Padding
+                if found.header.kind == kind::DATA && found.header.encoding == encoding::PLAIN =>
+            {
+                select::rows(found, stored, None, &mut unpacker, &mut NoRecord)?
+            }
+            Choice::Padding => (select::padding(&found.header), Vec::new()),
+            Choice::Whole | Choice::Nothing => (found.header, stored),
+        };
+        let header = &header;
         if header.kind != kind::OPEN && !begun.contains_key(&key) {
             begun.insert(key, at);
             let first = frames.iter().map(|other| &other.header).find(|other| {
@@ -175,12 +212,12 @@ pub fn slice(input: &mut impl Input, range: Range<u64>, out: &mut impl Write) ->
                 count.2 = count.2.max(header.seq.saturating_add(1));
             }
         }
-        let stored = stored(input, found)?;
         copied.clear();
         copy(header, &stored, begun.get(&key).map_or(0, |snapshot| at - snapshot), &mut copied)?;
         out.write_all(&copied)?;
         at += copied.len() as u64;
     }
+    let records = counts.values().map(|count| count.1).sum();
     for (producer, (n_frames, n_records, seq, epoch, meta_version)) in counts {
         let (header, mut payload) = end_frame(n_frames, n_records, 0);
         let mut header = Header { producer, epoch, seq, meta_version, ..header };
@@ -189,7 +226,7 @@ pub fn slice(input: &mut impl Input, range: Range<u64>, out: &mut impl Write) ->
         frame::write_frame(&mut header, raw_len, &mut payload, &mut copied)?;
         out.write_all(&copied)?;
     }
-    Ok(frames.len() as u64)
+    Ok(Sliced { frames: frames.len() as u64, records })
 }
 
 fn stored(input: &mut impl Input, found: &FrameAt) -> io::Result<Vec<u8>> {

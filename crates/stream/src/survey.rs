@@ -17,7 +17,7 @@ pub type Copies = FxHashMap<(u64, u32, u64), FrameAt>;
 /// The frames of a stream that can be read at any place.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// Metadata, losses, clocks, attachments, and what is wrong so far.
+    /// Metadata, losses, clocks, where attachments stand, and what is wrong so far.
     pub session: Session,
     /// Frames with records or bodies. If they come from an index, their headers say no more than
     /// [`Entry::frame`](crate::index::Entry::frame).
@@ -55,7 +55,8 @@ impl Survey {
 
     fn by_index(input: &mut impl Input, size: u64) -> io::Result<Option<Survey>> {
         let Some(directory) = Directory::read(input, size)? else { return Ok(None) };
-        let mut survey = Survey { session: Session::leaving_data(), is_indexed: true, ..Survey::default() };
+        let session = Session::leaving_data().leaving_attachments();
+        let mut survey = Survey { session, is_indexed: true, ..Survey::default() };
         let mut others = directory.others.iter().copied().peekable();
         for entry in &directory.entries {
             while let Some(at) = others.next_if(|at| *at < entry.offset) {

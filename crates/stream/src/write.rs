@@ -53,6 +53,8 @@ pub struct Options {
     pub epoch: u32,
     /// Whether indexes are written; transports have none.
     pub with_index: bool,
+    /// Output before a snapshot is repeated; more if snapshots are large.
+    pub snapshot_bytes: u64,
     /// Numbers that the first frames of streams get, if this run continues another.
     pub next: Vec<(u32, u64)>,
 }
@@ -76,6 +78,7 @@ impl Options {
             frame_bytes: FRAME_BYTES_AT_REST,
             epoch: 1,
             with_index: true,
+            snapshot_bytes: SNAPSHOT_AFTER_BYTES,
             next: Vec::new(),
         }
     }
@@ -114,6 +117,8 @@ struct State<W> {
     snapshot_time: Instant,
     /// Where the newest snapshot ends.
     snapshot_end: u64,
+    /// Output before it is repeated.
+    snapshot_after: u64,
     index: Vec<FrameAt>,
     index_at: Option<u64>,
     with_index: bool,
@@ -194,7 +199,7 @@ impl<W: Write> State<W> {
     /// Writes what has to stand before a frame with data: new records, or a snapshot if the last is far away.
     fn prepare(&mut self) -> io::Result<()> {
         let since = self.at - self.snapshot_end;
-        let is_far = since >= SNAPSHOT_AFTER_BYTES.max(100 * self.snapshot_bytes)
+        let is_far = since >= self.snapshot_after.max(100 * self.snapshot_bytes)
             || (since > 0 && self.snapshot_time.elapsed() >= SNAPSHOT_AFTER);
         if self.snapshot_at.is_none() || is_far {
             self.write_snapshot()?;
@@ -351,6 +356,7 @@ impl<W: Write> Writer<W> {
             snapshot_bytes: 0,
             snapshot_time: Instant::now(),
             snapshot_end: 0,
+            snapshot_after: options.snapshot_bytes,
             index: Vec::new(),
             index_at: None,
             with_index: options.with_index,
@@ -454,24 +460,16 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn attach(&self, name: &str, media: Option<&str>, bytes: &[u8]) -> io::Result<()> {
-        let uint = Value::Uint;
-        let mut at = 0;
-        loop {
-            let piece = &bytes[at..bytes.len().min(at + FRAME_BYTES_LIVE)];
-            let mut pairs = vec![
-                (uint(0), Value::Text(name.to_owned())),
-                (uint(2), uint(bytes.len() as u64)),
-                (uint(3), uint(at as u64)),
-            ];
-            pairs.extend(media.map(|media| (uint(1), Value::Text(media.to_owned()))));
-            let mut payload = Value::Map(pairs).to_bytes();
-            Value::Bytes(piece.to_vec()).encode(&mut payload);
-            self.item(kind::BLOB, 0, payload)?;
-            at += piece.len();
-            if at >= bytes.len() {
-                return Ok(());
-            }
-        }
+        let mut attaching = self.attaching(name, media, bytes.len() as u64);
+        attaching.write_all(bytes)?;
+        attaching.finish()
+    }
+
+    /// Begins an attachment of `len_bytes` bytes, which are written to it as they come.
+    #[must_use]
+    pub fn attaching(&self, name: &str, media: Option<&str>, len_bytes: u64) -> Attaching<W> {
+        let (name, media) = (name.to_owned(), media.map(str::to_owned));
+        Attaching { writer: self.clone(), name, media, len_bytes, at: 0, piece: Vec::new() }
     }
 
     fn item(&self, kind: u8, stream: u32, payload: Vec<u8>) -> io::Result<()> {
@@ -532,6 +530,61 @@ impl<W: Write> Writer<W> {
     }
 }
 
+/// Writes an attachment in pieces, each a frame; see [`Writer::attaching`].
+#[derive(Debug)]
+pub struct Attaching<W> {
+    writer: Writer<W>,
+    name: String,
+    media: Option<String>,
+    len_bytes: u64,
+    /// Bytes that were written as frames.
+    at: u64,
+    piece: Vec<u8>,
+}
+
+impl<W: Write> Attaching<W> {
+    /// Writes the last piece. Where fewer bytes came than were announced, readers say that the attachment is incomplete.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(mut self) -> io::Result<()> {
+        if !self.piece.is_empty() || self.len_bytes == 0 { self.frame() } else { Ok(()) }
+    }
+
+    fn frame(&mut self) -> io::Result<()> {
+        let uint = Value::Uint;
+        let mut pairs = vec![
+            (uint(0), Value::Text(self.name.clone())),
+            (uint(2), uint(self.len_bytes)),
+            (uint(3), uint(self.at)),
+        ];
+        pairs.extend(self.media.iter().map(|media| (uint(1), Value::Text(media.clone()))));
+        let mut payload = Value::Map(pairs).to_bytes();
+        self.at += self.piece.len() as u64;
+        Value::Bytes(std::mem::take(&mut self.piece)).encode(&mut payload);
+        self.writer.item(kind::BLOB, 0, payload)
+    }
+}
+
+impl<W: Write> Write for Attaching<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = bytes.len().min(FRAME_BYTES_LIVE - self.piece.len());
+        if self.at + (self.piece.len() + n) as u64 > self.len_bytes {
+            let what = format!("more bytes of `{}` than were announced", self.name);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        self.piece.extend_from_slice(&bytes[..n]);
+        if self.piece.len() == FRAME_BYTES_LIVE {
+            self.frame()?;
+        }
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Fills the frames of one stream.
 #[derive(Debug)]
 pub struct StreamWriter<W: Write> {
@@ -576,8 +629,7 @@ impl<W: Write> StreamWriter<W> {
         put: impl FnOnce(&mut Body<'_>),
     ) -> io::Result<()> {
         let start = self.rows.len();
-        self.rows.extend_from_slice(&[0; 16]);
-        let mut body = Body::new(&mut self.rows, fixed);
+        let mut body = Body::new(&mut self.rows, 16, fixed);
         put(&mut body);
         let len = body.len();
         let size = (16 + len).next_multiple_of(8);

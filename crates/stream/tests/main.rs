@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod damage;
+mod live;
 mod open;
 mod slice;
 mod survey;

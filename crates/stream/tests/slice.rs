@@ -5,7 +5,8 @@ use crate::vectors::{bytes, findings_differ, summary_of};
 use quipu_stream::codec::Codec;
 use quipu_stream::frame::{Header, kind};
 use quipu_stream::scan::Scanner;
-use quipu_stream::slice::{Ring, continuation, producers, slice};
+use quipu_stream::select::{Choice, Row, Select};
+use quipu_stream::slice::{Ring, continuation, producers, select, slice};
 use quipu_stream::spec::{SchemaSpec, Ty};
 use quipu_stream::wire::{crc32c, crc32c_append};
 use quipu_stream::write::{Options, Writer};
@@ -202,4 +203,79 @@ fn the_highest_numbers_are_no_reason_to_panic() {
     ring.dump(&mut Vec::new()).unwrap();
     let producer = Header::read(&whole).unwrap().producer;
     assert!(continuation(&mut &whole[..], producer).is_err());
+}
+
+/// Keeps every third record.
+struct EveryThird;
+
+impl Select for EveryThird {
+    fn frame(&mut self, frame: &quipu_stream::scan::FrameAt) -> Choice {
+        if frame.header.kind == kind::DATA { Choice::Rows } else { Choice::Whole }
+    }
+
+    fn row(&mut self, _: &quipu_stream::scan::FrameAt, row: &Row) -> bool {
+        row.time.is_multiple_of(3)
+    }
+}
+
+#[test]
+fn some_records_of_any_encoding_are_a_stream_without_a_gap() {
+    let writer = Writer::new(Vec::new(), Options::new("test"));
+    let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64)).delta()).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    for frame in 0..4_u64 {
+        let metadata = writer.metadata();
+        let schema = metadata.schema(id).unwrap();
+        let mut packed = quipu_stream::pack::PackedRows::default();
+        for n in 10 * frame..10 * frame + 10 {
+            let values = vec![quipu_stream::datum::Datum::Int(u128::from(7 * n))];
+            match frame {
+                0 => stream.values(schema, n, &values).unwrap(),
+                _ => packed.push(schema, n, values).unwrap(),
+            }
+        }
+        if frame > 0 {
+            stream.packed(&packed.finish(frame > 1), frame > 1).unwrap();
+        }
+    }
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let whole = writer.into_inner().unwrap();
+    let mut out = Vec::new();
+    let sliced = select(&mut &whole[..], 0..whole.len() as u64, &mut EveryThird, &mut out).unwrap();
+    let wanted: Vec<String> = lines(&read(&whole).0)
+        .into_iter()
+        .enumerate()
+        .filter(|(n, _)| n % 3 == 0)
+        .map(|(_, line)| line)
+        .collect();
+    assert_eq!(lines(&read(&out).0), wanted);
+    assert_eq!((sliced.records, wanted.len()), (14, 14));
+    assert_eq!(summary_of(&out)["findings"], json!([]));
+    // Rows of buffers that were being written are frames of their own.
+    let open = bytes("open-frames");
+    let mut out = Vec::new();
+    select(&mut &open[..], 0..open.len() as u64, &mut EveryThird, &mut out).unwrap();
+    let is_kept = |line: &&String| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap().is_multiple_of(3);
+    let mut wanted: Vec<String> = lines(&read(&open).0).iter().filter(is_kept).cloned().collect();
+    let mut there = lines(&read(&out).0);
+    wanted.sort();
+    there.sort();
+    assert_eq!(there, wanted);
+}
+
+#[test]
+fn what_describes_later_records_stays_where_no_record_does() {
+    struct Newest;
+    impl Select for Newest {
+        fn frame(&mut self, frame: &quipu_stream::scan::FrameAt) -> Choice {
+            let is_old = frame.header.kind == kind::DATA && frame.offset <= DEFINING;
+            if is_old { Choice::Padding } else { Choice::Whole }
+        }
+    }
+    let whole = bytes("minimal");
+    let mut out = Vec::new();
+    select(&mut &whole[..], 0..whole.len() as u64, &mut Newest, &mut out).unwrap();
+    assert_eq!(lines(&read(&out).0), lines_in(&whole, DEFINING + 1..u64::MAX));
+    assert_eq!(summary_of(&out)["findings"], json!([]));
 }

@@ -78,3 +78,61 @@ fn an_index_that_lies_is_not_believed() {
     let names: Vec<&str> = survey.session.findings.iter().map(|finding| finding.name).collect();
     assert!(names.contains(&"index-mismatch"), "{names:?}");
 }
+
+/// A stream of attachments: pieces by name, length in all and place.
+fn attached(pieces: &[(&str, u64, u64, &[u8])]) -> Vec<u8> {
+    use quipu_stream::wire::cbor::Value;
+    let uint = Value::Uint;
+    let writer = Writer::new(Vec::new(), Options::new("test"));
+    writer.snapshot().unwrap();
+    let mut all = writer.into_inner().unwrap();
+    let first = Header::read(&all).unwrap();
+    for (seq, (name, len, at, bytes)) in (1..).zip(pieces) {
+        let pairs = [(0, Value::Text((*name).to_owned())), (2, uint(*len)), (3, uint(*at))];
+        let mut payload =
+            Value::Map(pairs.into_iter().map(|(key, value)| (uint(key), value)).collect()).to_bytes();
+        Value::Bytes(bytes.to_vec()).encode(&mut payload);
+        let mut header = Header {
+            kind: quipu_stream::frame::kind::BLOB,
+            encoding: 1,
+            producer: first.producer,
+            epoch: first.epoch,
+            seq,
+            ..Header::default()
+        };
+        let raw_len = payload.len() as u32;
+        quipu_stream::frame::write_frame(&mut header, raw_len, &mut payload, &mut all).unwrap();
+    }
+    all
+}
+
+#[test]
+fn attachments_are_left_where_they_stand() {
+    let bytes = attached(&[
+        ("whole", 6, 3, b"def"),
+        ("whole", 6, 0, b"abcd"),
+        ("cut", 9, 2, b"cde"),
+        ("odd", 4, 0, b"abc"),
+        ("odd", 4, 2, b"xd"),
+    ]);
+    let survey = Survey::of_headers(&mut &bytes[..]).unwrap();
+    let names: Vec<&str> = survey.session.findings.iter().map(|finding| finding.name).collect();
+    assert_eq!(
+        names,
+        ["attachment-conflict", "no-end-frame", "attachment-incomplete", "attachment-incomplete"],
+        "what differs from a piece that was left is noticed"
+    );
+    let [whole, cut, odd] = survey.session.attachments() else { panic!("three attachments") };
+    assert_eq!((whole.is_complete(), cut.is_complete(), odd.is_complete()), (true, false, false));
+    assert_eq!(whole.bytes(), None, "no bytes are held");
+    let ranges = |sections: Vec<quipu_stream::blob::Section>| {
+        let range = |section: quipu_stream::blob::Section| (section.range, section.frame.is_some());
+        sections.into_iter().map(range).collect::<Vec<_>>()
+    };
+    assert_eq!(ranges(whole.sections()), [(0..4, true), (4..6, true)]);
+    assert_eq!(ranges(cut.sections()), [(0..2, false), (2..5, true), (5..9, false)]);
+    // Who reads it from the beginning to the end has the bytes.
+    let mut reader = quipu_stream::reader::StreamReader::new(&bytes[..]);
+    while reader.next_part().unwrap().is_some() {}
+    assert_eq!(reader.session().attachments()[0].bytes().as_deref(), Some(&b"abcdef"[..]));
+}

@@ -3,25 +3,35 @@
 //! Each stream of a producer with such frames is a file. What Quipu writes says in settings how the file is called and which
 //! members it has ([`FILE_SETTING`]); of other streams, the file is called as the stream is.
 
-use crate::bytes::{FRAME_READ_BYTES, HEADER_READ_BYTES, SourceInput, seekable, unreadable};
+use crate::bytes::{FRAME_READ_BYTES, HEADER_READ_BYTES, SourceInput, unreadable};
+use crate::folder;
+use crate::look::{self, Look};
 use crate::rules;
 use crate::schema::EpochId;
+use crate::trace;
 use quipu_model::Result;
 use quipu_model::trace::Carried;
 use quipu_source::{Container, Content, ContentPart, Source};
-use quipu_stream::frame::encoding;
+use quipu_stream::blob::{Piece, Section};
+use quipu_stream::finding;
+use quipu_stream::frame::{encoding, kind};
 use quipu_stream::index::frame_at;
 use quipu_stream::scan::FrameAt;
+use quipu_stream::session::Session;
 use quipu_stream::survey::Survey;
 use quipu_stream::wire::record::Record;
 use quipu_stream::work::Worker;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the settings begin with that say what the file of a stream is: the stream's number follows.
 pub const FILE_SETTING: &str = "quipu.file.";
+
+/// The setting that says what is attached, as JSON: name and bytes. A record for each, so that none is lost without a word.
+pub const ATTACHED_SETTING: &str = "quipu.attached";
 
 /// The setting that says that the files stand in a folder.
 pub const FOLDER_SETTING: &str = "quipu.folder";
@@ -96,13 +106,14 @@ fn safe(name: &str) -> Option<String> {
 /// # Errors
 /// What the source says.
 pub fn carried(source: &Source) -> Result<Vec<Carried>> {
-    if source.is_folder() {
+    if source.is_folder() && folder::files_of(source)?.is_empty() {
         return Ok(Vec::new());
     }
-    let (container, _) = seekable(source)?;
-    let mut input = SourceInput::new(&container, HEADER_READ_BYTES, &Arc::default())?;
-    let size = input.size();
-    let survey = Survey::of(&mut input, size).map_err(|cause| unreadable(source.name(), cause))?;
+    let look = look::at(source)?;
+    let survey = &look.survey;
+    // Whatever is asked of it, there is nothing.
+    trace::refuse_nothing(source, survey)?;
+    let mut input = SourceInput::new(&look.container, HEADER_READ_BYTES, &look.n_read)?;
     let has_rows = survey.frames.iter().any(|frame| !frame.header.is_foreign()) || !survey.open.is_empty();
     if survey.session.is_stopped() || has_rows {
         return Ok(Vec::new());
@@ -119,9 +130,9 @@ pub fn carried(source: &Source) -> Result<Vec<Carried>> {
     let mut all = Vec::new();
     let producers: BTreeSet<u64> = survey.session.epochs().keys().map(|(producer, _)| *producer).collect();
     for producer in producers {
-        let described = Described::of(&survey, producer);
+        let described = Described::of(survey, producer);
         let streams = streams.remove(&producer).unwrap_or_default();
-        let traces = of_producer(&described, streams, &survey, producer, &container, &mut input);
+        let traces = of_producer(&described, streams, &look, producer, &mut input);
         let traces = traces.map_err(|cause| unreadable(source.name(), cause))?;
         all.extend(traces.into_iter().map(|(format, entries)| Carried {
             format,
@@ -141,9 +152,8 @@ type Entries = Vec<(String, Arc<dyn Content>)>;
 fn of_producer(
     described: &Described,
     mut streams: BTreeMap<u32, Vec<FrameAt>>,
-    survey: &Survey,
+    look: &Look,
     producer: u64,
-    container: &Container,
     input: &mut SourceInput,
 ) -> io::Result<Vec<(Option<String>, Entries)>> {
     let is_ours = |_: &&u32| described.is_carrier();
@@ -154,14 +164,23 @@ fn of_producer(
     let mut traces: BTreeMap<Option<u16>, Entries> = BTreeMap::new();
     for (stream, frames) in streams {
         let number = frames.first().map(|frame| frame.header.encoding);
-        let (name, content) = file(described, stream, frames, container, input)?;
+        let (name, content) = file(described, stream, frames, &look.container, input)?;
         traces.entry(number).or_default().push((name, Arc::new(content)));
     }
     let empty = traces.remove(&None).unwrap_or_default();
     let mut beside: Entries = empty;
-    for attachment in survey.session.attachments().iter().filter(|blob| blob.from.0 == producer) {
-        if let (Some(name), Some(bytes)) = (safe(&attachment.name), attachment.bytes()) {
-            beside.push((name, Arc::new(Attached(bytes.into()))));
+    let session = &look.survey.session;
+    for attachment in session.attachments().iter().filter(|blob| blob.from.0 == producer) {
+        if let Some(name) = safe(&attachment.name) {
+            let sections = attachment.sections();
+            beside.push((name, Arc::new(Frames::of_sections(&look.container, &sections))));
+        }
+    }
+    // What a file says that is lost is damaged at its first byte.
+    for (_, name, len) in lost_of(session, producer) {
+        if let Some(name) = safe(&name) {
+            let section = Section { range: 0..len, frame: None };
+            beside.push((name, Arc::new(Frames::of_sections(&look.container, &[section]))));
         }
     }
     if traces.is_empty() && (described.is_folder || !beside.is_empty() && described.is_carrier()) {
@@ -178,6 +197,31 @@ fn of_producer(
         (number.and_then(of_number), entries)
     };
     Ok(traces.into_iter().map(trace).collect())
+}
+
+/// Attachments that are lost as a whole, as findings of the container.
+pub(crate) fn lost_attachments(session: &Session) -> impl Iterator<Item = finding::Finding> {
+    let lost = session.producers().iter().flat_map(|producer| lost_of(session, *producer));
+    lost.map(|(_, name, _)| finding::Finding::new("attachment-incomplete").with("attachment", &*name))
+}
+
+/// What a producer says that it attached and is lost as a whole: its epoch, name and bytes.
+fn lost_of(session: &Session, producer: u64) -> Vec<(EpochId, String, u64)> {
+    let epochs = session.epochs().range((producer, 0)..=(producer, u32::MAX));
+    let said = epochs.flat_map(|(id, epoch)| {
+        let entries = epoch.metadata.entries().filter_map(|(_, entry)| entry.record.as_deref());
+        entries.filter_map(|record| match record {
+            Record::Setting(setting) if setting.name == ATTACHED_SETTING => {
+                let (name, len) = serde_json::from_str::<(String, u64)>(setting.value.as_text()?).ok()?;
+                Some((*id, name, len))
+            }
+            _ => None,
+        })
+    });
+    let is_lost = |(id, name, _): &(EpochId, String, u64)| {
+        !session.attachments().iter().any(|attachment| attachment.from == *id && attachment.name == *name)
+    };
+    said.filter(is_lost).collect()
 }
 
 /// A file, or a folder of files.
@@ -343,7 +387,26 @@ struct Kept {
 /// How many bodies are kept for readers that come again.
 const MAX_KEPT: usize = 16;
 
+/// The bytes of an attachment that a piece of it has.
+fn piece_of(payload: &[u8], range: &Range<u64>) -> Option<Vec<u8>> {
+    let piece = Piece::read(payload)?;
+    let place = |at: u64| usize::try_from(at.checked_sub(piece.at)?).ok();
+    piece.bytes.get(place(range.start)?..place(range.end)?).map(<[u8]>::to_vec)
+}
+
 impl Frames {
+    /// An attachment.
+    fn of_sections(container: &Container, sections: &[Section]) -> Frames {
+        Frames {
+            container: container.clone(),
+            frames: sections.iter().map(|section| section.frame).collect(),
+            ends: sections.iter().map(|section| section.range.end).collect(),
+            parts: Vec::new(),
+            fault: None,
+            kept: Mutex::default(),
+        }
+    }
+
     /// Gives the body of a frame to `take`.
     fn with<T>(&self, frame: usize, take: impl FnOnce(&[u8]) -> T) -> io::Result<T> {
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -381,17 +444,14 @@ impl Frames {
                 io::Error::new(io::ErrorKind::InvalidData, message)
             };
             let there = there.ok_or_else(|| damaged("another header"))?;
-            match kept.worker.body(&there, &mut kept.input)? {
-                Ok(body) => {
-                    kept.body.clear();
-                    kept.body.extend_from_slice(body);
-                }
-                Err(fault) => return Err(damaged(fault.name)),
-            }
             let begin = if frame == 0 { 0 } else { self.ends[frame - 1] };
-            if kept.body.len() as u64 != self.ends[frame] - begin {
-                return Err(damaged("another length"));
-            }
+            let range = begin..self.ends[frame];
+            let body = match kept.worker.body(&there, &mut kept.input)? {
+                Ok(payload) if there.header.kind == kind::BLOB => piece_of(payload, &range),
+                Ok(body) => (body.len() as u64 == range.end - range.start).then(|| body.to_vec()),
+                Err(fault) => return Err(damaged(fault.name)),
+            };
+            kept.body = body.ok_or_else(|| damaged("another length"))?;
             kept.frame = frame;
         }
         let taken = take(&kept.body);
@@ -432,21 +492,5 @@ impl Content for Frames {
 
     fn damage(&self) -> Option<&str> {
         self.fault.as_deref()
-    }
-}
-
-/// A file that stands in a stream as it is.
-struct Attached(Arc<[u8]>);
-
-impl Content for Attached {
-    fn len_bytes(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
-        let rest = usize::try_from(at).ok().and_then(|at| self.0.get(at..)).unwrap_or_default();
-        let n = rest.len().min(out.len());
-        out[..n].copy_from_slice(&rest[..n]);
-        Ok(n)
     }
 }

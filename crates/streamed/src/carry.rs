@@ -1,6 +1,6 @@
 //! Traces of other formats put into streams: the bytes of their files as frames, the files beside them as attachments.
 
-use crate::carried::{FILE_SETTING, FOLDER_SETTING, File, encoding_of};
+use crate::carried::{ATTACHED_SETTING, FILE_SETTING, FOLDER_SETTING, File, encoding_of};
 use crate::trace;
 use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Fresh, cannot, check_file, folder_beside};
@@ -13,6 +13,7 @@ use quipu_stream::frame::encoding;
 use quipu_stream::wire::cbor::Value;
 use quipu_stream::wire::record::{Producer, Record, Setting, Stream};
 use quipu_stream::write::{FRAME_BYTES_AT_REST, Options, StreamWriter, Writer};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 use std::io::{BufWriter, Write};
@@ -25,10 +26,10 @@ const LEVEL: u32 = 3;
 const ENTRY_BYTES: u64 = 12;
 
 /// `convert` into a stream.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct IntoStream {
-    /// The format of the trace; none of files that are no trace yet.
-    pub format: Option<&'static dyn Format>,
+    /// The format of the trace, or of files that are to become one.
+    pub format: &'static dyn Format,
     /// The stream that carried it before: what that says of itself is kept.
     pub before: Option<Source>,
 }
@@ -54,18 +55,16 @@ impl Transform for IntoStream {
             let what = format!("a stream is written without a container; `{container}` was asked for");
             return Err(Error::usage(what));
         }
-        let name = self.format.map(|format| format.info().name);
-        let number = name.map_or(Some(encoding::LINES), encoding_of).ok_or_else(|| {
-            let name = name.unwrap_or_default();
-            Error::unsupported(format!("bodies of format {name} have no number in streams"))
-        })?;
+        let name = self.format.info().name;
+        let unknown = || Error::unsupported(format!("bodies of format {name} have no number in streams"));
+        let number = encoding_of(name).ok_or_else(unknown)?;
         let level = check_level(job.level, Some(1..=19), "zstd in streams")?.unwrap_or(LEVEL);
         let (bodies, others) = files_of(source, self.format, job.opening)?;
         let (fresh, file) = Fresh::file(output, job.replace.into())?;
         let failed = |cause| cannot("write", output, cause);
         let said = self.before.as_ref().map(said_by).transpose()?.unwrap_or_default();
         let level = level as i32; // At most 19.
-        let options = options_for(name.unwrap_or_default(), level, &bodies, said.producer);
+        let options = options_for(name, level, &bodies, said.producer);
         let writer = Writer::new(BufWriter::new(file), options);
         for record in said.records {
             writer.define(record).map_err(failed)?;
@@ -80,7 +79,7 @@ impl Transform for IntoStream {
             let described = Stream {
                 number: stream,
                 name: Some(relative.clone()),
-                format: name.map(str::to_owned),
+                format: Some(name.to_owned()),
                 original: Some(relative.clone()),
                 ..Stream::default()
             };
@@ -105,9 +104,13 @@ impl Transform for IntoStream {
             out.stream.finish().map_err(failed)?;
             writer.define(Setting { name: format!("{FILE_SETTING}{stream}"), value }).map_err(failed)?;
         }
+        for (name, file) in &others {
+            let value = Value::Text(json!([name, file.size_bytes()]).to_string());
+            writer.define(Setting { name: ATTACHED_SETTING.to_owned(), value }).map_err(failed)?;
+        }
         for (relative, other) in &others {
-            progress.go_on()?;
-            writer.attach(relative, None, &all_bytes(&other.container_as(Codec::Plain)?)?).map_err(failed)?;
+            let attached = attach(&writer, relative, other, job, progress)?;
+            intake.end(attached, SoFar::unvouched(0))?;
         }
         writer.finish().map_err(failed)?;
         let open = || Error::new(ErrorKind::Internal, "a stream is complete that is being written");
@@ -211,17 +214,12 @@ fn said_by(stream: &Source) -> Result<Said> {
 type Files = Vec<(String, Source)>;
 
 /// The files with records, and those beside them.
-fn files_of(
-    source: &Source,
-    format: Option<&'static dyn Format>,
-    options: &OpenOptions,
-) -> Result<(Files, Files)> {
+fn files_of(source: &Source, format: &'static dyn Format, options: &OpenOptions) -> Result<(Files, Files)> {
     if !source.is_folder() {
         return Ok((vec![(base_name(source).to_owned(), source.clone())], Vec::new()));
     }
     let mut all = Vec::new();
     walk(source, "", &mut all)?;
-    let Some(format) = format else { return Ok((Vec::new(), all)) };
     let trace = match format.open(source, options) {
         Ok(trace) => trace,
         // What a tracer leaves is no trace yet.
@@ -387,14 +385,30 @@ impl<W: Write> Body<'_, W> {
     }
 }
 
-/// All bytes of a file as it lies there.
-fn all_bytes(container: &Container) -> Result<Vec<u8>> {
+/// Attaches a file as it lies there; gives what came of reading it.
+fn attach<W: Write>(
+    writer: &Writer<W>,
+    name: &str,
+    file: &Source,
+    job: &TransformJob<'_>,
+    progress: &dyn Progress,
+) -> Result<Result<()>> {
+    let failed = |cause| cannot("write", job.output, cause);
+    let container = file.container_as(Codec::Plain)?;
     let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
-    let (mut block, mut all) = (Vec::new(), Vec::new());
-    while stream.next(&mut block)?.is_some() {
-        all.extend_from_slice(&block);
-    }
-    Ok(all)
+    let mut out = writer.attaching(name, None, file.size_bytes().unwrap_or(0));
+    let mut block = Vec::new();
+    let read = loop {
+        progress.go_on()?;
+        match stream.next(&mut block) {
+            Ok(Some(_)) => out.write_all(&block).map_err(failed)?,
+            Ok(None) => break Ok(()),
+            // A reader of the stream says that the attachment is incomplete.
+            Err(cause) => break Err(cause.into()),
+        }
+    };
+    out.finish().map_err(failed)?;
+    Ok(read)
 }
 
 #[cfg(test)]

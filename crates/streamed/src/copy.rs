@@ -1,6 +1,7 @@
 //! Streams written again: the same frames with the same metadata, without what the file has lost.
 
-use crate::bytes::{FRAME_READ_BYTES, SourceInput, seekable, unreadable};
+use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
+use crate::look;
 use crate::trace::{self, StreamTrace};
 use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Fresh, cannot};
@@ -10,7 +11,6 @@ use quipu_model::{Error, Finding, Found, Result, Scan, Trace};
 use quipu_stream::input::Input;
 use quipu_stream::slice::slice;
 use std::io::{BufWriter, Write};
-use std::sync::Arc;
 
 /// `convert` of a stream with rows: all frames, with a snapshot where the first of an epoch is missing, and an end.
 #[derive(Debug)]
@@ -36,13 +36,13 @@ impl Transform for Copy {
             return Err(Error::usage("the frames of a stream are copied as they are"));
         }
         // It is read before it is copied: frames are copied as they are, also those whose checksums are wrong.
-        let source = &job.source.spooled()?;
+        let source = job.source;
         let mut findings = all_findings(&trace::open(source, job.opening)?)?;
         let mut intake = Intake::new(job.damaged).strict(job.strict);
         intake.take(&mut findings, SoFar::default())?;
-        let (container, _) = seekable(source)?;
-        let mut input = SourceInput::new(&container, FRAME_READ_BYTES, &Arc::default())?;
-        let size = input.size();
+        let look = look::at(source)?;
+        let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
+        let size = look.size;
         // What of a file cannot be read is an error of its own.
         if let Err(cause) = input.get(0, 1) {
             return Err(unreadable(source.name(), cause));
@@ -60,7 +60,7 @@ impl Transform for Copy {
 }
 
 /// What is wrong with headers, and what readers of the rows find.
-fn all_findings(trace: &StreamTrace) -> Result<Vec<Finding>> {
+pub(crate) fn all_findings(trace: &StreamTrace) -> Result<Vec<Finding>> {
     let mut found = Found::default();
     trace.findings_of_frames(true)?.into_iter().for_each(|finding| found.push(finding));
     for shard in trace.shards() {

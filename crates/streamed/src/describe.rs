@@ -224,7 +224,7 @@ pub fn json(trace: &StreamTrace) -> Value {
             "name": attachment.name,
             "media": attachment.media,
             "bytes": attachment.len_bytes,
-            "is_complete": attachment.bytes().is_some(),
+            "is_complete": attachment.is_complete(),
         })
     });
     json!({

@@ -6,6 +6,8 @@
 //! |---|---|
 //! | `bytes` | bytes of a source for the container's reader |
 //! | [`schema`] | schemas of a stream as schemas of tables, and which columns fill lenses |
+//! | `look` | which frames a stream has, found out once |
+//! | `folder` | several files of streams as one |
 //! | `column` | columns of a stream as columns of tables |
 //! | [`trace`] | recognising and opening a trace, its shards |
 //! | [`reader`] | frames → batches |
@@ -14,6 +16,7 @@
 //! | [`carry`] | traces of other formats put into streams |
 //! | [`back`] | their files written as they were |
 //! | [`mod@copy`] | streams of rows written again |
+//! | [`edit`] | parts of such streams, and streams in other files or another order |
 //! | [`describe`] | metadata record by record |
 //! | [`print`](mod@print) | records as people read them |
 //! | [`check`], [`rules`] | the rules that a stream must follow |
@@ -28,7 +31,10 @@ pub mod check;
 mod column;
 pub mod copy;
 pub mod describe;
+pub mod edit;
+mod folder;
 mod lens;
+mod look;
 pub mod print;
 pub mod reader;
 pub mod rules;
@@ -80,14 +86,12 @@ impl Format for Stream {
     }
 
     fn transforms(&self) -> &'static [&'static dyn Transform] {
-        &[&copy::Copy]
+        &[&copy::Copy, &edit::Trim, &edit::Filter, &edit::Split, &edit::Merge]
     }
 
     fn describe(&self, source: &Source, options: &OpenOptions) -> Result<Description> {
-        // It is looked at twice.
-        let source = source.spooled()?;
-        let trace = trace::open(&source, options)?;
-        let carried = describe::carried_json(&carried::carried(&source)?)?;
+        let trace = trace::open(source, options)?;
+        let carried = describe::carried_json(&carried::carried(source)?)?;
         let text = describe::carried_lines(&carried) + &describe::lines(&trace);
         let mut json = describe::json(&trace);
         json["carries"] = carried;

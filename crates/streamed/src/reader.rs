@@ -12,9 +12,10 @@ use quipu_model::lens::ThreadEvent;
 use quipu_model::{
     Batch, ColumnTable, Columns, Error, Finding, Place, Reader, Result, Scan, TableBuf, ThreadId, Window,
 };
-use quipu_stream::batch::Rows;
+use quipu_stream::batch::{Rows, Side};
 use quipu_stream::finding;
 use quipu_stream::index::frame_at;
+use quipu_stream::loss::Loss;
 use quipu_stream::meta::Metadata;
 use quipu_stream::scan::FrameAt;
 use quipu_stream::survey::is_same;
@@ -58,6 +59,8 @@ pub struct RowReader {
     findings: Vec<Finding>,
     holes: FxHashSet<(u64, u32)>,
     packed_bytes: u64,
+    /// Records that were lost since the frame that was begun last, as stands between its rows: where, and how many.
+    lost_since: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -94,7 +97,7 @@ impl RowReader {
         Ok(RowReader {
             opened: Arc::clone(opened),
             shard: scan.shard.0,
-            input: SourceInput::new(&opened.container, FRAME_READ_BYTES, &opened.n_read)?,
+            input: SourceInput::new(&opened.look.container, FRAME_READ_BYTES, &opened.look.n_read)?,
             worker: Worker::default(),
             left: if is_over { 0..0 } else { left },
             current: None,
@@ -113,6 +116,7 @@ impl RowReader {
             findings: Vec::new(),
             holes: FxHashSet::default(),
             packed_bytes: 0,
+            lost_since: None,
         })
     }
 
@@ -147,11 +151,36 @@ impl RowReader {
         while let Some(at) = self.left.next() {
             let part = &self.opened.parts[self.shard as usize];
             let (piece, before) = (part.pieces[at], part.before[at]);
-            if self.may_have_wanted(&piece, before) && self.begin(&piece, before)? {
-                return Ok(true);
+            if self.may_have_wanted(&piece, before) {
+                // The header of the frame says what was lost before it.
+                self.lost_since = None;
+                if self.begin(&piece, before)? {
+                    return Ok(true);
+                }
             }
         }
+        let part = &self.opened.parts[self.shard as usize];
+        let (is_end, stream) = (self.left.end >= part.pieces.len(), part.stream);
+        if let Some((offset, n)) = self.lost_since.take().filter(|_| is_end) {
+            let file = Some(self.opened.name.clone());
+            let place = Place { file, offset: Some(offset), ..Place::default() };
+            self.findings.push(rules::lost_at_end(n, stream, place));
+        }
         Ok(false)
+    }
+
+    /// Notes losses that stand between rows.
+    fn note_losses(&mut self) {
+        let Some(current) = &self.current else { return };
+        let stream = self.worker.header().stream;
+        for side in &self.worker.batch().side {
+            let Side::Loss(map) = side else { continue };
+            let loss = Loss::read(map).filter(|loss| loss.stream.unwrap_or(stream) == stream);
+            if let Some(n) = loss.and_then(|loss| loss.records).filter(|n| *n > 0) {
+                let (_, before) = self.lost_since.unwrap_or_default();
+                self.lost_since = Some((current.frame.offset, before.saturating_add(n)));
+            }
+        }
     }
 
     fn begin(&mut self, piece: &Piece, before: u64) -> Result<bool> {
@@ -179,7 +208,8 @@ impl RowReader {
         if let Err(fault) = begun.map_err(|cause| self.unreadable(cause))? {
             self.find(&fault, record);
             let header = frame.header;
-            let copy = self.opened.copies.get(&(header.producer, header.stream, header.seq)).copied();
+            let copy =
+                self.opened.look.survey.copies.get(&(header.producer, header.stream, header.seq)).copied();
             let Some(copy) = copy.filter(|_| fault.name == "payload-crc" && piece.open.is_none()) else {
                 return Ok(false);
             };
@@ -229,6 +259,7 @@ impl RowReader {
             let record = current.before + 1;
             findings.iter().for_each(|found| self.find(found, record));
             if more {
+                self.note_losses();
                 self.settle();
                 return Ok(true);
             }
@@ -393,7 +424,7 @@ impl RowReader {
 }
 
 /// Whether a record is in a window.
-fn is_wanted(window: &Window, ordinal: u64, time: u64) -> bool {
+pub(crate) fn is_wanted(window: &Window, ordinal: u64, time: u64) -> bool {
     match window {
         Window::All | Window::Instrs(_) => true,
         Window::Records(range) => range.contains(&ordinal),

@@ -182,3 +182,13 @@ pub(crate) fn lost(n: u32, stream: u32, place: Place) -> Finding {
     let loss = Loss { records, stopped: place.clone(), resumed: Some(place.clone()), ..Loss::default() };
     LOST.broken(place, message).losing(loss)
 }
+
+/// Records that a producer had to drop after its last frame.
+pub(crate) fn lost_at_end(n: u64, stream: u32, place: Place) -> Finding {
+    let many = n >= quipu_stream::loss::MANY;
+    let records = if many { Amount::AtLeast(n) } else { Amount::Exactly(n) };
+    let how_many = if many { "an unknown number of".to_owned() } else { n.to_string() };
+    let message = format!("the producer dropped {how_many} records of stream {stream} after its last frame");
+    let loss = Loss { records, stopped: place.clone(), ..Loss::default() };
+    LOST.broken(place, message).losing(loss)
+}

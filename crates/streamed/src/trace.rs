@@ -4,8 +4,10 @@
 //! frames there are; without one all headers are read, never payloads.
 
 use crate::INFO;
-use crate::bytes::{FRAME_READ_BYTES, HEADER_READ_BYTES, SourceInput, seekable, unreadable};
+use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
 use crate::carried::is_carried;
+use crate::folder;
+use crate::look::{self, Look};
 use crate::print::RecordPrinter;
 use crate::reader::RowReader;
 use crate::rules;
@@ -16,14 +18,14 @@ use quipu_model::{
     Columns, Confidence, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan,
     Shard, ShardId, ShardKind, Trace,
 };
-use quipu_source::{Codec, Container, Source};
+use quipu_source::{Codec, Source};
 use quipu_stream::clock::Timeline;
 use quipu_stream::frame::{Header, HeaderFault, SYNC, kind};
 use quipu_stream::index::frame_at;
 use quipu_stream::meta::Metadata;
 use quipu_stream::scan::FrameAt;
 use quipu_stream::session::{OpenHead, Session};
-use quipu_stream::survey::{Copies, Survey};
+use quipu_stream::survey::Survey;
 use quipu_stream::wire::record::Record;
 use quipu_stream::work::Worker;
 use std::any::Any;
@@ -31,7 +33,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Bytes that are searched for a frame to recognise a stream that was joined in the middle.
 const PROBED_BYTES: usize = 64 << 10;
@@ -39,7 +41,7 @@ const PROBED_BYTES: usize = 64 << 10;
 /// How sure it is that a source is a stream.
 pub fn probe(source: &Source) -> Confidence {
     if source.is_folder() {
-        return Confidence::No;
+        return folder::probe_folder(source);
     }
     // No stream lies in the blocks that apitrace writes, and their first bytes cost a whole block.
     match source.packed_head(SYNC.len()) {
@@ -111,24 +113,19 @@ impl Part {
 /// What readers share.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) container: Container,
+    pub(crate) look: Arc<Look>,
     pub(crate) name: String,
     pub(crate) parts: Vec<Part>,
-    pub(crate) copies: Copies,
     pub(crate) epochs: BTreeMap<EpochId, Arc<Metadata>>,
     pub(crate) tables: Tables,
-    pub(crate) n_read: Arc<AtomicU64>,
 }
 
 /// An opened stream.
 #[derive(Debug)]
 pub struct StreamTrace {
     opened: Arc<Opened>,
-    session: Session,
-    is_indexed: bool,
     /// Frames that no reader of rows decodes: bodies of other formats, aggregations.
     bodies: Vec<FrameAt>,
-    unwritten_bytes: u64,
     meta: Meta,
     shards: Vec<Shard>,
     columns: Columns,
@@ -141,22 +138,13 @@ pub struct StreamTrace {
 /// say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     INFO.opening(options)?;
-    INFO.refuse_folder(source)?;
-    let (container, unpacking) = seekable(source)?;
-    let name = source.name().to_owned();
-    let n_read = Arc::new(AtomicU64::new(0));
-    let mut input = SourceInput::new(&container, HEADER_READ_BYTES, &n_read)?;
-    let size = input.size();
-    let mut survey = Survey::of(&mut input, size).map_err(|cause| unreadable(&name, cause))?;
-    if survey.frames.is_empty() && survey.open.is_empty() && survey.session.producers().is_empty() {
-        let is_begun = source.head(SYNC.len()).is_ok_and(|head| head.starts_with(&SYNC));
-        let error = match is_begun {
-            true => Error::new(ErrorKind::Damaged, "there is no whole frame of the stream")
-                .at(&Place { offset: Some(0), ..Place::default() }),
-            false => Error::unsupported("there is no frame of a stream"),
-        };
-        return Err(error.in_file(&*name));
+    if source.is_folder() && folder::files_of(source)?.is_empty() {
+        INFO.refuse_folder(source)?;
     }
+    let look = look::at(source)?;
+    let survey = &look.survey;
+    let name = source.name().to_owned();
+    refuse_nothing(source, survey)?;
     if survey.session.is_stopped() {
         let found = survey.session.findings.iter().find(|finding| finding.name == "needs-newer-program");
         let offset = found.and_then(|finding| finding.number("offset"));
@@ -164,22 +152,28 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
         let error = Error::unsupported("the stream has a frame that only a newer program understands");
         return Err(error.at(&place).in_file(&*name));
     }
-    let session = std::mem::take(&mut survey.session);
+    let session = &survey.session;
     let epochs: BTreeMap<EpochId, Arc<Metadata>> =
         session.epochs().iter().map(|(id, epoch)| (*id, Arc::clone(&epoch.metadata))).collect();
     let tables = Tables::of(&epochs);
-    let mut parts = parts_of(&survey, &epochs);
-    let order = align(&mut parts, &session, &epochs);
+    let mut parts = parts_of(survey, &epochs);
+    let order = align(&mut parts, session, &epochs);
     let n_foreign = survey.frames.iter().filter(|frame| frame.header.is_foreign()).count();
-    let mut findings: Vec<Finding> = unpacking.into_iter().collect();
+    let mut findings: Vec<Finding> = look.unpacking.clone();
     findings.extend(session.findings.iter().map(|finding| rules::finding(finding, &name, None)));
-    findings.extend(foreign_findings(&survey, &name));
+    findings.extend(crate::carried::lost_attachments(session).map(|lost| rules::finding(&lost, &name, None)));
+    findings.extend(losses_at_end(survey, &name));
+    findings.extend(foreign_findings(survey, &name));
     findings.extend(order.map(|message| {
         let place = quipu_model::Place { file: Some(name.clone()), ..Default::default() };
         rules::ORDER.broken(place, message)
     }));
-    let meta = meta_of(&session, &epochs, &parts, &tables, n_foreign);
-    let meta = Meta { packed_bytes: source.container()?.size_bytes().or(Some(size)), findings, ..meta };
+    let meta = meta_of(session, &epochs, &parts, &tables, n_foreign);
+    let (packed_bytes, n_files) = match source.is_folder() {
+        true => (None, folder::files_of(source)?.len() as u64),
+        false => (source.container()?.size_bytes(), 1),
+    };
+    let meta = Meta { packed_bytes: packed_bytes.or(Some(look.size)), n_files, findings, ..meta };
     if parts.is_empty() {
         // A stream without records still is a trace.
         parts.push(Part::default());
@@ -188,17 +182,25 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     let columns = columns_of(&tables);
     let is_body = |frame: &&FrameAt| frame.header.is_foreign() || frame.header.kind == kind::AGG;
     let bodies = survey.frames.iter().filter(is_body).copied().collect();
-    let opened = Opened { container, name, parts, copies: survey.copies, epochs, tables, n_read };
-    Ok(StreamTrace {
-        opened: Arc::new(opened),
-        session,
-        is_indexed: survey.is_indexed,
-        bodies,
-        unwritten_bytes: survey.unwritten_bytes,
-        meta,
-        shards,
-        columns,
-    })
+    let opened = Opened { look: Arc::clone(&look), name, parts, epochs, tables };
+    Ok(StreamTrace { opened: Arc::new(opened), bodies, meta, shards, columns })
+}
+
+/// Makes sure that there is a frame.
+///
+/// # Errors
+/// `Damaged` if there is only the beginning of one, else `Unsupported`.
+pub(crate) fn refuse_nothing(source: &Source, survey: &Survey) -> Result<()> {
+    if !survey.frames.is_empty() || !survey.open.is_empty() || !survey.session.producers().is_empty() {
+        return Ok(());
+    }
+    let is_begun = !source.is_folder() && source.head(SYNC.len()).is_ok_and(|head| head.starts_with(&SYNC));
+    let error = match is_begun {
+        true => Error::new(ErrorKind::Damaged, "there is no whole frame of the stream")
+            .at(&Place { offset: Some(0), ..Place::default() }),
+        false => Error::unsupported("there is no frame of a stream"),
+    };
+    Err(error.in_file(source.name()))
 }
 
 /// Frames by producer and stream, in the order in which they appear.
@@ -318,6 +320,19 @@ fn columns_of(tables: &Tables) -> Columns {
         columns |= Columns::MARKS;
     }
     columns
+}
+
+/// What producers say that they dropped after the last frame of a stream: no reader of rows comes to it.
+fn losses_at_end(survey: &Survey, name: &str) -> Vec<Finding> {
+    let frames =
+        survey.frames.iter().map(|frame| ((frame.header.producer, frame.header.stream), frame.offset));
+    let last: rustc_hash::FxHashMap<(u64, u32), u64> = frames.collect();
+    let losses = survey.session.lost_after_all(|producer, stream| last.get(&(producer, stream)).copied());
+    let finding = |((_, stream), (offset, n)): ((u64, u32), (u64, u64))| {
+        let place = Place { file: Some(name.to_owned()), offset: Some(offset), ..Place::default() };
+        rules::lost_at_end(n, stream, place)
+    };
+    losses.into_iter().map(finding).collect()
 }
 
 /// Bodies that the formats of their own would read, once for each encoding.
@@ -463,7 +478,7 @@ fn functions(epochs: &BTreeMap<EpochId, Arc<Metadata>>, tables: &Tables) -> Vec<
 impl StreamTrace {
     /// What is known of the stream beside its records; losses that only frames of data tell of are missing.
     pub fn session(&self) -> &Session {
-        &self.session
+        &self.opened.look.survey.session
     }
 
     /// Metadata by producer and epoch.
@@ -471,14 +486,19 @@ impl StreamTrace {
         &self.opened.epochs
     }
 
+    /// Its streams, in the order of the shards.
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.opened.parts
+    }
+
     /// Bytes of room that was claimed and never written.
     pub fn unwritten_bytes(&self) -> u64 {
-        self.unwritten_bytes
+        self.opened.look.survey.unwritten_bytes
     }
 
     /// How many bytes all readers of the trace have asked for so far.
     pub fn n_bytes_read(&self) -> u64 {
-        self.opened.n_read.load(Ordering::Relaxed)
+        self.opened.look.n_read.load(Ordering::Relaxed)
     }
 
     /// What is wrong with the frames that readers of rows do not come to: by a look at all headers, whether or not an index
@@ -489,18 +509,23 @@ impl StreamTrace {
     pub fn findings_of_frames(&self, decodes: bool) -> Result<Vec<Finding>> {
         let mut findings = self.meta.findings.clone();
         let opened = &self.opened;
-        let mut input = SourceInput::new(&opened.container, FRAME_READ_BYTES, &opened.n_read)?;
+        let mut input = SourceInput::new(&opened.look.container, FRAME_READ_BYTES, &opened.look.n_read)?;
         let mut worker = Worker::default();
         for frame in self.bodies.iter().filter(|_| decodes) {
             let there =
                 frame_at(&mut input, frame.offset).map_err(|cause| unreadable(&opened.name, cause))?;
             let Some(there) = there else { continue };
+            if there.header.lost > 0 {
+                let place =
+                    Place { file: Some(opened.name.clone()), offset: Some(frame.offset), ..Place::default() };
+                findings.push(rules::lost(there.header.lost, there.header.stream, place));
+            }
             let body = worker.body(&there, &mut input).map_err(|cause| unreadable(&opened.name, cause))?;
             if let Err(fault) = body {
                 findings.push(rules::finding(&fault, &opened.name, None));
             }
         }
-        if self.is_indexed {
+        if opened.look.survey.is_indexed {
             let survey = Survey::of_headers(&mut input).map_err(|cause| unreadable(&opened.name, cause))?;
             for found in &survey.session.findings {
                 let finding = rules::finding(found, &opened.name, None);

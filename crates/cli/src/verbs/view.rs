@@ -224,8 +224,6 @@ fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
     let source = Source::open(&options.input.stored.path).map_err(Error::from)?;
     let quipu::Recognised { source, format, .. } =
         quipu::recognise(&source, &options.input.stored.opening.options())?;
-    let format = format
-        .ok_or_else(|| Error::unsupported("no known format leaves such files").in_file(source.name()))?;
     let start = options.skip.unwrap_or(0);
     let wanted = start..options.take.map_or(u64::MAX, |take| start.saturating_add(take));
     let form = match (options.json, options.csv) {

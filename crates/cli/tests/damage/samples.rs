@@ -74,6 +74,18 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
     add("dtrace.raw.gz", fixtures("dtrace").join("linux/syscall_lat/raw.jsonl.gz"), true, false);
     add("dtrace.midbuf", fixtures("stream").join("padding.midbuf"), false, false);
     add("dtrace.quipu", fixtures("stream").join("dtrace-mixed_1000.quipu"), true, false);
+    // Who reads the bytes in a frame notices every change of it; `check` also one of frames that describe them.
+    for (name, from, is_headed) in [
+        ("drmemtrace.carried", drmemtrace(&format!("tiny.chunk1000/{tiny}.zip")), true),
+        ("apitrace.carried", apitrace("threads-3x20.trace"), false),
+        ("cacheray.carried", shapes, false),
+        ("lackey.carried", fixtures("lackey").join("mixed.lackey"), false),
+        ("din.carried", fixtures("din").join("labels.din"), false),
+    ] {
+        if is_wanted(name) {
+            add(name, carried(&from, folder, name), false, is_headed);
+        }
+    }
     let capture = folder.join("made.qcap");
     fs::write(&capture, captured()).unwrap();
     add("qcap", capture, false, false);
@@ -107,6 +119,15 @@ fn converted(from: &Path, folder: &Path, name: &str, container: &str) -> PathBuf
     let path = folder.join(name);
     let mut convert = Command::new(env!("CARGO_BIN_EXE_quipu"));
     convert.arg("convert").arg(from).arg("-o").arg(&path).args(["--container", container, "-q"]);
+    assert!(convert.status().unwrap().success(), "{name}");
+    path
+}
+
+/// A trace in a stream.
+fn carried(from: &Path, folder: &Path, name: &str) -> PathBuf {
+    let path = folder.join(name).with_extension("quipu");
+    let mut convert = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    convert.arg("convert").arg(from).arg("-o").arg(&path).arg("-q");
     assert!(convert.status().unwrap().success(), "{name}");
     path
 }

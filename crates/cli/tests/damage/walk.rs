@@ -185,6 +185,7 @@ struct Told {
 /// True if a trace proved damaged before its format was known.
 fn is_not_opened(said: &str) -> bool {
     said.contains("of which nothing can be inflated")
+        || said.contains("nothing of the file can be read")
         || said.contains("in whose first bytes no format is recognised")
         || said.contains("there is no whole frame of the stream")
 }
@@ -351,13 +352,18 @@ fn compare_lost(harm: Harm, sample: &Sample, whole: Whole, wrong: &mut Vec<Strin
     known
 }
 
+/// True if what is cut off says nothing of the trace but where its frames are.
+fn is_end_of_carrier(harm: Harm, sample: &Sample) -> bool {
+    sample.name.ends_with(".carried") && (harm == Harm::Cut(999) || sample.name == "din.carried")
+}
+
 /// Compares what the verbs say of one damaged trace.
 fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &mut Vec<String>) {
     let is_reader = |told: &&Told| !(JUDGES.contains(&told.verb) || sample.is_headed && told.verb == "info");
     let readers: Vec<&Told> = told.iter().filter(is_reader).collect();
     let Some(first) = readers.first() else { return };
     let is_noticed = sample.has_checksums && harm != Harm::MissingFile
-        || matches!(harm, Harm::Cut(650 | 999)) && sample.name != "din";
+        || matches!(harm, Harm::Cut(650 | 999)) && sample.name != "din" && !is_end_of_carrier(harm, sample);
     let is_noticed = is_noticed || matches!(harm, Harm::Zeros(_)) && sample.name == "lackey";
     // The schedule files beside them name threads and cores.
     let is_noticed = is_noticed || matches!(harm, Harm::MissingFile | Harm::Stranger);
@@ -535,6 +541,7 @@ families! {
     dtrace_buffers: ["dtrace.buffer", "dtrace.aggregations"],
     dtrace_lines: ["dtrace.raw", "dtrace.raw.gz"],
     dtrace_described: ["dtrace.midbuf", "dtrace.quipu"],
+    carried: ["drmemtrace.carried", "apitrace.carried", "cacheray.carried", "lackey.carried", "din.carried"],
 }
 
 #[test]

@@ -1,0 +1,170 @@
+//! A flight recorder on disk: a folder of segments whose oldest goes when a new one begins, so old data die and never
+//! what describes them.
+//!
+//! Each segment is a file that begins with a snapshot, and all of them in the order of their names are the stream. What went is
+//! said twice: by the header of the first frame that is left of each stream, and by `lost.quipu`, which has a loss for each.
+
+use crate::frame::{self, Header, encoding, flag, kind};
+use crate::loss::Loss;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The file that says what went.
+const LOST: &str = "lost.quipu";
+
+/// The cause of such a loss.
+const OVERWRITTEN: u64 = 19;
+
+/// A stream of a producer.
+type Who = (u64, u32);
+
+/// Where a writer writes: it is given the bytes of a stream. A writer makes a snapshot every
+/// [`Options::snapshot_bytes`](crate::write::Options::snapshot_bytes), and a segment ends with the first after it is full.
+#[derive(Debug)]
+pub struct Segments {
+    folder: PathBuf,
+    n_segments: usize,
+    segment_bytes: u64,
+    pending: Vec<u8>,
+    current: Option<File>,
+    next: u64,
+    kept: VecDeque<Segment>,
+    /// Records that went, and the last frame of each stream that did.
+    gone: BTreeMap<Who, (u64, Header)>,
+}
+
+#[derive(Debug)]
+struct Segment {
+    path: PathBuf,
+    n_bytes: u64,
+    /// Where the first frame with records of each stream stands, its header, the last one's, and how many records there are.
+    streams: BTreeMap<Who, (u64, Header, Header, u64)>,
+}
+
+impl Segments {
+    /// Segments of `segment_bytes` and a little more in a folder, `n_segments` of them at most. What an earlier recorder left
+    /// there stays.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub fn new(folder: &Path, n_segments: usize, segment_bytes: u64) -> io::Result<Segments> {
+        fs::create_dir_all(folder)?;
+        // Names go on after those that are there.
+        let number = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            name.strip_prefix("segment-")?.strip_suffix(".quipu")?.parse::<u64>().ok()
+        };
+        let last = fs::read_dir(folder)?.filter_map(Result::ok).filter_map(number).max();
+        Ok(Segments {
+            folder: folder.to_owned(),
+            n_segments: n_segments.max(1),
+            segment_bytes,
+            pending: Vec::new(),
+            current: None,
+            next: last.map_or(0, |last| last.saturating_add(1)),
+            kept: VecDeque::new(),
+            gone: BTreeMap::new(),
+        })
+    }
+
+    fn take(&mut self, bytes: &[u8], header: &Header) -> io::Result<()> {
+        let is_full = self.kept.back().is_some_and(|segment| segment.n_bytes >= self.segment_bytes);
+        if self.current.is_none() || is_full && header.has(flag::SNAPSHOT_START) {
+            self.begin()?;
+        }
+        let (Some(file), Some(segment)) = (&mut self.current, self.kept.back_mut()) else { return Ok(()) };
+        file.write_all(bytes)?;
+        if matches!(header.kind, kind::DATA | kind::AGG) {
+            let who = (header.producer, header.stream);
+            let stream = segment.streams.entry(who).or_insert((segment.n_bytes, *header, *header, 0));
+            stream.2 = *header;
+            stream.3 += u64::from(header.records);
+        }
+        segment.n_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Begins a segment, and drops the oldest if there are too many.
+    fn begin(&mut self) -> io::Result<()> {
+        let path = self.folder.join(format!("segment-{:08}.quipu", self.next));
+        self.next += 1;
+        self.current = Some(OpenOptions::new().write(true).create_new(true).open(&path)?);
+        self.kept.push_back(Segment { path, n_bytes: 0, streams: BTreeMap::new() });
+        while self.kept.len() > self.n_segments
+            && let Some(old) = self.kept.pop_front()
+        {
+            self.drop_segment(&old)?;
+        }
+        Ok(())
+    }
+
+    /// Says what goes with a segment before it does.
+    fn drop_segment(&mut self, old: &Segment) -> io::Result<()> {
+        for (who, (_, first, last, records)) in &old.streams {
+            let gone = self.gone.entry(*who).or_insert((0, *last));
+            // The header of its first frame says what went before it.
+            *gone = (u64::from(first.lost).max(gone.0).saturating_add(*records), *last);
+        }
+        let gone = &self.gone;
+        self.write_losses(gone)?;
+        for (who, (n, _)) in gone {
+            let next = self.kept.iter_mut().find_map(|segment| {
+                let (at, first, ..) = segment.streams.get_mut(who)?;
+                Some((&segment.path, *at, first))
+            });
+            let Some((path, at, first)) = next else { continue };
+            first.lost = u32::try_from(*n).unwrap_or(frame::LOST_MANY);
+            let mut file = OpenOptions::new().write(true).open(path)?;
+            file.seek(SeekFrom::Start(at))?;
+            file.write_all(&first.to_bytes())?;
+        }
+        fs::remove_file(&old.path)
+    }
+
+    /// Writes the losses: each with the number of the last frame that went of its stream, which is free.
+    fn write_losses(&self, gone: &BTreeMap<Who, (u64, Header)>) -> io::Result<()> {
+        let mut all = Vec::new();
+        for ((producer, stream), (n, last)) in gone {
+            let loss =
+                Loss { cause: OVERWRITTEN, stream: Some(*stream), records: Some(*n), ..Loss::default() };
+            let mut payload = loss.to_value().to_bytes();
+            let mut header = Header {
+                kind: kind::LOSS,
+                encoding: encoding::CBOR,
+                producer: *producer,
+                stream: *stream,
+                epoch: last.epoch,
+                seq: last.seq,
+                records: 1,
+                ..Header::default()
+            };
+            let raw_len = payload.len() as u32; // A few bytes.
+            frame::write_frame(&mut header, raw_len, &mut payload, &mut all)?;
+        }
+        let new = self.folder.join(".lost.new");
+        fs::write(&new, all)?;
+        fs::rename(new, self.folder.join(LOST))
+    }
+}
+
+impl Write for Segments {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        while let Ok(header) = Header::read(&self.pending) {
+            let len = usize::try_from(header.frame_len()).unwrap_or(usize::MAX);
+            if self.pending.len() < len {
+                break;
+            }
+            let rest = self.pending.split_off(len);
+            let frame = std::mem::replace(&mut self.pending, rest);
+            self.take(&frame, &header)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.current.as_mut().map_or(Ok(()), File::flush)
+    }
+}

@@ -1,0 +1,259 @@
+//! Which frames of a slice are copied, in which order, and what is left of those with some records that are wanted.
+
+use crate::batch::Batch;
+use crate::codec::{Codec, PayloadPacker, Unpacker};
+use crate::datum;
+use crate::decode::{Body, Decoder, ROW_HEAD_BYTES};
+use crate::frame::{self, Header, encoding, flag, kind};
+use crate::meta::Metadata;
+use crate::pack::PackedRows;
+use crate::scan::FrameAt;
+use crate::session::{OPEN_HEAD_BYTES, OpenHead, open_rows};
+use quipu_wire::crc32c;
+use quipu_wire::record::FIRST_SCHEMA;
+use std::io;
+use std::sync::Arc;
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// It is copied as it is.
+    Whole,
+    /// Its records are asked for one by one; without any it is padding, so that its number is not missing.
+    Rows,
+    /// It is padding.
+    Padding,
+    /// It is not there. If others of its stream are, its number is missing.
+    Nothing,
+}
+
+/// A record, as far as it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Id of its schema.
+    pub schema: u32,
+    /// Its time in ticks.
+    pub time: u64,
+    /// Where it stands among the records of its frame.
+    pub ordinal: u32,
+}
+
+/// Chooses what is copied.
+pub trait Select {
+    /// What becomes of a frame. It is asked more than once.
+    fn frame(&mut self, frame: &FrameAt) -> Choice {
+        let _ = frame;
+        Choice::Whole
+    }
+
+    /// Whether a record is kept.
+    fn row(&mut self, frame: &FrameAt, row: &Row) -> bool {
+        let _ = (frame, row);
+        true
+    }
+
+    /// Puts the frames in another order, in which those of each producer follow each other as before. Here buffers that were
+    /// being written come last, since what is left of them are frames with the newest numbers.
+    fn order(&mut self, frames: &mut Vec<FrameAt>) {
+        frames.sort_by_key(|frame| frame.header.kind == kind::OPEN);
+    }
+}
+
+/// Copies everything.
+#[derive(Clone, Copy, Debug)]
+pub struct Everything;
+
+impl Select for Everything {
+    fn order(&mut self, _: &mut Vec<FrameAt>) {}
+}
+
+/// A frame as it is to be written: its header, and its payload as stored.
+pub(crate) type Rewritten = (Header, Vec<u8>);
+
+/// Padding in place of a frame.
+pub(crate) fn padding(header: &Header) -> Header {
+    let Header { producer, stream, epoch, meta_version, seq, .. } = *header;
+    Header { kind: kind::PAD, words: 12, producer, stream, epoch, meta_version, seq, ..Header::default() }
+}
+
+/// The rest of a frame after `choose` has kept some records. Damaged ones stay as they are.
+pub(crate) fn rows(
+    frame: &FrameAt,
+    stored: Vec<u8>,
+    metadata: Option<&Metadata>,
+    unpacker: &mut Unpacker,
+    choose: &mut impl Select,
+) -> io::Result<Rewritten> {
+    let header = &frame.header;
+    if header.kind == kind::OPEN {
+        return open(frame, stored, choose);
+    }
+    if header.kind != kind::DATA || header.is_foreign() || crc32c(&stored) != header.payload_crc {
+        return Ok((*header, stored));
+    }
+    let Ok(payload) = unpacker.unpack(header, &stored) else { return Ok((*header, stored)) };
+    let kept = match (header.encoding, metadata) {
+        (encoding::PLAIN, _) => plain(frame, payload, choose),
+        (encoding::PACKED | encoding::RUNS | encoding::JSON, Some(metadata)) => {
+            packed(frame, payload, metadata, choose)?
+        }
+        _ => None,
+    };
+    let Some(kept) = kept else { return Ok((*header, stored)) };
+    seal(header, kept)
+}
+
+/// What is kept of a frame.
+struct Kept {
+    payload: Vec<u8>,
+    encoding: u16,
+    records: u32,
+    /// The smallest and the largest.
+    times: Option<(u64, u64)>,
+    /// Whether there is something beside records.
+    has_more: bool,
+}
+
+/// Takes plain rows as they are; `None` if all are kept, or the payload breaks off.
+fn plain(frame: &FrameAt, payload: &[u8], choose: &mut impl Select) -> Option<Kept> {
+    let mut kept =
+        Kept { payload: Vec::new(), encoding: encoding::PLAIN, records: 0, times: None, has_more: false };
+    let (mut at, mut ordinal, mut is_other) = (0, 0, false);
+    while at < payload.len() {
+        let head = payload.get(at..at + ROW_HEAD_BYTES)?;
+        let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap_or_default());
+        let (schema, size, time) = (word(0) as u32, (word(0) >> 32) as usize, word(8));
+        if size < ROW_HEAD_BYTES || size % 8 != 0 {
+            return None;
+        }
+        let row = payload.get(at..at + size)?;
+        at += size;
+        if schema >= FIRST_SCHEMA {
+            let is_kept = choose.row(frame, &Row { schema, time, ordinal });
+            ordinal += 1;
+            if !is_kept {
+                is_other = true;
+                continue;
+            }
+            kept.records += 1;
+            let (first, last) = kept.times.unwrap_or((time, time));
+            kept.times = Some((first.min(time), last.max(time)));
+        } else if schema != crate::decode::reserved::PADDING {
+            kept.has_more = true;
+        }
+        kept.payload.extend_from_slice(row);
+    }
+    is_other.then_some(kept)
+}
+
+/// Takes decoded rows; `None` if all are kept, or not all can be decoded.
+fn packed(
+    frame: &FrameAt,
+    payload: &[u8],
+    metadata: &Metadata,
+    choose: &mut impl Select,
+) -> io::Result<Option<Kept>> {
+    let header = &frame.header;
+    // A few bytes may stand for very many records, which would have to be held.
+    const MAX_RECORDS: u32 = 1 << 20;
+    if header.records > MAX_RECORDS {
+        let what = format!("the frame at offset {:#x} has too many records to be taken apart", frame.offset);
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    let (mut decoder, mut batch, mut findings) = (Decoder::new(), Batch::new(), Vec::new());
+    let mut metadata = Arc::new(metadata.clone());
+    let body = Body { header, payload, is_open: false };
+    let mut rows = PackedRows::default();
+    let mut is_other = false;
+    while decoder.next(&body, &mut metadata, &mut batch, &mut findings) {
+        for (table, row) in batch.in_order() {
+            let (time, ordinal) = (table.times[row], table.ordinals[row]);
+            if !choose.row(frame, &Row { schema: table.schema.id(), time, ordinal }) {
+                is_other = true;
+                continue;
+            }
+            let values = table.columns.iter().map(|column| datum::of_column(column, row)).collect();
+            let wrong = || io::Error::other("a row that cannot be written as it was read");
+            rows.push(&table.schema, time, values).ok_or_else(wrong)?;
+        }
+    }
+    if !is_other || decoder.outcome().is_broken {
+        return Ok(None);
+    }
+    let with_runs = header.encoding == encoding::RUNS;
+    let written = rows.finish(with_runs);
+    let times = (written.records > 0).then_some((written.ts_first, written.ts_last));
+    let encoding = if with_runs { encoding::RUNS } else { encoding::PACKED };
+    Ok(Some(Kept { payload: written.payload, encoding, records: written.records, times, has_more: false }))
+}
+
+/// The rows of a buffer that was being written, as the frame that they would have become.
+fn open(frame: &FrameAt, stored: Vec<u8>, choose: &mut impl Select) -> io::Result<Rewritten> {
+    let head = OpenHead::read(stored.get(..OPEN_HEAD_BYTES).unwrap_or_default());
+    let Some(Ok((header, rows))) = head.map(|head| open_rows(frame, &head, &stored)) else {
+        return Ok((frame.header, stored));
+    };
+    // Zeros are room that was claimed, and what breaks off was not finished.
+    let mut whole = Vec::new();
+    let mut n = 0;
+    let mut at = 0;
+    while let Some(word) = rows.get(at..at + 8).and_then(|word| word.try_into().ok()).map(u64::from_le_bytes)
+    {
+        let (schema, size) = (word as u32, (word >> 32) as usize);
+        if word == 0 {
+            at += 8;
+            continue;
+        }
+        let Some(row) = rows.get(at..at + size).filter(|_| size >= ROW_HEAD_BYTES && size % 8 == 0) else {
+            break;
+        };
+        n += u32::from(schema >= FIRST_SCHEMA);
+        whole.extend_from_slice(row);
+        at += size;
+    }
+    let header = Header { kind: kind::DATA, encoding: encoding::PLAIN, records: n, codec: 0, ..header };
+    let closed = FrameAt { offset: frame.offset, header };
+    let times = |kept: &Kept| kept.times;
+    let kept = plain(&closed, &whole, choose).unwrap_or_else(|| {
+        let all = plain(&closed, &whole, &mut NoRecord);
+        let times =
+            all.as_ref().and_then(times).or(Some((header.ts_first, header.ts_last.max(header.ts_first))));
+        Kept { payload: whole, encoding: encoding::PLAIN, records: n, times, has_more: true }
+    });
+    seal(&header, kept)
+}
+
+/// Keeps no record, and what stands beside them.
+pub(crate) struct NoRecord;
+
+impl Select for NoRecord {
+    fn row(&mut self, _: &FrameAt, _: &Row) -> bool {
+        false
+    }
+}
+
+/// Packs what is kept as the frame was packed.
+fn seal(header: &Header, kept: Kept) -> io::Result<Rewritten> {
+    if kept.records == 0 && !kept.has_more && header.lost == 0 {
+        return Ok((padding(header), Vec::new()));
+    }
+    const LEVEL: i32 = 3;
+    let codec = match header.codec {
+        frame::codec::ZSTD => Codec::Zstd(LEVEL),
+        frame::codec::LZ4 => Codec::Lz4,
+        _ => Codec::None,
+    };
+    let (ts_first, ts_last) = kept.times.unwrap_or_default();
+    let Kept { payload, encoding, records, .. } = kept;
+    let mut header = Header { encoding, records, ts_first, ts_last, ..*header };
+    header.flags &= !(flag::SNAPSHOT_START | flag::SNAPSHOT_END);
+    let raw_len = u32::try_from(payload.len()).map_err(|_| io::Error::other("a frame that is too long"))?;
+    let mut stored = Vec::new();
+    header.codec = PayloadPacker::new(codec)?.pack(&payload, &mut stored)?;
+    if frame::seal(&mut header, raw_len, &mut stored).is_err() {
+        header.codec = frame::codec::NONE;
+        stored = payload;
+        frame::seal(&mut header, raw_len, &mut stored)?;
+    }
+    Ok((header, stored))
+}

@@ -1,0 +1,153 @@
+//! Streams that are written while they are read: sockets, files that grow, flight recorders.
+
+use crate::vectors::summary_of;
+use quipu_stream::codec::Codec;
+use quipu_stream::follow::Follow;
+use quipu_stream::input::Pipe;
+use quipu_stream::reader::{Content, StreamReader};
+use quipu_stream::recorder::Segments;
+use quipu_stream::scan::Scanner;
+use quipu_stream::spec::{SchemaSpec, Ty};
+use quipu_stream::write::{Options, Writer};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// How long a test waits for what should come at once.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn options() -> Options {
+    Options { codec: Codec::Zstd(1), frame_bytes: 3000, ..Options::new("test") }
+}
+
+/// Writes the numbers of a range, each a record of stream 1.
+fn write_numbers(writer: &Writer<impl Write>, numbers: std::ops::Range<u64>) {
+    let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    for n in numbers {
+        stream.row(id, n, 8, |body| body.put(0, &n.to_le_bytes())).unwrap();
+    }
+    stream.finish().unwrap();
+}
+
+/// The times of all records, each told to `tell` when it comes, and what was found wrong.
+fn read_all(source: impl Read, mut tell: impl FnMut(u64)) -> (Vec<u64>, Vec<String>) {
+    let mut reader = StreamReader::once(Pipe::new(source));
+    let mut times = Vec::new();
+    while let Some(part) = reader.next_part().unwrap() {
+        if let Content::Rows(batch) = part.content {
+            for (rows, row) in batch.in_order() {
+                times.push(rows.times[row]);
+                tell(rows.times[row]);
+            }
+        }
+    }
+    (times, reader.session().findings.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn records_come_through_a_socket_while_the_program_still_writes() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (told, hears) = channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let writer = Writer::new(TcpStream::connect(address).unwrap(), options());
+            // The reader has each before the writer continues.
+            for n in 0..20 {
+                write_numbers(&writer, n..n + 1);
+                assert_eq!(hears.recv_timeout(PATIENCE), Ok(n));
+            }
+            write_numbers(&writer, 20..2000);
+            writer.finish().unwrap();
+        });
+        let (socket, _) = listener.accept().unwrap();
+        let (times, findings) = read_all(socket, |time| {
+            let _ = told.send(time);
+        });
+        assert_eq!((times, findings), ((0..2000).collect(), vec![]));
+    });
+}
+
+#[test]
+fn a_file_that_grows_is_followed_to_the_end_of_its_producer() {
+    let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    let writer = Writer::new(Vec::new(), options());
+    write_numbers(&writer, 0..2000);
+    writer.finish().unwrap();
+    let whole = writer.into_inner().unwrap();
+    let (told, hears) = channel();
+    std::thread::scope(|scope| {
+        let (path, whole) = (&path, &whole);
+        scope.spawn(move || {
+            let mut file = File::options().write(true).open(path).unwrap();
+            // Half a frame, then the rest of it and room that is claimed for what follows.
+            file.write_all(&whole[..whole.len() / 2 + 17]).unwrap();
+            assert!(hears.recv_timeout(PATIENCE).is_ok(), "nothing came");
+            file.set_len(whole.len() as u64).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            file.seek(SeekFrom::Start(whole.len() as u64 / 2 + 17)).unwrap();
+            file.write_all(&whole[whole.len() / 2 + 17..]).unwrap();
+        });
+        let follow = Follow::new(File::open(path).unwrap(), || false);
+        let (times, findings) = read_all(follow, |time| {
+            let _ = told.send(time);
+        });
+        assert_eq!((times, findings), ((0..2000).collect(), vec![]));
+    });
+}
+
+#[test]
+fn a_followed_file_whose_program_dies_gives_what_is_in_it() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let writer = Writer::new(Vec::new(), options());
+    write_numbers(&writer, 0..2000);
+    let whole = writer.into_inner().unwrap();
+    file.write_all(&whole[..whole.len() - 10]).unwrap();
+    let is_dead = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&is_dead);
+    let follow = Follow::new(file.reopen().unwrap(), move || asked.swap(true, Ordering::Relaxed));
+    let (times, findings) = read_all(follow, |_| {});
+    assert!(is_dead.load(Ordering::Relaxed) && times.len() > 1500 && times.len() < 2000, "{}", times.len());
+    assert!(findings.iter().any(|finding| finding.starts_with("truncated-frame")), "{findings:?}");
+}
+
+#[test]
+fn a_flight_recorder_keeps_the_newest_segments_and_says_what_went() {
+    let folder = tempfile::tempdir().unwrap();
+    const N: u64 = 100_000;
+    let segments = Segments::new(folder.path(), 3, 40_000).unwrap();
+    let writer = Writer::new(segments, Options { snapshot_bytes: 20_000, codec: Codec::None, ..options() });
+    write_numbers(&writer, 0..N);
+    writer.finish().unwrap();
+    let mut names: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!(names[0], "lost.quipu");
+    let files: Vec<Vec<u8>> =
+        names.iter().map(|name| std::fs::read(folder.path().join(name)).unwrap()).collect();
+    for segment in &files[1..] {
+        assert!(segment.len() < 100_000, "{} bytes", segment.len());
+        // Each can be read alone.
+        let summary = summary_of(segment);
+        let n = summary["records_decoded"].as_u64().unwrap();
+        assert!(n > 0 && !summary["findings"].to_string().contains("metadata-gap"), "{n} records");
+        let first = Scanner::new().next(&mut &segment[..]).unwrap().unwrap();
+        assert!(first.header.has(quipu_stream::frame::flag::SNAPSHOT_START));
+    }
+    let summary = summary_of(&files.concat());
+    let n = summary["records_decoded"].as_u64().unwrap();
+    assert!((1000..N / 2).contains(&n), "{n} records");
+    assert_eq!(summary["records"][n as usize - 1]["n"], N - 1);
+    assert_eq!(summary["lost"]["1"], N - n, "{}", summary["findings"]);
+    assert_eq!(summary["losses"][0]["kind"], "overwritten");
+    let findings = summary["findings"].as_array().unwrap();
+    assert!(findings.iter().all(|finding| finding["name"] == "sequence-gap"), "{findings:?}");
+}

@@ -1,0 +1,371 @@
+//! Streams of rows with other frames: a part of them, without some records, by stream, in the order of a clock.
+//!
+//! Frames that are kept whole are copied as they are, with their packing; what is left of the others is packed anew. A frame
+//! without a kept record becomes padding, since a number that is missing would be a loss.
+
+use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
+use crate::copy::all_findings;
+use crate::look;
+use crate::reader::is_wanted;
+use crate::rules;
+use crate::trace::{self, Part, StreamTrace};
+use quipu_model::damaged::{Intake, SoFar};
+use quipu_model::fresh::{Folder, Fresh, cannot};
+use quipu_model::options::Kind;
+use quipu_model::trace::Fact;
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
+use quipu_model::{Error, OptionSpec, Result, Trace, Window};
+use quipu_stream::frame::{Header, kind};
+use quipu_stream::scan::FrameAt;
+use quipu_stream::select::{Choice, Row, Select};
+use quipu_stream::slice::{Sliced, select};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// Other units than records.
+const NOT_RECORDS: &[&str] = &["since", "until"];
+const PART: &str = "Which part";
+const SKIP: OptionSpec =
+    OptionSpec::new("skip", Kind::Count, "0", "leave out this many records at the start")
+        .group(PART)
+        .excludes(NOT_RECORDS);
+const TAKE: OptionSpec =
+    OptionSpec::new("take", Kind::Count, "", "keep this many records").group(PART).excludes(NOT_RECORDS);
+const SINCE: OptionSpec =
+    OptionSpec::new("since", Kind::Count, "", "begin at this reading of the trace's clock")
+        .value("CLOCK")
+        .group(PART);
+const UNTIL: OptionSpec =
+    OptionSpec::new("until", Kind::Count, "", "end before this reading of the trace's clock")
+        .value("CLOCK")
+        .group(PART);
+const DROP: OptionSpec = OptionSpec::new(
+    "drop",
+    Kind::Text,
+    "",
+    "leave out records of these kinds, by the names of their schemas",
+)
+.value("KIND")
+.listed()
+.group("What is left out");
+
+/// `trim`: the records of a part.
+#[derive(Debug)]
+pub struct Trim;
+
+static TRIM: TransformInfo = TransformInfo {
+    name: "trim",
+    title: "the records of a part, with all that describes them",
+    options: &[SKIP, TAKE, SINCE, UNTIL],
+};
+
+impl Transform for Trim {
+    fn info(&self) -> &'static TransformInfo {
+        &TRIM
+    }
+
+    fn lacks(&self, option: &str) -> Option<&'static str> {
+        (option.contains("instr") || matches!(option, "calls" | "frames" | "setup"))
+            .then_some("there are records here, and no instructions or calls of graphics")
+    }
+
+    fn run(&self, job: &TransformJob<'_>, _: &dyn Progress) -> Result<Transformed> {
+        let options = job.options;
+        let window = if options.has(&SKIP) || options.has(&TAKE) {
+            let start = options.count(&SKIP);
+            let end = options.number(&TAKE).map_or(u64::MAX, |take| start.saturating_add(take));
+            Window::Records(start..end)
+        } else if options.has(&SINCE) || options.has(&UNTIL) {
+            Window::Clock(options.count(&SINCE)..options.number(&UNTIL).unwrap_or(u64::MAX))
+        } else {
+            let error = Error::usage("no part is named");
+            return Err(error.hint("say --skip or --take, or --since or --until"));
+        };
+        let work = Work::open(job)?;
+        let windows = match (&window, work.parts().len()) {
+            (Window::Records(_), 2..) => job.sequence.parts(&work.trace, &window)?,
+            (_, n) => vec![window; n],
+        };
+        work.write_file(job, &mut PartOf { places: work.places(), parts: work.parts(), windows })
+    }
+}
+
+/// Keeps the records of a window of each stream.
+struct PartOf<'w> {
+    places: Places,
+    parts: &'w [Part],
+    windows: Vec<Window>,
+}
+
+impl Select for PartOf<'_> {
+    fn frame(&mut self, frame: &FrameAt) -> Choice {
+        let Some((part, before)) = self.places.get(&frame.offset) else { return Choice::Whole };
+        let Some(window) = self.windows.get(*part) else { return Choice::Padding };
+        let header = &frame.header;
+        if header.kind == kind::OPEN {
+            return Choice::Rows;
+        }
+        let part = &self.parts[*part];
+        let (first, last) = match window {
+            Window::Clock(_) => (part.clock(header.ts_first), part.clock(header.ts_last)),
+            _ => (*before, before + u64::from(header.records).saturating_sub(1)),
+        };
+        let is_in = |at: u64| is_wanted(window, at, at);
+        match window {
+            Window::Records(range) | Window::Clock(range) if last < range.start || first >= range.end => {
+                Choice::Padding
+            }
+            _ if is_in(first) && is_in(last) => Choice::Whole,
+            _ => Choice::Rows,
+        }
+    }
+
+    fn row(&mut self, frame: &FrameAt, row: &Row) -> bool {
+        let Some((part, before)) = self.places.get(&frame.offset) else { return true };
+        let time = self.parts[*part].clock(row.time);
+        self.windows.get(*part).is_some_and(|window| is_wanted(window, before + u64::from(row.ordinal), time))
+    }
+}
+
+/// `filter`: all records but those of some kinds.
+#[derive(Debug)]
+pub struct Filter;
+
+static FILTER: TransformInfo = TransformInfo {
+    name: "filter",
+    title: "without the records of some kinds; what describes them stays",
+    options: &[DROP],
+};
+
+impl Transform for Filter {
+    fn info(&self) -> &'static TransformInfo {
+        &FILTER
+    }
+
+    fn run(&self, job: &TransformJob<'_>, _: &dyn Progress) -> Result<Transformed> {
+        let names: FxHashSet<&str> = job.options.texts(&DROP).collect();
+        if names.is_empty() {
+            return Err(Error::usage("nothing is left out").hint("say --drop"));
+        }
+        let work = Work::open(job)?;
+        let mut schemas = Vec::new();
+        for (epoch, metadata) in work.trace.epochs() {
+            let own = metadata.schemas();
+            schemas.extend(own.iter().map(|schema| (*epoch, schema.id(), schema.name().to_owned())));
+        }
+        if let Some(name) = names.iter().find(|name| !schemas.iter().any(|(_, _, known)| known == *name)) {
+            let mut known: Vec<&str> = schemas.iter().map(|(_, _, name)| &**name).collect();
+            known.sort_unstable();
+            known.dedup();
+            let error = Error::usage(format!("no records of the stream are called `{name}`"));
+            return Err(error.hint(format!("there are: {}", known.join(", "))));
+        }
+        let dropped = schemas.into_iter().filter(|(_, _, name)| names.contains(&**name));
+        let dropped = dropped.map(|(epoch, id, _)| (epoch, id)).collect();
+        work.write_file(job, &mut Without { places: work.places(), dropped })
+    }
+}
+
+/// Keeps the records of other schemas than these.
+struct Without {
+    places: Places,
+    dropped: FxHashSet<((u64, u32), u32)>,
+}
+
+impl Select for Without {
+    fn frame(&mut self, frame: &FrameAt) -> Choice {
+        if self.places.contains_key(&frame.offset) { Choice::Rows } else { Choice::Whole }
+    }
+
+    fn row(&mut self, frame: &FrameAt, row: &Row) -> bool {
+        !self.dropped.contains(&((frame.header.producer, frame.header.epoch), row.schema))
+    }
+}
+
+/// `split`: a file for each stream.
+#[derive(Debug)]
+pub struct Split;
+
+static SPLIT: TransformInfo = TransformInfo {
+    name: "split",
+    title: "a folder with a file for each stream of each producer, each with all that describes it",
+    options: &[],
+};
+
+impl Transform for Split {
+    fn info(&self) -> &'static TransformInfo {
+        &SPLIT
+    }
+
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        let work = Work::open(job)?;
+        let mut intake = Intake::new(job.damaged).strict(job.strict);
+        intake.take(&mut work.findings()?, SoFar::default())?;
+        let (fresh, folder) = Fresh::folder(job.output, job.replace.into(), &|_| false)?;
+        let is_one = work.parts().windows(2).all(|pair| pair[0].producer == pair[1].producer);
+        let mut sum = Sliced::default();
+        for (producer, stream) in work.parts().iter().map(|part| (part.producer, part.stream)) {
+            progress.go_on()?;
+            let name = match is_one {
+                true => format!("stream-{stream}.quipu"),
+                false => format!("{producer:016x}-{stream}.quipu"),
+            };
+            let path = folder.join(&name);
+            let written = work.write_to(&folder, &path, &mut Only { producer, stream })?;
+            sum = Sliced { frames: sum.frames + written.frames, records: sum.records + written.records };
+        }
+        folder.judge()?;
+        fresh.commit()?;
+        let mut facts = facts(sum);
+        facts.insert(0, Fact::new("files", "files", work.parts().len()));
+        Ok(Transformed { facts, reading: intake.finish(), ..Transformed::default() })
+    }
+}
+
+/// Keeps what one stream has, and what is about the whole.
+struct Only {
+    producer: u64,
+    stream: u32,
+}
+
+impl Select for Only {
+    fn frame(&mut self, frame: &FrameAt) -> Choice {
+        let Header { producer, stream, kind, .. } = frame.header;
+        let is_about_all =
+            matches!(kind, kind::META | kind::CLOCK | kind::BLOB | kind::INDEX | kind::PAD | kind::END);
+        match (producer == self.producer, stream == self.stream) {
+            (true, true) => Choice::Whole,
+            (true, false) if stream == 0 && is_about_all => Choice::Whole,
+            // The numbers of the stream of all go on.
+            (true, false) if stream == 0 && kind != kind::OPEN => Choice::Padding,
+            // Whose rows those are stands in them.
+            (true, false) if kind == kind::OPEN => Choice::Rows,
+            _ => Choice::Nothing,
+        }
+    }
+
+    fn row(&mut self, frame: &FrameAt, _: &Row) -> bool {
+        frame.header.stream == self.stream
+    }
+}
+
+/// `merge`: all in one file, in the order of the clock.
+#[derive(Debug)]
+pub struct Merge;
+
+static MERGE: TransformInfo = TransformInfo {
+    name: "merge",
+    title: "one file with the frames of all producers in the order of their clocks",
+    options: &[],
+};
+
+impl Transform for Merge {
+    fn info(&self) -> &'static TransformInfo {
+        &MERGE
+    }
+
+    fn run(&self, job: &TransformJob<'_>, _: &dyn Progress) -> Result<Transformed> {
+        let work = Work::open(job)?;
+        let mut done = work.write_file(job, &mut InTime { places: work.places(), parts: work.parts() })?;
+        // Where clocks leave the order open, it is said.
+        let findings = work.trace.meta().findings.iter();
+        let order = findings.filter(|finding| finding.rule == rules::ORDER.name);
+        done.notes.extend(order.map(|finding| finding.message.clone()));
+        Ok(done)
+    }
+}
+
+/// Frames in the order of their first times.
+struct InTime<'w> {
+    places: Places,
+    parts: &'w [Part],
+}
+
+impl Select for InTime<'_> {
+    // Buffers that were being written stay what they are, wherever they stand.
+    fn order(&mut self, frames: &mut Vec<FrameAt>) {
+        // What has no time of its own goes with what its producer wrote before.
+        let mut now: FxHashMap<u64, u64> = FxHashMap::default();
+        let mut timed: Vec<(u64, FrameAt)> = Vec::with_capacity(frames.len());
+        for frame in frames.drain(..) {
+            let now = now.entry(frame.header.producer).or_default();
+            if let Some((part, _)) =
+                self.places.get(&frame.offset).filter(|_| frame.header.kind != kind::OPEN)
+            {
+                *now = self.parts[*part].clock(frame.header.ts_first).max(*now);
+            }
+            timed.push((*now, frame));
+        }
+        timed.sort_by_key(|(time, _)| *time);
+        frames.extend(timed.into_iter().map(|(_, frame)| frame));
+    }
+}
+
+/// Frames with rows by their places: their stream, and the records before them.
+type Places = FxHashMap<u64, (usize, u64)>;
+
+/// A stream that is written anew.
+struct Work<'j> {
+    job: &'j TransformJob<'j>,
+    trace: StreamTrace,
+}
+
+impl<'j> Work<'j> {
+    fn open(job: &'j TransformJob<'j>) -> Result<Work<'j>> {
+        if let Some(container) = job.container {
+            let what = format!("a stream is written without a container; `{container}` was asked for");
+            return Err(Error::usage(what));
+        }
+        if job.level.is_some() || !job.opening.threads.is_empty() {
+            return Err(Error::usage("frames of a stream that stay whole are copied as they are"));
+        }
+        Ok(Work { job, trace: trace::open(job.source, job.opening)? })
+    }
+
+    fn parts(&self) -> &[Part] {
+        self.trace.parts()
+    }
+
+    fn places(&self) -> Places {
+        let parts = self.parts().iter().enumerate();
+        let places = parts.flat_map(|(number, part)| {
+            let pieces = part.pieces.iter().zip(&part.before);
+            pieces.map(move |(piece, before)| (piece.frame.offset, (number, *before)))
+        });
+        places.collect()
+    }
+
+    /// What is wrong with what is read: frames are copied as they are, also those whose checksums are wrong.
+    fn findings(&self) -> Result<Vec<quipu_model::Finding>> {
+        all_findings(&self.trace)
+    }
+
+    fn write_file(&self, job: &TransformJob<'_>, choose: &mut impl Select) -> Result<Transformed> {
+        let mut intake = Intake::new(job.damaged).strict(job.strict);
+        intake.take(&mut self.findings()?, SoFar::default())?;
+        let (fresh, file) = Fresh::file(job.output, job.replace.into())?;
+        let written = self.write(BufWriter::new(file), job.output, choose)?;
+        fresh.commit()?;
+        Ok(Transformed { facts: facts(written), reading: intake.finish(), ..Transformed::default() })
+    }
+
+    fn write_to(&self, folder: &Folder, path: &Path, choose: &mut impl Select) -> Result<Sliced> {
+        self.write(BufWriter::new(folder.create(path)?), path, choose)
+    }
+
+    fn write(&self, mut out: impl Write, path: &Path, choose: &mut impl Select) -> Result<Sliced> {
+        let look = look::at(self.job.source)?;
+        let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
+        quipu_stream::input::Input::get(&mut input, 0, 1)
+            .map_err(|cause| unreadable(self.job.source.name(), cause))?;
+        let failed = |cause| cannot("write", path, cause);
+        let written = select(&mut input, 0..look.size, choose, &mut out).map_err(failed)?;
+        out.flush().map_err(failed)?;
+        Ok(written)
+    }
+}
+
+fn facts(written: Sliced) -> Vec<Fact> {
+    vec![Fact::new("frames", "frames", written.frames), Fact::new("records", "records", written.records)]
+}

@@ -1,0 +1,104 @@
+//! Several files of streams in a folder as one: those of several hosts, or the segments of a flight recorder.
+
+use crate::bytes::seekable;
+use crate::trace::probe;
+use quipu_model::{Confidence, Finding, Result};
+use quipu_source::{Bytes, Container, Content, Source};
+use quipu_stream::frame::{Header, flag};
+use std::cmp::Reverse;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// The files of a folder that are streams, by what their names end in; of other folders none.
+pub(crate) fn files_of(folder: &Source) -> Result<Vec<Source>> {
+    let is_stream = |file: &Source| {
+        let extension = Path::new(file.name()).extension();
+        !file.is_folder() && crate::INFO.extensions.iter().any(|own| extension.is_some_and(|has| has == *own))
+    };
+    Ok(folder.files()?.into_iter().filter(is_stream).collect())
+}
+
+/// How sure it is that a folder has nothing but streams.
+pub(crate) fn probe_folder(folder: &Source) -> Confidence {
+    let Ok(files) = files_of(folder) else { return Confidence::No };
+    let is_all = folder.files().is_ok_and(|all| all.len() == files.len()) && !files.is_empty();
+    match is_all && files.iter().all(|file| probe(file) != Confidence::No) {
+        true => Confidence::Sure,
+        false => Confidence::No,
+    }
+}
+
+/// All files of a folder one after the other, as `cat` puts them; and what is wrong with their packing. Those of one producer
+/// come in the order of its numbers, so that it does not matter which of its segments was written over last.
+pub(crate) fn joined(folder: &Source) -> Result<(Source, Vec<Finding>)> {
+    let mut files = Vec::new();
+    let mut findings = Vec::new();
+    for file in files_of(folder)? {
+        let first = file.head(512).ok().and_then(|head| Header::read(&head).ok());
+        let (container, unpacking) = seekable(&file)?;
+        findings.extend(unpacking);
+        files.push((first, container));
+    }
+    let producer = |first: &Option<Header>| first.as_ref().map(|first| first.producer);
+    let mut producers: Vec<u64> = Vec::new();
+    for known in files.iter().filter_map(|(first, _)| producer(first)) {
+        if !producers.contains(&known) {
+            producers.push(known);
+        }
+    }
+    files.sort_by_key(|(first, _)| {
+        let place = producer(first).and_then(|own| producers.iter().position(|known| *known == own));
+        // What says only what went comes first.
+        let order = first.as_ref().map(|first| (first.epoch, first.has(flag::SNAPSHOT_START), first.seq));
+        (Reverse(place.is_some()), place, order)
+    });
+    let mut end = 0;
+    let mut parts = Vec::new();
+    for (_, container) in files {
+        let bytes = container.bytes(READ_BYTES)?;
+        let start = end;
+        end += bytes.len();
+        parts.push(FilePart { start, end, container, bytes: Mutex::new(Some(bytes)) });
+    }
+    Ok((Source::of_content(folder.name(), Arc::new(Joined { parts })), findings))
+}
+
+struct FilePart {
+    start: u64,
+    end: u64,
+    container: Container,
+    /// A cursor that no reader has now.
+    bytes: Mutex<Option<Bytes>>,
+}
+
+/// The bytes of files one after the other.
+struct Joined {
+    parts: Vec<FilePart>,
+}
+
+impl Content for Joined {
+    fn len_bytes(&self) -> u64 {
+        self.parts.last().map_or(0, |part| part.end)
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
+        let Some(part) = self.parts.get(self.parts.partition_point(|part| part.end <= at)) else {
+            return Ok(0);
+        };
+        let lock = || part.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let cursor = lock().take();
+        let mut cursor = match cursor {
+            Some(cursor) => cursor,
+            None => part.container.bytes(READ_BYTES).map_err(io::Error::other)?,
+        };
+        let there = cursor.get(at - part.start, out.len())?;
+        let n = there.len().min(out.len());
+        out[..n].copy_from_slice(&there[..n]);
+        *lock() = Some(cursor);
+        Ok(n)
+    }
+}
