@@ -1,14 +1,14 @@
-//! A bus error while a mapped file is copied, as an error instead of the end of the process.
+//! A bus error while a mapped file is read, as an error instead of the end of the process.
 //!
 //! The system raises SIGBUS in the thread that touches a page that the file has no more, or that its disk cannot give. The
-//! handler puts a page of zeros in its place, so that the copy runs on, and notes that in the thread; the copy then says
+//! handler puts a page of zeros in its place, so that the reader runs on, and notes that in the thread; the reader then says
 //! that it failed. Any other bus error goes to the handler that was there before.
 
 #[cfg(unix)]
-pub(crate) use unix::Guard;
+pub use unix::BusGuard;
 
 #[cfg(not(unix))]
-pub(crate) use other::Guard;
+pub use other::BusGuard;
 
 #[cfg(unix)]
 #[allow(unsafe_code)]
@@ -38,12 +38,17 @@ mod unix {
     /// Size of a page; set before the handler is.
     static PAGE_BYTES: OnceLock<usize> = OnceLock::new();
 
-    /// A stretch of addresses where this thread survives bus errors, until it ends.
-    pub(crate) struct Guard(());
+    /// A range of mapped addresses where this thread survives bus errors, until the guard ends.
+    ///
+    /// A page that the system cannot provide becomes a private page of zeros: after an error, nothing of the map means
+    /// anything, and nothing that is written there reaches the file.
+    #[derive(Debug)]
+    pub struct BusGuard(());
 
-    impl Guard {
+    impl BusGuard {
         /// Watches mapped memory. Guards of one thread do not nest.
-        pub(crate) fn over(begin: *const u8, len_bytes: usize) -> Guard {
+        #[must_use]
+        pub fn over(begin: *const u8, len_bytes: usize) -> BusGuard {
             install();
             WATCHED.with(|watched| {
                 watched.is_hit.set(false);
@@ -52,14 +57,14 @@ mod unix {
             });
             // Nothing of the copy may be moved to before this.
             std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-            Guard(())
+            BusGuard(())
         }
 
         /// Ends the watch.
         ///
         /// # Errors
         /// If there was a bus error.
-        pub(crate) fn end(self) -> io::Result<()> {
+        pub fn end(self) -> io::Result<()> {
             std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
             let is_hit = WATCHED.with(|watched| {
                 watched.begin.set(0);
@@ -106,10 +111,14 @@ mod unix {
         if is_ours == Ok(true) {
             let n_bytes = PAGE_BYTES.get().copied().unwrap_or(4096);
             let page = (addr & !(n_bytes - 1)) as *mut c_void;
-            let (rights, flags) =
-                (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
-            // SAFETY: The page lies in a map that this thread holds while it copies, which begins at a page and goes
-            // with all of its pages when it is dropped; no reference into it exists. `mmap` is a bare system call.
+            let (rights, flags) = (
+                // Memory that processes share is written, too.
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+            );
+            // SAFETY: The page lies in a map that this thread holds while it reads, which begins at a page and goes
+            // with all of its pages when it is dropped; references into it are to atomics alone, whose values other
+            // processes may change at any time. `mmap` is a bare system call.
             let mapped = unsafe { libc::mmap(page, n_bytes, rights, flags, -1, 0) };
             if mapped != libc::MAP_FAILED {
                 return;
@@ -148,14 +157,22 @@ mod unix {
 /// Systems without signals have none to survive.
 #[cfg(not(unix))]
 mod other {
-    pub(crate) struct Guard(());
+    /// Watches nothing.
+    #[derive(Debug)]
+    pub struct BusGuard(());
 
-    impl Guard {
-        pub(crate) fn over(_: *const u8, _: usize) -> Guard {
-            Guard(())
+    impl BusGuard {
+        /// Watches nothing.
+        #[must_use]
+        pub fn over(_: *const u8, _: usize) -> BusGuard {
+            BusGuard(())
         }
 
-        pub(crate) fn end(self) -> std::io::Result<()> {
+        /// Ends the watch.
+        ///
+        /// # Errors
+        /// Never.
+        pub fn end(self) -> std::io::Result<()> {
             Ok(())
         }
     }

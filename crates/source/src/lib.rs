@@ -61,6 +61,7 @@ pub use codec::Codec;
 pub use container::{Container, Member, Method};
 pub use descriptors::MAX_IDLE_DESCRIPTORS;
 pub use error::{Error, ErrorKind, Result};
+pub use fault::BusGuard;
 pub use landmarks::Landmark;
 pub use output::{Closings, OutputFile};
 pub use pack::{PackOptions, Packed, Packer, Packing, Pool};

@@ -47,7 +47,7 @@ impl Window {
         if len_bytes == 0 {
             return Ok(0);
         }
-        let guard = fault::Guard::over(self.map.as_ptr(), self.map.len());
+        let guard = fault::BusGuard::over(self.map.as_ptr(), self.map.len());
         // SAFETY: `skip + len_bytes <= map.len()` and `len_bytes <= out.len()` by the lines above, the map lives as
         // long as `self`, and `out` is memory of our own, so the two cannot overlap. No reference into the map
         // is made, so that another process may write to the file meanwhile: we copy whatever bytes are there.
