@@ -12,7 +12,12 @@ pub struct Shape {
     pub n_slots: u32,
     /// Words in the ring of each, a power of two and at least 8192.
     pub ring_words: u64,
+    /// Words of the heap of names, a power of two and at least 512, or 0 if there is none.
+    pub heap_words: u64,
 }
+
+/// Words that recorder and producers leave for each other; each front end says what they mean.
+pub const NOTE_WORDS: usize = 4;
 
 /// A cache line, so that neither side's writes take away what the other reads.
 #[derive(Default)]
@@ -27,7 +32,13 @@ pub(crate) struct Head {
     pub(crate) version: u32,
     pub(crate) n_slots: u32,
     pub(crate) ring_words: u64,
+    pub(crate) heap_words: u64,
     pub(crate) recorder: u32,
+    pub(crate) unused: u32,
+    /// When the recorder started, so that another process of its number is not taken for it; 0 if that is unknown.
+    pub(crate) recorder_start: u64,
+    /// What the recorder says to producers.
+    pub(crate) note: [u64; NOTE_WORDS],
     /// [`OPEN`] as long as the recorder listens.
     pub(crate) state: Line<AtomicU32>,
     /// Numbers for whatever producers number, shared by all processes.
@@ -36,9 +47,11 @@ pub(crate) struct Head {
     pub(crate) n_refused: AtomicU64,
     /// Changes when a slot is claimed or left.
     pub(crate) bell: Line<AtomicU32>,
+    /// 1 while a recorder that reads all slots sleeps.
+    pub(crate) sleeps: Line<AtomicU32>,
 }
 
-/// The state of one slot; 256 bytes.
+/// The state of one slot; 384 bytes.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct SlotHead {
@@ -46,6 +59,12 @@ pub(crate) struct SlotHead {
     pub(crate) state: Line<AtomicU32>,
     pub(crate) pid: AtomicU32,
     pub(crate) tid: AtomicU32,
+    /// When the thread started, so that another one of its number is not taken for it; 0 if that is unknown.
+    pub(crate) start: AtomicU64,
+    /// What the producer says to the recorder.
+    pub(crate) note: [AtomicU64; NOTE_WORDS],
+    /// What the producer could not write, in a unit of its own.
+    pub(crate) n_dropped: AtomicU64,
     /// Words written since the memory was made; by the producer.
     pub(crate) tail: Line<AtomicU64>,
     /// Words read; by the consumer.

@@ -11,20 +11,31 @@
 //! of both: it can be read after the producer was killed. A full ring makes the producer wait; when the recorder has
 //! closed, or is no more, producers go on without recording.
 //!
-//! What the words mean is a matter of each front end; those of the emulator's plugin are in [`qemu`]. Nothing here
-//! allocates or takes a lock once the memory is mapped, so that it can be used in signal handlers and below `malloc`.
+//! A heap of names may follow the words, where all producers intern names ([`Heap`]).
+//!
+//! What the words mean is a matter of each front end; those of the emulator's plugin are in [`qemu`], those of workload
+//! events in [`prism`]. Nothing here allocates or takes a lock once the memory is mapped, so that it can be used in signal
+//! handlers and below `malloc`.
 
+#[cfg(not(loom))]
+pub mod fifo;
+mod heap;
 mod layout;
+#[cfg(not(loom))]
+pub mod life;
 #[cfg(not(loom))]
 mod map;
 #[cfg(loom)]
 #[path = "modelled.rs"]
 mod map;
 #[cfg(not(loom))]
+pub mod prism;
+#[cfg(not(loom))]
 pub mod qemu;
 mod sides;
 mod sync;
 
-pub use layout::Shape;
+pub use heap::{BadName, Heap, MAX_NAME};
+pub use layout::{NOTE_WORDS, Shape};
 pub use map::Shared;
-pub use sides::{Consumer, Producer, SlotState};
+pub use sides::{BadGroup, Claim, Consumer, Producer, SlotState};

@@ -3,10 +3,13 @@
 //! Both sides are built from this file and `layout.rs`; [`VERSION`] changes when the layout does, and a producer of another
 //! version is refused.
 
-use crate::layout::{Head, OPEN, Shape, SlotHead};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::heap::{Heap, MIN_HEAP_WORDS};
+use crate::layout::{Head, NOTE_WORDS, OPEN, Shape, SlotHead};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use std::ffi::CStr;
 use std::io;
+use std::mem::offset_of;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -14,7 +17,7 @@ use std::time::Duration;
 /// The first eight bytes: `QUIPURNG`.
 const MAGIC: u64 = u64::from_le_bytes(*b"QUIPURNG");
 /// Version of the layout.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes before the heads of slots.
 const HEAD_BYTES: usize = 4096;
 /// More slots than this make no sense.
@@ -25,7 +28,7 @@ const MIN_WORDS: u64 = 1 << 13;
 impl Default for Shape {
     /// 512 threads with 2 MiB each. What is not used takes no memory.
     fn default() -> Shape {
-        Shape { n_slots: 512, ring_words: 1 << 18 }
+        Shape { n_slots: 512, ring_words: 1 << 18, heap_words: 0 }
     }
 }
 
@@ -34,18 +37,36 @@ impl Shape {
         (1..=MAX_SLOTS).contains(&self.n_slots)
             && self.ring_words.is_power_of_two()
             && (MIN_WORDS..=1 << 30).contains(&self.ring_words)
+            && (self.heap_words == 0
+                || self.heap_words.is_power_of_two() && (MIN_HEAP_WORDS..=1 << 28).contains(&self.heap_words))
     }
 
     fn rings_at(&self) -> usize {
         (HEAD_BYTES + self.n_slots as usize * size_of::<SlotHead>()).next_multiple_of(HEAD_BYTES)
     }
 
-    fn n_bytes(&self) -> usize {
+    fn heap_at(&self) -> usize {
         self.rings_at() + self.n_slots as usize * self.ring_words as usize * 8
+    }
+
+    fn n_bytes(&self) -> usize {
+        self.heap_at() + self.heap_words as usize * 8
     }
 }
 
-const _: () = assert!(size_of::<Head>() <= HEAD_BYTES && align_of::<SlotHead>() == 64);
+// The layout is described in docs/formats/prism.md.
+const _: () = {
+    assert!(size_of::<Head>() <= HEAD_BYTES && align_of::<SlotHead>() == 64);
+    assert!(offset_of!(Head, heap_words) == 24 && offset_of!(Head, recorder) == 32);
+    assert!(offset_of!(Head, recorder_start) == 40 && offset_of!(Head, note) == 48);
+    assert!(offset_of!(Head, state) == 128 && offset_of!(Head, next_id) == 192);
+    assert!(offset_of!(Head, n_refused) == 256 && offset_of!(Head, bell) == 320);
+    assert!(offset_of!(Head, sleeps) == 384);
+    assert!(size_of::<SlotHead>() == 384 && offset_of!(SlotHead, pid) == 64);
+    assert!(offset_of!(SlotHead, start) == 72 && offset_of!(SlotHead, note) == 80);
+    assert!(offset_of!(SlotHead, n_dropped) == 112 && offset_of!(SlotHead, tail) == 128);
+    assert!(offset_of!(SlotHead, head) == 192 && offset_of!(SlotHead, writer_sleeps) == 320);
+};
 
 /// The mapped memory, of either side.
 #[derive(Debug)]
@@ -70,10 +91,7 @@ impl Shared {
     /// # Errors
     /// What the system says; `InvalidInput` for a shape that cannot be.
     pub fn create(shape: Shape) -> io::Result<Shared> {
-        if !shape.is_valid() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such shape of shared memory"));
-        }
-        // SAFETY: The name is a constant string; the descriptor is checked and owned by nobody else.
+        // SAFETY: The name is a constant string; the descriptor is checked and owned by nothing else.
         #[allow(unsafe_code)]
         let file = unsafe {
             let fd = libc::memfd_create(c"quipu".as_ptr(), libc::MFD_CLOEXEC);
@@ -82,24 +100,43 @@ impl Shared {
             }
             OwnedFd::from_raw_fd(fd)
         };
+        Shared::create_in(file, shape, [0; NOTE_WORDS])
+    }
+
+    /// Makes the memory in an empty file that can be read and written, with a note for producers.
+    ///
+    /// # Errors
+    /// What the system says; `InvalidInput` for a shape that cannot be.
+    pub fn create_in(file: OwnedFd, shape: Shape, note: [u64; NOTE_WORDS]) -> io::Result<Shared> {
+        if !shape.is_valid() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such shape of shared memory"));
+        }
         // SAFETY: The descriptor is open; the length is at most 2^50.
         #[allow(unsafe_code)]
         if unsafe { libc::ftruncate(file.as_raw_fd(), shape.n_bytes() as libc::off_t) } != 0 {
             return Err(io::Error::last_os_error());
         }
         let base = map(&file, shape.n_bytes())?;
+        let shared = Shared { base, shape, file: Some(file) };
+        // Where the system has too little memory, it says so here and sends no signal later.
+        shared.reserve(0..shape.rings_at())?;
+        shared.reserve(shape.heap_at()..shape.n_bytes())?;
         let head = base.as_ptr().cast::<Head>();
-        // SAFETY: The map is large enough, new, and known to nobody else; all of `Head` is valid as zeros.
+        let recorder = std::process::id();
+        // SAFETY: The map is large enough, new, and known to nothing else; all of `Head` is valid as zeros.
         #[allow(unsafe_code)]
         unsafe {
             (*head).magic = MAGIC;
             (*head).version = VERSION;
             (*head).n_slots = shape.n_slots;
             (*head).ring_words = shape.ring_words;
-            (*head).recorder = std::process::id();
+            (*head).heap_words = shape.heap_words;
+            (*head).recorder = recorder;
+            (*head).recorder_start = crate::life::started(recorder, recorder).unwrap_or(0);
+            (*head).note = note;
             (*head).state.0.store(OPEN, Ordering::Release);
         }
-        Ok(Shared { base, shape, file: Some(file) })
+        Ok(shared)
     }
 
     /// The path by which traced processes of the same user reach the memory as long as the recorder lives; on the side
@@ -124,18 +161,18 @@ impl Shared {
             OwnedFd::from_raw_fd(fd)
         };
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "no shared memory of this version");
-        let mut begin = [0_u8; 24];
+        let mut begin = [0_u8; 32];
         // SAFETY: The buffer has as many bytes as are asked for.
         #[allow(unsafe_code)]
         let n = unsafe { libc::pread(file.as_raw_fd(), begin.as_mut_ptr().cast(), begin.len(), 0) };
         let word = |at: usize| {
             begin.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
         };
-        let (magic, numbers, ring_words) = (word(0), word(8), word(16));
+        let (magic, numbers, ring_words, heap_words) = (word(0), word(8), word(16), word(24));
         // Version and slots are the halves of one word.
         let (version, n_slots) = (numbers as u32, (numbers >> 32) as u32);
-        let shape = Shape { n_slots, ring_words };
-        if n != 24 || magic != MAGIC || version != VERSION || !shape.is_valid() {
+        let shape = Shape { n_slots, ring_words, heap_words };
+        if n != 32 || magic != MAGIC || version != VERSION || !shape.is_valid() {
             return Err(wrong());
         }
         // SAFETY: `stat` is plain numbers, which may be zero, and is filled by the call.
@@ -167,16 +204,96 @@ impl Shared {
 
     /// True if the process that made the memory is there.
     pub(crate) fn has_recorder(&self) -> bool {
-        let recorder = self.head().recorder as libc::pid_t;
-        // SAFETY: Signal 0 is none: it only asks.
+        crate::life::is_alive(self.head().recorder, self.head().recorder_start)
+    }
+
+    /// What the recorder says to producers.
+    pub fn note(&self) -> [u64; NOTE_WORDS] {
+        self.head().note
+    }
+
+    /// The addresses of the memory, for code that expects another process to cut its file.
+    pub fn addresses(&self) -> Range<*const u8> {
+        let base = self.base.as_ptr().cast_const();
+        base..base.wrapping_add(self.shape.n_bytes())
+    }
+
+    /// The heap of names; `None` if there is none.
+    pub fn heap(&self) -> Option<Heap<'_>> {
+        if self.shape.heap_words == 0 {
+            return None;
+        }
+        // SAFETY: The heap lies inside the map, whose length was made or checked for this shape, is aligned to a page, and
+        // is atomics, which are valid with any bits.
         #[allow(unsafe_code)]
-        let answer = unsafe { libc::kill(recorder, 0) };
-        answer == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+        let words = unsafe {
+            let first = self.base.as_ptr().add(self.shape.heap_at()).cast::<AtomicU64>();
+            std::slice::from_raw_parts(first, self.shape.heap_words as usize)
+        };
+        Heap::new(words)
+    }
+
+    /// Has the system provide the memory of a ring, so that writing it later raises no signal where memory is scarce.
+    ///
+    /// # Errors
+    /// If there is not enough.
+    pub(crate) fn reserve_ring(&self, index: u32) -> io::Result<()> {
+        let ring_bytes = self.shape.ring_words as usize * 8;
+        let at = self.shape.rings_at() + index as usize * ring_bytes;
+        self.reserve(at..at + ring_bytes)
+    }
+
+    fn reserve(&self, bytes: Range<usize>) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: The range lies inside the map, which begins at a page; the call changes no byte.
+        #[allow(unsafe_code)]
+        let answer = unsafe {
+            let first = self.base.as_ptr().add(bytes.start).cast();
+            libc::madvise(first, bytes.len(), libc::MADV_POPULATE_WRITE)
+        };
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            _ if answer == 0 => Ok(()),
+            // Systems before Linux 5.14 do not know the call.
+            Some(libc::EINVAL) => Ok(()),
+            // A write would raise SIGBUS.
+            Some(libc::EFAULT) => Err(io::ErrorKind::StorageFull.into()),
+            _ => Err(error),
+        }
+    }
+
+    /// Sleeps until [`Shared::wake_recorder`] or a bell, but no longer than `most`, unless `has_work`, which is asked after
+    /// producers can see that the recorder sleeps.
+    pub fn sleep(&self, most: Duration, has_work: impl FnOnce() -> bool) {
+        let sleeps = &self.head().sleeps.0;
+        sleeps.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if !has_work() {
+            sleep_on(sleeps, 1, most);
+        }
+        sleeps.store(0, Ordering::Relaxed);
+    }
+
+    /// Wakes a recorder that reads all slots, if it sleeps, for words that were published before.
+    #[inline]
+    pub fn wake_recorder(&self) {
+        fence(Ordering::SeqCst);
+        let sleeps = &self.head().sleeps.0;
+        if sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0 {
+            wake(sleeps);
+        }
     }
 
     /// A number that nobody else was given, from 0 on.
     pub fn next_id(&self) -> u64 {
         self.head().next_id.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Makes [`Shared::next_id`] give numbers from `n` on.
+    pub fn keep_ids_below(&self, n: u64) {
+        self.head().next_id.0.fetch_max(n, Ordering::Relaxed);
     }
 
     /// Threads that could not record because all slots were taken.
@@ -199,6 +316,7 @@ impl Shared {
     pub fn ring_bell(&self) {
         self.head().bell.0.fetch_add(1, Ordering::Release);
         wake(&self.head().bell.0);
+        self.wake_recorder();
     }
 
     pub(crate) fn head(&self) -> &Head {

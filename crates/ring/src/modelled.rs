@@ -2,8 +2,9 @@
 //!
 //! `map` is what it stands for. Only what the two sides call is here.
 
+use crate::heap::Heap;
 use crate::layout::{Head, OPEN, Shape, SlotHead};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 /// The memory of both sides.
@@ -12,6 +13,7 @@ pub struct Shared {
     shape: Shape,
     head: Head,
     slots: Vec<(SlotHead, Vec<AtomicU64>)>,
+    heap: Vec<AtomicU64>,
 }
 
 impl Shared {
@@ -19,9 +21,41 @@ impl Shared {
     pub fn create(shape: Shape) -> Shared {
         let head = Head::default();
         head.state.0.store(OPEN, Ordering::Relaxed);
-        let words = || (0..shape.ring_words).map(|_| AtomicU64::default()).collect();
-        let slots = (0..shape.n_slots).map(|_| (SlotHead::default(), words())).collect();
-        Shared { shape, head, slots }
+        let words = |n| (0..n).map(|_| AtomicU64::default()).collect();
+        let slots = (0..shape.n_slots).map(|_| (SlotHead::default(), words(shape.ring_words))).collect();
+        Shared { shape, head, slots, heap: words(shape.heap_words) }
+    }
+
+    /// The heap of names; `None` if there is none.
+    pub fn heap(&self) -> Option<Heap<'_>> {
+        Heap::new(&self.heap)
+    }
+
+    pub(crate) fn reserve_ring(&self, _: u32) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// Sleeps until [`Shared::wake_recorder`] or a bell. There is no other end, so that a model finds sleepers that are never
+    /// woken.
+    pub fn sleep(&self, _: Duration, has_work: impl FnOnce() -> bool) {
+        let sleeps = &self.head.sleeps.0;
+        sleeps.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if !has_work() {
+            while sleeps.load(Ordering::Relaxed) == 1 {
+                loom::thread::yield_now();
+            }
+        }
+        sleeps.store(0, Ordering::Relaxed);
+    }
+
+    /// Wakes a recorder that reads all slots.
+    pub fn wake_recorder(&self) {
+        fence(Ordering::SeqCst);
+        let sleeps = &self.head.sleeps.0;
+        if sleeps.load(Ordering::Relaxed) != 0 {
+            sleeps.swap(0, Ordering::Relaxed);
+        }
     }
 
     /// How large it is.
@@ -55,6 +89,7 @@ impl Shared {
 
     pub(crate) fn ring_bell(&self) {
         self.head.bell.0.fetch_add(1, Ordering::Release);
+        self.wake_recorder();
     }
 
     pub(crate) fn head(&self) -> &Head {

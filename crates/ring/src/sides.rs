@@ -1,6 +1,6 @@
 //! The two sides of a slot.
 
-use crate::layout::SlotHead;
+use crate::layout::{NOTE_WORDS, SlotHead};
 use crate::map::{Shared, sleep_on, wake};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -34,6 +34,21 @@ impl SlotState {
     }
 }
 
+/// Who claims a slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Claim {
+    /// Its process.
+    pub pid: u32,
+    /// Its thread.
+    pub tid: u32,
+    /// When the thread started, see [`crate::life`]; 0 if that is unknown.
+    pub start: u64,
+    /// What it says to the recorder.
+    pub note: [u64; NOTE_WORDS],
+    /// Whether the ring's memory is provided at once: a claim fails where a write would later end the process.
+    pub reserves: bool,
+}
+
 /// The writing side of a slot: one thread's.
 #[derive(Debug)]
 pub struct Producer<'s> {
@@ -63,6 +78,11 @@ impl<'s> Producer<'s> {
     /// Claims a slot for thread `tid` of process `pid`; `None` if all are taken, which is counted, or if the recorder has
     /// closed.
     pub fn claim(shared: &'s Shared, pid: u32, tid: u32) -> Option<Producer<'s>> {
+        Producer::claim_for(shared, &Claim { pid, tid, ..Claim::default() })
+    }
+
+    /// Claims a slot with all that the recorder can know of its producer.
+    pub fn claim_for(shared: &'s Shared, claim: &Claim) -> Option<Producer<'s>> {
         if !shared.is_open() {
             return None;
         }
@@ -74,8 +94,17 @@ impl<'s> Producer<'s> {
             {
                 continue;
             }
-            slot.pid.store(pid, Ordering::Relaxed);
-            slot.tid.store(tid, Ordering::Relaxed);
+            slot.pid.store(claim.pid, Ordering::Relaxed);
+            slot.tid.store(claim.tid, Ordering::Relaxed);
+            slot.start.store(claim.start, Ordering::Relaxed);
+            for (word, said) in slot.note.iter().zip(claim.note) {
+                word.store(said, Ordering::Relaxed);
+            }
+            slot.n_dropped.store(0, Ordering::Relaxed);
+            if claim.reserves && shared.reserve_ring(index).is_err() {
+                state.store(0, Ordering::Release);
+                break;
+            }
             let tail = slot.tail.0.load(Ordering::Relaxed);
             state.store(2, Ordering::Release);
             shared.ring_bell();
@@ -103,9 +132,14 @@ impl<'s> Producer<'s> {
         if n > STRETCH_WORDS || (self.limit - self.tail < n && !self.make_room(n)) {
             return false;
         }
-        words.iter().for_each(|word| self.put(*word));
+        self.put_all(words);
         self.publish();
         true
+    }
+
+    /// Notes what this producer could not write, in a unit of its own.
+    pub fn drop_some(&self, n: u64) {
+        self.slot.n_dropped.fetch_add(n, Ordering::Relaxed);
     }
 
     /// True if the next word needs [`Producer::push`] to look around; a good time for things that are done now and then.
@@ -122,6 +156,28 @@ impl<'s> Producer<'s> {
             (*self.words.add((self.tail & self.mask) as usize)).store(word, Ordering::Relaxed);
         }
         self.tail += 1;
+    }
+
+    #[cfg(not(loom))]
+    fn put_all(&mut self, words: &[u64]) {
+        let at = (self.tail & self.mask) as usize;
+        let (first, second) = words.split_at(words.len().min((self.mask + 1) as usize - at));
+        for (at, words) in [(at, first), (0, second)] {
+            // SAFETY: The words end within the ring, whose map lives as long as `shared`; the consumer does not read them
+            // before `tail` has passed them.
+            #[allow(unsafe_code)]
+            unsafe {
+                let to = self.words.add(at).cast_mut().cast::<u64>();
+                std::ptr::copy_nonoverlapping(words.as_ptr(), to, words.len());
+            }
+        }
+        self.tail += words.len() as u64;
+    }
+
+    /// The same, word by word, so that the model sees each write.
+    #[cfg(loom)]
+    fn put_all(&mut self, words: &[u64]) {
+        words.iter().for_each(|word| self.put(*word));
     }
 
     #[inline(always)]
@@ -170,6 +226,25 @@ impl<'s> Producer<'s> {
     }
 }
 
+/// What a producer published that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadGroup {
+    /// More words than the ring has room for.
+    Published {
+        /// Words that it says to have published.
+        n_words: u64,
+        /// Words of the ring.
+        room: u64,
+    },
+    /// A group that is longer than a group can be, or than what was published.
+    Length {
+        /// Words of the group, with its first.
+        n_words: u64,
+        /// Words that were published.
+        n_published: u64,
+    },
+}
+
 /// The reading side of a slot.
 #[derive(Debug)]
 pub struct Consumer<'s> {
@@ -199,6 +274,64 @@ impl<'s> Consumer<'s> {
     /// Process and thread that claimed the slot.
     pub fn owner(&self) -> (u32, u32) {
         (self.slot.pid.load(Ordering::Relaxed), self.slot.tid.load(Ordering::Relaxed))
+    }
+
+    /// When the thread that claimed the slot started; 0 if that is unknown.
+    pub fn start(&self) -> u64 {
+        self.slot.start.load(Ordering::Relaxed)
+    }
+
+    /// What the producer says.
+    pub fn note(&self) -> [u64; NOTE_WORDS] {
+        std::array::from_fn(|at| self.slot.note[at].load(Ordering::Relaxed))
+    }
+
+    /// What the producer could not write.
+    pub fn n_dropped(&self) -> u64 {
+        self.slot.n_dropped.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is something to read.
+    pub fn has_words(&self) -> bool {
+        self.slot.tail.0.load(Ordering::SeqCst) != self.head
+    }
+
+    /// Words read so far.
+    pub fn position(&self) -> u64 {
+        self.head
+    }
+
+    /// Replaces `out` with the next group, whose first word says in its low 16 bits how many words follow; false if nothing
+    /// was published.
+    ///
+    /// # Errors
+    /// If the producer published what cannot be: more words than the ring has, or part of a group. Nothing is read then.
+    pub fn take_group(&mut self, out: &mut Vec<u64>) -> Result<bool, BadGroup> {
+        out.clear();
+        let tail = self.slot.tail.0.load(Ordering::Acquire);
+        let n_published = tail.wrapping_sub(self.head);
+        if n_published == 0 {
+            return Ok(false);
+        }
+        if n_published > self.mask + 1 {
+            return Err(BadGroup::Published { n_words: n_published, room: self.mask + 1 });
+        }
+        let at = (self.head & self.mask) as usize;
+        // SAFETY: The word lies in the ring of `mask + 1` words, and the map lives as long as the memory that is borrowed.
+        #[allow(unsafe_code)]
+        let first = unsafe { (*self.words.add(at)).load(Ordering::Relaxed) };
+        let n_words = (first & 0xffff) + 1;
+        if n_words > n_published.min(STRETCH_WORDS) {
+            return Err(BadGroup::Length { n_words, n_published });
+        }
+        self.take(out, n_words as usize);
+        Ok(true)
+    }
+
+    /// Passes over all that was published, whatever it is.
+    pub fn pass_over(&mut self) {
+        self.head = self.slot.tail.0.load(Ordering::Acquire);
+        self.slot.head.0.store(self.head, Ordering::Release);
     }
 
     /// Appends what was published to `out`, up to `most` words, makes room for as many, and gives their number.
@@ -232,13 +365,17 @@ impl<'s> Consumer<'s> {
     /// Appends `n` words from `from` on, which end within the ring and were published.
     #[cfg(not(loom))]
     fn copy(&self, from: u64, n: u64, out: &mut Vec<u64>) {
-        // SAFETY: The stretch lies in the ring of `mask + 1` words, and the map lives as long as the memory that is borrowed.
-        // The producer published these words and does not touch them before `head` has passed them. A word may be read as a
-        // number, as it was stored.
+        let n = n as usize;
+        out.reserve(n);
+        // SAFETY: The words lie in the ring of `mask + 1` words, whose map lives as long as the memory that is borrowed, and
+        // `out` has room for as many. The producer published them and does not touch them before `head` has passed them; if
+        // it does all the same, some bits come out, and any bits are a word. No reference into the ring is made.
         #[allow(unsafe_code)]
-        let words =
-            unsafe { std::slice::from_raw_parts(self.words.add(from as usize).cast::<u64>(), n as usize) };
-        out.extend_from_slice(words);
+        unsafe {
+            let from = self.words.add(from as usize).cast::<u64>();
+            std::ptr::copy_nonoverlapping(from, out.as_mut_ptr().add(out.len()), n);
+            out.set_len(out.len() + n);
+        }
     }
 
     /// The same, word by word, so that the model sees each read.
@@ -276,7 +413,7 @@ mod tests {
     use crate::Shape;
 
     fn shared() -> Shared {
-        Shared::create(Shape { n_slots: 2, ring_words: 1 << 13 }).unwrap()
+        Shared::create(Shape { n_slots: 2, ring_words: 1 << 13, heap_words: 0 }).unwrap()
     }
 
     #[test]
@@ -352,7 +489,9 @@ mod tests {
     fn what_is_no_shared_memory_is_refused() {
         let file = c"/proc/self/exe";
         assert!(Shared::open(file).is_err());
-        assert!(Shared::create(Shape { n_slots: 0, ring_words: 1 << 13 }).is_err());
-        assert!(Shared::create(Shape { n_slots: 1, ring_words: 1000 }).is_err());
+        let shape = Shape::default();
+        assert!(Shared::create(Shape { n_slots: 0, ..shape }).is_err());
+        assert!(Shared::create(Shape { ring_words: 1000, ..shape }).is_err());
+        assert!(Shared::create(Shape { heap_words: 1000, ..shape }).is_err());
     }
 }

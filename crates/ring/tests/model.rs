@@ -9,9 +9,11 @@ use loom::thread;
 use quipu_ring::{Consumer, Producer, Shape, Shared, SlotState};
 use std::time::Duration;
 
+const MOST: Duration = Duration::ZERO;
+
 /// A ring of two words, so that the producer has to wait for room and the words wrap around.
 fn shared(n_slots: u32) -> Arc<Shared> {
-    Arc::new(Shared::create(Shape { n_slots, ring_words: 2 }))
+    Arc::new(Shared::create(Shape { n_slots, ring_words: 2, heap_words: 16 }))
 }
 
 /// Tries orders with up to two switches away from a thread that could have run on, which finds what is known to go wrong.
@@ -97,5 +99,81 @@ fn a_producer_that_waits_for_room_goes_on_when_the_recorder_closes() {
         });
         shared.close();
         writer.join().unwrap();
+    });
+}
+
+/// Reads slot 0 in groups as a recorder of all slots does: it sleeps until a producer wakes it, and nothing else wakes it.
+fn read_groups(shared: &Shared, consumer: &mut Consumer<'_>) -> Vec<u64> {
+    let (mut words, mut group) = (Vec::new(), Vec::new());
+    loop {
+        // The bell first: the other way round, a slot that is left in between would ring unheard.
+        let bell = shared.bell();
+        let is_last = consumer.state() == SlotState::Left;
+        if consumer.take_group(&mut group).unwrap() {
+            words.append(&mut group);
+        } else if is_last {
+            return words;
+        } else {
+            shared.sleep(MOST, || consumer.has_words() || shared.bell() != bell);
+        }
+    }
+}
+
+#[test]
+fn a_recorder_of_all_slots_is_woken_by_groups_and_by_leaving() {
+    model(|| {
+        let shared = shared(1);
+        let other = Arc::clone(&shared);
+        let mut producer = Producer::claim(&shared, 1, 1).unwrap();
+        let reader = thread::spawn(move || {
+            let mut consumer = Consumer::new(&other, 0).unwrap();
+            read_groups(&other, &mut consumer)
+        });
+        for group in [[1, 10], [1, 11]] {
+            assert!(producer.push_group(&group));
+            shared.wake_recorder();
+        }
+        producer.leave();
+        assert_eq!(reader.join().unwrap(), [1, 10, 1, 11]);
+    });
+}
+
+#[test]
+fn a_name_that_two_producers_intern_has_one_number() {
+    model(|| {
+        let shared = shared(1);
+        let other = Arc::clone(&shared);
+        let interner = thread::spawn(move || other.heap().unwrap().intern(b"main"));
+        let heap = shared.heap().unwrap();
+        let number = heap.intern(b"main").unwrap();
+        let mut name = Vec::new();
+        heap.get(number, &mut name).unwrap();
+        assert_eq!(name, b"main");
+        assert_eq!(interner.join().unwrap(), Some(number));
+    });
+}
+
+#[test]
+fn a_number_that_was_published_has_its_name() {
+    model(|| {
+        let shared = shared(1);
+        let other = Arc::clone(&shared);
+        let reader = thread::spawn(move || {
+            let mut group = Vec::new();
+            if Consumer::new(&other, 0).unwrap().take_group(&mut group).unwrap() {
+                let mut name = Vec::new();
+                other.heap().unwrap().get(group[1] as u32, &mut name).unwrap();
+                assert_eq!(name, b"f");
+            }
+        });
+        let third = Arc::clone(&shared);
+        let interner = thread::spawn(move || {
+            third.heap().unwrap().intern(b"f");
+        });
+        let mut producer = Producer::claim(&shared, 1, 1).unwrap();
+        let number = shared.heap().unwrap().intern(b"f").unwrap();
+        assert!(producer.push_group(&[1, number.into()]));
+        reader.join().unwrap();
+        interner.join().unwrap();
     });
 }
