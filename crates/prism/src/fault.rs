@@ -88,6 +88,8 @@ impl std::error::Error for Fault {}
 pub enum Error {
     /// The stream is wrong.
     Fault(Fault),
+    /// What another process delivers is wrong.
+    Delivery(crate::delivery::Fault),
     /// Hooks stop the run, with their message.
     Stop(String),
     /// A file cannot be written.
@@ -111,6 +113,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Fault(fault) => fault.fmt(f),
+            Error::Delivery(fault) => fault.fmt(f),
             Error::Stop(message) => f.write_str(message),
             Error::Io { path, error } => write!(f, "{}: {error}", path.display()),
         }
@@ -122,6 +125,12 @@ impl std::error::Error for Error {}
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
         Error::Fault(fault)
+    }
+}
+
+impl From<crate::delivery::Fault> for Error {
+    fn from(fault: crate::delivery::Fault) -> Error {
+        Error::Delivery(fault)
     }
 }
 

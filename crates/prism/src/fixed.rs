@@ -55,6 +55,13 @@ impl Decoder {
         Decoder { detail, position: Position::default() }
     }
 
+    /// The same reader for events that belong to this thread until a swap says otherwise.
+    #[must_use]
+    pub fn of_thread(mut self, thread: u64) -> Decoder {
+        self.position.thread = Some(thread);
+        self
+    }
+
     /// Where the next event begins.
     #[must_use]
     pub fn offset(&self) -> u64 {

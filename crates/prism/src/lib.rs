@@ -12,12 +12,14 @@
 //! | [`hooks`] | what analyses implement, and how batches reach them |
 //! | [`simplecount`], [`stgen`], [`sigilclassic`] | back ends |
 //! | [`shadow`] | what is known of each byte of memory, in pages |
+//! | [`delivery`] | events from other processes, through shared memory |
 //! | [`fault`] | what can be wrong with a stream, and where |
 //!
 //! The events are described in docs/formats/prism.md.
 
 pub mod batch;
 pub mod convert;
+pub mod delivery;
 pub mod detail;
 pub mod dump;
 pub mod event;

@@ -58,6 +58,13 @@ impl Decoder {
         Decoder { detail, dialect, position: Position::default() }
     }
 
+    /// The same reader for events that belong to this thread until a swap says otherwise.
+    #[must_use]
+    pub fn of_thread(mut self, thread: u64) -> Decoder {
+        self.position.thread = Some(thread);
+        self
+    }
+
     /// The level of detail that holds now.
     #[must_use]
     pub fn detail(&self) -> Detail {

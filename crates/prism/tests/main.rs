@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod capnp;
+mod delivery;
 mod encodings;
 mod hooks;
 mod samples;

@@ -1,0 +1,513 @@
+//! Prism's delivery, its core's side: eight buffers in a file, and two FIFOs for each channel.
+//!
+//! A front end of Prism fills the buffers strictly in turn, says so through one FIFO, and gets the numbers of those that were
+//! read through the other. Buffers are read from the file, never from a map, so that a front end that cuts it gives an error.
+//! The core does not wait for a front end that gave up, and says what it knows of one that crashed or was forked.
+//!
+//! SPEC: prism.md#delivery-of-prism
+
+use super::fault::{Fault, Place, Wrong};
+use super::folder::Folder;
+use crate::batch::Batch;
+use crate::detail::Detail;
+use crate::fault::{Error, Result};
+use crate::hooks::Sink;
+use crate::variable::Dialect;
+use crate::{fixed, variable};
+use quipu_ring::fifo::{self, Ready};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Buffers of a channel.
+const N_BUFFERS: u64 = 8;
+/// What a front end sends after its last buffer.
+const FINISHED: u32 = u32::MAX;
+/// Bytes of the events of a buffer of the fixed encoding, with their count.
+const EVENT_BUFFER: u64 = 8 + (fixed::SLOTS * fixed::EVENT_BYTES) as u64;
+/// Bytes of the names of a buffer, with their count.
+const NAME_BUFFER: u64 = 8 + fixed::NAME_BYTES as u64;
+/// Bytes of the clock readings of a buffer, with their count.
+const CLOCK_BUFFER: u64 = 8 + 8 * fixed::SLOTS as u64;
+/// Bytes of a buffer of the variable encoding.
+const VARIABLE_BUFFER: u64 = 524_288;
+/// The file is filled up to pages of this size, the largest that systems have: front ends map whole pages.
+const PAGE: u64 = 65_536;
+/// How long the core sleeps before it looks whether a front end opened its FIFOs.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// How long it sleeps once all have been opened.
+const LONG_PATIENCE: Duration = Duration::from_millis(500);
+/// A front end that ends closes its FIFOs one after the other; what one of them says counts after this time.
+const CLOSING: Duration = Duration::from_millis(200);
+
+/// What the file of a channel has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// Buffers of the fixed encoding, then of names.
+    Fixed,
+    /// The same with buffers of clock readings in between, as the front end for perf has them.
+    Clocked,
+    /// Buffers of the variable encoding.
+    Variable(Dialect),
+}
+
+impl Layout {
+    fn n_bytes(self) -> u64 {
+        N_BUFFERS
+            * match self {
+                Layout::Fixed => EVENT_BUFFER + NAME_BUFFER,
+                Layout::Clocked => EVENT_BUFFER + CLOCK_BUFFER + NAME_BUFFER,
+                Layout::Variable(_) => VARIABLE_BUFFER,
+            }
+    }
+}
+
+/// What a core is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Where its folder is made.
+    pub base: PathBuf,
+    /// What the names of the folder and its files begin with: `prism`, or `sgl2` for Sigil2.
+    pub prefix: String,
+    /// How many channels there are.
+    pub n_channels: usize,
+    /// What their files have.
+    pub layout: Layout,
+    /// Fields that the front end fills.
+    pub detail: Detail,
+    /// How long a front end may take to open its FIFOs.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    /// One channel of the fixed encoding for Prism's front end for Valgrind.
+    fn default() -> Options {
+        Options {
+            base: Folder::base(),
+            prefix: "prism".to_owned(),
+            n_channels: 1,
+            layout: Layout::Fixed,
+            detail: Detail::VALGRIND,
+            patience: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Folder, files and FIFOs of a run.
+#[derive(Debug)]
+pub struct Core {
+    folder: Folder,
+    channels: Vec<Channel>,
+    patience: Duration,
+}
+
+/// What came of a channel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// Buffers that were read.
+    pub n_buffers: u64,
+    /// Events that were delivered.
+    pub n_events: u64,
+    /// Why the channel ended before its front end said so.
+    pub fault: Option<Fault>,
+}
+
+impl Core {
+    /// Makes the folder with all that front ends look for.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(options: &Options) -> Result<Core> {
+        let mut folder = Folder::create(&options.base)?;
+        let file = |folder: &Folder, what: &str, n: usize| {
+            folder.path().join(format!("{}-{what}-{n}", options.prefix))
+        };
+        for n in 0..options.n_channels {
+            let path = file(&folder, "shmem", n);
+            let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+            let n_bytes = options.layout.n_bytes().next_multiple_of(PAGE);
+            made.and_then(|made| made.set_len(n_bytes)).map_err(|error| Error::io(&path, error))?;
+            for path in [file(&folder, "empty", n), file(&folder, "full", n)] {
+                fifo::make(&path).map_err(|error| Error::io(&path, error))?;
+            }
+        }
+        folder.rename(&options.prefix)?;
+        let channels = (0..options.n_channels).map(|n| {
+            let (memory, empty, full) =
+                (file(&folder, "shmem", n), file(&folder, "empty", n), file(&folder, "full", n));
+            Channel::open(options, memory, empty, full)
+        });
+        let channels = channels.collect::<Result<_>>()?;
+        Ok(Core { folder, channels, patience: options.patience })
+    }
+
+    /// The folder, which front ends have to be given.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Gives each sink all that its channel delivers, from start to finish: as many sinks as channels. `is_there` says
+    /// whether the front end is; without one, the core does not wait.
+    ///
+    /// # Errors
+    /// If a sink ends the run, or the system has an error. What a front end does wrong ends its channel only: see [`Outcome`].
+    pub fn run(
+        &mut self,
+        sinks: &mut [&mut dyn Sink],
+        is_there: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<Outcome>> {
+        let begun = Instant::now();
+        let mut ready = Vec::new();
+        for sink in sinks.iter_mut() {
+            sink.start()?;
+        }
+        loop {
+            let is_there = is_there();
+            let may_come = is_there && begun.elapsed() < self.patience;
+            for channel in &mut self.channels {
+                channel.connect(may_come)?;
+            }
+            let open: Vec<_> = (0..self.channels.len()).filter(|n| self.channels[*n].is_open()).collect();
+            if open.is_empty() {
+                break;
+            }
+            // The system does not say when a front end comes: the core looks for one now and then.
+            let are_connected =
+                open.iter().all(|n| self.channels[*n].empty.is_some() || self.channels[*n].is_finished);
+            let most = if are_connected { LONG_PATIENCE } else { PATIENCE };
+            let fifos: Vec<_> = open.iter().flat_map(|n| self.channels[*n].fifos()).collect();
+            fifo::wait(&fifos, most, &mut ready).map_err(|error| Error::io(self.folder.path(), error))?;
+            drop(fifos);
+            let mut states = ready.iter().copied();
+            for n in open {
+                let channel = &mut self.channels[n];
+                let full = states.next().unwrap_or(Ready::No);
+                let empty = if channel.empty.is_some() { states.next() } else { None };
+                if channel.is_finished && full == Ready::No && !is_there {
+                    channel.close();
+                }
+                if let Some(sink) = sinks.get_mut(n) {
+                    channel.take(full, empty.unwrap_or(Ready::No), *sink)?;
+                }
+            }
+        }
+        for sink in sinks.iter_mut() {
+            sink.finish()?;
+        }
+        Ok(self.channels.iter().map(Channel::outcome).collect())
+    }
+}
+
+/// Reads buffers.
+#[derive(Debug)]
+enum Decoder {
+    Fixed(fixed::Decoder),
+    Variable(variable::Decoder),
+}
+
+/// One channel.
+#[derive(Debug)]
+struct Channel {
+    layout: Layout,
+    memory: File,
+    memory_path: PathBuf,
+    empty_path: PathBuf,
+    full_path: PathBuf,
+    /// Open once a front end reads it.
+    empty: Option<File>,
+    /// None when the channel has ended.
+    full: Option<File>,
+    /// Whether the front end said that it has finished. Another process that a fork made may still send buffers.
+    is_finished: bool,
+    /// Bytes of a number that is not complete.
+    part: Vec<u8>,
+    decoder: Decoder,
+    n_buffers: u64,
+    n_events: u64,
+    fault: Option<Fault>,
+    /// When the front end was seen to have closed `empty`.
+    closed: Option<Instant>,
+    batch: Batch,
+    events: Vec<u8>,
+    names: Vec<u8>,
+    clocks: Vec<u8>,
+}
+
+impl Channel {
+    fn open(
+        options: &Options,
+        memory_path: PathBuf,
+        empty_path: PathBuf,
+        full_path: PathBuf,
+    ) -> Result<Channel> {
+        let memory = File::open(&memory_path).map_err(|error| Error::io(&memory_path, error))?;
+        let full = OpenOptions::new().read(true).custom_flags(fifo::NON_BLOCKING).open(&full_path);
+        let decoder = match options.layout {
+            Layout::Fixed | Layout::Clocked => Decoder::Fixed(fixed::Decoder::new(options.detail)),
+            Layout::Variable(dialect) => Decoder::Variable(variable::Decoder::new(options.detail, dialect)),
+        };
+        Ok(Channel {
+            layout: options.layout,
+            memory,
+            memory_path,
+            full: Some(full.map_err(|error| Error::io(&full_path, error))?),
+            is_finished: false,
+            empty_path,
+            full_path,
+            empty: None,
+            part: Vec::new(),
+            decoder,
+            n_buffers: 0,
+            n_events: 0,
+            fault: None,
+            closed: None,
+            batch: Batch::default(),
+            events: Vec::new(),
+            names: Vec::new(),
+            clocks: Vec::new(),
+        })
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome { n_buffers: self.n_buffers, n_events: self.n_events, fault: self.fault.clone() }
+    }
+
+    fn is_open(&self) -> bool {
+        self.full.is_some()
+    }
+
+    fn fifos(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
+        self.full.iter().chain(&self.empty).map(File::as_fd)
+    }
+
+    /// Opens `empty` if a front end reads it. If none does and none may come, the channel ends.
+    fn connect(&mut self, may_come: bool) -> Result<()> {
+        if self.empty.is_some() || self.full.is_none() || self.is_finished {
+            return Ok(());
+        }
+        match OpenOptions::new().write(true).custom_flags(fifo::NON_BLOCKING).open(&self.empty_path) {
+            Ok(empty) => self.empty = Some(empty),
+            // No reader, or the FIFO is gone: no reader will come.
+            Err(_) if may_come => {}
+            Err(_) => self.fail(Place::File(self.empty_path.clone()), Wrong::NotOpened),
+        }
+        Ok(())
+    }
+
+    /// Ends the channel. The front end sees that `empty` is closed.
+    fn fail(&mut self, place: Place, what: Wrong) {
+        self.fault = Some(Fault { place, what });
+        self.close();
+    }
+
+    fn close(&mut self) {
+        (self.full, self.empty) = (None, None);
+    }
+
+    /// Reads what the front end says, and the buffers that it filled.
+    fn take(&mut self, full: Ready, empty: Ready, sink: &mut dyn Sink) -> Result<()> {
+        match full {
+            Ready::Bytes => self.read(sink),
+            Ready::Closed if self.is_finished => {
+                self.close();
+                Ok(())
+            }
+            Ready::Closed => {
+                self.fail(Place::File(self.full_path.clone()), Wrong::NoEnd);
+                Ok(())
+            }
+            Ready::No if empty == Ready::Closed => {
+                // It may be about to close `full`, too: then that is what counts.
+                if self.closed.get_or_insert_with(Instant::now).elapsed() > CLOSING {
+                    self.fail(Place::File(self.full_path.clone()), Wrong::HalfOpened);
+                } else {
+                    std::thread::sleep(PATIENCE);
+                }
+                Ok(())
+            }
+            Ready::No => Ok(()),
+        }
+    }
+
+    fn read(&mut self, sink: &mut dyn Sink) -> Result<()> {
+        let mut bytes = [0; 256];
+        let Some(full) = &mut self.full else { return Ok(()) };
+        let n = match full.read(&mut bytes) {
+            Ok(n) => n,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => 0,
+            Err(error) => return Err(Error::io(&self.full_path, error)),
+        };
+        self.part.extend_from_slice(&bytes[..n]);
+        let mut part = std::mem::take(&mut self.part);
+        let mut numbers = part.chunks_exact(4);
+        for number in numbers.by_ref() {
+            let number = u32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
+            if number == FINISHED {
+                // The front end waits for this.
+                (self.empty, self.is_finished) = (None, true);
+            } else {
+                self.filled(number, sink)?;
+            }
+            if self.full.is_none() {
+                return Ok(());
+            }
+        }
+        let n_used = part.len() - numbers.remainder().len();
+        part.drain(..n_used);
+        self.part = part;
+        Ok(())
+    }
+
+    /// Reads a buffer and gives it back.
+    fn filled(&mut self, number: u32, sink: &mut dyn Sink) -> Result<()> {
+        let place = Place::Buffer { file: self.memory_path.clone(), n_before: self.n_buffers };
+        let expected = (self.n_buffers % N_BUFFERS) as u32;
+        if u64::from(number) >= N_BUFFERS {
+            self.fail(place, Wrong::BufferNumber(number));
+            return Ok(());
+        }
+        if number != expected || self.is_finished {
+            // How many buffers ago this one was filled.
+            let back = u64::from(expected.wrapping_sub(number) % N_BUFFERS as u32);
+            let what = if back <= self.n_buffers || self.is_finished {
+                Wrong::FilledTwice { expected, found: number }
+            } else {
+                Wrong::OutOfTurn { expected, found: number }
+            };
+            self.fail(place, what);
+            return Ok(());
+        }
+        let read = match self.layout {
+            Layout::Variable(_) => self.variable(number.into(), sink),
+            Layout::Fixed | Layout::Clocked => self.fixed(number.into(), sink),
+        };
+        match read {
+            Ok(()) => {}
+            Err(Stop::Run(error)) => return Err(error),
+            Err(Stop::Wrong(what)) => {
+                self.fail(place, what);
+                return Ok(());
+            }
+        }
+        self.n_buffers += 1;
+        if let Some(empty) = &mut self.empty {
+            // A front end that is no more does not want the buffer back; `full` says so.
+            let _ = empty.write_all(&number.to_ne_bytes());
+        }
+        Ok(())
+    }
+
+    fn fixed(&mut self, number: u64, sink: &mut dyn Sink) -> std::result::Result<(), Stop> {
+        let (events_at, after_events) = (number * EVENT_BUFFER, N_BUFFERS * EVENT_BUFFER);
+        let clocks_at = after_events + number * CLOCK_BUFFER;
+        let after_clocks = after_events + N_BUFFERS * CLOCK_BUFFER;
+        let has_clocks = self.layout == Layout::Clocked;
+        let names_at = if has_clocks { after_clocks } else { after_events } + number * NAME_BUFFER;
+        let at = |offset, what| Wrong::Event(crate::fault::Fault { offset, what });
+        let n_events = self.count(events_at)?;
+        if n_events > fixed::SLOTS as u64 {
+            return Err(at(events_at, crate::fault::Wrong::TooManyEvents(n_events)).into());
+        }
+        let n_names = self.count(names_at)?;
+        if n_names > fixed::NAME_BYTES as u64 {
+            return Err(at(names_at, crate::fault::Wrong::TooManyNames(n_names)).into());
+        }
+        let (mut events, mut names) = (std::mem::take(&mut self.events), std::mem::take(&mut self.names));
+        self.copy(events_at + 8, n_events * fixed::EVENT_BYTES as u64, &mut events)?;
+        self.copy(names_at + 8, n_names, &mut names)?;
+        let mut clocks = std::mem::take(&mut self.clocks);
+        clocks.clear();
+        // A buffer without a reading for each event has none.
+        if has_clocks && self.count(clocks_at)? == n_events {
+            self.copy(clocks_at + 8, n_events * 8, &mut clocks)?;
+        }
+        let mut rest = &events[..];
+        let mut readings = clocks.chunks_exact(8).map(|bytes| {
+            let mut word = [0; 8];
+            word.copy_from_slice(bytes);
+            u64::from_ne_bytes(word)
+        });
+        while !rest.is_empty() {
+            let Decoder::Fixed(decoder) = &mut self.decoder else { break };
+            let n = decoder.decode(rest, &names, &mut self.batch)?;
+            self.batch.clocks.extend(readings.by_ref().take(n));
+            rest = &rest[n * fixed::EVENT_BYTES..];
+            self.n_events += n as u64;
+            sink.take(&self.batch).map_err(Stop::Run)?;
+        }
+        drop(readings);
+        (self.events, self.names, self.clocks) = (events, names, clocks);
+        Ok(())
+    }
+
+    fn variable(&mut self, number: u64, sink: &mut dyn Sink) -> std::result::Result<(), Stop> {
+        let mut events = std::mem::take(&mut self.events);
+        let at = number * VARIABLE_BUFFER;
+        // Events end somewhere in the buffer, so a file that is a little too short may still have them all.
+        let found = self.memory.metadata().map_or(0, |found| found.len());
+        let n_found = VARIABLE_BUFFER.min(found.saturating_sub(at));
+        self.copy(at, n_found, &mut events)?;
+        let mut rest = &events[..];
+        let mut has_ended = n_found == VARIABLE_BUFFER;
+        while !rest.is_empty() {
+            let Decoder::Variable(decoder) = &mut self.decoder else { break };
+            let progress = decoder.decode(rest, &mut self.batch)?;
+            rest = &rest[progress.used..];
+            self.n_events += self.batch.events.len() as u64;
+            sink.take(&self.batch).map_err(Stop::Run)?;
+            if progress.has_ended {
+                decoder.skip(rest.len() as u64);
+                has_ended = true;
+                break;
+            }
+        }
+        self.events = events;
+        if has_ended { Ok(()) } else { Err(Wrong::Short { needed: at + VARIABLE_BUFFER, found }.into()) }
+    }
+
+    /// A word of the file.
+    fn count(&self, at: u64) -> std::result::Result<u64, Stop> {
+        let mut word = [0; 8];
+        self.exactly(at, &mut word)?;
+        Ok(u64::from_ne_bytes(word))
+    }
+
+    /// Replaces `out` with bytes of the file.
+    fn copy(&self, at: u64, n_bytes: u64, out: &mut Vec<u8>) -> std::result::Result<(), Stop> {
+        out.resize(n_bytes as usize, 0); // At most a buffer.
+        self.exactly(at, out)
+    }
+
+    fn exactly(&self, at: u64, out: &mut [u8]) -> std::result::Result<(), Stop> {
+        match self.memory.read_exact_at(out, at) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                let found = self.memory.metadata().map_or(0, |found| found.len());
+                Err(Wrong::Short { needed: at + out.len() as u64, found }.into())
+            }
+            Err(error) => Err(Stop::Run(Error::io(&self.memory_path, error))),
+        }
+    }
+}
+
+/// Why a buffer was not delivered, or not all of it.
+enum Stop {
+    Wrong(Wrong),
+    Run(Error),
+}
+
+impl From<Wrong> for Stop {
+    fn from(wrong: Wrong) -> Stop {
+        Stop::Wrong(wrong)
+    }
+}
+
+impl From<crate::fault::Fault> for Stop {
+    fn from(fault: crate::fault::Fault) -> Stop {
+        Stop::Wrong(Wrong::Event(fault))
+    }
+}

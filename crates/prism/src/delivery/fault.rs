@@ -1,0 +1,177 @@
+//! What can be wrong with what another process delivers, and where.
+
+use quipu_ring::prism::PROTOCOL;
+use quipu_ring::{BadGroup, BadName};
+use std::fmt;
+use std::path::PathBuf;
+
+/// What is wrong, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// Where it is.
+    pub place: Place,
+    /// What is wrong there.
+    pub what: Wrong,
+}
+
+/// Where something is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A file, FIFO or folder.
+    File(PathBuf),
+    /// A producer's ring.
+    Ring {
+        /// Its number, from 0.
+        ring: u32,
+        /// Words of the ring that were read before it, since the producer began.
+        word: u64,
+    },
+    /// A buffer of one of Prism's channels.
+    Buffer {
+        /// The file that has it.
+        file: PathBuf,
+        /// How many buffers of the channel came before it.
+        n_before: u64,
+    },
+}
+
+/// What is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Wrong {
+    /// The file was cut while it was mapped.
+    Cut,
+    /// A producer speaks another version of the protocol.
+    Version(u16),
+    /// A producer says that it has no encoding, or several, or an unknown one.
+    Encoding(u8),
+    /// A producer published what cannot be.
+    Group(BadGroup),
+    /// A chunk of an unknown kind.
+    UnknownChunk(u8),
+    /// A chunk whose head does not go with its length.
+    ChunkLength {
+        /// Words that it would have.
+        announced: u64,
+        /// Words that it has.
+        found: u64,
+    },
+    /// A chunk whose bytes have another number of events than its head says.
+    EventCount {
+        /// How many it should have.
+        announced: u32,
+        /// How many it has.
+        found: u64,
+    },
+    /// A reference to a name stands at no context of a name.
+    Reference {
+        /// The position that it gives, in bytes.
+        at: u32,
+    },
+    /// A number of a name that the heap has not.
+    Name {
+        /// The number.
+        number: u32,
+        /// Why not.
+        why: BadName,
+    },
+    /// An event is wrong.
+    Event(crate::fault::Fault),
+    /// No front end opened a FIFO.
+    NotOpened,
+    /// A front end opened one FIFO of a channel and closed it without opening the other, which this is.
+    HalfOpened,
+    /// The FIFO ended without the number that ends a channel.
+    NoEnd,
+    /// A number that no buffer has.
+    BufferNumber(u32),
+    /// A buffer out of turn that was not filled before.
+    OutOfTurn {
+        /// The buffer whose turn it is.
+        expected: u32,
+        /// The buffer that was filled.
+        found: u32,
+    },
+    /// A buffer was filled again, out of turn.
+    FilledTwice {
+        /// The buffer whose turn it is.
+        expected: u32,
+        /// The buffer that was filled.
+        found: u32,
+    },
+    /// The file ends before what a buffer is said to have.
+    Short {
+        /// Where the part of the buffer ends.
+        needed: u64,
+        /// Where the file ends.
+        found: u64,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::File(path) => write!(f, "{}: {}", path.display(), self.what),
+            Place::Ring { ring, word } => write!(f, "ring {ring}, word {word:#x}: {}", self.what),
+            Place::Buffer { file, n_before } => {
+                write!(f, "{}, buffer {n_before} of its channel: {}", file.display(), self.what)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wrong::Cut => f.write_str("the file was cut while it was mapped"),
+            Wrong::Version(found) => {
+                write!(f, "the producer speaks version {found} of the protocol, not {PROTOCOL}")
+            }
+            Wrong::Encoding(bits) => write!(f, "the producer has no known encoding, but `{bits:#x}`"),
+            Wrong::Group(BadGroup::Published { n_words, room }) => {
+                write!(f, "the producer says to have published {n_words} words, where a ring has {room}")
+            }
+            Wrong::Group(BadGroup::Length { n_words, n_published }) => {
+                write!(f, "a chunk of {n_words} words, where {n_published} were published")
+            }
+            Wrong::UnknownChunk(kind) => write!(f, "a chunk of the unknown kind {kind}"),
+            Wrong::ChunkLength { announced, found } => {
+                write!(f, "a chunk of {found} words, whose head says {announced}")
+            }
+            Wrong::EventCount { announced, found } => {
+                write!(f, "a chunk of {found} events, whose head says {announced}")
+            }
+            Wrong::Reference { at } => {
+                write!(f, "a reference to a name at {at:#x}, where no context has one")
+            }
+            Wrong::Name { number, why: BadName::Number { n_words } } => {
+                write!(f, "the name {number}, where the heap has {n_words} words of names")
+            }
+            Wrong::Name { number, why: BadName::Length(bytes) } => {
+                write!(f, "the name {number} of {bytes} bytes, which the heap has no room for")
+            }
+            Wrong::Event(fault) => fault.fmt(f),
+            Wrong::NotOpened => f.write_str("no front end opened this FIFO"),
+            Wrong::HalfOpened => {
+                f.write_str("the front end closed the other FIFO of the channel without opening this one")
+            }
+            Wrong::NoEnd => f.write_str(
+                "the front end closed the FIFO without ending the channel: it was killed, or crashed",
+            ),
+            Wrong::BufferNumber(number) => write!(f, "buffer {number}, where there are 8"),
+            Wrong::OutOfTurn { expected, found } => {
+                write!(f, "buffer {found} was filled, where it is the turn of buffer {expected}")
+            }
+            Wrong::FilledTwice { expected, found } => write!(
+                f,
+                "buffer {found} was filled twice, where it is the turn of buffer {expected}: the traced program made a \
+                 child by fork, and both fill the same buffers"
+            ),
+            Wrong::Short { needed, found } => {
+                write!(f, "the file ends at {found:#x}, where the buffer ends at {needed:#x}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
