@@ -97,6 +97,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/source/src/output.rs",
     "crates/annotate/",
     "crates/capture/",
+    "crates/prism-c/",
     "crates/qemu-plugin/",
     "crates/ring/",
     "crates/runtime/",

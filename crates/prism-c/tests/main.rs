@@ -1,0 +1,124 @@
+//! The example in C, built with the compiler of this machine, and what a receiver gets from it.
+
+#![allow(clippy::unwrap_used)]
+
+use quipu_prism::batch::At;
+use quipu_prism::delivery::Receiver;
+use quipu_prism::delivery::producer::{ENVIRONMENT, SHAPE};
+use quipu_prism::delivery::receiver::{End, Seen, Wish};
+use quipu_prism::event::{Compute, Context, Control, Memory, Sync};
+use quipu_prism::{Detail, Hooks, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+// The library is linked by the example; this keeps it a dependency of the test.
+use quipu_prism_c as _;
+
+/// The newest static library that cargo has built for this test.
+fn library() -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    let deps = exe.parent().unwrap();
+    let is_library = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with("libquipu_prism_c") && name.ends_with(".a")
+    };
+    let all = [deps, deps.parent().unwrap()].into_iter().flat_map(|folder| {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(is_library).collect::<Vec<_>>()
+    });
+    all.max_by_key(|path| path.metadata().unwrap().modified().unwrap())
+        .expect("the library was built with the test")
+}
+
+fn build(folder: &Path, source: &str) -> PathBuf {
+    let program = folder.join("program");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let built = Command::new("cc")
+        .args(["-O1", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(root.join("include"))
+        .arg(root.join("examples").join(source))
+        .arg(library())
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&program)
+        .status()
+        .unwrap();
+    assert!(built.success(), "{source} does not compile");
+    program
+}
+
+/// The events of each thread, in words; accesses and computations as counts.
+#[derive(Default)]
+struct Said(BTreeMap<u64, Vec<String>>);
+
+impl Said {
+    fn say(&mut self, at: At, what: String) -> Result<()> {
+        let said = self.0.entry(at.thread.unwrap()).or_default();
+        assert_eq!(said.len() as u64, at.ordinal);
+        said.push(what);
+        Ok(())
+    }
+}
+
+impl Hooks for Said {
+    fn needs(&self) -> Detail {
+        Detail { compute: 0xb0, ..Detail::ALL }
+    }
+
+    fn on_memory(&mut self, at: At, event: &Memory) -> Result<()> {
+        let kind = if event.is_load() { "load" } else { "store" };
+        self.say(at, format!("{kind} {} at {:#x}", event.size.unwrap(), event.address.unwrap()))
+    }
+
+    fn on_compute(&mut self, at: At, event: &Compute) -> Result<()> {
+        assert_eq!(event.width, None, "was not asked for");
+        self.say(at, format!("operation {} of {}", event.operation.unwrap(), event.arguments.unwrap()))
+    }
+
+    fn on_sync(&mut self, at: At, event: &Sync) -> Result<()> {
+        self.say(at, format!("sync {} {}", event.kind, event.data))
+    }
+
+    fn on_context(&mut self, at: At, event: &Context, name: &[u8]) -> Result<()> {
+        self.say(at, format!("context {} {}", event.kind, String::from_utf8_lossy(name)))
+    }
+
+    fn on_control_flow(&mut self, at: At, event: &Control) -> Result<()> {
+        self.say(at, format!("control {} to {:#x}", event.kind.unwrap(), event.target.unwrap()))
+    }
+}
+
+#[test]
+fn a_program_in_c_sends_events_of_threads_and_of_a_child() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "workload.c");
+    let mut said = Said::default();
+    let mut receiver = Receiver::create_in(folder.path(), SHAPE, said.needs()).unwrap();
+    let mut command = Command::new(program);
+    let mut child = command.env(ENVIRONMENT, receiver.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let parent = child.id();
+    let mut wish = |_: Seen| if child.try_wait().unwrap().is_some() { Wish::Drain } else { Wish::Wait };
+    let outcome = receiver.run(&mut said, &mut wish).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "child: thread of its own\ndropped 1\n");
+    assert!(output.status.success());
+
+    assert_eq!(said.0.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(
+        said.0[&1],
+        ["context 3 main", "sync 1 2", "control 2 to 0x401000", "sync 2 2", "context 4 main"]
+    );
+    let sum = &said.0[&2];
+    assert_eq!(sum.len(), 200_002);
+    assert_eq!((&sum[0][..], &sum[200_001][..]), ("context 3 sum", "context 4 sum"));
+    assert!((0..100_000_usize).all(|n| sum[1 + 2 * n] == format!("load 8 at {:#x}", 0x10000 + 8 * n)));
+    assert!((0..100_000_usize).all(|n| sum[2 + 2 * n] == "operation 1 of 2"));
+    assert_eq!(said.0[&3], ["store 4 at 0x2000", "store 4 at 0x2004", "store 4 at 0x2008"]);
+
+    assert!(outcome.producers.iter().all(|producer| producer.end == End::Left), "{outcome:?}");
+    let of_child: Vec<_> = outcome.producers.iter().filter(|producer| producer.process != parent).collect();
+    assert_eq!(of_child.len(), 1);
+    let numbers: std::collections::BTreeSet<_> =
+        outcome.producers.iter().map(|producer| producer.thread).collect();
+    assert_eq!((outcome.producers.len(), numbers.len()), (3, 3), "each has a ring of its own");
+}
