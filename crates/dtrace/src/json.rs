@@ -4,9 +4,8 @@
 //!
 //! SPEC: dtrace.md#json
 
-use crate::action::{Action, Function};
+use crate::action::Action;
 use crate::aggregate::{Aggregates, Entry};
-use crate::buckets::{self, Linear, Logarithmic};
 use crate::bytes::until_nul;
 use crate::describe::{Capture, Dialect, Rec};
 use crate::options::Settings;
@@ -173,16 +172,7 @@ fn of_value(capture: &Capture, value: &Value, normal: u64) -> (&'static str, Jso
     if !value.function.is_histogram() {
         return (value.function.name(), value.number(normal).into());
     }
-    let bounds: Vec<i64> = match value.function {
-        Function::Quantize => (0..value.cells.len()).map(buckets::quantize_value).collect(),
-        Function::Lquantize => {
-            let linear = Linear::of(value.param);
-            // The cell of what is below the first bound has that of the cell before.
-            (0..value.cells.len()).map(|cell| linear.bound(cell)).collect()
-        }
-        _ => Logarithmic::of(value.param, capture.dialect).weights(capture.dialect),
-    };
-    let cells = value.cells.iter().zip(bounds).filter(|(count, _)| **count != 0);
+    let cells = value.cells.iter().zip(value.bounds(capture.dialect)).filter(|(count, _)| **count != 0);
     let cells = cells.map(|(count, bound)| {
         object([("value", bound.into()), ("count", crate::bars::divide(*count, normal).into())])
     });

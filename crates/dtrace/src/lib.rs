@@ -26,6 +26,7 @@
 //! | [`trace`], [`reader`], [`table`], `print` | the family as the rest of Quipu sees it |
 //! | [`export`] | captures as folders of files |
 //! | [`rewrite`] | `convert`: captures as streams, buffers with their descriptions |
+//! | [`tools`] | the analysis `aggregations` |
 //! | [`check`], [`rules`] | the rules that a capture must follow |
 //!
 //! The formats are described in docs/formats/dtrace.md.
@@ -76,6 +77,7 @@ mod stack;
 pub mod symbols;
 pub mod table;
 mod text;
+pub mod tools;
 pub mod trace;
 mod typed;
 pub mod types;
@@ -153,7 +155,7 @@ impl Format for Dtrace {
     }
 
     fn tools(&self) -> &'static [&'static dyn Tool] {
-        &[&check::Check]
+        &[&check::Check, &tools::aggregations::Values]
     }
 
     fn rules(&self) -> &'static [RuleInfo] {

@@ -67,19 +67,8 @@ pub(crate) fn probes(capture: &Capture, to: &mut Probes) {
 /// they have.
 pub(crate) fn aggregations(capture: &Capture, to: &mut Aggregations) {
     let all = merged(capture);
-    let mut rows: Vec<(u64, Vec<u8>, &Entry)> = all
-        .entries()
-        .map(|entry| {
-            let mut key = Vec::new();
-            for (at, rec) in capture.aggregations[entry.aggregation].keys.iter().enumerate() {
-                if at > 0 {
-                    key.extend_from_slice(b", ");
-                }
-                member(capture, rec, rec.of(&entry.key), &mut key);
-            }
-            (entry.variable, key, entry)
-        })
-        .collect();
+    let mut rows: Vec<(u64, Vec<u8>, &Entry)> =
+        all.entries().map(|entry| (entry.variable, key_text(capture, entry), entry)).collect();
     rows.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     for (variable, key, entry) in rows {
         let described = &capture.aggregations[entry.aggregation];
@@ -87,9 +76,26 @@ pub(crate) fn aggregations(capture: &Capture, to: &mut Aggregations) {
         to.name.push(described.name.as_deref().unwrap_or("").as_bytes());
         to.does.push(described.function.name().as_bytes());
         to.key.push(&key);
-        let value = &entry.value;
-        to.value.push(if described.function.is_histogram() { value.sum() } else { value.number(1) });
+        to.value.push(value_of(entry));
     }
+}
+
+/// The members of a key, with commas.
+pub(crate) fn key_text(capture: &Capture, entry: &Entry) -> Vec<u8> {
+    let mut key = Vec::new();
+    for (at, rec) in capture.aggregations[entry.aggregation].keys.iter().enumerate() {
+        if at > 0 {
+            key.extend_from_slice(b", ");
+        }
+        member(capture, rec, rec.of(&entry.key), &mut key);
+    }
+    key
+}
+
+/// The number that is printed; of a histogram, the sum of its cells.
+pub(crate) fn value_of(entry: &Entry) -> i64 {
+    let value = &entry.value;
+    if value.function.is_histogram() { value.sum() } else { value.number(1) }
 }
 
 /// All aggregations of a capture as they were recorded, merged over CPUs.
@@ -140,5 +146,38 @@ fn member(capture: &Capture, rec: &Rec, bytes: &[u8], out: &mut Vec<u8>) {
                 Bytes::Raw => out.extend_from_slice(quipu_stream::json::hex(bytes).as_bytes()),
             },
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbols::{Symbol, Symbols};
+
+    #[test]
+    fn addresses_in_keys_are_called_what_their_action_shows() {
+        let (object, name) = ("libc.so".to_owned(), "malloc".to_owned());
+        let symbol = Symbol { lo: 0x1000, hi: 0x2000, object, name, user: true };
+        let capture = Capture { symbols: Symbols::new(vec![symbol]), ..Capture::default() };
+        let text = |action| {
+            let rec = Rec {
+                action,
+                code: 0,
+                size: 16,
+                offset: 0,
+                alignment: 8,
+                format: 0,
+                arg: 0,
+                uarg: 0,
+                signed: None,
+            };
+            let bytes = [7u64.to_le_bytes(), 0x1004u64.to_le_bytes()].concat();
+            let mut out = Vec::new();
+            member(&capture, &rec, &bytes, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(Action::Umod), "libc.so");
+        assert_eq!(text(Action::Usym), "libc.so`malloc");
+        assert_eq!(text(Action::Uaddr), "libc.so`malloc+0x4");
     }
 }

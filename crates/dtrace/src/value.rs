@@ -169,6 +169,20 @@ impl Value {
         self.cells.iter().fold(0, |sum: i64, cell| sum.wrapping_add(*cell))
     }
 
+    /// The value that each cell of a histogram begins with.
+    pub(crate) fn bounds(&self, dialect: Dialect) -> Vec<i64> {
+        match self.function {
+            Function::Quantize => (0..self.cells.len()).map(buckets::quantize_value).collect(),
+            Function::Lquantize => {
+                let linear = Linear::of(self.param);
+                // The cell of what is below the first bound has that of the cell before.
+                (0..self.cells.len()).map(|cell| linear.bound(cell)).collect()
+            }
+            Function::Llquantize => Logarithmic::of(self.param, dialect).weights(dialect),
+            _ => Vec::new(),
+        }
+    }
+
     /// What values of one function are ordered by.
     // PERF: sorting asks each value once; the weights of a histogram's cells are a list of their own.
     pub fn rank(&self, dialect: Dialect) -> Rank {

@@ -1,0 +1,3 @@
+//! Analyses of captures.
+
+pub mod aggregations;
