@@ -1,7 +1,7 @@
 //! `quipu convert --to FORMAT`: a trace in another format. The plan is told before anything is read, the ledger at the end.
 
 use quipu::engine::{ConversionPlan, convert, plan_conversion};
-use quipu::model::convert::{Fate, RecordJob};
+use quipu::model::convert::{Fate, RecordJob, RecordWriter};
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::fresh::{check_file, folder_beside};
 use quipu::model::{Columns, Error, Format, Given, Options, Trace};
@@ -13,6 +13,7 @@ use quipu_console::rewrite::{self, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use serde_json::{Map, json};
+use std::path::Path;
 
 /// Whether another format is wanted, and how.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -53,17 +54,27 @@ fn ending(format: &dyn Format) -> &'static str {
     format.info().extensions.first().copied().unwrap_or("trace")
 }
 
-/// Converts and says what became of everything.
+/// The format that a file of this name is to have, where the name says so: one that writes its streams itself, and takes records
+/// of others.
+pub(crate) fn format_of_name(path: &Path) -> Option<&'static dyn Format> {
+    let ending = path.extension()?.to_str()?;
+    let writes = |format: &&dyn Format| format.record_writer().is_some() && quipu::writes_streams(*format);
+    let mut all = quipu::FORMATS.iter().copied().filter(writes);
+    all.find(|format| format.info().extensions.contains(&ending))
+}
+
+/// Converts and says what became of everything. A runner takes the records in place of the format's writer.
 pub(crate) fn run(
     trace: &dyn Trace,
     to: &'static dyn Format,
+    runner: Option<&'static dyn RecordWriter>,
     options: &Conversion,
     given: &Given,
     (target, opening, common): (&Target, &Opening, &Common),
     screen: &Screen,
 ) -> Result<Outcome> {
     let name = to.info().name;
-    let Some(writer) = to.record_writer() else {
+    let Some(writer) = runner.or(to.record_writer()) else {
         let others = quipu::FORMATS.iter().filter(|format| format.record_writer().is_some());
         let others: Vec<_> = others.map(|format| format.info().name).collect();
         return Err(Error::unsupported(format!("records of other formats cannot become those of {name}"))
@@ -76,8 +87,8 @@ pub(crate) fn run(
     let asked = Options::parse(&format!("format {name}"), writer.info().options, given)?;
     let plan = plan_conversion(trace, name, writer, beyond)?;
     tell_plan(&plan, from, name, screen);
-    // A stream is made of a file.
-    let way = match quipu::is_stream_name(&target.path) {
+    // A stream is made of a file, unless the format writes it itself.
+    let way = match quipu::is_stream_name(&target.path) && !quipu::writes_streams(to) {
         true => {
             check_file(&target.path, target.force.into())?;
             Some(folder_beside(&target.path)?)

@@ -44,6 +44,7 @@ const LINES: &[(&str, &[&str])] = &[
     ("sim cache", &["sim cache IN", "sim cache --json IN --miss-file OUT"]),
     ("sim tlb", &["sim tlb IN"]),
     ("sim sweep", &["sim sweep --sizes 4K,8K IN"]),
+    ("run", &["run --backend stgen --backend simplecount IN -o OUT"]),
     ("info", &["info IN", "info --json IN"]),
     ("formats", &[]),
     ("tools", &[]),
@@ -56,6 +57,7 @@ const LINES: &[(&str, &[&str])] = &[
     ("as cacheray", &[]),
     // Captures of DTrace are in few files.
     ("as dtrace", &[]),
+    ("as prism", &[]),
     (
         "as drmemtrace",
         &[

@@ -24,6 +24,7 @@ mod machine;
 mod outputs;
 mod page;
 mod plaintext;
+mod prism;
 mod quotients;
 mod record;
 mod signals;

@@ -67,6 +67,7 @@ fn hostile(folder: &Path) -> Vec<PathBuf> {
     all.push(modules(folder));
     all.push(capture(folder));
     all.extend(buffers(folder));
+    all.push(events(folder));
     all
 }
 
@@ -115,6 +116,25 @@ fn buffers(folder: &Path) -> [PathBuf; 2] {
     std::fs::write(&described, meta.to_string()).unwrap();
     std::fs::write(&raw, lines.concat()).unwrap();
     [described, raw]
+}
+
+/// Workload events whose functions have hostile names.
+fn events(folder: &Path) -> PathBuf {
+    let mut bytes = [&2u64.to_le_bytes()[..], &(BYTES.len() as u64 + 1).to_le_bytes()].concat();
+    for kind in [3, 4] {
+        bytes.extend_from_slice(&[4, kind]);
+        bytes.extend_from_slice(&0u32.to_le_bytes());
+        bytes.extend_from_slice(&(BYTES.len() as u32 + 1).to_le_bytes());
+        bytes.extend_from_slice(&[0; 8]);
+    }
+    bytes.extend_from_slice(BYTES);
+    bytes.push(0);
+    let [plain, path] = ["events.bin", "events.prism"].map(|name| folder.join(name));
+    std::fs::write(&plain, bytes).unwrap();
+    let mut convert = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    convert.args(["convert", "-q", "--format", "prism", "--open", "encoding=fixed"]);
+    assert!(convert.arg(&plain).arg("-o").arg(&path).stderr(Stdio::null()).status().unwrap().success());
+    path
 }
 
 /// A text of good lines, one of which goes on with hostile bytes.

@@ -8,3 +8,4 @@ pub mod apitrace;
 pub mod cacheray;
 pub mod drmemtrace;
 pub mod dtrace;
+pub mod prism;

@@ -49,6 +49,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("capture", captures::file),
     ("cells", captures::cells),
     ("dtrace", traces::dtrace),
+    ("prism", traces::prism),
     ("stream", streams::stream),
     ("cbor", streams::cbor),
     ("stream_types", streams::types),

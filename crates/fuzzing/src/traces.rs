@@ -43,6 +43,35 @@ pub fn dtrace(bytes: &[u8]) {
     }
 }
 
+/// Any bytes as workload events, in both encodings: the same records and findings however they are read; what is written again
+/// reads the same.
+///
+/// # Panics
+/// If events that were read and written come back as others.
+pub fn prism(bytes: &[u8]) {
+    use quipu::prism::variable::{Decoder, Dialect, Encoder};
+    fuzz::format(&quipu::prism::PRISM, bytes);
+    let detail = quipu::prism::Detail::ALL;
+    let mut decoder = Decoder::new(detail, Dialect::Strict);
+    let (mut batch, mut again) = (quipu::prism::Batch::default(), quipu::prism::Batch::default());
+    let mut used = 0;
+    while used < bytes.len() {
+        let before = decoder.detail();
+        let Ok(progress) = decoder.decode(&bytes[used..], &mut batch) else { break };
+        let mut encoder = Encoder::agreed(before);
+        let is_written = batch.events.iter().all(|event| encoder.put(event, &batch).is_ok());
+        if is_written && !batch.events.is_empty() {
+            let mut reader = Decoder::new(before, Dialect::Strict);
+            assert!(reader.decode(&encoder.out, &mut again).is_ok(), "what was written is read");
+            assert_eq!(again.events.len(), batch.events.len(), "as many events");
+        }
+        used += progress.used;
+        if progress.has_ended {
+            break;
+        }
+    }
+}
+
 /// Any bytes as a trace of whichever format it is, through the simulator of caches: it ends, with the same report for one
 /// thread and for several.
 ///

@@ -117,6 +117,12 @@ pub trait Format: Sync {
         None
     }
 
+    /// How records of any format are run through its back ends, which write a folder, if it has such. Traces of its own are run
+    /// by its transform of the name `run`.
+    fn runner(&self) -> Option<&'static dyn RecordWriter> {
+        None
+    }
+
     /// The rules that its traces must follow, in the order of the manual: all that findings may name, and all that the
     /// tool `check` looks at.
     fn rules(&self) -> &'static [RuleInfo] {

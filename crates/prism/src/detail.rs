@@ -3,6 +3,7 @@
 //! SPEC: prism.md#configuration
 
 use crate::event::{Config, Kind};
+use std::fmt;
 
 /// A byte of fields for each kind, as configuration events carry them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -54,6 +55,28 @@ impl Detail {
     /// What the front end of the branch `variable-serde` agrees on outside the stream.
     pub const SIGRIND: Detail = Detail { memory: 0xe0, compute: 0x80, control: 0, sync: 0, context: 0 };
 
+    /// A level by its name, or three bytes of fields in hexadecimal with colons between them.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Detail> {
+        Some(match text {
+            "all" => Detail::ALL,
+            "communication" => Detail::COMMUNICATION,
+            "fixed" => Detail::FIXED,
+            "none" => Detail::NONE,
+            "sigrind" => Detail::SIGRIND,
+            "valgrind" => Detail::VALGRIND,
+            _ => {
+                let fields: Vec<u8> = text
+                    .split(':')
+                    .map(|field| u8::from_str_radix(field, 16))
+                    .collect::<Result<_, _>>()
+                    .ok()?;
+                let [memory, compute, control] = fields.try_into().ok()?;
+                Detail { memory, compute, control, sync: 0, context: 0 }
+            }
+        })
+    }
+
     /// Changes the fields of a kind.
     pub fn configure(&mut self, config: Config) {
         match config.kind {
@@ -86,6 +109,13 @@ impl Detail {
             sync: self.sync | other.sync,
             context: self.context | other.context,
         }
+    }
+}
+
+impl fmt::Display for Detail {
+    /// The fields of accesses, computations and control flow in hexadecimal, with colons between them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02x}:{:02x}:{:02x}", self.memory, self.compute, self.control)
     }
 }
 

@@ -10,6 +10,19 @@ use crate::fixed::{Decoder, EVENT_BYTES, Encoder, NAME_BYTES, SLOTS};
 /// Bytes before the events of a buffer.
 pub const HEADER_BYTES: usize = 16;
 
+/// The most bytes that a buffer has.
+pub(crate) const MAX_BYTES: usize = HEADER_BYTES + SLOTS * EVENT_BYTES + NAME_BYTES;
+
+/// How many bytes the buffer at the beginning of `bytes` has, as far as it says; none before its head is there.
+pub(crate) fn needed(bytes: &[u8]) -> Option<usize> {
+    let word = |at: usize| {
+        let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+        word.map(u64::from_le_bytes)
+    };
+    let (count, used) = (word(0)?.min(SLOTS as u64), word(8)?.min(NAME_BYTES as u64));
+    Some(HEADER_BYTES + count as usize * EVENT_BYTES + used as usize) // Both are small.
+}
+
 /// A buffer of a dump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Buffer<'a> {

@@ -47,8 +47,21 @@ pub enum Wrong {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "offset {:#x}: ", self.offset)?;
-        match self.what {
+        write!(f, "offset {:#x}: {}", self.offset, self.what)
+    }
+}
+
+impl Wrong {
+    /// What is wrong, in words.
+    #[cold]
+    pub(crate) fn sentence(self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
             Wrong::Truncated => f.write_str("the stream ends within an event or buffer"),
             Wrong::UnknownKind(kind) => {
                 write!(f, "unknown kind {kind}, whose length is unknown, so that the buffer ends here")
@@ -99,6 +112,8 @@ pub enum Error {
         /// Why.
         error: std::io::Error,
     },
+    /// A file cannot be written, as those who write files say it.
+    File(Box<quipu_model::Error>),
 }
 
 impl Error {
@@ -116,6 +131,7 @@ impl fmt::Display for Error {
             Error::Delivery(fault) => fault.fmt(f),
             Error::Stop(message) => f.write_str(message),
             Error::Io { path, error } => write!(f, "{}: {error}", path.display()),
+            Error::File(error) => error.fmt(f),
         }
     }
 }
@@ -131,6 +147,12 @@ impl From<Fault> for Error {
 impl From<crate::delivery::Fault> for Error {
     fn from(fault: crate::delivery::Fault) -> Error {
         Error::Delivery(fault)
+    }
+}
+
+impl From<quipu_model::Error> for Error {
+    fn from(error: quipu_model::Error) -> Error {
+        Error::File(Box::new(error))
     }
 }
 

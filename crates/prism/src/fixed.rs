@@ -105,8 +105,9 @@ impl Decoder {
     }
 }
 
+/// The event in a slot; its name goes into the batch, the event does not.
 #[inline]
-fn event(slot: &Slot, names: &[u8], detail: Detail, batch: &mut Batch) -> Result<Event, Wrong> {
+pub(crate) fn event(slot: &Slot, names: &[u8], detail: Detail, batch: &mut Batch) -> Result<Event, Wrong> {
     Ok(match slot[0] {
         MEMORY => Event::Memory(Memory {
             access: has(detail.memory, Detail::TYPE).then_some(slot[11]),

@@ -156,18 +156,26 @@ impl<H: Hooks> Sink for H {
     }
 }
 
-/// Reads a dump of the fixed encoding into a sink, from start to finish.
+/// Reads a dump of the fixed encoding into a sink, from start to finish. Events with a wrong name are left out.
 ///
 /// # Errors
-/// If the dump is wrong, or the sink ends the run.
+/// If the sink ends the run; the first thing that is wrong with the dump, after all that can be read.
 pub fn run_dump(bytes: &[u8], detail: Detail, sink: &mut dyn Sink) -> Result<()> {
     let mut reader = crate::dump::Reader::new(bytes, detail);
     let mut batch = Batch::default();
+    let mut wrong = None;
     sink.start()?;
-    while reader.read(&mut batch)? {
-        sink.take(&batch)?;
+    loop {
+        match reader.read(&mut batch) {
+            Ok(true) => sink.take(&batch)?,
+            Ok(false) => break,
+            Err(fault) => {
+                wrong.get_or_insert(fault);
+            }
+        }
     }
-    sink.finish()
+    sink.finish()?;
+    wrong.map_or(Ok(()), |fault| Err(fault.into()))
 }
 
 /// Reads a stream of the variable encoding into a sink, from start to finish.

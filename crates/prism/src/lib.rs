@@ -14,22 +14,41 @@
 //! | [`shadow`] | what is known of each byte of memory, in pages |
 //! | [`delivery`] | events from other processes, through shared memory |
 //! | [`fault`] | what can be wrong with a stream, and where |
+//! | [`trace`], [`codec`], [`table`], `survey` | the family as the rest of Quipu sees it |
+//! | [`check`], [`rules`] | the rules that a stream must follow |
+//! | [`rewrite`], `file`, `drive` | `convert`: streams and plain files of events |
+//! | [`import`], `front`, `operation` | records of other formats as events |
+//! | [`run`], [`files`] | events through back ends, and the files that these write |
 //!
 //! The events are described in docs/formats/prism.md.
 
 pub mod batch;
+pub mod check;
+pub mod codec;
 pub mod convert;
 pub mod delivery;
 pub mod detail;
+mod drive;
 pub mod dump;
 pub mod event;
 pub mod fault;
+mod file;
+pub mod files;
 pub mod fixed;
+mod front;
 pub mod hooks;
+pub mod import;
+mod operation;
+pub mod rewrite;
+pub mod rules;
+pub mod run;
 pub mod shadow;
 pub mod sigilclassic;
 pub mod simplecount;
 pub mod stgen;
+mod survey;
+pub mod table;
+pub mod trace;
 pub mod variable;
 
 pub use batch::Batch;
@@ -37,3 +56,96 @@ pub use detail::Detail;
 pub use event::Event;
 pub use fault::{Error, Fault, Result};
 pub use hooks::Hooks;
+
+use quipu_model::convert::RecordWriter;
+use quipu_model::options::Kind;
+use quipu_model::{
+    Confidence, Format, FormatInfo, OpenOptions, OptionSpec, RuleInfo, Tool, Trace, Transform,
+};
+use quipu_source::Source;
+
+/// The format, as the list of formats names it.
+pub static PRISM: Prism = Prism;
+
+/// The type of [`PRISM`].
+#[derive(Debug)]
+pub struct Prism;
+
+/// How events are encoded.
+pub(crate) const ENCODING: OptionSpec = OptionSpec::new(
+    "encoding",
+    Kind::Choice(&["auto", "fixed", "variable"]),
+    "auto",
+    "How events are encoded, which nothing in plain bytes says: dumps of buffers, or events of 1 to 258 bytes.",
+)
+.value("auto|fixed|variable");
+
+/// Which fields events have.
+pub(crate) const DETAIL: OptionSpec = OptionSpec::new(
+    "detail",
+    Kind::Text,
+    "auto",
+    "Which fields events have at first: all, communication, fixed, none, sigrind, valgrind, or fields of accesses, \
+     computations and control flow in hexadecimal, such as e0:90:80.",
+)
+.value("LEVEL");
+
+/// How the variable encoding is read.
+pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
+    "sizes",
+    Kind::Choice(&["strict", "sigrind"]),
+    "strict",
+    "How sizes of accesses read in the variable encoding: as it is described, or as Prism's front end for Valgrind \
+     writes them.",
+)
+.value("strict|sigrind");
+
+/// What is known of the format without a stream.
+pub static INFO: FormatInfo = FormatInfo {
+    name: "prism",
+    title: "workload events of Prism (Sigil2)",
+    extensions: &["prism"],
+    abilities: &["read", "view", "analyze", "check", "write", "import"],
+    beyond_lenses: &["computations"],
+    doc: "docs/formats/prism.md",
+    options: &[ENCODING, DETAIL, DIALECT],
+    print_options: &[],
+};
+
+static TOOLS: &[&dyn Tool] = &[&check::CHECK];
+
+impl Format for Prism {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    /// Plain events have no mark; what carries them says what they are.
+    fn probe(&self, source: &Source) -> Confidence {
+        let is_carried = matches!(source.said("encoding"), Some("36" | "38"));
+        if is_carried { Confidence::Sure } else { Confidence::No }
+    }
+
+    fn open(&self, source: &Source, options: &OpenOptions) -> quipu_model::Result<Box<dyn Trace>> {
+        Ok(Box::new(trace::open(source, options)?))
+    }
+
+    fn transforms(&self) -> &'static [&'static dyn Transform] {
+        &[&rewrite::Convert, &run::Run]
+    }
+
+    fn record_writer(&self) -> Option<&'static dyn RecordWriter> {
+        Some(&import::FromOthers)
+    }
+
+    fn runner(&self) -> Option<&'static dyn RecordWriter> {
+        Some(&run::Runner)
+    }
+
+    fn tools(&self) -> &'static [&'static dyn Tool] {
+        TOOLS
+    }
+
+    fn rules(&self) -> &'static [RuleInfo] {
+        rules::RULES
+    }
+}

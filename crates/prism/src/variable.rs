@@ -107,8 +107,14 @@ impl Decoder {
         Ok(Progress { used, has_ended: false })
     }
 
+    /// Changes the level of detail for what follows.
+    pub(crate) fn configure(&mut self, config: Config) {
+        self.detail.configure(config);
+    }
+
+    /// The event at the beginning of `bytes` and its length; its name goes into the batch, the event does not.
     #[inline]
-    fn event(&self, bytes: &[u8], batch: &mut Batch) -> Result<(Event, usize), Wrong> {
+    pub(crate) fn event(&self, bytes: &[u8], batch: &mut Batch) -> Result<(Event, usize), Wrong> {
         let head = bytes[0];
         match Kind::of(head >> 5) {
             Some(Kind::Memory) => self.memory(bytes).map(|(memory, len)| (Event::Memory(memory), len)),

@@ -141,3 +141,22 @@ fn a_fault_ends_the_run_after_the_events_before_it() {
     );
     assert!(notes.calls.contains(&"7 2 control".to_owned()));
 }
+
+#[test]
+fn a_dump_is_read_on_after_a_wrong_name() {
+    use quipu_prism::hooks::run_dump;
+    use quipu_prism::simplecount::SimpleCount;
+    let slot = |bytes: &[u8]| {
+        let mut slot = [0; 18];
+        slot[..bytes.len()].copy_from_slice(bytes);
+        slot
+    };
+    let named = slot(&[4, 3, 200, 0, 0, 0, 9, 0, 0, 0]);
+    let load = slot(&[1, 0, 16, 0, 0, 0, 0, 0, 0, 4, 0, 1]);
+    let mut dump = [3u64.to_le_bytes(), 0u64.to_le_bytes()].concat();
+    [load, named, load].iter().for_each(|slot| dump.extend_from_slice(slot));
+    let mut counts = SimpleCount::default();
+    let ended = run_dump(&dump, quipu_prism::Detail::VALGRIND, &mut counts);
+    assert_eq!(counts.reads, 2);
+    assert!(ended.unwrap_err().to_string().starts_with("offset 0x22: a name of 9 bytes"));
+}

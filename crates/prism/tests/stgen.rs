@@ -4,6 +4,7 @@ use crate::capnp::{self, Message};
 use crate::samples::{folder, gunzip, sample};
 use quipu_prism::batch::Batch;
 use quipu_prism::event::{Compute, Context, Event, Memory, Place, Sync, access, context, sync};
+use quipu_prism::files::Files;
 use quipu_prism::hooks::{Sink, run_dump};
 use quipu_prism::simplecount::SimpleCount;
 use quipu_prism::stgen::{Form, Options, Stgen};
@@ -32,7 +33,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 fn run(events: &[u8], form: Form, aggregation: u64, has_quirks: bool) -> BTreeMap<String, Vec<u8>> {
     let out = tempfile::tempdir().unwrap();
-    let options = Options { out: out.path().to_owned(), aggregation, form, has_quirks };
+    let options = Options { out: Files::each(out.path()), aggregation, form, has_quirks };
     let mut stgen = Stgen::new(options);
     run_dump(events, Detail::VALGRIND, &mut stgen).unwrap();
     assert_eq!(stgen.unplaced(), 0);
@@ -166,7 +167,7 @@ fn memory(kind: u8, address: u64, size: u16) -> Event {
 
 fn written(aggregation: u64, has_quirks: bool, batches: &[Batch]) -> BTreeMap<String, String> {
     let out = tempfile::tempdir().unwrap();
-    let options = Options { out: out.path().to_owned(), aggregation, form: Form::Text, has_quirks };
+    let options = Options { out: Files::each(out.path()), aggregation, form: Form::Text, has_quirks };
     let mut stgen = Stgen::new(options);
     stgen.start().unwrap();
     batches.iter().for_each(|batch| stgen.take(batch).unwrap());

@@ -18,6 +18,11 @@ pub fn is_stream_name(path: &Path) -> bool {
     path.extension().is_some_and(|ending| endings.iter().any(|own| ending == *own))
 }
 
+/// True if a format writes streams itself, instead of files whose bytes go into one.
+pub fn writes_streams(format: &dyn Format) -> bool {
+    encoding_of(format.info().name).is_none()
+}
+
 /// The transform that a verb means, and what it reads.
 pub struct Way {
     transform: Means,
@@ -66,9 +71,7 @@ pub fn way(
                 Ok(Way { transform: Means::Stream(Box::new(Copy)), source: carrier.source.clone() })
             }
             // Streams have no bodies for its files as they are: it writes them itself.
-            (Ok(transform), None) if is_convert && encoding_of(format.info().name).is_none() => {
-                reads(Means::Own(transform))
-            }
+            (Ok(transform), _) if is_convert && writes_streams(*format) => reads(Means::Own(transform)),
             (own, _) if is_convert && (own.is_err() || is_plain) => reads(Means::Stream(Box::new(into()))),
             (own, _) => reads(Means::Stream(Box::new(AsStream { transform: own?, into: into() }))),
         };

@@ -75,7 +75,7 @@ pub use quipu_source as source;
 pub use quipu_symbols as symbols;
 
 #[cfg(feature = "stream")]
-pub use carry::{Way, into_stream, is_stream_name, way};
+pub use carry::{Way, into_stream, is_stream_name, way, writes_streams};
 pub use lookup::{tool, tool_for, tools_of};
 pub use recognise::{
     Carrier, Recognised, format_named, format_of, open, open_path, probe, recognise, source_at,
@@ -103,6 +103,8 @@ families! {
     "plaintext": plaintext = quipu_plaintext [LACKEY DIN];
     /// What DTrace recorded: buffers with their descriptions. Streams carry some of its buffers, so it is asked before them.
     "dtrace": dtrace = quipu_dtrace [DTRACE];
+    /// Workload events of Prism (Sigil2), hooks, back ends.
+    "prism": prism = quipu_prism [PRISM];
     /// Streams that describe themselves: rows of learned schemas.
     "stream": streamed = quipu_streamed [STREAM];
 }

@@ -246,6 +246,14 @@ impl Source {
         }
     }
 
+    /// What a carrier of the bytes says of them under this name.
+    pub fn said(&self, name: &str) -> Option<&str> {
+        match &self.0.place {
+            Place::Content(content) => content.0.said(name),
+            _ => None,
+        }
+    }
+
     /// What is wrong with such an archive.
     pub(crate) fn unpacked_damage(&self) -> Option<&str> {
         match &self.0.place {

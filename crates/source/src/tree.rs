@@ -18,6 +18,12 @@ pub trait Content: Send + Sync {
     /// If they cannot be read.
     fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize>;
 
+    /// What the carrier says of the bytes under this name: how they read, where nothing in them shows it.
+    fn said(&self, name: &str) -> Option<&str> {
+        let _ = name;
+        None
+    }
+
     /// The members that lie in the bytes one after the other, if they are those of an archive.
     fn parts(&self) -> &[ContentPart] {
         &[]

@@ -45,6 +45,15 @@ pub const FORMATS: &[(u16, &str)] = &[
     (encoding::LINES, "din"),
 ];
 
+/// Formats that write streams themselves, by the encoding of bodies that they read there.
+const OWN_WRITERS: &[(u16, &str)] = &[(encoding::PRISM, "prism"), (encoding::PRISM_VARIABLE, "prism")];
+
+/// What the settings begin with that say how the bytes of files read, where nothing in them shows it.
+pub const READING_SETTING: &str = "quipu.reading.";
+
+/// The name under which the number of the bodies' encoding is [said](quipu_source::Source::said).
+pub const ENCODING: &str = "encoding";
+
 /// The encoding of the bodies of a format.
 pub fn encoding_of(format: &str) -> Option<u16> {
     FORMATS.iter().find(|(_, name)| *name == format).map(|(number, _)| *number)
@@ -52,7 +61,7 @@ pub fn encoding_of(format: &str) -> Option<u16> {
 
 /// True if bodies of this encoding are read as traces of a format.
 pub(crate) fn is_carried(encoding: u16) -> bool {
-    FORMATS.iter().any(|(number, _)| *number == encoding)
+    FORMATS.iter().chain(OWN_WRITERS).any(|(number, _)| *number == encoding)
 }
 
 /// What a file is that stands in a stream.
@@ -189,7 +198,8 @@ fn of_producer(
     let of_number = |number: u16| {
         let said = described.format.clone().filter(|format| encoding_of(format) == Some(number));
         // Lines say by themselves whose they are.
-        let first = || FORMATS.iter().find(|(known, _)| *known == number && *known != encoding::LINES);
+        let first = || FORMATS.iter().chain(OWN_WRITERS).find(|(known, _)| *known == number);
+        let first = || first().filter(|(known, _)| *known != encoding::LINES);
         said.or_else(|| first().map(|(_, name)| (*name).to_owned()))
     };
     let trace = |(number, mut entries): (Option<u16>, Entries)| {
@@ -244,6 +254,8 @@ struct Described {
     names: BTreeMap<u32, String>,
     format: Option<String>,
     is_folder: bool,
+    /// How bytes read, by what is said.
+    reading: BTreeMap<String, String>,
     /// What of the stream is damaged, so that bytes may be missing at the end of its files.
     fault: Option<String>,
 }
@@ -264,6 +276,11 @@ impl Described {
                 match entry.record.as_deref() {
                     Some(Record::Setting(setting)) if setting.name == FOLDER_SETTING => {
                         described.is_folder = true
+                    }
+                    Some(Record::Setting(setting)) if setting.name.starts_with(READING_SETTING) => {
+                        let name = setting.name[READING_SETTING.len()..].to_owned();
+                        let value = setting.value.as_text().map(str::to_owned);
+                        described.reading.extend(value.map(|value| (name, value)));
                     }
                     Some(Record::Setting(setting)) => {
                         let number =
@@ -294,6 +311,7 @@ fn file(
     container: &Container,
     input: &mut SourceInput,
 ) -> io::Result<(String, Frames)> {
+    let number = frames.first().map(|frame| frame.header.encoding);
     let said = described.files.get(&stream);
     let name = said.map(|file| &file.name).or(described.names.get(&stream));
     let name = name.and_then(|name| safe(name)).unwrap_or_else(|| format!("stream-{stream}"));
@@ -328,7 +346,10 @@ fn file(
     let parts = said.map(|file| file.parts.clone()).unwrap_or_default();
     let sum = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.len));
     let parts = if sum == end { parts } else { Vec::new() };
-    Ok((name, Frames { container: container.clone(), frames, ends, parts, fault, kept: Mutex::default() }))
+    let mut reading = described.reading.clone();
+    reading.extend(number.map(|number| (ENCODING.to_owned(), number.to_string())));
+    let container = container.clone();
+    Ok((name, Frames { container, frames, ends, parts, reading, fault, kept: Mutex::default() }))
 }
 
 /// Frames at the places that their numbers give them in a file of such frames: some may be missing.
@@ -370,6 +391,8 @@ struct Frames {
     /// Where the body of each ends.
     ends: Vec<u64>,
     parts: Vec<ContentPart>,
+    /// How the bytes read, by what is said.
+    reading: BTreeMap<String, String>,
     /// Why more bytes should follow, if that is so.
     fault: Option<String>,
     /// What readers have unpacked last.
@@ -402,6 +425,7 @@ impl Frames {
             frames: sections.iter().map(|section| section.frame).collect(),
             ends: sections.iter().map(|section| section.range.end).collect(),
             parts: Vec::new(),
+            reading: BTreeMap::new(),
             fault: None,
             kept: Mutex::default(),
         }
@@ -484,6 +508,10 @@ impl Content for Frames {
             out[..n].copy_from_slice(&body[skip..skip + n]);
             n
         })
+    }
+
+    fn said(&self, name: &str) -> Option<&str> {
+        self.reading.get(name).map(String::as_str)
     }
 
     fn parts(&self) -> &[ContentPart] {

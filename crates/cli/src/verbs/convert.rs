@@ -73,13 +73,16 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let mut given = options.flags.given().clone();
     given.extend(options.conversion.given());
     let recognised = rewrite::recognise(&input.path, &input.opening)?;
-    if let Some(name) = &options.conversion.to {
-        let to = conversion::format(name)?;
-        if recognised.format.info().name != to.info().name {
-            let trace = quipu::open(&recognised.source, &input.opening.options())?;
-            let how = (&target, &input.opening, common);
-            return conversion::run(&*trace, to, &options.conversion, &given, how, screen);
-        }
+    let to = match &options.conversion.to {
+        Some(name) => Some(conversion::format(name)?),
+        None => conversion::format_of_name(&target.path),
+    };
+    if let Some(to) = to
+        && recognised.format.info().name != to.info().name
+    {
+        let trace = quipu::open(&recognised.source, &input.opening.options())?;
+        let how = (&target, &input.opening, common);
+        return conversion::run(&*trace, to, None, &options.conversion, &given, how, screen);
     }
     rewrite::done(rewrite::of_recognised(NAME, recognised, &input.opening, &given, &target, common, screen))
 }

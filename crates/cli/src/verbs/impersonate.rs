@@ -1,6 +1,6 @@
 //! `quipu as`: other programs' command lines.
 
-use quipu_compat::{apitrace, cacheray, drmemtrace, dtrace};
+use quipu_compat::{apitrace, cacheray, drmemtrace, dtrace, prism};
 use quipu_console::Common;
 use quipu_console::screen::{Outcome, Result, Screen};
 
@@ -56,6 +56,16 @@ enum Program {
     #[command(after_help = DTRACE_HELP)]
     Dtrace {
         /// The consumer's own options and a capture, such as `-q -x aggsortkey capture`
+        #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Prism (Sigil2), for recorded traces instead of programs
+    ///
+    /// Takes Prism's groups of options; `--executable` names a trace, and the back end writes the files of the original, its
+    /// defects included. Options of front ends are errors that name them.
+    #[command(after_help = PRISM_HELP)]
+    Prism {
+        /// Prism's own options, such as `--backend=stgen -c 10 -o out --executable=events.prism`
         #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
@@ -119,11 +129,22 @@ Exit codes:
   1  a buffer could not be read to its end
   2  could not do it";
 
+const PRISM_HELP: &str = "\
+Examples:
+  quipu as prism --backend=simplecount --executable=events.prism
+  quipu as prism --backend=stgen -c 10 -l textv2 -o out --executable=events.prism
+
+Exit codes:
+  0  done
+  1  the events are damaged
+  2  could not do it";
+
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     match &options.program {
         Program::Apitrace { args } => apitrace::run(args, screen),
         Program::Cacheray { args } => cacheray::run(args, screen),
         Program::Drmemtrace { args } => drmemtrace::run(args, common, screen),
         Program::Dtrace { args } => dtrace::run(args, common, screen),
+        Program::Prism { args } => prism::run(args, screen),
     }
 }

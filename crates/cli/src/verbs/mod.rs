@@ -19,6 +19,7 @@ mod merge;
 mod record;
 mod recover;
 mod report;
+mod run;
 mod sim;
 mod split;
 mod sweep;
@@ -48,6 +49,7 @@ pub(crate) enum Verb {
     Recover(recover::Options),
     Record(record::Options),
     Sim(sim::Options),
+    Run(run::Options),
     Info(info::Options),
     Describe(describe::Options),
     Formats(formats::Options),
@@ -85,6 +87,7 @@ impl Verb {
             Verb::Recover(options) => recover::run(options, common, screen),
             Verb::Record(options) => record::run(options, screen),
             Verb::Sim(options) => sim::run(options, common, screen),
+            Verb::Run(options) => run::run(options, common, screen),
             Verb::Info(options) => info::run(options, screen),
             Verb::Describe(options) => describe::run(options, screen),
             Verb::Formats(options) => formats::run(options, screen),

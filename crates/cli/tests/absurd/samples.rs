@@ -15,8 +15,16 @@ pub(super) fn all() -> Vec<Vec<Sample>> {
     let (mut dins, mut lackeys): (Vec<_>, Vec<_>) = text().into_iter().partition(is_din);
     dins.push(din);
     lackeys.push(lackey);
-    let families =
-        [[drmemtrace(), vec![entries]].concat(), cacheray(), apitrace(), dins, lackeys, captures(), dtrace()];
+    let families = [
+        [drmemtrace(), vec![entries]].concat(),
+        cacheray(),
+        apitrace(),
+        dins,
+        lackeys,
+        captures(),
+        dtrace(),
+        prism(),
+    ];
     let sample = |(name, bytes)| Sample { name, bytes };
     families.into_iter().map(|family| family.into_iter().map(sample).collect()).collect()
 }
@@ -33,6 +41,37 @@ pub(super) fn wide(n: u64) -> Vec<(&'static str, Vec<u8>)> {
         ("wide.din", din.into()),
         ("wide.lackey", format!("I  04000,3\n{lackey}").into()),
     ]
+}
+
+/// Workload events with the largest numbers, in a stream.
+fn prism() -> Vec<(&'static str, Vec<u8>)> {
+    let slot = |bytes: &[u8]| [bytes, &vec![0xff; 18 - bytes.len()]].concat();
+    let access = |addr: u64, size: u16, kind: u8| {
+        slot(&[&[1][..], &addr.to_le_bytes(), &size.to_le_bytes(), &[kind]].concat())
+    };
+    let word = |tag: u8, kind: u8, value: u64| slot(&[&[tag, kind][..], &value.to_le_bytes()].concat());
+    let dump =
+        |slots: &[Vec<u8>]| [&(slots.len() as u64).to_le_bytes()[..], &[0; 8], &slots.concat()].concat();
+    let each = |of: &dyn Fn(u64) -> Vec<u8>| dump(&(0..200).map(of).collect::<Vec<_>>());
+    let made = [
+        ("top.prism", each(&|nth| access(MAX - nth, u16::MAX, 1 + (nth % 2) as u8))),
+        ("threads.prism", each(&|nth| word(5, 5, MAX - nth))),
+        ("kinds.prism", each(&|nth| word(5, nth as u8, MAX))),
+        ("contexts.prism", each(&|nth| word(4, [1, 2, 5, 200][nth as usize % 4], MAX - nth))),
+        ("computations.prism", each(&|nth| slot(&[2, nth as u8, nth as u8]))),
+        ("tags.prism", each(&|nth| slot(&[6 + nth as u8]))),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let in_stream = |(name, bytes): (&'static str, Vec<u8>)| {
+        let [plain, stream] = ["plain", name].map(|name| folder.path().join(name));
+        std::fs::write(&plain, bytes).unwrap();
+        let mut convert = std::process::Command::new(env!("CARGO_BIN_EXE_quipu"));
+        convert.args(["convert", "-q", "--format", "prism", "--open", "encoding=fixed"]);
+        let output = convert.arg(&plain).arg("-o").arg(&stream).output().unwrap();
+        assert!(output.status.success(), "{name}: {output:?}");
+        (name, std::fs::read(stream).unwrap())
+    };
+    made.into_iter().map(in_stream).collect()
 }
 
 fn entry(kind: u16, size: u16, value: u64) -> Vec<u8> {

@@ -40,6 +40,7 @@ pub(crate) const VERBS: &[(&str, Call)] = &[
     ("recover", Some(&["recover", "@", "-o", "%"])),
     ("record", None),
     ("sim", Some(&["sim", "cache", "@"])),
+    ("run", Some(&["run", "--backend", "null", "@", "-o", "%"])),
     ("info", Some(&["info", "@"])),
     // Most traces do not describe themselves.
     ("describe", None),

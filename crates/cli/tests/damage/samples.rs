@@ -86,6 +86,7 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
             add(name, carried(&from, folder, name), false, is_headed);
         }
     }
+    add("prism.quipu", events(folder), true, false);
     let capture = folder.join("made.qcap");
     fs::write(&capture, captured()).unwrap();
     add("qcap", capture, false, false);
@@ -129,6 +130,19 @@ fn carried(from: &Path, folder: &Path, name: &str) -> PathBuf {
     let mut convert = Command::new(env!("CARGO_BIN_EXE_quipu"));
     convert.arg("convert").arg(from).arg("-o").arg(&path).arg("-q");
     assert!(convert.status().unwrap().success(), "{name}");
+    path
+}
+
+/// Workload events in a stream of several frames.
+fn events(folder: &Path) -> PathBuf {
+    let [dump, path] = ["made.dump", "made.prism"].map(|name| folder.join(name));
+    let packed = fs::read(fixtures("prism").join("fixed/prodcons.main.fixed18.gz")).unwrap();
+    // Members of gzip one after the other are one file.
+    fs::write(&dump, packed.repeat(3)).unwrap();
+    let mut convert = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    convert.args(["convert", "-q", "--format", "prism", "--open", "encoding=fixed"]);
+    convert.arg(&dump).arg("-o").arg(&path);
+    assert!(convert.status().unwrap().success());
     path
 }
 

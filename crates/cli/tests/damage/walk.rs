@@ -536,6 +536,7 @@ families! {
     cacheray: ["cacheray", "cacheray.gz"],
     lackey: ["lackey", "lackey.gz"],
     din: ["din", "din.gz", "xdin.gz"],
+    prism: ["prism.quipu"],
     qcap: ["qcap"],
     stream: ["stream"],
     dtrace_buffers: ["dtrace.buffer", "dtrace.aggregations"],

@@ -153,3 +153,8 @@ fn answers_of_lackey() {
 fn answers_of_din() {
     check("din");
 }
+
+#[test]
+fn answers_of_prism() {
+    check("prism");
+}

@@ -18,6 +18,11 @@ use std::fmt;
 /// No entity.
 const NONE: u32 = u32::MAX;
 
+/// Members of all sets of readers together; a set that would take more forgets its earlier readers.
+const MAX_MEMBERS: usize = 1 << 24;
+/// Entities that are told apart; functions after as many count for their thread.
+const MAX_ENTITIES: usize = 1 << 20;
+
 /// Bytes: `unique` counts each once until it is written again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bytes {
@@ -74,6 +79,10 @@ struct Sets {
     members: Vec<Vec<u32>>,
     with: FxHashMap<(u32, u32), u32>,
     by_members: FxHashMap<Vec<u32>, u32>,
+    /// Members that there is room for.
+    room: usize,
+    /// How often readers were forgotten.
+    n_forgotten: u64,
 }
 
 impl Default for Sets {
@@ -82,6 +91,8 @@ impl Default for Sets {
             members: vec![Vec::new()],
             with: FxHashMap::default(),
             by_members: FxHashMap::from_iter([(Vec::new(), 0)]),
+            room: MAX_MEMBERS,
+            n_forgotten: 0,
         }
     }
 }
@@ -98,6 +109,12 @@ impl Sets {
             Ok(_) => set,
             Err(at) => {
                 members.insert(at, member);
+                if members.len() > self.room && !self.by_members.contains_key(&members) {
+                    // Sets of one member are as many as entities.
+                    members = vec![member];
+                    self.n_forgotten += 1;
+                }
+                self.room = self.room.saturating_sub(members.len());
                 let fresh = self.members.len() as u32; // Far fewer sets than cells.
                 let next = *self.by_members.entry(members.clone()).or_insert(fresh);
                 if next == fresh {
@@ -106,7 +123,9 @@ impl Sets {
                 next
             }
         };
-        self.with.insert((set, member), next);
+        if self.with.len() < MAX_MEMBERS {
+            self.with.insert((set, member), next);
+        }
         next
     }
 }
@@ -125,6 +144,12 @@ pub struct SigilClassic {
 }
 
 impl SigilClassic {
+    /// How often it was forgotten who read a byte before, for want of room: further reads of it may count as unique again.
+    #[must_use]
+    pub fn forgotten(&self) -> u64 {
+        self.sets.n_forgotten
+    }
+
     /// All entities, in the order in which they were first seen.
     #[must_use]
     pub fn entities(&self) -> &[Entity] {
@@ -149,7 +174,10 @@ impl SigilClassic {
         if let Some(entity) = self.known(thread, function) {
             return entity;
         }
-        let fresh = self.entities.len() as u32; // A program has fewer functions.
+        if self.entities.len() >= MAX_ENTITIES && !function.is_empty() {
+            return self.entity(thread, b"");
+        }
+        let fresh = self.entities.len() as u32; // Bounded, but for one of each thread.
         self.index.entry(thread).or_default().insert(function.to_vec(), fresh);
         self.entities.push(Entity { thread, function: function.to_vec(), ..Entity::default() });
         fresh
@@ -281,5 +309,22 @@ impl fmt::Display for SigilClassic {
             writeln!(f, "{from}\t{name}\t{to}\t{reads}\t{}\t{}", bytes.unique, bytes.again)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_that_have_no_room_forget_earlier_readers() {
+        let mut sets = Sets { room: 6, ..Sets::default() };
+        let one = sets.with(0, 1);
+        let two = sets.with(one, 2);
+        let three = sets.with(two, 3);
+        assert_eq!([one, two, three].map(|set| sets.members[set as usize].len()), [1, 2, 3]);
+        let four = sets.with(three, 4);
+        assert_eq!((sets.members[four as usize].as_slice(), sets.n_forgotten), (&[4][..], 1));
+        assert_eq!(sets.with(0, 1), one);
     }
 }

@@ -50,7 +50,7 @@ impl Messages {
         let form = if is_plain { "uncompressed" } else { "compressed" };
         let name = format!("sigil.events.out-{thread}.{form}.capn.bin.gz");
         Ok(Messages {
-            file: Packed::create(options.out.join(name))?,
+            file: Packed::create(&options.out, &name)?,
             is_plain,
             has_quirks: options.has_quirks,
             events: Vec::new(),

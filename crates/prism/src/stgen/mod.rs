@@ -23,12 +23,12 @@ use crate::batch::At;
 use crate::detail::Detail;
 use crate::event::{Compute, Context, Memory, Sync, access, context, format, sync};
 use crate::fault::{Error, Result};
+use crate::files::Files;
 use crate::hooks::Hooks;
 use crate::shadow::Shadow;
 use log::{Access, Log};
 use ranges::Range;
 use rustc_hash::FxHashMap;
-use std::path::PathBuf;
 use thread::{Pending, Thread};
 
 /// Instructions between two markers.
@@ -58,7 +58,7 @@ pub enum Form {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The folder of the files (`-o`).
-    pub out: PathBuf,
+    pub out: Files,
     /// Reads or writes after which a computation is written (`-c`); 1 writes each access.
     pub aggregation: u64,
     /// What the files of threads are (`-l`).
@@ -69,7 +69,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { out: PathBuf::from("."), aggregation: 100, form: Form::Text, has_quirks: false }
+        Options { out: Files::each("."), aggregation: 100, form: Form::Text, has_quirks: false }
     }
 }
 

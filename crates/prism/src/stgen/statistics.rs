@@ -4,9 +4,8 @@
 
 use super::Stgen;
 use super::thread::{Counts, Thread};
-use crate::fault::{Error, Result};
+use crate::fault::Result;
 use std::fmt::Write;
-use std::fs;
 
 /// The name of the file of threads and barriers.
 const THREADS_FILE: &str = "sigil.pthread.out";
@@ -20,8 +19,7 @@ pub(super) fn write(stgen: &Stgen) -> Result<()> {
     }
     let files = [(THREADS_FILE, threads(stgen)), (STATISTICS_FILE, statistics(stgen))];
     for (name, text) in files {
-        let path = stgen.options.out.join(name);
-        fs::write(&path, text).map_err(|error| Error::io(&path, error))?;
+        stgen.options.out.put(name, text.as_bytes())?;
     }
     Ok(())
 }

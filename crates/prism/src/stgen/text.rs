@@ -7,11 +7,10 @@ use super::log::{Access, Computation, Edge, Log, text_code};
 use super::ranges::{Range, Ranges};
 use crate::event::{Sync, sync};
 use crate::fault::{Error, Result};
+use crate::files::{Files, NewFile};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
 
 /// Bytes that are gathered before they are packed.
 const GATHERED_BYTES: usize = 64 << 10;
@@ -27,24 +26,25 @@ pub enum Version {
 
 /// A packed file that is written to.
 pub(super) struct Packed {
-    path: PathBuf,
-    file: Option<GzEncoder<File>>,
+    file: Option<GzEncoder<NewFile>>,
 }
 
 impl Packed {
-    pub(super) fn create(path: PathBuf) -> Result<Packed> {
-        let file = File::create(&path).map_err(|error| Error::io(&path, error))?;
-        Ok(Packed { file: Some(GzEncoder::new(file, Compression::default())), path })
+    pub(super) fn create(files: &Files, name: &str) -> Result<Packed> {
+        Ok(Packed { file: Some(GzEncoder::new(files.create(name)?, Compression::default())) })
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        file.write_all(bytes).map_err(|error| Error::io(&self.path, error))
+        let written = file.write_all(bytes);
+        written.map_err(|error| Error::io(file.get_ref().path(), error))
     }
 
     pub(super) fn finish(&mut self) -> Result<()> {
-        let Some(file) = self.file.take() else { return Ok(()) };
-        file.finish().map(drop).map_err(|error| Error::io(&self.path, error))
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        file.try_finish().map_err(|error| Error::io(file.get_ref().path(), error))?;
+        let path = file.get_ref().path().to_owned();
+        file.finish().map_err(|error| Error::io(&path, error))?.finish()
     }
 }
 
@@ -62,7 +62,7 @@ impl Text {
     /// # Errors
     /// If it cannot be created.
     pub fn create(options: &Options, thread: u64, version: Version) -> Result<Text> {
-        let file = Packed::create(options.out.join(format!("sigil.events.out-{thread}.gz")))?;
+        let file = Packed::create(&options.out, &format!("sigil.events.out-{thread}.gz"))?;
         Ok(Text { version, thread, lines: Vec::with_capacity(GATHERED_BYTES + 4096), file })
     }
 

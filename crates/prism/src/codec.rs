@@ -1,0 +1,432 @@
+//! Bytes → batches of the model, for both encodings; the loop around it is [`quipu_records`].
+//!
+//! A buffer of the fixed encoding has its names after its events, so all of it has to be there before its first event is read.
+
+use crate::batch::Batch;
+use crate::check::PrismRules;
+use crate::detail::Detail;
+use crate::event::{Event, Place, access, context, sync};
+use crate::fault::{Fault, Wrong};
+use crate::table::{self, Events, FORMS};
+use crate::variable::{Decoder, Dialect, END, MAX_EVENT_BYTES};
+use crate::{INFO, dump, fixed, rules, survey};
+use quipu_model::lens::{AccessKind, CallEdge};
+use quipu_model::trace::Surveyed;
+use quipu_model::values::{FunctionType, Type};
+use quipu_model::{Columns, FormatInfo, Printer, RuleInfo, TableBuf};
+use quipu_records::print::{RowPrinter, Sort};
+use quipu_records::{Ending, Family, Fill, FlatTrace, Input, RecordCodec, Resume, Step};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Bytes of a buffer of the variable encoding: what follows an end mark is undefined up to the next multiple.
+pub const BUFFER_BYTES: u64 = 512 << 10;
+/// Functions that are told apart; further ones have the number 0.
+const MAX_FUNCTIONS: usize = 1 << 20;
+/// A batch ends when names take this many bytes, however few events they belong to.
+const MAX_NAME_BYTES: usize = 1 << 20;
+
+/// How events are encoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encoding {
+    /// 18 bytes each, in dumps of buffers.
+    Fixed,
+    /// 1 to 258 bytes each.
+    Variable,
+}
+
+impl Encoding {
+    /// As options and output call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Encoding::Fixed => "fixed",
+            Encoding::Variable => "variable",
+        }
+    }
+}
+
+/// How the events of a stream read.
+#[derive(Clone, Copy, Debug)]
+pub struct Codec {
+    /// How events are encoded.
+    pub encoding: Encoding,
+    /// The fields that they have at first.
+    pub detail: Detail,
+    /// Whether somebody said which these are.
+    pub is_detail_said: bool,
+    /// How the variable encoding is read.
+    pub dialect: Dialect,
+    /// Whether [`State::events`] are wanted.
+    pub keeps_events: bool,
+}
+
+/// What reading learns.
+#[derive(Clone, Debug)]
+pub struct State {
+    decoder: Decoder,
+    thread: Option<u64>,
+    /// The instruction that the events belong to.
+    pc: u64,
+    /// The last event, or those of the batch, with their names.
+    events: Batch,
+    /// Events and bytes of names that are left of the buffer.
+    n_events: usize,
+    n_name_bytes: usize,
+    names: Vec<u8>,
+    is_cut: bool,
+    /// Undefined bytes after an end mark.
+    n_undefined: u64,
+    functions: FxHashMap<Vec<u8>, u64>,
+    has_begun: bool,
+}
+
+impl State {
+    /// The events of the last batch, if the codec keeps them.
+    pub fn events(&self) -> &Batch {
+        &self.events
+    }
+
+    /// The level of detail that holds now.
+    pub fn detail(&self) -> Detail {
+        self.decoder.detail()
+    }
+}
+
+impl RecordCodec for Codec {
+    type State = State;
+    const COUNTS_INSTRS: bool = true;
+    const TOLD_PER_RULE: u64 = 100;
+
+    fn name(&self) -> &'static str {
+        INFO.name
+    }
+
+    fn begin(&self) -> State {
+        State {
+            decoder: Decoder::new(self.detail, self.dialect),
+            thread: None,
+            pc: 0,
+            events: Batch::default(),
+            n_events: 0,
+            n_name_bytes: 0,
+            names: Vec::new(),
+            is_cut: false,
+            n_undefined: 0,
+            functions: FxHashMap::default(),
+            has_begun: false,
+        }
+    }
+
+    fn tables(&self, _: &State) -> Vec<Box<dyn TableBuf>> {
+        vec![Box::new(Events::default())]
+    }
+
+    fn record(&self, state: &mut State, input: Input<'_>, out: &mut Fill) -> Step {
+        match self.encoding {
+            Encoding::Fixed => self.fixed(state, input, out),
+            Encoding::Variable => self.variable(state, input, out),
+        }
+    }
+
+    fn resume(&self, _: &mut State, _: Input<'_>) -> Resume {
+        Resume::Here(0)
+    }
+
+    fn ended(&self, _: &mut State, out: &mut Fill) {
+        if out.n_records() == 0 {
+            out.tell(&rules::EMPTY, "the stream has no event".to_owned());
+        }
+    }
+}
+
+impl Family for Codec {
+    type Rules = PrismRules;
+
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn rules(&self) -> &'static [RuleInfo] {
+        rules::RULES
+    }
+
+    fn columns(&self) -> Columns {
+        let lenses = [
+            Columns::INSTRS,
+            Columns::THREADS,
+            Columns::MARKS,
+            Columns::CALLS,
+            Columns::ACCESSES,
+            Columns::ACCESS_PC,
+        ];
+        lenses.into_iter().fold(Columns::RAW, |all, one| all | one)
+    }
+
+    fn printer(&self) -> Box<dyn Printer> {
+        let last = table::TYPES.iter().map(|(code, _)| usize::from(*code)).max().unwrap_or(0);
+        let sort = |code: usize| match code >> 8 {
+            0 => Sort::Data,
+            1 => Sort::Code,
+            3 if code & 0xff == usize::from(context::INSTRUCTION) => Sort::Code,
+            _ => Sort::Mark,
+        };
+        Box::new(RowPrinter::new(FORMS, (0..=last).map(sort).collect()).with_own(table::own_cell))
+    }
+
+    fn survey(&self, trace: &FlatTrace<Codec>, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
+        survey::survey(trace, is_cancelled)
+    }
+
+    fn mark_name(&self, kind: u32) -> Option<&'static str> {
+        table::type_name(u16::try_from(kind).ok()?)
+    }
+}
+
+impl Codec {
+    fn fixed(&self, state: &mut State, input: Input<'_>, out: &mut Fill) -> Step {
+        if state.n_events == 0 {
+            return self.between(state, input, out);
+        }
+        let Some(slot) = input.bytes.first_chunk::<{ fixed::EVENT_BYTES }>() else {
+            return Step::More(fixed::EVENT_BYTES);
+        };
+        self.room(state, out);
+        let n_names = state.events.names.len();
+        let event = match fixed::event(slot, &state.names, self.detail, &mut state.events) {
+            Ok(event) => event,
+            Err(what) => {
+                state.n_events -= 1;
+                return Step::Lost {
+                    rule: &rules::NAME,
+                    what: what.sentence(),
+                    skip: Some(fixed::EVENT_BYTES),
+                };
+            }
+        };
+        let step = self.take(state, event, fixed::EVENT_BYTES, n_names, out);
+        if matches!(step, Step::Record(_)) {
+            state.n_events -= 1;
+        }
+        step
+    }
+
+    /// What stands between the events of two buffers: names, the head of the next one.
+    fn between(&self, state: &mut State, input: Input<'_>, out: &mut Fill) -> Step {
+        let bytes = input.bytes;
+        if state.is_cut {
+            return Step::Other(bytes.len());
+        }
+        if state.n_name_bytes > 0 {
+            let n = state.n_name_bytes.min(bytes.len());
+            state.n_name_bytes -= n;
+            return Step::Other(n);
+        }
+        let buffer = dump::Buffer::read(bytes, 0);
+        match buffer {
+            Ok(buffer) => {
+                state.n_events = buffer.events.len() / fixed::EVENT_BYTES;
+                state.n_name_bytes = buffer.names.len();
+                state.names.clear();
+                state.names.extend_from_slice(buffer.names);
+                Step::Other(dump::HEADER_BYTES)
+            }
+            Err(Fault { what: Wrong::Truncated, .. }) if !input.is_last() => {
+                Step::More(dump::needed(bytes).unwrap_or(dump::HEADER_BYTES))
+            }
+            Err(Fault { what: Wrong::Truncated, .. }) if bytes.len() > dump::HEADER_BYTES => {
+                // Its events are good as far as they reach; its names are missing.
+                let n_whole = (bytes.len() - dump::HEADER_BYTES) / fixed::EVENT_BYTES;
+                let n_said = u64::from_le_bytes(*bytes.first_chunk().unwrap_or(&[0; 8]));
+                state.n_events = n_whole.min(usize::try_from(n_said).unwrap_or(usize::MAX));
+                let n_used = dump::HEADER_BYTES + state.n_events * fixed::EVENT_BYTES;
+                state.names.clear();
+                if state.n_events as u64 == n_said {
+                    state.names.extend_from_slice(&bytes[n_used..]);
+                }
+                state.is_cut = true;
+                if input.ending == Some(Ending::Whole) {
+                    let n_lost = (bytes.len() - n_used) as u64;
+                    let what = format!(
+                        "the last buffer ends within its bytes: `{}` of its `{n_said}` events are whole",
+                        state.n_events
+                    );
+                    out.tell_bytes(&rules::CUT, out.offset() + n_used as u64, n_lost, what);
+                }
+                Step::Other(dump::HEADER_BYTES)
+            }
+            Err(Fault { what: what @ Wrong::Truncated, .. }) => Step::Rest(&rules::CUT, what.sentence()),
+            Err(Fault { what, .. }) => Step::Rest(&rules::BUFFER, what.sentence()),
+        }
+    }
+
+    fn variable(&self, state: &mut State, input: Input<'_>, out: &mut Fill) -> Step {
+        let bytes = input.bytes;
+        if state.n_undefined > 0 {
+            let n = usize::try_from(state.n_undefined).unwrap_or(usize::MAX).min(bytes.len());
+            state.n_undefined -= n as u64;
+            return Step::Other(n);
+        }
+        if bytes[0] >> 5 == END >> 5 {
+            let after = out.offset() + 1;
+            state.n_undefined = after.next_multiple_of(BUFFER_BYTES) - after;
+            return Step::Other(1);
+        }
+        self.room(state, out);
+        let n_names = state.events.names.len();
+        match state.decoder.event(bytes, &mut state.events) {
+            Ok((event, len)) => self.take(state, event, len, n_names, out),
+            Err(Wrong::Truncated) if !input.is_last() => Step::More(MAX_EVENT_BYTES),
+            Err(what @ Wrong::Truncated) => Step::Rest(&rules::CUT, what.sentence()),
+            Err(what @ Wrong::UnknownConfig(_)) if bytes.len() > 1 => {
+                Step::Lost { rule: &rules::CONFIGURED, what: what.sentence(), skip: Some(2) }
+            }
+            Err(Wrong::UnknownConfig(_)) if !input.is_last() => Step::More(2),
+            Err(what) => Step::Rest(&rules::KIND, what.sentence()),
+        }
+    }
+
+    /// Drops events that nobody wants any more.
+    fn room(&self, state: &mut State, out: &Fill) {
+        if !self.keeps_events || out.is_empty() {
+            state.events.clear();
+        }
+    }
+
+    /// Takes an event into the batch, unless that has to end before it.
+    fn take(&self, state: &mut State, event: Event, len: usize, n_names: usize, out: &mut Fill) -> Step {
+        let thread = event.swap().or(state.thread);
+        let is_instr = matches!(&event, Event::Context(of) if of.kind == context::INSTRUCTION);
+        let must_stop = is_instr && out.n_instrs() == out.stop_instr();
+        if must_stop || !out.enter(thread.unwrap_or(0).into()) {
+            state.events.names.truncate(n_names);
+            return Step::Cut;
+        }
+        if !state.has_begun {
+            state.has_begun = true;
+            self.first(&event, thread, out);
+        }
+        state.thread = thread;
+        if out.is_empty() {
+            (state.events.thread, state.events.first) = (thread, out.n_records());
+        }
+        match &event {
+            Event::Config(config) => state.decoder.configure(*config),
+            Event::Unknown(tag) => out.tell(&rules::TAG, format!("an event of tag `{tag}`")),
+            Event::Sync(event) if event.kind == sync::WAIT && event.second == Some(0) => {
+                out.tell(&rules::MUTEX, format!("a wait for `{:#x}` has no mutex", event.data));
+            }
+            _ => {}
+        }
+        lenses(state, &event, out);
+        if out.wants_tables() {
+            let record = out.n_records() + 1;
+            for rows in out.rows().tables.iter_mut().filter_map(|table| table.get_mut::<Events>()) {
+                table::push(&event, &state.events, record, thread.unwrap_or(0), rows);
+            }
+        }
+        out.add(1, is_instr.into());
+        out.add_beyond(|| u64::from(matches!(event, Event::Compute(_))));
+        if self.keeps_events {
+            state.events.events.push(event);
+            if state.events.names.len() >= MAX_NAME_BYTES {
+                out.close();
+            }
+        }
+        Step::Record(len)
+    }
+
+    /// Looks at how a stream begins.
+    fn first(&self, event: &Event, thread: Option<u64>, out: &mut Fill) {
+        let is_configured = matches!(event, Event::Config(_));
+        if self.encoding == Encoding::Variable && !self.is_detail_said && !is_configured {
+            out.tell(&rules::DETAIL, "the stream does not say which fields its events have".to_owned());
+        }
+        if thread.is_none() && !is_configured {
+            out.tell(&rules::THREAD, "the first event stands before any swap".to_owned());
+        }
+    }
+}
+
+/// Adds what lenses show of an event.
+fn lenses(state: &mut State, event: &Event, out: &mut Fill) {
+    let at = out.at();
+    match event {
+        Event::Memory(memory) => {
+            let kind = match memory.access {
+                Some(access::LOAD) => AccessKind::Read,
+                Some(access::STORE) => AccessKind::Write,
+                _ => return,
+            };
+            let Some(address) = memory.address else { return };
+            if out.wants(Columns::ACCESSES) {
+                let has_pc = out.wants(Columns::ACCESS_PC);
+                let accesses = &mut out.rows().accesses;
+                accesses.at.push(at);
+                accesses.addr.push(address);
+                accesses.size.push(memory.size.unwrap_or(0).into());
+                accesses.kind.push(kind);
+                if has_pc {
+                    accesses.pc.push(state.pc);
+                }
+            }
+        }
+        Event::Context(of) => match (of.kind, of.place) {
+            (context::INSTRUCTION, Place::Address(pc)) => {
+                state.pc = pc;
+                if out.wants(Columns::INSTRS) {
+                    let instrs = &mut out.rows().instrs;
+                    instrs.at.push(at);
+                    instrs.pc.push(pc);
+                    // How long it is, no event says.
+                    instrs.size.push(0);
+                    instrs.flags.push(0);
+                }
+            }
+            (kind @ (context::ENTER | context::EXIT), Place::Name(name)) => {
+                let function = function(state, name, out);
+                if out.wants(Columns::CALLS) {
+                    let calls = &mut out.rows().calls;
+                    // A call stands at the record that follows its values.
+                    calls.at.push(at + 1);
+                    calls.function.push(function);
+                    calls.edge.push(if kind == context::ENTER { CallEdge::Enter } else { CallEdge::Leave });
+                    calls.return_to.push(0);
+                    calls.result.push(0);
+                    calls.args.push(std::iter::empty());
+                }
+            }
+            (_, Place::Address(value)) => mark(event, value, out),
+            (_, Place::Name(_)) => mark(event, 0, out),
+        },
+        Event::Sync(of) => mark(event, of.data, out),
+        Event::Control(of) => mark(event, of.target.unwrap_or(0), out),
+        Event::Compute(_) | Event::Config(_) | Event::Unknown(_) => {}
+    }
+}
+
+fn mark(event: &Event, value: u64, out: &mut Fill) {
+    if out.wants(Columns::MARKS) {
+        let at = out.at();
+        let marks = &mut out.rows().marks;
+        marks.at.push(at);
+        marks.kind.push(table::code_of(event).into());
+        marks.value.push(value);
+    }
+}
+
+/// The number of a function: they are numbered as they come.
+fn function(state: &mut State, name: crate::event::Name, out: &mut Fill) -> u64 {
+    let name = state.events.name(name);
+    if let Some(function) = state.functions.get(name) {
+        return *function;
+    }
+    if state.functions.len() >= MAX_FUNCTIONS {
+        return 0;
+    }
+    let id = state.functions.len() as u64 + 1;
+    state.functions.insert(name.to_vec(), id);
+    let function = FunctionType { id, name: name.to_vec(), args: Vec::new(), flags: 0 };
+    out.rows().types.push(Arc::new(Type::Function(function)));
+    id
+}

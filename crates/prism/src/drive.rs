@@ -1,0 +1,87 @@
+//! Events of an opened stream, batch by batch, up to damage where that is to be refused.
+
+use crate::batch::Batch;
+use crate::codec::{Codec, State};
+use crate::fault::{self, Fault, Wrong};
+use crate::trace::PrismTrace;
+use quipu_model::damaged::{Damaged, Intake, Reading, SoFar};
+use quipu_model::transform::Progress;
+use quipu_model::{Error, ErrorKind, OpenOptions, Place, Reader, Result, Scan, ShardId};
+use quipu_records::Records;
+
+/// What is read, and what becomes of damage.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub(crate) opening: &'a OpenOptions,
+    pub(crate) damaged: Damaged,
+    pub(crate) strict: bool,
+}
+
+/// Gives all batches to `take`, which returns how many events it has written so far.
+///
+/// # Errors
+/// What reading and `take` say; damage that is to be refused.
+pub(crate) fn each_batch(
+    trace: &PrismTrace,
+    job: Job<'_>,
+    progress: &dyn Progress,
+    mut take: impl FnMut(&Batch, &State) -> Result<u64>,
+) -> Result<Reading> {
+    let codec = Codec { keeps_events: true, ..*trace.codec() };
+    let scan = Scan { batch_records: 4096, ahead: true, ..Scan::new(ShardId(0)) };
+    let mut reader = Records::new(codec, trace.container(), &scan)?;
+    let mut intake = Intake::new(job.damaged).strict(job.strict);
+    let threads = &job.opening.threads;
+    let (mut packed_bytes, mut n_written) = (0, 0);
+    loop {
+        let (mut findings, span) = match reader.read() {
+            Ok(Some(batch)) => (std::mem::take(&mut batch.findings), batch.span),
+            read => {
+                intake.end(read.map(drop), SoFar::unvouched(n_written))?;
+                break;
+            }
+        };
+        progress.go_on()?;
+        if let Err(refused) = intake.take(&mut findings, SoFar::unvouched(n_written)) {
+            return Err(intake.read_on(refused, || {
+                progress.go_on()?;
+                Ok(reader.read()?.map(|batch| std::mem::take(&mut batch.findings)))
+            }));
+        }
+        if span.records > 0 && (threads.is_empty() || threads.contains(&span.thread)) {
+            n_written = take(reader.state().events(), reader.state())?;
+        }
+        let now = reader.packed_bytes().unwrap_or(packed_bytes);
+        progress.advance(span.records.into(), now.saturating_sub(packed_bytes));
+        packed_bytes = now.max(packed_bytes);
+    }
+    Ok(intake.finish())
+}
+
+/// The error for an event for which there is no room.
+#[cold]
+pub(crate) fn refused(what: Wrong, batch: &Batch, index: usize) -> Error {
+    let place = Place { record: Some(batch.at(index).ordinal), ..Place::default() };
+    Error::unsupported(what.sentence()).at(&place)
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        let place = Place { offset: Some(fault.offset), ..Place::default() };
+        Error::malformed(fault.what.sentence()).at(&place)
+    }
+}
+
+impl From<fault::Error> for Error {
+    fn from(error: fault::Error) -> Error {
+        match error {
+            fault::Error::Fault(fault) => fault.into(),
+            fault::Error::Delivery(fault) => Error::malformed(fault.to_string()),
+            fault::Error::Stop(message) => Error::unsupported(message),
+            fault::Error::Io { path, error } => Error::new(ErrorKind::Io, "cannot be written")
+                .in_file(path.display().to_string())
+                .because(error),
+            fault::Error::File(error) => *error,
+        }
+    }
+}

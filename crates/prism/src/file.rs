@@ -1,0 +1,307 @@
+//! Files of events: streams that describe themselves, or plain bytes.
+//!
+//! The frames of a stream end between buffers of the fixed encoding and between events of the variable one. Nothing but events
+//! goes into the name that the stream has for itself, so that the same events give the same file.
+
+use crate::batch::Batch;
+use crate::codec::Encoding;
+use crate::detail::Detail;
+use crate::drive::refused;
+use crate::event::Event;
+use crate::fixed::{self, EVENT_BYTES, Put};
+use crate::{INFO, dump, variable};
+use quipu_model::fresh::{Fresh, Replace, cannot};
+use quipu_model::trace::Fact;
+use quipu_model::transform::{check_level, packing_for};
+use quipu_model::{Error, ErrorKind, Result};
+use quipu_records::write::{RecordFile, usual_pool};
+use quipu_source::OutputFile;
+use quipu_stream::codec::Codec as Packing;
+use quipu_stream::frame::encoding;
+use quipu_stream::write::{FRAME_BYTES_AT_REST, Options, StreamWriter, Writer};
+use quipu_wire::cbor::Value;
+use quipu_wire::record::{Producer, Setting, Stream};
+use rustc_hash::FxHasher;
+use std::hash::Hasher;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// How hard payloads of streams are packed.
+const LEVEL: u32 = 3;
+/// The setting that says which fields the events of the fixed encoding have.
+const DETAIL_SETTING: &str = "quipu.reading.detail";
+
+/// Where a file goes, and how it is packed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) replace: bool,
+    pub(crate) container: Option<&'a str>,
+    pub(crate) level: Option<u32>,
+    /// Events alone, without a stream around them.
+    pub(crate) is_plain: bool,
+}
+
+/// A file in the making.
+pub(crate) struct EventFile {
+    out: Out,
+    encoding: Encoding,
+    detail: Detail,
+    fixed: fixed::Encoder,
+    variable: variable::Encoder,
+    /// Whole buffers of the fixed encoding.
+    buffers: Vec<u8>,
+    /// Events in the frame in the making.
+    n_gathered: u32,
+    n_events: u64,
+    n_bytes: u64,
+}
+
+enum Out {
+    Plain(Box<RecordFile>),
+    /// A stream that begins with its first frame.
+    Stream {
+        path: PathBuf,
+        replace: Replace,
+        level: i32,
+        begun: Option<Box<Begun>>,
+    },
+}
+
+struct Begun {
+    fresh: Fresh,
+    writer: Writer<BufWriter<OutputFile>>,
+    stream: StreamWriter<BufWriter<OutputFile>>,
+}
+
+impl EventFile {
+    /// Begins a file of events that have these fields at first. `is_said` if the events say so themselves.
+    ///
+    /// # Errors
+    /// `Usage` for a container or level that there is not, or if something of that name must stay.
+    pub(crate) fn create(
+        target: Target<'_>,
+        encoding: Encoding,
+        detail: Detail,
+        is_said: bool,
+    ) -> Result<EventFile> {
+        let replace = Replace::from(target.replace);
+        let out = if !target.is_plain {
+            if let Some(container) = target.container {
+                let what = format!("a stream is written without a container; `{container}` was asked for");
+                return Err(Error::usage(what).hint("`--plain` writes events alone, in any container"));
+            }
+            quipu_model::fresh::check_file(target.path, replace)?;
+            let level = check_level(target.level, Some(1..=19), "zstd in streams")?.unwrap_or(LEVEL);
+            Out::Stream { path: target.path.to_owned(), replace, level: level as i32, begun: None } // At most 19.
+        } else {
+            let packing = packing_for(target.container, target.level, target.path)?;
+            let file = RecordFile::create(target.path, "events.prism", &packing, replace, &usual_pool()?)?;
+            Out::Plain(Box::new(file))
+        };
+        let variable =
+            if is_said { variable::Encoder::agreed(detail) } else { variable::Encoder::stored(detail) };
+        Ok(EventFile {
+            out,
+            encoding,
+            detail,
+            fixed: fixed::Encoder::new(detail),
+            n_gathered: if is_said { 0 } else { detail.events().len() as u32 }, // Three.
+            variable,
+            buffers: Vec::new(),
+            n_events: 0,
+            n_bytes: 0,
+        })
+    }
+
+    /// Changes the fields of all events of the fixed encoding, of which there are none yet.
+    pub(crate) fn set_detail(&mut self, detail: Detail) {
+        self.detail = detail;
+        self.fixed = fixed::Encoder::new(detail);
+    }
+
+    /// How many events were put so far.
+    pub(crate) fn n_events(&self) -> u64 {
+        self.n_events
+    }
+
+    /// Adds the event at an index of a batch.
+    ///
+    /// # Errors
+    /// `Unsupported` if the encoding has no room for it; `Io` if it cannot be written.
+    pub(crate) fn put(&mut self, batch: &Batch, index: usize) -> Result<()> {
+        let event = &batch.events[index];
+        match self.encoding {
+            Encoding::Fixed => {
+                if self.fixed.put(event, batch).map_err(|what| refused(what, batch, index))? == Put::Full {
+                    self.flush_buffer()?;
+                    // An empty buffer has room for any event that the encoding has room for.
+                    self.fixed.put(event, batch).map_err(|what| refused(what, batch, index))?;
+                }
+            }
+            Encoding::Variable => {
+                self.variable.put(event, batch).map_err(|what| refused(what, batch, index))?;
+                self.n_gathered += 1;
+                if self.variable.out.len() + variable::MAX_EVENT_BYTES + 1 > FRAME_BYTES_AT_REST {
+                    self.frame()?;
+                }
+            }
+        }
+        self.n_events += 1;
+        Ok(())
+    }
+
+    /// Adds a whole buffer of the fixed encoding as it is.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be written.
+    pub(crate) fn put_buffer(&mut self, buffer: &dump::Buffer<'_>) -> Result<()> {
+        if self.buffers.len() + buffer.len() > FRAME_BYTES_AT_REST {
+            self.frame()?;
+        }
+        buffer.write(&mut self.buffers);
+        let n = buffer.events.len() / EVENT_BYTES;
+        self.n_gathered += n as u32; // At most the slots of a buffer.
+        self.n_events += n as u64;
+        Ok(())
+    }
+
+    fn flush_buffer(&mut self) -> Result<()> {
+        if self.fixed.events.is_empty() {
+            return Ok(());
+        }
+        let mut buffer = Vec::new();
+        self.n_gathered += (self.fixed.events.len() / EVENT_BYTES) as u32; // As above.
+        dump::flush(&mut self.fixed, &mut buffer);
+        self.buffers.append(&mut buffer);
+        if self.buffers.len() + dump::MAX_BYTES > FRAME_BYTES_AT_REST { self.frame() } else { Ok(()) }
+    }
+
+    /// Writes what was gathered.
+    fn frame(&mut self) -> Result<()> {
+        let bytes = match self.encoding {
+            Encoding::Fixed => &mut self.buffers,
+            Encoding::Variable => &mut self.variable.out,
+        };
+        let n = std::mem::take(&mut self.n_gathered);
+        self.n_bytes += bytes.len() as u64;
+        match &mut self.out {
+            Out::Plain(file) => file.append(|out| {
+                out.append(bytes);
+                Ok(())
+            })?,
+            Out::Stream { path, replace, level, begun } => {
+                let begun = match begun {
+                    Some(begun) => begun,
+                    None => {
+                        let started = begin(path, *replace, *level, self.encoding, self.detail, bytes)?;
+                        begun.insert(Box::new(started))
+                    }
+                };
+                let number = match self.encoding {
+                    Encoding::Fixed => encoding::PRISM,
+                    Encoding::Variable => encoding::PRISM_VARIABLE,
+                };
+                let written = begun.stream.foreign(number, n, (0, 0), bytes);
+                written.map_err(|cause| cannot("write", path, cause))?;
+                bytes.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the file and gives it its name.
+    ///
+    /// # Errors
+    /// `Io` if that fails; then there is no file.
+    pub(crate) fn finish(mut self) -> Result<Vec<Fact>> {
+        match self.encoding {
+            Encoding::Fixed => self.flush_buffer()?,
+            Encoding::Variable => self.variable.end(),
+        }
+        self.frame()?;
+        let (n_bytes, packed_bytes) = match self.out {
+            Out::Plain(file) => {
+                let written = file.finish()?;
+                (written.bytes, written.packed_bytes)
+            }
+            Out::Stream { path, begun, .. } => {
+                let open = || Error::new(ErrorKind::Internal, "a stream has no frame, or is being written");
+                let Begun { fresh, writer, stream } = *begun.ok_or_else(open)?;
+                let failed = |cause| cannot("write", &path, cause);
+                stream.finish().map_err(failed)?;
+                writer.finish().map_err(failed)?;
+                let mut out = writer.into_inner().ok_or_else(open)?;
+                out.flush().map_err(failed)?;
+                drop(out);
+                fresh.commit()?;
+                (self.n_bytes, std::fs::metadata(&path).map_or(0, |meta| meta.len()))
+            }
+        };
+        Ok(vec![
+            Fact::new("encoding", "encoding", self.encoding.name()),
+            Fact::new("records", "events", self.n_events),
+            Fact::new("bytes", "bytes of the events", n_bytes),
+            Fact::new("packed_bytes", "bytes of the file", packed_bytes),
+        ])
+    }
+}
+
+/// Begins a stream.
+fn begin(
+    path: &Path,
+    replace: Replace,
+    level: i32,
+    encoding: Encoding,
+    detail: Detail,
+    first: &[u8],
+) -> Result<Begun> {
+    let (fresh, file) = Fresh::file(path, replace)?;
+    let failed = |cause| cannot("write", path, cause);
+    let half = |seed: u64| {
+        let mut hasher = FxHasher::default();
+        hasher.write_u64(seed);
+        hasher.write(first);
+        hasher.finish().to_le_bytes()
+    };
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&half(1));
+    uuid[8..].copy_from_slice(&half(2));
+    // A UUID of a kind that anybody may make (version 8).
+    uuid[6] = uuid[6] & 0x0F | 0x80;
+    uuid[8] = uuid[8] & 0x3F | 0x80;
+    let program = Some("quipu".to_owned());
+    let producer = Producer { program, uuid, byte_order: Some(0), ..Producer::default() };
+    let options = Options { producer, codec: Packing::Zstd(level), ..Options::new("quipu") };
+    let writer = Writer::new(BufWriter::new(file), options);
+    let described = Stream {
+        number: 1,
+        name: Some("events".to_owned()),
+        format: Some(INFO.name.to_owned()),
+        ..Stream::default()
+    };
+    writer.define(described).map_err(failed)?;
+    if encoding == Encoding::Fixed {
+        let value = Value::Text(detail.to_string());
+        writer.define(Setting { name: DETAIL_SETTING.to_owned(), value }).map_err(failed)?;
+    }
+    let stream = writer.stream(1).map_err(failed)?;
+    Ok(Begun { fresh, writer, stream })
+}
+
+/// Puts all events of a batch. Configuration events before all others say which fields those of the fixed encoding have.
+///
+/// # Errors
+/// As [`EventFile::put`].
+pub(crate) fn put_batch(file: &mut EventFile, batch: &Batch, detail: &mut Detail) -> Result<()> {
+    for (index, event) in batch.events.iter().enumerate() {
+        match event {
+            Event::Config(config) if file.encoding == Encoding::Fixed && file.n_events == 0 => {
+                detail.configure(*config);
+                file.set_detail(*detail);
+            }
+            _ => file.put(batch, index)?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,452 @@
+//! A front end out of recorded traces: rows of lenses become events.
+//!
+//! An instruction becomes its border, what it computes (where its bytes are known), its accesses, and where it leads. Calls of
+//! thread libraries become synchronization if their arguments are recorded; other functions are entered and left by name.
+//!
+//! SPEC: prism.md#recorded-traces
+
+use crate::batch::Batch;
+use crate::detail::Detail;
+use crate::event::{
+    Compute, Context, Control, Event, Memory, Place, Sync, access, context, control, format, sync,
+};
+use crate::operation;
+use quipu_isa::{Arch, Decoder, Syntax};
+use quipu_model::convert::{Fate, Ledger};
+use quipu_model::lens::{AccessKind, CallEdge, InstrClass, NO_CODE, Taken, ThreadEvent, instr_flags};
+use quipu_model::values::Type;
+use quipu_model::{Columns, ThreadId, Trace};
+use rustc_hash::FxHashMap;
+
+/// Lens columns that events are made of.
+pub(crate) const COLUMNS: Columns = Columns::ACCESSES
+    .or(Columns::ACCESS_PC)
+    .or(Columns::INSTRS)
+    .or(Columns::INSTR_CLASS)
+    .or(Columns::INSTR_TAKEN)
+    .or(Columns::INSTR_TARGET)
+    .or(Columns::INSTR_CODE)
+    .or(Columns::CALLS)
+    .or(Columns::MARKS)
+    .or(Columns::THREADS);
+
+/// Names of functions longer than this are cut: the variable encoding has no room for more.
+const MAX_NAME_BYTES: usize = 256;
+/// Kinds of marks that are asked for their name.
+const MAX_KINDS: u32 = 1 << 12;
+/// Calls of a thread whose return is awaited.
+const MAX_OPEN: usize = 1 << 16;
+
+/// The fields that events made of these columns have.
+pub(crate) fn detail_of(columns: Columns, arch: Option<Arch>) -> Detail {
+    let has_code = columns.has(Columns::INSTR_CODE) && arch.is_some();
+    Detail {
+        memory: Detail::TYPE | Detail::SIZE | Detail::ADDRESS,
+        compute: if has_code { Detail::TYPE | Detail::OPERATION | Detail::ARITY } else { Detail::TYPE },
+        control: Detail::TYPE | Detail::TAKEN | Detail::INDIRECT | Detail::TARGET,
+        ..Detail::NONE
+    }
+}
+
+/// What a distinct instruction computes, and where it leads if that stands in it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Work {
+    compute: Option<Compute>,
+    target: Option<u64>,
+}
+
+/// A call that has not returned.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    function: u64,
+    args: [Option<u64>; 2],
+}
+
+/// What a function is to events.
+#[derive(Clone, Debug)]
+struct Function {
+    name: Vec<u8>,
+    /// The synchronization that a call of it is, and whether it happens where it is entered.
+    sync: Option<(u8, bool)>,
+}
+
+/// Makes events out of batches.
+pub(crate) struct Front {
+    columns: Columns,
+    decoder: Option<Decoder>,
+    works: FxHashMap<(u32, u32), Work>,
+    functions: FxHashMap<(u16, u64), Function>,
+    n_types: usize,
+    /// Synchronization by kind of mark.
+    marks: FxHashMap<u32, u8>,
+    threads: FxHashMap<ThreadId, u64>,
+    open: FxHashMap<ThreadId, Vec<Open>>,
+    current: Option<ThreadId>,
+    pc: Option<u64>,
+    batch: Batch,
+}
+
+impl Front {
+    /// For a trace of which these columns are read.
+    pub(crate) fn new(trace: &dyn Trace, columns: Columns) -> Front {
+        let meta = trace.meta();
+        let decoder = meta.arch.and_then(|arch| Decoder::new(arch, Syntax::Intel).ok());
+        let mut functions = FxHashMap::default();
+        for function in &meta.functions {
+            let name = function.names.first().cloned().unwrap_or_default();
+            functions.insert((function.workload, function.id), function_of(name.into_bytes()));
+        }
+        Front {
+            columns,
+            decoder,
+            works: FxHashMap::default(),
+            functions,
+            n_types: 0,
+            marks: (0..MAX_KINDS)
+                .filter_map(|kind| Some((kind, sync_of_mark(&trace.mark_name(kind))?)))
+                .collect(),
+            threads: FxHashMap::default(),
+            open: FxHashMap::default(),
+            current: None,
+            pc: None,
+            batch: Batch::default(),
+        }
+    }
+
+    /// The events of a batch; what becomes of its rows goes into the ledger.
+    pub(crate) fn take(&mut self, of: &quipu_model::Batch, ledger: &mut Ledger) -> &Batch {
+        self.batch.first += self.batch.events.len() as u64;
+        self.batch.clear();
+        self.learn(of);
+        if of.span.records > 0 || of.lenses().any(|(_, rows)| rows.n_rows() > 0) {
+            self.enter(of.span.thread);
+        }
+        let (mut calls, mut marks, mut instrs, mut accesses) = (0, 0, 0, 0);
+        let mut counts = Counts::default();
+        // Calls stand at the record that follows them.
+        for record in 0..=of.span.records {
+            while of.calls.at.get(calls).is_some_and(|at| *at <= record) {
+                self.call(of, calls, &mut counts);
+                calls += 1;
+            }
+            while of.marks.at.get(marks).is_some_and(|at| *at <= record) {
+                self.mark(of.marks.kind[marks], of.marks.value[marks], &mut counts);
+                marks += 1;
+            }
+            while of.instrs.at.get(instrs).is_some_and(|at| *at <= record) {
+                self.instr(of, instrs, &mut counts);
+                instrs += 1;
+            }
+            while of.accesses.at.get(accesses).is_some_and(|at| *at <= record) {
+                self.access(of, accesses, &mut counts);
+                accesses += 1;
+            }
+        }
+        for what in &of.threads.what {
+            match what {
+                ThreadEvent::Start => counts.starts += 1,
+                _ => counts.thread_events += 1,
+            }
+        }
+        counts.enter(ledger);
+        &self.batch
+    }
+
+    /// Learns names of functions that the batch is the first to know.
+    fn learn(&mut self, of: &quipu_model::Batch) {
+        for ty in of.types.as_slice().get(self.n_types..).unwrap_or(&[]) {
+            if let Type::Function(function) = &**ty {
+                let known = self.functions.entry((of.span.thread.workload, function.id));
+                known.or_insert_with(|| function_of(function.name.clone()));
+            }
+        }
+        self.n_types = of.types.len();
+    }
+
+    fn put(&mut self, event: Event) {
+        self.batch.events.push(event);
+    }
+
+    fn named(&mut self, kind: u8, name: &[u8]) {
+        let name = self.batch.add_name(&name[..name.len().min(MAX_NAME_BYTES)]);
+        self.put(Event::Context(Context { kind, place: Place::Name(name) }));
+    }
+
+    /// Makes a thread the current one. Threads are numbered from 1, as they come; their own number is the id of a context.
+    fn enter(&mut self, thread: ThreadId) {
+        let next = self.threads.len() as u64 + 1;
+        let number = *self.threads.entry(thread).or_insert(next);
+        self.batch.thread = Some(number);
+        if self.current == Some(thread) {
+            return;
+        }
+        self.current = Some(thread);
+        self.pc = None;
+        self.put(Event::Sync(Sync { kind: sync::SWAP, data: number, second: None }));
+        if number == next && thread.tid < 1 << 56 {
+            let place = Place::Address(thread.tid);
+            self.put(Event::Context(Context { kind: context::THREAD, place }));
+        }
+    }
+
+    fn call(&mut self, of: &quipu_model::Batch, row: usize, counts: &mut Counts) {
+        let thread = of.span.thread;
+        let calls = &of.calls;
+        let id = calls.function[row];
+        let function = self.functions.get(&(thread.workload, id)).cloned();
+        let open = self.open.entry(thread).or_default();
+        let is_enter = calls.edge[row] == CallEdge::Enter;
+        let args = if is_enter {
+            let values = calls.args.get(row);
+            let args = [values.first().copied(), values.get(1).copied()];
+            if open.len() < MAX_OPEN {
+                open.push(Open { function: id, args });
+            }
+            args
+        } else {
+            match open.iter().rposition(|open| open.function == id) {
+                Some(at) => {
+                    let args = open[at].args;
+                    open.truncate(at);
+                    args
+                }
+                None => [None; 2],
+            }
+        };
+        let Some(Function { name, sync }) = function.filter(|function| !function.name.is_empty()) else {
+            counts.nameless += 1;
+            return;
+        };
+        let happens_here = sync.is_some_and(|(_, at_entry)| at_entry == is_enter);
+        if let (Some((kind, _)), true) = (sync, happens_here) {
+            match (args[0], kind) {
+                (Some(data), sync::WAIT) => {
+                    let second = Some(args[1].unwrap_or(0));
+                    self.put(Event::Sync(Sync { kind, data, second }));
+                    counts.syncs += 1;
+                }
+                (Some(data), _) => {
+                    self.put(Event::Sync(Sync { kind, data, second: None }));
+                    counts.syncs += 1;
+                }
+                (None, _) => counts.blind_syncs += 1,
+            }
+        }
+        counts.calls += 1;
+        counts.cut_names += u64::from(name.len() > MAX_NAME_BYTES);
+        self.named(if is_enter { context::ENTER } else { context::EXIT }, &name);
+    }
+
+    fn mark(&mut self, kind: u32, value: u64, counts: &mut Counts) {
+        match self.marks.get(&kind).copied() {
+            Some(kind) => {
+                let second = (kind == sync::WAIT).then_some(0);
+                self.put(Event::Sync(Sync { kind, data: value, second }));
+                counts.syncs += 1;
+            }
+            None => counts.marks += 1,
+        }
+    }
+
+    fn instr(&mut self, of: &quipu_model::Batch, row: usize, counts: &mut Counts) {
+        let instrs = &of.instrs;
+        if instrs.flags[row] & instr_flags::NO_FETCH != 0 {
+            // A further iteration of a string loop.
+            counts.iterations += 1;
+            return;
+        }
+        counts.instrs += 1;
+        let pc = instrs.pc[row];
+        self.pc = Some(pc);
+        self.put(Event::Context(Context { kind: context::INSTRUCTION, place: Place::Address(pc) }));
+        let work = match instrs.code.get(row) {
+            Some(code) if *code != NO_CODE => self.work(of, *code),
+            _ => Work::default(),
+        };
+        if let Some(compute) = work.compute {
+            counts.computes += 1;
+            self.put(Event::Compute(compute));
+        }
+        let Some(class) = instrs.class.get(row) else { return };
+        let (kind, indirect) = match class {
+            InstrClass::DirectJump => (control::JUMP, false),
+            InstrClass::IndirectJump => (control::JUMP, true),
+            InstrClass::ConditionalJump => (control::BRANCH, false),
+            InstrClass::DirectCall => (control::CALL, false),
+            InstrClass::IndirectCall => (control::CALL, true),
+            InstrClass::Return => (control::RETURN, true),
+            InstrClass::Other | InstrClass::Sysenter => return,
+        };
+        let outcome = instrs.taken.get(row).copied().unwrap_or(Taken::Unknown);
+        let is_branch = kind == control::BRANCH;
+        counts.blind_outcomes += u64::from(is_branch && outcome == Taken::Unknown);
+        let target = instrs.target.get(row).copied().filter(|target| *target != 0).or(work.target);
+        counts.controls += 1;
+        counts.blind_targets += u64::from(target.is_none());
+        self.put(Event::Control(Control {
+            kind: Some(kind),
+            taken: Some(!is_branch || outcome == Taken::Yes),
+            indirect: Some(indirect),
+            target: Some(target.unwrap_or(0)),
+        }));
+    }
+
+    fn work(&mut self, of: &quipu_model::Batch, code: u32) -> Work {
+        let key = (of.codes.home(of.span.shard), code);
+        if let Some(work) = self.works.get(&key) {
+            return *work;
+        }
+        let decoded = match (&mut self.decoder, of.codes.get(code)) {
+            (Some(decoder), Some(code)) => decoder.decode(code.pc, code.bytes()).ok(),
+            _ => None,
+        };
+        let work = decoded.map_or_else(Work::default, |instr| {
+            let computed = operation::of(&instr);
+            let compute = computed.map(|(float, operation, arguments)| Compute {
+                format: Some(if float { format::FLOAT } else { format::INTEGER }),
+                operation: Some(operation),
+                arguments: Some(arguments),
+                ..Compute::default()
+            });
+            Work { compute, target: instr.target }
+        });
+        self.works.insert(key, work);
+        work
+    }
+
+    fn access(&mut self, of: &quipu_model::Batch, row: usize, counts: &mut Counts) {
+        let accesses = &of.accesses;
+        let kind = match accesses.kind[row] {
+            AccessKind::Read => {
+                counts.loads += 1;
+                access::LOAD
+            }
+            AccessKind::Write => {
+                counts.stores += 1;
+                access::STORE
+            }
+            AccessKind::Prefetch | AccessKind::PrefetchInstr => return counts.prefetches += 1,
+            AccessKind::FlushData | AccessKind::FlushInstr => return counts.flushes += 1,
+            AccessKind::Fetch => return counts.fetches += 1,
+        };
+        // Where no instructions are recorded, accesses say which made them.
+        if let Some(pc) = accesses.pc.get(row)
+            && !self.columns.has(Columns::INSTRS)
+            && self.pc != Some(*pc)
+        {
+            self.pc = Some(*pc);
+            counts.places += 1;
+            self.put(Event::Context(Context { kind: context::INSTRUCTION, place: Place::Address(*pc) }));
+        }
+        let size = accesses.size[row];
+        counts.sizeless += u64::from(size == 0);
+        counts.wide += u64::from(size > u32::from(u16::MAX));
+        self.put(Event::Memory(Memory {
+            access: Some(kind),
+            size: Some(size.clamp(1, u16::MAX.into()) as u16), // It fits.
+            address: Some(accesses.addr[row]),
+            id: None,
+        }));
+    }
+}
+
+/// What a function of this name is.
+fn function_of(name: Vec<u8>) -> Function {
+    let sync = sync_of_function(&name);
+    Function { name, sync }
+}
+
+/// The synchronization that a call of a function is, and whether it happens where the function is entered. As in Prism, locks
+/// and creations happen when their call returns, joins and barriers when it begins.
+fn sync_of_function(name: &[u8]) -> Option<(u8, bool)> {
+    // Versions of symbols follow a sign.
+    let name = name.split(|byte| *byte == b'@' || *byte == b'*').next().unwrap_or_default();
+    Some(match name {
+        b"pthread_create" => (sync::CREATE, false),
+        b"pthread_join" => (sync::JOIN, true),
+        b"pthread_barrier_wait" => (sync::BARRIER, true),
+        b"pthread_mutex_lock" => (sync::LOCK, false),
+        b"pthread_mutex_unlock" => (sync::UNLOCK, false),
+        b"pthread_cond_wait" | b"pthread_cond_timedwait" => (sync::WAIT, false),
+        b"pthread_cond_signal" => (sync::SIGNAL, false),
+        b"pthread_cond_broadcast" => (sync::BROADCAST, false),
+        b"pthread_spin_lock" => (sync::SPIN_LOCK, false),
+        b"pthread_spin_unlock" => (sync::SPIN_UNLOCK, false),
+        _ => return None,
+    })
+}
+
+/// The synchronization that a mark of this name is.
+fn sync_of_mark(name: &str) -> Option<u8> {
+    Some(match name {
+        "create" => sync::CREATE,
+        "join" => sync::JOIN,
+        "barrier" => sync::BARRIER,
+        "lock" => sync::LOCK,
+        "unlock" => sync::UNLOCK,
+        "wait" => sync::WAIT,
+        "signal" => sync::SIGNAL,
+        "broadcast" => sync::BROADCAST,
+        "spin-lock" => sync::SPIN_LOCK,
+        "spin-unlock" => sync::SPIN_UNLOCK,
+        _ => return None,
+    })
+}
+
+/// What became of the rows of a batch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    loads: u64,
+    stores: u64,
+    prefetches: u64,
+    flushes: u64,
+    fetches: u64,
+    sizeless: u64,
+    wide: u64,
+    places: u64,
+    instrs: u64,
+    iterations: u64,
+    computes: u64,
+    controls: u64,
+    blind_targets: u64,
+    blind_outcomes: u64,
+    calls: u64,
+    nameless: u64,
+    cut_names: u64,
+    syncs: u64,
+    blind_syncs: u64,
+    marks: u64,
+    starts: u64,
+    thread_events: u64,
+}
+
+impl Counts {
+    fn enter(&self, ledger: &mut Ledger) {
+        for (what, fate, count) in [
+            ("instructions", Fate::Kept, self.instrs),
+            ("computations, by the bytes of instructions", Fate::Kept, self.computes),
+            ("loads", Fate::Kept, self.loads),
+            ("stores", Fate::Kept, self.stores),
+            ("instructions that accesses name", Fate::Kept, self.places),
+            ("branches", Fate::Kept, self.controls),
+            ("functions entered and left", Fate::Kept, self.calls),
+            ("synchronization", Fate::Kept, self.syncs),
+            ("beginnings of threads", Fate::Kept, self.starts),
+            ("accesses of unknown size, written as of 1 byte", Fate::Changed, self.sizeless),
+            ("accesses of more than 65535 bytes, cut off there", Fate::Changed, self.wide),
+            ("branches whose target the trace does not say, written as 0", Fate::Changed, self.blind_targets),
+            ("branches of unknown outcome, written as not taken", Fate::Changed, self.blind_outcomes),
+            ("names of functions longer than 256 bytes, cut off there", Fate::Changed, self.cut_names),
+            ("further iterations of string loops", Fate::Dropped, self.iterations),
+            ("prefetches", Fate::Dropped, self.prefetches),
+            ("flushes", Fate::Dropped, self.flushes),
+            ("fetches", Fate::Dropped, self.fetches),
+            ("calls of functions without a name", Fate::Dropped, self.nameless),
+            ("synchronization whose object is not recorded", Fate::Dropped, self.blind_syncs),
+            ("marks", Fate::Dropped, self.marks),
+            ("events of threads", Fate::Dropped, self.thread_events),
+        ] {
+            ledger.add(what, fate, count);
+        }
+    }
+}

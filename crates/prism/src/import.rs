@@ -1,0 +1,126 @@
+//! Records of other formats as files of events.
+
+use crate::batch::Batch;
+use crate::codec::Encoding;
+use crate::event::{Event, Memory, Place};
+use crate::file::{EventFile, Target};
+use crate::front::{COLUMNS, Front, detail_of};
+use quipu_model::convert::{Fate, Ledger, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
+use quipu_model::options::Kind;
+use quipu_model::trace::Fact;
+use quipu_model::{Columns, OptionSpec, Result};
+
+/// The format as a target.
+#[derive(Debug)]
+pub struct FromOthers;
+
+/// The encoding that is written.
+const EVENTS: OptionSpec = OptionSpec::new(
+    "events",
+    Kind::Choice(&["variable", "fixed"]),
+    "variable",
+    "How events are encoded: 1 to 258 bytes each, or 18.",
+)
+.value("variable|fixed");
+
+static INFO: RecordWriterInfo =
+    RecordWriterInfo { required: Columns::NONE, taken: COLUMNS, made_up: &[], options: &[EVENTS] };
+
+/// The most bytes of an access that the variable encoding has room for.
+const MAX_BYTES: u16 = 128;
+/// The highest address that it has room for.
+const MAX_ADDRESS: u64 = (1 << 56) - 1;
+
+impl RecordWriter for FromOthers {
+    fn info(&self) -> &'static RecordWriterInfo {
+        &INFO
+    }
+
+    fn begin(&self, job: &RecordJob<'_>) -> Result<Box<dyn RecordSink>> {
+        let encoding =
+            if job.options.word(&EVENTS) == "fixed" { Encoding::Fixed } else { Encoding::Variable };
+        let target = Target {
+            path: job.output,
+            replace: job.replace,
+            container: job.container,
+            level: job.level,
+            is_plain: false,
+        };
+        let detail = detail_of(job.columns, job.trace.meta().arch);
+        let file = EventFile::create(target, encoding, detail, false)?;
+        Ok(Box::new(Written { front: Front::new(job.trace, job.columns), encoding, file }))
+    }
+}
+
+/// A file of events in the making.
+struct Written {
+    front: Front,
+    encoding: Encoding,
+    file: EventFile,
+}
+
+impl RecordSink for Written {
+    fn take(&mut self, batch: &quipu_model::Batch, ledger: &mut Ledger) -> Result<()> {
+        let Written { front, encoding, file } = self;
+        let events = front.take(batch, ledger);
+        for (index, event) in events.events.iter().enumerate() {
+            match (&encoding, event) {
+                (Encoding::Variable, Event::Memory(memory)) => split(file, memory, ledger)?,
+                (Encoding::Variable, Event::Context(_) | Event::Control(_)) if is_high(event) => {
+                    ledger.add("events of addresses of more than 56 bits", Fate::Dropped, 1);
+                }
+                _ => file.put(events, index)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn n_written(&self) -> u64 {
+        self.file.n_events()
+    }
+
+    fn end(&mut self, _: &mut Ledger) -> Result<()> {
+        Ok(())
+    }
+
+    fn commit(self: Box<Self>) -> Result<Vec<Fact>> {
+        self.file.finish()
+    }
+}
+
+/// Whether the variable encoding has no room for the address of an event.
+fn is_high(event: &Event) -> bool {
+    let address = match event {
+        Event::Context(context) => match context.place {
+            Place::Address(address) => address,
+            Place::Name(_) => 0,
+        },
+        Event::Control(control) => control.target.unwrap_or(0),
+        _ => 0,
+    };
+    address > MAX_ADDRESS
+}
+
+/// Writes an access in the variable encoding, whose sizes are powers of two: as several where it has another one.
+fn split(file: &mut EventFile, memory: &Memory, ledger: &mut Ledger) -> Result<()> {
+    let (address, size) = (memory.address.unwrap_or(0), memory.size.unwrap_or(1).max(1));
+    if address > MAX_ADDRESS - u64::from(size) {
+        ledger.add("accesses to addresses of more than 56 bits", Fate::Dropped, 1);
+        return Ok(());
+    }
+    let is_whole = size.is_power_of_two() && size <= MAX_BYTES;
+    if !is_whole {
+        let what = "accesses whose size is no power of two up to 128, written as several";
+        ledger.add(what, Fate::Changed, 1);
+    }
+    let (mut at, mut left) = (address, size);
+    while left > 0 {
+        let bytes = (1 << left.ilog2()).min(MAX_BYTES);
+        let part = Memory { address: Some(at), size: Some(bytes), ..*memory };
+        let batch = Batch { events: vec![Event::Memory(part)], first: file.n_events(), ..Batch::default() };
+        file.put(&batch, 0)?;
+        at += u64::from(bytes);
+        left -= bytes;
+    }
+    Ok(())
+}

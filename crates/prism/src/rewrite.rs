@@ -1,0 +1,114 @@
+//! `convert`: the same events as a stream or as plain bytes, in either encoding.
+
+use crate::codec::Encoding;
+use crate::drive::{Job, each_batch};
+use crate::file::{EventFile, Target, put_batch};
+use crate::trace::{self, PrismTrace};
+use crate::{dump, fault};
+use quipu_model::options::Kind;
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
+use quipu_model::{Error, OptionSpec, Options, Result};
+use quipu_records::Feed;
+use quipu_source::StreamOptions;
+
+/// The verb `convert`.
+#[derive(Debug)]
+pub struct Convert;
+
+/// The encoding that is written.
+const EVENTS: OptionSpec = OptionSpec::new(
+    "events",
+    Kind::Choice(&["fixed", "variable"]),
+    "that of the source",
+    "How events are encoded; refused where an encoding has no room for one.",
+)
+.value("fixed|variable");
+
+/// Whether there is no stream around the events.
+const PLAIN: OptionSpec = OptionSpec::flag(
+    "plain",
+    "Write events alone, as a front end delivers them: nothing says then what the file is.",
+);
+
+static INFO: TransformInfo = TransformInfo {
+    name: "convert",
+    title: "the same events as a stream or plain, in either encoding",
+    options: &[EVENTS, PLAIN],
+};
+
+impl Transform for Convert {
+    fn info(&self) -> &'static TransformInfo {
+        &INFO
+    }
+
+    fn reads_again(&self, _: &Options) -> bool {
+        true
+    }
+
+    fn lacks(&self, option: &str) -> Option<&'static str> {
+        matches!(option, "sharding" | "format-version" | "chunk-instrs" | "dialect")
+            .then_some("a stream of events has no chunks, versions or byte orders")
+    }
+
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        let trace = trace::open(job.source, job.opening)?;
+        let codec = *trace.codec();
+        let encoding = match job.options.text(&EVENTS) {
+            Some("fixed") => Encoding::Fixed,
+            Some("variable") => Encoding::Variable,
+            _ => codec.encoding,
+        };
+        let target = Target {
+            path: job.output,
+            replace: job.replace,
+            container: job.container,
+            level: job.level,
+            is_plain: job.options.flag(&PLAIN),
+        };
+        // A stream says its fields first, unless its events do.
+        let is_said = codec.encoding == Encoding::Variable && codec.detail == crate::Detail::NONE;
+        let mut file = EventFile::create(target, encoding, codec.detail, is_said)?;
+        let reading = Job { opening: job.opening, damaged: job.damaged, strict: job.strict };
+        let is_copy =
+            encoding == codec.encoding && encoding == Encoding::Fixed && job.opening.threads.is_empty();
+        let mut detail = codec.detail;
+        let mut n_read = 0;
+        let reading = each_batch(&trace, reading, progress, |batch, _| {
+            n_read += batch.events.len() as u64;
+            if is_copy {
+                return Ok(n_read);
+            }
+            put_batch(&mut file, batch, &mut detail)?;
+            Ok(file.n_events())
+        })
+        .map_err(|error| error.in_file(job.source.name()))?;
+        if is_copy {
+            copy_buffers(&trace, &mut file)?;
+        }
+        if let Some(error) = reading.nothing_left().filter(|_| file.n_events() == 0) {
+            return Err(error);
+        }
+        Ok(Transformed { facts: file.finish()?, reading, ..Transformed::default() })
+    }
+}
+
+/// Copies whole buffers, with the bytes in them that mean nothing.
+fn copy_buffers(trace: &PrismTrace, file: &mut EventFile) -> Result<()> {
+    let mut feed = Feed::new(trace.container(), &StreamOptions::default())?;
+    while feed.more(dump::HEADER_BYTES) {
+        let n_bytes = dump::needed(feed.unused()).unwrap_or(dump::HEADER_BYTES);
+        feed.more(n_bytes);
+        let buffer = match dump::Buffer::read(feed.unused(), feed.offset()) {
+            Ok(buffer) => buffer,
+            // What is wrong was found before.
+            Err(fault::Fault { .. }) => return Ok(()),
+        };
+        file.put_buffer(&buffer)?;
+        let n_bytes = buffer.len();
+        feed.use_up(n_bytes);
+    }
+    match feed.take_failure() {
+        Some(error) if !error.is_damage() => Err(error),
+        _ => Ok::<(), Error>(()),
+    }
+}

@@ -1,0 +1,336 @@
+//! `run`: events through back ends, each of which writes files into a folder.
+//!
+//! Events of an opened stream come as they are ([`Run`]); those of other formats are made by the front end ([`Runner`]). With
+//! several back ends, each has a folder of its own name in the one that is written.
+
+use crate::batch::Batch;
+use crate::drive::{Job, each_batch};
+use crate::files::Files;
+use crate::front::{COLUMNS, Front};
+use crate::hooks::Sink;
+use crate::sigilclassic::SigilClassic;
+use crate::simplecount::SimpleCount;
+use crate::stgen::{Form, Options as StgenOptions, Stgen};
+use crate::trace;
+use quipu_model::convert::{Ledger, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
+use quipu_model::fresh::{Folder, Fresh, Replace, cannot};
+use quipu_model::number;
+use quipu_model::options::Kind;
+use quipu_model::trace::Fact;
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
+use quipu_model::{Columns, Error, OptionSpec, Options, Result};
+use std::path::Path;
+
+/// A back end and its options.
+const BACKEND: OptionSpec = OptionSpec::new(
+    "backend",
+    Kind::Text,
+    "",
+    "What takes the events: simplecount; stgen with c=N (aggregation), l=text, textv2, capnp or null; sigilclassic; null.",
+)
+.value("NAME[,OPTION=VALUE]...")
+.repeated();
+
+/// Whether the defects of Prism's back ends are wanted.
+const QUIRKS: OptionSpec =
+    OptionSpec::flag("quirks", "Write the values of Prism's own back ends, wrong ones included.");
+
+/// The file with SimpleCount's lines.
+pub const SIMPLECOUNT_FILE: &str = "simplecount.txt";
+/// The file with SigilClassic's tables.
+pub const SIGILCLASSIC_FILE: &str = "sigilclassic.tsv";
+
+/// The verb `run` for streams of events.
+#[derive(Debug)]
+pub struct Run;
+
+static INFO: TransformInfo = TransformInfo {
+    name: "run",
+    title: "what back ends make of the events: a folder of files",
+    options: &[BACKEND, QUIRKS],
+};
+
+/// The verb `run` for records of other formats.
+#[derive(Debug)]
+pub struct Runner;
+
+static RUNNER_INFO: RecordWriterInfo =
+    RecordWriterInfo { required: Columns::NONE, taken: COLUMNS, made_up: &[], options: &[BACKEND, QUIRKS] };
+
+/// A back end as it was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spec {
+    /// Counts events.
+    SimpleCount,
+    /// Writes traces for SynchroTrace.
+    Stgen {
+        /// Reads or writes after which a computation is written.
+        aggregation: u64,
+        /// What the files of threads are.
+        form: Form,
+    },
+    /// Counts bytes between functions.
+    SigilClassic,
+    /// Nothing.
+    Null,
+}
+
+impl Spec {
+    /// Reads `NAME[,OPTION=VALUE]...`, names in either case.
+    ///
+    /// # Errors
+    /// `Usage` for a back end or option that there is not.
+    pub fn parse(text: &str) -> Result<Spec> {
+        let mut parts = text.split(',');
+        let name = parts.next().unwrap_or("").to_ascii_lowercase();
+        let options: Vec<&str> = parts.collect();
+        if name == "stgen" {
+            return Spec::stgen(&options);
+        }
+        let spec = match name.as_str() {
+            "simplecount" => Spec::SimpleCount,
+            "sigilclassic" => Spec::SigilClassic,
+            "null" => Spec::Null,
+            _ => {
+                return Err(Error::usage(format!("`--backend`: there is no back end `{name}`"))
+                    .hint("back ends: simplecount, stgen, sigilclassic, null"));
+            }
+        };
+        match options.first() {
+            Some(option) => Err(Error::usage(format!("`--backend`: {name} has no option `{option}`"))),
+            None => Ok(spec),
+        }
+    }
+
+    fn stgen(options: &[&str]) -> Result<Spec> {
+        let (mut aggregation, mut form) = (100, Form::Text);
+        for option in options {
+            let wrong = |what: &str| {
+                Error::usage(format!("`--backend`: `{option}`: {what}"))
+                    .hint("options of stgen: c=N, l=text, l=textv2, l=capnp, l=null")
+            };
+            match option.split_once('=') {
+                Some(("c", value)) => {
+                    aggregation =
+                        number::count(value).ok().filter(|n| *n > 0).ok_or_else(|| wrong("no count"))?;
+                }
+                Some(("l", value)) => {
+                    form = match value.to_ascii_lowercase().as_str() {
+                        "text" => Form::Text,
+                        "textv2" => Form::TextV2,
+                        "capnp" => Form::Capnp,
+                        "null" => Form::Null,
+                        _ => return Err(wrong("no such form")),
+                    }
+                }
+                _ => return Err(wrong("stgen has no such option")),
+            }
+        }
+        Ok(Spec::Stgen { aggregation, form })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Spec::SimpleCount => "simplecount",
+            Spec::Stgen { .. } => "stgen",
+            Spec::SigilClassic => "sigilclassic",
+            Spec::Null => "null",
+        }
+    }
+}
+
+/// A back end at work.
+enum Tool {
+    SimpleCount(Box<SimpleCount>),
+    Stgen(Box<Stgen>),
+    SigilClassic(Box<SigilClassic>),
+    Null,
+}
+
+impl Tool {
+    fn sink(&mut self) -> Option<&mut dyn Sink> {
+        match self {
+            Tool::SimpleCount(tool) => Some(&mut **tool),
+            Tool::Stgen(tool) => Some(&mut **tool),
+            Tool::SigilClassic(tool) => Some(&mut **tool),
+            Tool::Null => None,
+        }
+    }
+}
+
+/// Back ends at work on one stream of events, and the folder in the making.
+struct Backends {
+    fresh: Fresh,
+    folder: Folder,
+    tools: Vec<(String, Files, Tool)>,
+    n_events: u64,
+}
+
+/// True for files that runs write, and for folders of such.
+fn is_of_run(file: &Path) -> bool {
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if file.is_dir() {
+        let is_named = Spec::parse(name.split('-').next().unwrap_or("")).is_ok();
+        let mut within = std::fs::read_dir(file).into_iter().flatten().flatten();
+        return is_named && within.all(|entry| !entry.path().is_dir() && is_of_run(&entry.path()));
+    }
+    name.starts_with("sigil.") || name == SIMPLECOUNT_FILE || name == SIGILCLASSIC_FILE
+}
+
+impl Backends {
+    /// Begins the folder.
+    fn begin(options: &Options, output: &Path, replace: bool) -> Result<Backends> {
+        let specs = options.texts(&BACKEND).map(Spec::parse).collect::<Result<Vec<_>>>()?;
+        if specs.is_empty() {
+            return Err(Error::usage("`--backend` is missing: nothing would take the events")
+                .hint("back ends: simplecount, stgen, sigilclassic, null"));
+        }
+        let has_quirks = options.flag(&QUIRKS);
+        let (fresh, folder) = Fresh::folder(output, Replace::from(replace), &is_of_run)?;
+        let mut tools: Vec<(String, Files, Tool)> = Vec::new();
+        for spec in &specs {
+            let n_before = tools.iter().filter(|(name, ..)| name.starts_with(spec.name())).count();
+            let name = match n_before {
+                0 => spec.name().to_owned(),
+                n => format!("{}-{}", spec.name(), n + 1),
+            };
+            let place = if specs.len() == 1 { folder.clone() } else { folder.within(&name) };
+            if specs.len() > 1 {
+                std::fs::create_dir(&*place).map_err(|cause| cannot("create", &place, cause))?;
+            }
+            let files = Files::whole(place);
+            let mut tool = match *spec {
+                Spec::SimpleCount => Tool::SimpleCount(Box::default()),
+                Spec::Stgen { aggregation, form } => Tool::Stgen(Box::new(Stgen::new(StgenOptions {
+                    out: files.clone(),
+                    aggregation,
+                    form,
+                    has_quirks,
+                }))),
+                Spec::SigilClassic => Tool::SigilClassic(Box::default()),
+                Spec::Null => Tool::Null,
+            };
+            if let Some(sink) = tool.sink() {
+                sink.start()?;
+            }
+            tools.push((name, files, tool));
+        }
+        Ok(Backends { fresh, folder, tools, n_events: 0 })
+    }
+
+    fn take(&mut self, batch: &Batch) -> Result<u64> {
+        self.n_events += batch.events.len() as u64;
+        for (_, _, tool) in &mut self.tools {
+            if let Some(sink) = tool.sink() {
+                sink.take(batch)?;
+            }
+        }
+        Ok(self.n_events)
+    }
+
+    /// Lets back ends write what they know at the end.
+    fn end(&mut self) -> Result<()> {
+        for (_, files, tool) in &mut self.tools {
+            if let Some(sink) = tool.sink() {
+                sink.finish()?;
+            }
+            match tool {
+                Tool::SimpleCount(counts) => files.put(SIMPLECOUNT_FILE, counts.to_string().as_bytes())?,
+                Tool::SigilClassic(tables) => files.put(SIGILCLASSIC_FILE, tables.to_string().as_bytes())?,
+                Tool::Stgen(_) | Tool::Null => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the folder its name.
+    fn commit(self) -> Result<Vec<Fact>> {
+        let Backends { fresh, folder, tools, n_events } = self;
+        let mut facts = vec![Fact::new("events", "events", n_events)];
+        for (name, _, tool) in &tools {
+            let (key, label) = (format!("{name}_unplaced"), format!("{name}: accesses without an address"));
+            if let Tool::Stgen(stgen) = tool
+                && stgen.unplaced() > 0
+            {
+                facts.push(Fact::new(key, label, stgen.unplaced()));
+            }
+        }
+        let names: Vec<&str> = tools.iter().map(|(name, ..)| &**name).collect();
+        facts.push(Fact::new("backends", "back ends", names.join(", ")));
+        drop(tools);
+        folder.judge()?;
+        fresh.commit()?;
+        Ok(facts)
+    }
+}
+
+/// Refuses what is about files, where a folder is written.
+fn refuse_packing(container: Option<&str>, level: Option<u32>) -> Result<()> {
+    match (container, level) {
+        (None, None) => Ok(()),
+        (Some(_), _) => Err(Error::usage("`--container`: back ends say how their files are packed")),
+        (None, Some(_)) => Err(Error::usage("`--level`: back ends say how their files are packed")),
+    }
+}
+
+impl Transform for Run {
+    fn info(&self) -> &'static TransformInfo {
+        &INFO
+    }
+
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        refuse_packing(job.container, job.level)?;
+        let trace = trace::open(job.source, job.opening)?;
+        let mut tools = Backends::begin(job.options, job.output, job.replace)?;
+        let reading = Job { opening: job.opening, damaged: job.damaged, strict: job.strict };
+        let reading = each_batch(&trace, reading, progress, |batch, _| tools.take(batch))
+            .map_err(|error| error.in_file(job.source.name()))?;
+        if let Some(error) = reading.nothing_left().filter(|_| tools.n_events == 0) {
+            return Err(error);
+        }
+        tools.end()?;
+        Ok(Transformed { facts: tools.commit()?, reading, ..Transformed::default() })
+    }
+}
+
+impl RecordWriter for Runner {
+    fn info(&self) -> &'static RecordWriterInfo {
+        &RUNNER_INFO
+    }
+
+    fn begin(&self, job: &RecordJob<'_>) -> Result<Box<dyn RecordSink>> {
+        refuse_packing(job.container, job.level)?;
+        let tools = Backends::begin(job.options, job.output, job.replace)?;
+        Ok(Box::new(Running { front: Front::new(job.trace, job.columns), tools }))
+    }
+}
+
+/// Back ends that take events made of records.
+struct Running {
+    front: Front,
+    tools: Backends,
+}
+
+impl RecordSink for Running {
+    fn take(&mut self, batch: &quipu_model::Batch, ledger: &mut Ledger) -> Result<()> {
+        let events = self.front.take(batch, ledger);
+        if !events.events.is_empty() {
+            self.tools.take(events)?;
+        }
+        Ok(())
+    }
+
+    fn n_written(&self) -> u64 {
+        self.tools.n_events
+    }
+
+    fn end(&mut self, _: &mut Ledger) -> Result<()> {
+        self.tools.end()
+    }
+
+    fn commit(self: Box<Self>) -> Result<Vec<Fact>> {
+        self.tools.commit()
+    }
+}

@@ -1,0 +1,105 @@
+//! Opening a stream or dump: nothing in plain bytes says what they are, so options or the stream that carries them do.
+
+use crate::codec::{BUFFER_BYTES, Codec, Encoding};
+use crate::detail::Detail;
+use crate::event::Kind;
+use crate::fixed::{NAME_BYTES, SLOTS};
+use crate::variable::Dialect;
+use crate::{DETAIL, DIALECT, ENCODING, INFO, dump};
+use quipu_model::trace::{Carries, Fact};
+use quipu_model::{Error, Meta, OpenOptions, Result};
+use quipu_records::trace::FlatTrace;
+use quipu_source::Source;
+
+/// Bytes that are looked at to tell the encodings apart.
+const PROBED_BYTES: usize = 64;
+
+/// Encodings by the numbers that bodies of streams have.
+const NUMBERS: [(&str, Encoding); 2] = [("36", Encoding::Fixed), ("38", Encoding::Variable)];
+
+/// An opened stream.
+pub type PrismTrace = FlatTrace<Codec>;
+
+/// The encoding that the beginning of some bytes looks like: the head of a buffer has 12 bytes that are zero.
+#[must_use]
+pub fn encoding_of(head: &[u8]) -> Encoding {
+    let word = |at: usize| {
+        let word = head.get(at..at + 8).and_then(|word| word.try_into().ok());
+        word.map(u64::from_le_bytes)
+    };
+    match (word(0), word(8)) {
+        (Some(events), Some(names)) if events <= SLOTS as u64 && names <= NAME_BYTES as u64 => {
+            let tag = head.get(dump::HEADER_BYTES).filter(|_| events > 0);
+            if tag.is_none_or(|tag| (1..=5).contains(tag)) { Encoding::Fixed } else { Encoding::Variable }
+        }
+        _ => Encoding::Variable,
+    }
+}
+
+/// Opens a stream.
+///
+/// # Errors
+/// `Usage` for options that are none; `Unsupported` for a folder; what the source says.
+pub fn open(source: &Source, options: &OpenOptions) -> Result<PrismTrace> {
+    let given = INFO.opening(options)?;
+    INFO.refuse_folder(source)?;
+    let head = source.head(PROBED_BYTES)?;
+    let carried = source.said("encoding");
+    let encoding = match given.word(&ENCODING) {
+        "fixed" => Encoding::Fixed,
+        "variable" => Encoding::Variable,
+        _ => {
+            let said = NUMBERS.iter().find(|(number, _)| carried == Some(*number));
+            said.map_or_else(|| encoding_of(&head), |(_, encoding)| *encoding)
+        }
+    };
+    let asked = given.text(&DETAIL).filter(|text| *text != "auto").or(source.said("detail"));
+    let said = asked.map(|text| {
+        Detail::parse(text).ok_or_else(|| {
+            Error::usage(format!("`{}`: there is no level of detail `{text}`", DETAIL.name)).hint(
+                "all, communication, fixed, none, sigrind, valgrind, or three numbers such as e0:90:80: \
+                 fields of accesses, computations and control flow",
+            )
+        })
+    });
+    let said = said.transpose()?;
+    let is_configured = head.first().is_some_and(|head| head >> 5 == Kind::Config as u8);
+    let detail = said.unwrap_or(match encoding {
+        Encoding::Fixed => Detail::VALGRIND,
+        Encoding::Variable if is_configured => Detail::NONE,
+        Encoding::Variable => Detail::SIGRIND,
+    });
+    let is_sigrind = given.word(&DIALECT) == "sigrind";
+    let codec = Codec {
+        encoding,
+        detail,
+        is_detail_said: said.is_some(),
+        dialect: if is_sigrind { Dialect::Sigrind } else { Dialect::Strict },
+        keeps_events: false,
+    };
+    let mut facts = vec![Fact::new("encoding", "encoding", encoding.name())];
+    if encoding == Encoding::Fixed || !is_configured {
+        facts.push(Fact::new("detail", "fields", detail.to_string()));
+    }
+    if is_sigrind {
+        facts.push(Fact::new(
+            "dialect",
+            "sizes of accesses",
+            "as Prism's front end for Valgrind writes them",
+        ));
+    }
+    if encoding == Encoding::Variable {
+        facts.push(Fact::new("buffer_bytes", "bytes of a buffer", BUFFER_BYTES));
+    }
+    let meta = Meta {
+        facts,
+        carries: vec![
+            Carries::new("instructions", true, "where they begin; neither their lengths nor their bytes"),
+            Carries::new("data-accesses", true, "of code that the front end watches"),
+            Carries::new("threads", true, "as swaps say"),
+            Carries::new("time", false, ""),
+        ],
+        ..Meta::default()
+    };
+    FlatTrace::open(source, codec, None, meta)
+}
