@@ -185,11 +185,13 @@ impl Intake {
         }
         let mut found = Found::default();
         refusal.findings().iter().for_each(|finding| found.push(finding.clone()));
+        let mut end_of_container = None;
         loop {
             match rest() {
                 Ok(Some(more)) => more.into_iter().for_each(|finding| found.push(finding)),
                 Ok(None) => break,
                 Err(end) if end.is_damage() => {
+                    end_of_container = end.is_of_container().then(|| end.place().clone());
                     found.push(Finding::of_end(&end));
                     break;
                 }
@@ -199,12 +201,15 @@ impl Intake {
         let mut found = found.into_vec();
         // What a checksum does not vouch for is no part of the trace, so what is odd in it is no finding of its own.
         let of_container = found.iter().find(|finding| finding.is_of_container() && is_error(finding));
-        let of_container = of_container.map(|finding| finding.place.clone());
+        let of_container = of_container.map(|finding| finding.place.clone()).or(end_of_container.clone());
         let is_in = |place: &Place, other: &Place| place.file == other.file && place.member == other.member;
         match of_container.filter(|place| is_in(place, refusal.place())) {
             None => refusal.with_findings(found),
             Some(place) => {
-                found.retain(|finding| finding.is_of_container() || !is_in(&finding.place, &place));
+                let is_end = |finding: &Finding| Some(&finding.place) == end_of_container.as_ref();
+                found.retain(|finding| {
+                    finding.is_of_container() || is_end(finding) || !is_in(&finding.place, &place)
+                });
                 refused_at(&place).after(found)
             }
         }
