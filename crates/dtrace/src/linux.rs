@@ -126,7 +126,8 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
             if let Err(message) = taken {
                 n_wrong += 1;
                 if n_wrong <= MAX_WRONG {
-                    let loss = Loss { records: Amount::known(Some(1)), ..Loss::from(place.clone()) };
+                    // It may describe what others are read by, or be the first of what was cut off.
+                    let loss = Loss { records: Amount::AtLeast(1), ..Loss::from(place.clone()) };
                     lines.capture.findings.push(rules::LINE.broken(place, message).losing(loss));
                 }
             }

@@ -26,6 +26,7 @@ const TRACES: &[&str] = &[
     "cacheray/structs.trace",
     "lackey/mixed.lackey",
     "din/labels.din",
+    "dtrace/classic/quantize_pack",
 ];
 
 /// Options with which results have more.
