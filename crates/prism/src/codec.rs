@@ -53,7 +53,7 @@ pub struct Codec {
     pub encoding: Encoding,
     /// The fields that they have at first.
     pub detail: Detail,
-    /// Whether somebody said which these are.
+    /// Whether an option says which these are.
     pub is_detail_said: bool,
     /// How the variable encoding is read.
     pub dialect: Dialect,

@@ -54,6 +54,8 @@ pub(crate) struct EventFile {
     /// Events in the frame in the making.
     n_gathered: u32,
     n_events: u64,
+    /// Events in what is written, with those that say what fields the others have.
+    n_written: u64,
     n_bytes: u64,
 }
 
@@ -106,15 +108,20 @@ impl EventFile {
             encoding,
             detail,
             fixed: fixed::Encoder::new(detail),
-            n_gathered: if is_said { 0 } else { detail.events().len() as u32 }, // Three.
+            // The variable encoding begins with the three that say what fields there are.
+            n_gathered: match encoding {
+                Encoding::Variable if !is_said => detail.events().len() as u32,
+                _ => 0,
+            },
             variable,
             buffers: Vec::new(),
             n_events: 0,
+            n_written: 0,
             n_bytes: 0,
         })
     }
 
-    /// Changes the fields of all events of the fixed encoding, of which there are none yet.
+    /// Changes the fields of all events of the fixed encoding, before the first is put.
     pub(crate) fn set_detail(&mut self, detail: Detail) {
         self.detail = detail;
         self.fixed = fixed::Encoder::new(detail);
@@ -184,6 +191,7 @@ impl EventFile {
             Encoding::Variable => &mut self.variable.out,
         };
         let n = std::mem::take(&mut self.n_gathered);
+        self.n_written += u64::from(n);
         self.n_bytes += bytes.len() as u64;
         match &mut self.out {
             Out::Plain(file) => file.append(|out| {
@@ -240,7 +248,7 @@ impl EventFile {
         };
         Ok(vec![
             Fact::new("encoding", "encoding", self.encoding.name()),
-            Fact::new("records", "events", self.n_events),
+            Fact::new("records", "events", self.n_written),
             Fact::new("bytes", "bytes of the events", n_bytes),
             Fact::new("packed_bytes", "bytes of the file", packed_bytes),
         ])

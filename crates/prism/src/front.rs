@@ -87,7 +87,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// For a trace of which these columns are read.
+    /// For a trace whose columns these are.
     pub(crate) fn new(trace: &dyn Trace, columns: Columns) -> Front {
         let meta = trace.meta();
         let decoder = meta.arch.and_then(|arch| Decoder::new(arch, Syntax::Intel).ok());

@@ -49,7 +49,8 @@ pub(crate) fn of(instr: &Instr) -> Option<(bool, u8, u8)> {
         return None;
     }
     let whole = instr.opcode.name();
-    let name = if does(Categories::SIMD) { whole.strip_prefix('v').unwrap_or(whole) } else { whole };
+    // What else begins with it computes nothing.
+    let name = whole.strip_prefix('v').unwrap_or(whole);
     let begins = |names: &[&str]| names.iter().any(|known| name.starts_with(known));
     let operation = match NAMES.iter().find(|(_, names)| begins(names)) {
         Some((operation, _)) => *operation,

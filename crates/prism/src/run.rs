@@ -1,4 +1,4 @@
-//! `run`: events through back ends, each of which writes files into a folder.
+//! `run`: events through back ends that write files, each into a folder.
 //!
 //! Events of an opened stream come as they are ([`Run`]); those of other formats are made by the front end ([`Runner`]). With
 //! several back ends, each has a folder of its own name in the one that is written.
