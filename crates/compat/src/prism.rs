@@ -1,7 +1,7 @@
 //! The command line of Prism (Sigil2), for recorded traces instead of programs.
 //!
 //! Groups of options begin with `--frontend`, `--backend` and `--executable`; the last names a trace here. Files are those of
-//! the original, its defects included, and replace others of their names, as there.
+//! Prism, its defects included, and replace others of their names, as there.
 
 use quipu::engine::{Watch, convert, plan_conversion};
 use quipu::model::convert::RecordJob;

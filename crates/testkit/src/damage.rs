@@ -1,4 +1,4 @@
-//! Damage: a good input cut and changed in many ways, each of which a reader must survive with a typed answer.
+//! Damage: a good input cut and changed in many ways; a reader must survive each with a typed answer.
 //!
 //! What is asserted of each case: no panic; an end within a time limit; errors that are not bugs and carry a place;
 //! a bounded number of findings; of a cut input, that what was lost is complained about and what stands before the cut

@@ -38,9 +38,9 @@ const NAME: &str = "run";
 
 const EXAMPLES: &str = "\
 Examples:
-  quipu run --backend stgen events.prism -o traces.dir
+  quipu run --backend stgen events.quipu -o traces.dir
   quipu run --backend stgen,c=10,l=textv2 trace.dir -o traces.dir
-  quipu run --backend simplecount --backend sigilclassic events.prism -o results.dir
+  quipu run --backend simplecount --backend sigilclassic events.quipu -o results.dir
 ";
 
 fn help() -> String {

@@ -20,7 +20,7 @@
 //! instruction outside the kernel, and *direct* if it goes to the thread that the last one asked for. A *migration* is
 //! the coming of a thread that ran on another core before, by the clock. *Latencies* of system calls are those of
 //! `syscalls`, apart for calls behind which the core was switched; where the clock is one that a scheduler made up, as in
-//! files that the original's scheduler wrote, they say little. A core's *schedule* is a string: a capital letter where the
+//! files that DynamoRIO's scheduler wrote, they say little. A core's *schedule* is a string: a capital letter where the
 //! core turns to a thread, small letters for as many further instructions as the option `letter` says, `_` where it idles and
 //! `-` where it waits; it ends at 2^20 letters. In a trace that is arranged by core as it was recorded (`--order cores`), no
 //! record stands for a core that rests, so that it looks busy until its next thread. (SPEC: drmemtrace.md#analysis-tools.)
