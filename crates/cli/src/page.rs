@@ -95,7 +95,8 @@ pub(crate) fn figures(reports: &[Box<dyn Report>]) -> Document {
     if let Some(mix) = find::<PerThread<mix::InstructionMix>>(reports) {
         let (mix, filtered) = (&mix.total, mix.filtered);
         let label = filtered.fetched_instructions();
-        figure(label, Cell::Count(mix.instructions), format!("{:.2} bytes each", mix.mean_length));
+        let length = mix.mean_length.map_or_else(String::new, |length| format!("{length:.2} bytes each"));
+        figure(label, Cell::Count(mix.instructions), length);
         for (label, count, each) in [
             ("loads", mix.loads, mix.loads_per_instruction),
             ("stores", mix.stores, mix.stores_per_instruction),

@@ -72,7 +72,7 @@ result! {
         pub executed: u64 => "Instructions executed: those fetched and further iterations of string loops.";
         pub no_fetch: u64 => "Further iterations of string loops.";
         pub kernel: u64 => "Executed instructions in regions of the kernel.";
-        pub mean_length: f64 => "Mean length of a fetched instruction, in bytes.";
+        pub mean_length: Option<f64> => "Mean length of a fetched instruction, in bytes; none if the trace does not say how long they are.";
         pub loads: Option<u64> => "Loads; none if the trace carries no accesses.";
         pub stores: Option<u64> => "Stores; none if the trace carries no accesses.";
         pub loads_per_instruction: Option<f64> => "Loads for each fetched instruction.";
@@ -193,7 +193,7 @@ impl Part for Counts {
             executed,
             no_fetch: self.no_fetch,
             kernel: self.kernel,
-            mean_length: share(self.bytes, self.instructions),
+            mean_length: (self.bytes > 0).then(|| share(self.bytes, self.instructions)),
             loads: counted(self.loads),
             stores: counted(self.stores),
             loads_per_instruction: counted(self.loads).map(|loads| share(loads, self.instructions)),
@@ -243,7 +243,9 @@ impl InstructionMix {
             facts.push((filtered.per_fetched("loads"), vec![Cell::Real(loads, 3)]));
             facts.push((filtered.per_fetched("stores"), vec![Cell::Real(stores, 3)]));
         }
-        facts.push((filtered.of_fetched("bytes"), vec![Cell::Real(self.mean_length, 2)]));
+        if let Some(length) = self.mean_length {
+            facts.push((filtered.of_fetched("bytes"), vec![Cell::Real(length, 2)]));
+        }
         if self.no_fetch > 0 {
             facts.push(("string loop iterations".to_owned(), vec![Cell::Count(self.no_fetch)]));
         }

@@ -61,10 +61,17 @@ fn parts_are_classes_where_encodings_are_unknown() {
 }
 
 #[test]
+fn a_length_that_the_trace_does_not_say_has_no_mean() {
+    let mix = json(&Mix, "", "shard a\ninstr 0x1000 0\ninstr 0x1004 0\n");
+    assert_eq!(mix["instructions"], 2);
+    assert_eq!(mix["mean_length"], serde_json::Value::Null);
+}
+
+#[test]
 fn a_trace_of_nothing_has_no_shares() {
     let mix = json(&Mix, "", "");
     assert_eq!(mix["executed"], 0);
-    assert_eq!(mix["mean_length"], 0.0);
+    assert_eq!(mix["mean_length"], serde_json::Value::Null);
 }
 
 #[test]
