@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Bytes of a buffer of the variable encoding: what follows an end mark is undefined up to the next multiple.
 pub const BUFFER_BYTES: u64 = 512 << 10;
-/// Functions that are told apart; further ones have the number 0.
+/// The most functions that have numbers of their own; further ones have the number 0.
 const MAX_FUNCTIONS: usize = 1 << 20;
 /// A batch ends when names take this many bytes, however few events they belong to.
 const MAX_NAME_BYTES: usize = 1 << 20;
@@ -286,7 +286,7 @@ impl Codec {
         }
     }
 
-    /// Drops events that nobody wants any more.
+    /// Drops the events that have become rows.
     fn room(&self, state: &mut State, out: &Fill) {
         if !self.keeps_events || out.is_empty() {
             state.events.clear();

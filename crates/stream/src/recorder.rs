@@ -6,6 +6,7 @@
 
 use crate::frame::{self, Header, encoding, flag, kind};
 use crate::loss::Loss;
+use crate::slice::Gathered;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -27,7 +28,7 @@ pub struct Segments {
     folder: PathBuf,
     n_segments: usize,
     segment_bytes: u64,
-    pending: Vec<u8>,
+    pending: Gathered,
     current: Option<File>,
     next: u64,
     kept: VecDeque<Segment>,
@@ -61,7 +62,7 @@ impl Segments {
             folder: folder.to_owned(),
             n_segments: n_segments.max(1),
             segment_bytes,
-            pending: Vec::new(),
+            pending: Gathered::default(),
             current: None,
             next: last.map_or(0, |last| last.saturating_add(1)),
             kept: VecDeque::new(),
@@ -151,14 +152,8 @@ impl Segments {
 
 impl Write for Segments {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.pending.extend_from_slice(bytes);
-        while let Ok(header) = Header::read(&self.pending) {
-            let len = usize::try_from(header.frame_len()).unwrap_or(usize::MAX);
-            if self.pending.len() < len {
-                break;
-            }
-            let rest = self.pending.split_off(len);
-            let frame = std::mem::replace(&mut self.pending, rest);
+        self.pending.add(bytes);
+        while let Some((header, frame)) = self.pending.next_frame() {
             self.take(&frame, &header)?;
         }
         Ok(bytes.len())

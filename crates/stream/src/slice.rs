@@ -247,7 +247,7 @@ fn stored_of<'a>(header: &Header, frame: &'a [u8]) -> &'a [u8] {
 #[derive(Debug)]
 pub struct Ring {
     max_bytes: usize,
-    pending: Vec<u8>,
+    pending: Gathered,
     frames: VecDeque<(Header, Vec<u8>)>,
     n_bytes: usize,
     epochs: Epochs,
@@ -264,7 +264,7 @@ impl Ring {
     pub fn new(max_bytes: usize) -> Ring {
         Ring {
             max_bytes,
-            pending: Vec::new(),
+            pending: Gathered::default(),
             frames: VecDeque::new(),
             n_bytes: 0,
             epochs: Epochs::new(),
@@ -375,16 +375,28 @@ impl Ring {
     }
 }
 
+/// What a writer has given so far of frames that are not whole yet.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered(Vec<u8>);
+
+impl Gathered {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// The first frame, once it is whole.
+    pub(crate) fn next_frame(&mut self) -> Option<(Header, Vec<u8>)> {
+        let header = Header::read(&self.0).ok()?;
+        let len = usize::try_from(header.frame_len()).ok().filter(|len| *len <= self.0.len())?;
+        let rest = self.0.split_off(len);
+        Some((header, std::mem::replace(&mut self.0, rest)))
+    }
+}
+
 impl Write for Ring {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.pending.extend_from_slice(bytes);
-        while let Ok(header) = Header::read(&self.pending) {
-            let len = usize::try_from(header.frame_len()).unwrap_or(usize::MAX);
-            if self.pending.len() < len {
-                break;
-            }
-            let rest = self.pending.split_off(len);
-            let frame = std::mem::replace(&mut self.pending, rest);
+        self.pending.add(bytes);
+        while let Some((header, frame)) = self.pending.next_frame() {
             self.take(frame, header);
         }
         Ok(bytes.len())

@@ -61,7 +61,7 @@ enum Program {
     },
     /// Prism (Sigil2), for recorded traces instead of programs
     ///
-    /// Takes Prism's groups of options; `--executable` names a trace, and the back end writes the files of the original, its
+    /// Takes Prism's groups of options; `--executable` names a trace, and the back end writes the files that Prism writes, its
     /// defects included. Options of front ends are errors that name them.
     #[command(after_help = PRISM_HELP)]
     Prism {

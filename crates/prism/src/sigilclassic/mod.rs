@@ -20,7 +20,7 @@ const NONE: u32 = u32::MAX;
 
 /// Members of all sets of readers together; a set that would take more forgets its earlier readers.
 const MAX_MEMBERS: usize = 1 << 24;
-/// Entities that are told apart; functions after as many count for their thread.
+/// The most functions that are entities of their own; further ones count for their thread.
 const MAX_ENTITIES: usize = 1 << 20;
 
 /// Bytes: `unique` counts each once until it is written again.
