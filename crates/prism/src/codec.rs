@@ -129,8 +129,9 @@ impl RecordCodec for Codec {
         }
     }
 
-    fn resume(&self, _: &mut State, _: Input<'_>) -> Resume {
-        Resume::Here(0)
+    /// Lengths are known from kinds alone, so nothing can be read after an event of an unknown one.
+    fn resume(&self, _: &mut State, input: Input<'_>) -> Resume {
+        Resume::More { skip: input.bytes.len(), wants: 1 }
     }
 
     fn ended(&self, _: &mut State, out: &mut Fill) {
@@ -256,7 +257,7 @@ impl Codec {
                 Step::Other(dump::HEADER_BYTES)
             }
             Err(Fault { what: what @ Wrong::Truncated, .. }) => Step::Rest(&rules::CUT, what.sentence()),
-            Err(Fault { what, .. }) => Step::Rest(&rules::BUFFER, what.sentence()),
+            Err(Fault { what, .. }) => Step::Lost { rule: &rules::BUFFER, what: what.sentence(), skip: None },
         }
     }
 
@@ -282,7 +283,7 @@ impl Codec {
                 Step::Lost { rule: &rules::CONFIGURED, what: what.sentence(), skip: Some(2) }
             }
             Err(Wrong::UnknownConfig(_)) if !input.is_last() => Step::More(2),
-            Err(what) => Step::Rest(&rules::KIND, what.sentence()),
+            Err(what) => Step::Lost { rule: &rules::KIND, what: what.sentence(), skip: None },
         }
     }
 

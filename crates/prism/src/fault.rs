@@ -64,13 +64,10 @@ impl fmt::Display for Wrong {
         match *self {
             Wrong::Truncated => f.write_str("the stream ends within an event or buffer"),
             Wrong::UnknownKind(kind) => {
-                write!(f, "unknown kind {kind}, whose length is unknown, so that the buffer ends here")
+                write!(f, "unknown kind {kind}, whose length is unknown")
             }
             Wrong::UnknownContext(kind) => {
-                write!(
-                    f,
-                    "unknown type {kind} of a context, whose length is unknown, so that the buffer ends here"
-                )
+                write!(f, "unknown type {kind} of a context, whose length is unknown")
             }
             Wrong::UnknownConfig(kind) => write!(f, "configuration of the unknown kind {kind}"),
             Wrong::TooManyEvents(count) => {

@@ -95,7 +95,8 @@ pub enum Step {
         /// How many bytes are no record, if the codec knows.
         skip: Option<usize>,
     },
-    /// The rest of the trace, which is no record: a violation, unless the container explains it.
+    /// The rest of the trace, which is no record: a violation, unless the container explains it. The input has to be the last one
+    /// ([`Input::is_last`]).
     Rest(&'static RuleInfo, String),
 }
 

@@ -295,6 +295,7 @@ impl<C: RecordCodec> Records<C> {
                 self.losing = Some(Losing { rule, what, start, skip, is_begun: false });
             }
             Step::Rest(rule, what) => {
+                debug_assert!(input.is_last(), "more bytes follow those that are said to be the rest");
                 let (start, is_unread) = (self.feed.offset(), input.ending == Some(Ending::Unread));
                 self.feed.use_up(usize::MAX);
                 self.fill.offset = self.feed.offset();
