@@ -8,6 +8,7 @@ use quipu_model::damaged::{Damaged, Intake, Reading, SoFar};
 use quipu_model::transform::Progress;
 use quipu_model::{Error, ErrorKind, OpenOptions, Place, Reader, Result, Scan, ShardId};
 use quipu_records::Records;
+use quipu_records::write::is_after;
 
 /// What is read, and what becomes of damage.
 #[derive(Clone, Copy)]
@@ -42,14 +43,16 @@ pub(crate) fn each_batch(
             }
         };
         progress.go_on()?;
-        if let Err(refused) = intake.take(&mut findings, SoFar::unvouched(n_written)) {
+        let n_before = n_written;
+        if span.records > 0 && (threads.is_empty() || threads.contains(&span.thread)) {
+            n_written = take(reader.state().events(), reader.state())?;
+        }
+        let n_good = if is_after(&findings, &span) { n_written } else { n_before };
+        if let Err(refused) = intake.take(&mut findings, SoFar::unvouched(n_good)) {
             return Err(intake.read_on(refused, || {
                 progress.go_on()?;
                 Ok(reader.read()?.map(|batch| std::mem::take(&mut batch.findings)))
             }));
-        }
-        if span.records > 0 && (threads.is_empty() || threads.contains(&span.thread)) {
-            n_written = take(reader.state().events(), reader.state())?;
         }
         let now = reader.packed_bytes().unwrap_or(packed_bytes);
         progress.advance(span.records.into(), now.saturating_sub(packed_bytes));

@@ -3,7 +3,7 @@
 use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::transform::{Progress, TransformJob};
-use quipu_model::{Batch, Result, Scan, Trace};
+use quipu_model::{Batch, Finding, Result, Scan, Severity, Span, Trace};
 use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool};
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -123,6 +123,13 @@ pub fn usual_pool() -> Result<Arc<Pool>> {
     Ok(Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?)
 }
 
+/// True if the first damage among what was found with a batch lies after its records, so that these are good.
+pub fn is_after(findings: &[Finding], span: &Span) -> bool {
+    let damage = findings.iter().find(|finding| finding.severity == Severity::Error);
+    let end = span.first_record + u64::from(span.records);
+    damage.and_then(|finding| finding.place.record).is_some_and(|record| record >= end)
+}
+
 /// Reads the records of an edit's source, of the threads that it is about, up to damage where that is to be refused. `write`
 /// takes each batch and returns how many records it has written so far.
 ///
@@ -147,14 +154,17 @@ pub fn copy_records(
             }
         };
         progress.go_on()?;
-        if let Err(refused) = intake.take(&mut batch.findings, SoFar::unvouched(n_written)) {
+        let mut findings = std::mem::take(&mut batch.findings);
+        let n_before = n_written;
+        if threads.is_empty() || threads.contains(&batch.span.thread) {
+            n_written = write(batch)?;
+        }
+        let n_good = if is_after(&findings, &batch.span) { n_written } else { n_before };
+        if let Err(refused) = intake.take(&mut findings, SoFar::unvouched(n_good)) {
             return Err(intake.read_on(refused, || {
                 progress.go_on()?;
                 Ok(reader.read()?.map(|batch| std::mem::take(&mut batch.findings)))
             }));
-        }
-        if threads.is_empty() || threads.contains(&batch.span.thread) {
-            n_written = write(batch)?;
         }
         let records = batch.span.records.into();
         let now = reader.packed_bytes().unwrap_or(packed_bytes);
@@ -165,5 +175,26 @@ pub fn copy_records(
     match reading.nothing_left().filter(|_| n_written == 0) {
         Some(error) => Err(error),
         None => Ok(reading),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_after;
+    use quipu_model::{Finding, Place, Severity, Span};
+
+    #[test]
+    fn records_before_damage_are_good() {
+        let finding = |severity, record| {
+            let place = Place { record, ..Place::default() };
+            Finding::new("records/odd", severity, place, "odd".to_owned())
+        };
+        let span = Span { first_record: 100, records: 5, ..Span::default() };
+        let is_after = |found: &[Finding]| is_after(found, &span);
+        assert!(is_after(&[finding(Severity::Error, Some(105))]));
+        assert!(is_after(&[finding(Severity::Warning, Some(101)), finding(Severity::Error, Some(106))]));
+        assert!(!is_after(&[finding(Severity::Error, Some(104))]));
+        assert!(!is_after(&[finding(Severity::Error, None)]));
+        assert!(!is_after(&[]));
     }
 }

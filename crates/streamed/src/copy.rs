@@ -2,12 +2,13 @@
 
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
 use crate::look;
+use crate::rules;
 use crate::trace::{self, StreamTrace};
 use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
-use quipu_model::{Error, Finding, Found, Result, Scan, Trace};
+use quipu_model::{Error, Finding, Found, Result, RuleInfo, Scan, Trace};
 use quipu_stream::input::Input;
 use quipu_stream::slice::slice;
 use std::io::{BufWriter, Write};
@@ -37,9 +38,9 @@ impl Transform for Copy {
         }
         // It is read before it is copied: frames are copied as they are, also those whose checksums are wrong.
         let source = job.source;
-        let mut findings = all_findings(&trace::open(source, job.opening)?)?;
+        let (mut damage, notes) = apart(all_findings(&trace::open(source, job.opening)?)?);
         let mut intake = Intake::new(job.damaged).strict(job.strict);
-        intake.take(&mut findings, SoFar::default())?;
+        intake.take(&mut damage, SoFar::default())?;
         let look = look::at(source)?;
         let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
         let size = look.size;
@@ -55,8 +56,19 @@ impl Transform for Copy {
         drop(out);
         fresh.commit()?;
         let facts = vec![Fact::new("frames", "frames", n_frames)];
-        Ok(Transformed { facts, reading: intake.finish(), ..Transformed::default() })
+        Ok(Transformed { facts, notes, reading: intake.finish(), ..Transformed::default() })
     }
+}
+
+/// What stays in a copy as it is: a loss that the producer states, and frames that only other programs read.
+const KEPT: &[&RuleInfo] = &[&rules::LOST, &rules::KIND, &rules::ENCODING];
+
+/// Findings of damage, and sentences about what a copy keeps and says again, so that nothing is lost by it.
+pub(crate) fn apart(findings: Vec<Finding>) -> (Vec<Finding>, Vec<String>) {
+    let is_kept = |finding: &Finding| KEPT.iter().any(|rule| rule.name == finding.rule);
+    let (kept, damage): (Vec<_>, Vec<_>) = findings.into_iter().partition(is_kept);
+    let note = |finding: &Finding| format!("the output says as the stream does: {}", finding.message);
+    (damage, kept.iter().map(note).collect())
 }
 
 /// What is wrong with headers, and what readers of the rows find.

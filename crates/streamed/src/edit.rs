@@ -4,7 +4,7 @@
 //! without a kept record becomes padding, since a number that is missing would be a loss.
 
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
-use crate::copy::all_findings;
+use crate::copy::{all_findings, apart};
 use crate::look;
 use crate::reader::is_wanted;
 use crate::rules;
@@ -14,12 +14,13 @@ use quipu_model::fresh::{Folder, Fresh, cannot};
 use quipu_model::options::Kind;
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
-use quipu_model::{Error, OptionSpec, Result, Trace, Window};
+use quipu_model::{Error, Finding, OptionSpec, Result, Trace, Window};
 use quipu_stream::frame::{Header, kind};
-use quipu_stream::scan::FrameAt;
+use quipu_stream::scan::{FrameAt, Scanner};
 use quipu_stream::select::{Choice, Row, Select};
 use quipu_stream::slice::{Sliced, select};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -201,13 +202,20 @@ impl Transform for Split {
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         let work = Work::open(job)?;
         let mut intake = Intake::new(job.damaged).strict(job.strict);
-        intake.take(&mut work.findings()?, SoFar::default())?;
+        let (mut damage, notes) = work.findings()?;
+        intake.take(&mut damage, SoFar::default())?;
+        let streams = work.streams()?;
+        if streams.is_empty() {
+            let error =
+                Error::unsupported("no stream here has records or bodies, so there is nothing to split");
+            return Err(error.in_file(job.source.name()));
+        }
         let (fresh, folder) = Fresh::folder(job.output, job.replace.into(), &|_| false)?;
-        let is_one = work.parts().windows(2).all(|pair| pair[0].producer == pair[1].producer);
+        let producers: BTreeSet<u64> = streams.iter().map(|(producer, _)| *producer).collect();
         let mut sum = Sliced::default();
-        for (producer, stream) in work.parts().iter().map(|part| (part.producer, part.stream)) {
+        for &(producer, stream) in &streams {
             progress.go_on()?;
-            let name = match is_one {
+            let name = match producers.len() == 1 {
                 true => format!("stream-{stream}.quipu"),
                 false => format!("{producer:016x}-{stream}.quipu"),
             };
@@ -218,8 +226,8 @@ impl Transform for Split {
         folder.judge()?;
         fresh.commit()?;
         let mut facts = facts(sum);
-        facts.insert(0, Fact::new("files", "files", work.parts().len()));
-        Ok(Transformed { facts, reading: intake.finish(), ..Transformed::default() })
+        facts.insert(0, Fact::new("files", "files", streams.len()));
+        Ok(Transformed { facts, notes, reading: intake.finish(), ..Transformed::default() })
     }
 }
 
@@ -336,18 +344,35 @@ impl<'j> Work<'j> {
         places.collect()
     }
 
-    /// What is wrong with what is read: frames are copied as they are, also those whose checksums are wrong.
-    fn findings(&self) -> Result<Vec<quipu_model::Finding>> {
-        all_findings(&self.trace)
+    /// The streams with records, aggregations or bodies, by producer and number, also with such that no reader here knows.
+    fn streams(&self) -> Result<BTreeSet<(u64, u32)>> {
+        let look = look::at(self.job.source)?;
+        let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
+        let mut streams: BTreeSet<_> = self.parts().iter().map(|part| (part.producer, part.stream)).collect();
+        let mut scanner = Scanner::new();
+        let unreadable = |cause| unreadable(self.job.source.name(), cause);
+        while let Some(FrameAt { header, .. }) = scanner.next(&mut input).map_err(unreadable)? {
+            if matches!(header.kind, kind::DATA | kind::AGG) {
+                streams.insert((header.producer, header.stream));
+            }
+        }
+        Ok(streams)
+    }
+
+    /// What is wrong with what is read, and what the output says again: frames are copied as they are, also those whose
+    /// checksums are wrong.
+    fn findings(&self) -> Result<(Vec<Finding>, Vec<String>)> {
+        Ok(apart(all_findings(&self.trace)?))
     }
 
     fn write_file(&self, job: &TransformJob<'_>, choose: &mut impl Select) -> Result<Transformed> {
         let mut intake = Intake::new(job.damaged).strict(job.strict);
-        intake.take(&mut self.findings()?, SoFar::default())?;
+        let (mut damage, notes) = self.findings()?;
+        intake.take(&mut damage, SoFar::default())?;
         let (fresh, file) = Fresh::file(job.output, job.replace.into())?;
         let written = self.write(BufWriter::new(file), job.output, choose)?;
         fresh.commit()?;
-        Ok(Transformed { facts: facts(written), reading: intake.finish(), ..Transformed::default() })
+        Ok(Transformed { facts: facts(written), notes, reading: intake.finish(), ..Transformed::default() })
     }
 
     fn write_to(&self, folder: &Folder, path: &Path, choose: &mut impl Select) -> Result<Sliced> {

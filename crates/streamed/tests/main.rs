@@ -8,7 +8,9 @@ use quipu_model::lens::AccessKind;
 use quipu_model::{Columns, Confidence, Finding, Format, OpenOptions, Scan, ShardId, Tool, Trace, Window};
 use quipu_source::Source;
 use quipu_stream::codec::Codec;
+use quipu_stream::frame::kind;
 use quipu_stream::reader::{Content, StreamReader};
+use quipu_stream::scan::{FrameAt, Scanner};
 use quipu_stream::spec::{SchemaSpec, Ty};
 use quipu_stream::wire::record::role;
 use quipu_stream::write::{Options, Writer};
@@ -503,6 +505,63 @@ fn streams_of_several_hosts_become_one_in_the_order_of_their_clocks_and_come_apa
     all.sort();
     parts.sort();
     assert_eq!(parts, all);
+}
+
+/// Frames that are neither metadata nor made anew by a copy: their kind, stream, number of records and checksum.
+fn payloads(bytes: &[u8]) -> Vec<(u8, u32, u32, u32)> {
+    let (mut scanner, mut input) = (Scanner::new(), bytes);
+    let mut all = Vec::new();
+    while let Some(FrameAt { header, .. }) = scanner.next(&mut input).unwrap() {
+        if !matches!(header.kind, kind::META | kind::INDEX | kind::PAD | kind::END) {
+            all.push((header.kind, header.stream, header.records, header.payload_crc));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_copy_keeps_what_a_producer_says_it_lost_and_what_only_others_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, word) in [
+        ("minimal", "dropped"),
+        ("clock-blob-pad", "dropped"),
+        ("unknown-kinds", "unknown kind"),
+        ("arrow-body", "unknown encoding"),
+    ] {
+        let whole = format!("../../traces/stream/{name}.quipu");
+        let output = folder.path().join(name);
+        let done = transformed("convert", &Source::open(Path::new(&whole)).unwrap(), &[], &output).unwrap();
+        assert!(done.notes.iter().any(|note| note.contains(word)), "{name}: {:?}", done.notes);
+        assert_eq!(done.reading.doubtful_from, None, "{name}");
+        let frames = payloads(&std::fs::read(&output).unwrap());
+        assert_eq!(frames, payloads(&std::fs::read(&whole).unwrap()), "{name}");
+    }
+    // Damage is not kept unless asked for.
+    let damaged = Source::open(Path::new("../../traces/stream/payload-bitflip.quipu")).unwrap();
+    assert!(transformed("convert", &damaged, &[], &folder.path().join("none")).is_err());
+}
+
+#[test]
+fn a_part_of_a_split_has_aggregations_and_bodies_too() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["agg-rows", "arrow-body", "dtrace-agg_scalar"] {
+        let whole = std::fs::read(format!("../../traces/stream/{name}.quipu")).unwrap();
+        let apart = folder.path().join(name);
+        transformed("split", &Source::from_bytes(name, &*whole), &[], &apart).unwrap();
+        let mut parts: Vec<_> = std::fs::read_dir(&apart)
+            .unwrap()
+            .flat_map(|entry| payloads(&std::fs::read(entry.unwrap().path()).unwrap()))
+            .collect();
+        let mut all = payloads(&whole);
+        // What is about all streams is in each file.
+        let is_of_one = |frame: &(u8, u32, u32, u32)| matches!(frame.0, kind::DATA | kind::AGG);
+        all.retain(is_of_one);
+        parts.retain(is_of_one);
+        all.sort_unstable();
+        parts.sort_unstable();
+        assert!(!all.is_empty(), "{name}");
+        assert_eq!(parts, all, "{name}");
+    }
 }
 
 #[test]
