@@ -3,9 +3,11 @@
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::number::counted;
 use quipu::model::pass::Detail;
-use quipu::model::trace::Fact;
-use quipu::model::{ShardKind, Trace};
-use serde_json::{Value, json};
+use quipu::model::result;
+use quipu::model::trace::{Carries, Clock, Fact, Function};
+use quipu::model::{Shard, ShardKind, Trace};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// The header of a trace for people: what it is, how large, what it carries and what it lacks.
 /// In full with the format's own facts.
@@ -123,11 +125,58 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// The header of a trace for machines. Keys: `trace`, `format`, `title`, `version`, `arch`, `clock` (`per_second`,
-/// `unix_epoch`), `line_bytes`, `page_bytes`, `files`, `packed_bytes`, `inflated_bytes`, `carries` (a list of `what`,
-/// `has`, `note`), `columns`, `tables`, `facts` (the format's own), `functions` (`id`, `names`, `args`, `noret`), `shards`
-/// (`name`, `kind`, `thread`, `process`, `pieces`, `packed_bytes`). What is not known is `null`. Functions and shards of
-/// further traces read with the first have their number in `workload`.
+/// The header of a trace for machines. What is not known is `null`.
+#[derive(Serialize)]
+struct Header<'a> {
+    trace: &'a str,
+    format: &'a str,
+    title: &'a str,
+    version: Option<&'a str>,
+    arch: Option<&'static str>,
+    clock: Option<Clock>,
+    line_bytes: Option<u64>,
+    page_bytes: Option<u64>,
+    files: u64,
+    packed_bytes: Option<u64>,
+    inflated_bytes: Option<u64>,
+    carries: &'a [Carries],
+    columns: Vec<&'static str>,
+    tables: Vec<&'a str>,
+    /// The format's own.
+    facts: Map<String, Value>,
+    functions: &'a [Function],
+    shards: Vec<Part<'a>>,
+}
+
+/// A shard for machines.
+#[derive(Serialize)]
+struct Part<'a> {
+    name: &'a str,
+    kind: ShardKind,
+    thread: Option<u64>,
+    process: Option<u64>,
+    pieces: u32,
+    packed_bytes: Option<u64>,
+    /// The number of a further trace that is read with the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workload: Option<u16>,
+}
+
+impl<'a> Part<'a> {
+    fn of(shard: &'a Shard) -> Part<'a> {
+        Part {
+            name: &shard.name,
+            kind: shard.kind,
+            thread: shard.thread.map(|thread| thread.tid),
+            process: shard.process,
+            pieces: shard.pieces,
+            packed_bytes: shard.packed_bytes,
+            workload: shard.thread.map(|thread| thread.workload).filter(|workload| *workload > 0),
+        }
+    }
+}
+
+/// The header of a trace for machines.
 pub(crate) fn json(name: &str, trace: &dyn Trace) -> Value {
     json_with(name, trace, &[])
 }
@@ -135,77 +184,31 @@ pub(crate) fn json(name: &str, trace: &dyn Trace) -> Value {
 /// The same with further facts.
 pub(crate) fn json_with(name: &str, trace: &dyn Trace, more: &[Fact]) -> Value {
     let (meta, tables) = (trace.meta(), trace.tables().unwrap_or_default());
-    let facts: serde_json::Map<String, Value> =
-        meta.facts.iter().chain(more).map(|fact| (fact.key.clone().into_owned(), fact.json())).collect();
-    let functions: Vec<Value> = meta
-        .functions
-        .iter()
-        .map(|function| {
-            let (names, args) = (&function.names, function.n_args);
-            let told = json!({ "id": function.id, "names": names, "args": args, "noret": function.noret });
-            with_workload(told, function.workload)
-        })
-        .collect();
-    let carries: Vec<Value> = meta
-        .carries
-        .iter()
-        .map(|item| json!({ "what": item.what, "has": item.has, "note": item.note }))
-        .collect();
-    let shards: Vec<Value> = trace
-        .shards()
-        .iter()
-        .map(|shard| {
-            let told = json!({
-                "name": shard.name,
-                "kind": kind(shard.kind),
-                "thread": shard.thread.map(|thread| thread.tid),
-                "process": shard.process,
-                "pieces": shard.pieces,
-                "packed_bytes": shard.packed_bytes,
-            });
-            with_workload(told, shard.thread.map_or(0, |thread| thread.workload))
-        })
-        .collect();
-    json!({
-        "trace": name,
-        "format": meta.format,
-        "title": meta.title,
-        "version": meta.version,
-        "arch": meta.arch.map(|arch| arch.name()),
-        "clock": meta.clock.map(|clock| json!({ "per_second": clock.per_second, "unix_epoch": clock.unix_epoch })),
-        "line_bytes": meta.line_bytes,
-        "page_bytes": meta.page_bytes,
-        "files": meta.n_files,
-        "packed_bytes": meta.packed_bytes,
-        "inflated_bytes": meta.inflated_bytes,
-        "carries": carries,
-        "columns": trace.columns().names().collect::<Vec<_>>(),
-        "tables": tables.iter().map(|table| &*table.name).collect::<Vec<_>>(),
-        "facts": facts,
-        "functions": functions,
-        "shards": shards,
+    result::json(&Header {
+        trace: name,
+        format: &meta.format,
+        title: &meta.title,
+        version: meta.version.as_deref(),
+        arch: meta.arch.map(|arch| arch.name()),
+        clock: meta.clock,
+        line_bytes: meta.line_bytes,
+        page_bytes: meta.page_bytes,
+        files: meta.n_files,
+        packed_bytes: meta.packed_bytes,
+        inflated_bytes: meta.inflated_bytes,
+        carries: &meta.carries,
+        columns: trace.columns().names().collect(),
+        tables: tables.iter().map(|table| &*table.name).collect(),
+        facts: meta.facts.iter().chain(more).map(|fact| (fact.key.to_string(), fact.json())).collect(),
+        functions: &meta.functions,
+        shards: trace.shards().iter().map(Part::of).collect(),
     })
-}
-
-/// An object with the workload as well, if that is not the first.
-fn with_workload(mut told: Value, workload: u16) -> Value {
-    if let Some(told) = told.as_object_mut().filter(|_| workload > 0) {
-        told.insert("workload".to_owned(), workload.into());
-    }
-    told
-}
-
-fn kind(kind: ShardKind) -> &'static str {
-    match kind {
-        ShardKind::Thread => "thread",
-        ShardKind::Core => "core",
-        ShardKind::Mixed => "mixed",
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_count_that_stopped_is_said_to_be_the_least() {

@@ -11,6 +11,7 @@ use quipu_capture::tsan::sites::Spot;
 use quipu_capture::tsan::{Capture, Ending, trace};
 use quipu_console::screen::Result;
 use quipu_console::session;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
@@ -219,8 +220,22 @@ pub(crate) struct Info {
     pub(crate) findings: Vec<Finding>,
 }
 
+/// A module of the program; they are sorted by where they lie.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Module {
+    #[serde(serialize_with = "as_hex")]
+    base: u64,
+    bytes: u64,
+    file: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn as_hex<S: Serializer>(number: &u64, out: S) -> std::result::Result<S::Ok, S::Error> {
+    out.collect_str(&format_args!("{number:#x}"))
+}
+
 /// A thread of a capture file.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 struct Thread {
     tid: u64,
     name: String,
@@ -240,7 +255,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
         })
         .collect();
     let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
-    let mut modules: Vec<(u64, u64, String)> = Vec::new();
+    let mut modules: Vec<Module> = Vec::new();
     let (mut program, mut damaged) = (None, Damaged::default());
     if !is_quick {
         let mut shower = Shower::default();
@@ -252,9 +267,10 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
                 match (row.kind, row.details.first()) {
                     ("thread-name", Some((_, Detail::Text(name)))) => thread.name.clone_from(name),
                     ("module", Some((_, Detail::Text(file)))) => {
-                        // The program itself is told first.
+                        // The program itself comes first.
                         program.get_or_insert_with(|| file.clone());
-                        modules.push((row.addr.unwrap_or(0), row.size.unwrap_or(0), file.clone()));
+                        let (base, bytes) = (row.addr.unwrap_or(0), row.size.unwrap_or(0));
+                        modules.push(Module { base, bytes, file: file.clone() });
                     }
                     _ => {}
                 }
@@ -286,12 +302,8 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
         "missing_chunks": n_missing,
         "unread_bytes": capture.gap_bytes,
         "events": counts,
-        "threads": threads.iter().map(|thread| json!({
-            "tid": thread.tid, "name": thread.name, "parts": thread.parts, "events": thread.events,
-        })).collect::<Vec<_>>(),
-        "modules": modules.iter().map(|(base, bytes, file)| json!({
-            "base": hex(*base), "bytes": bytes, "file": file,
-        })).collect::<Vec<_>>(),
+        "threads": threads,
+        "modules": modules,
     });
     if let Value::Object(value) = &mut value {
         session::add_reading(&findings, None, value);
@@ -341,8 +353,8 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
             ]
         });
         document.blocks.push(grid("Threads", &["thread", "name", "parts", "events"], rows.collect()));
-        let rows = modules.iter().map(|(base, bytes, file)| {
-            vec![Cell::Addr(*base), Cell::Bytes(*bytes), Cell::from(file.clone())]
+        let rows = modules.iter().map(|module| {
+            vec![Cell::Addr(module.base), Cell::Bytes(module.bytes), Cell::from(module.file.clone())]
         });
         document.blocks.push(grid("Program and libraries", &["base", "bytes", "file"], rows.collect()));
     }

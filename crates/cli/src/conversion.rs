@@ -1,10 +1,10 @@
-//! `quipu convert --to FORMAT`: a trace in another format. The plan is told before anything is read, the ledger at the end.
+//! `quipu convert --to FORMAT`: a trace in another format. The plan is printed before anything is read, the ledger at the end.
 
 use quipu::engine::{ConversionPlan, convert, plan_conversion};
 use quipu::model::convert::{Fate, RecordJob, RecordWriter};
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::fresh::{check_file, folder_beside};
-use quipu::model::{Columns, Error, Format, Given, Options, Trace};
+use quipu::model::{Columns, Error, Format, Given, Options, Trace, result};
 use quipu::source::Source;
 use quipu_console::Common;
 use quipu_console::input::Opening;
@@ -12,7 +12,7 @@ use quipu_console::number;
 use quipu_console::rewrite::{self, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
-use serde_json::{Map, json};
+use serde_json::Map;
 use std::path::Path;
 
 /// Whether another format is wanted, and how.
@@ -128,14 +128,13 @@ pub(crate) fn run(
     let lines = converted.ledger.lines();
     if target.json {
         let mut answer = Map::new();
-        answer.insert("output".into(), json!(target.path.display().to_string()));
-        answer.insert("from".into(), json!(from));
-        answer.insert("to".into(), json!(name));
+        answer.insert("output".into(), target.path.display().to_string().into());
+        answer.insert("from".into(), result::json(from));
+        answer.insert("to".into(), name.into());
         answer.extend(converted.facts.iter().map(|fact| (fact.key.clone().into_owned(), fact.json())));
         answer.insert("lossless".into(), converted.ledger.is_lossless().into());
-        let line = |line: &quipu::model::convert::LedgerLine| json!({ "what": line.what, "fate": line.fate.name(), "count": line.count });
-        answer.insert("ledger".into(), lines.iter().map(line).collect());
-        answer.insert("doubtful_from".into(), json!(doubtful_from));
+        answer.insert("ledger".into(), result::json(&lines));
+        answer.insert("doubtful_from".into(), doubtful_from.into());
         session::add_reading(&verdict.findings, verdict.error.as_deref(), &mut answer);
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {

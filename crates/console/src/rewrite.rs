@@ -12,9 +12,9 @@ use quipu::engine::{InTime, Watch};
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::trace::Fact;
 use quipu::model::transform::{Doubtful, Progress, TransformJob, Transformed};
-use quipu::model::{Damaged, Error, Format, Given, OptionSpec, Options, Transform};
+use quipu::model::{Damaged, Error, Format, Given, OptionSpec, Options, Transform, result};
 use quipu::source::Source;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -267,12 +267,12 @@ fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Screen) -
     }
     if is_json {
         let mut answer = Map::new();
-        answer.insert("output".into(), json!(path.display().to_string()));
+        answer.insert("output".into(), path.display().to_string().into());
         answer.extend(facts.iter().map(|fact| (fact.key.clone().into_owned(), fact.json())));
-        answer.insert("notes".into(), json!(notes));
+        answer.insert("notes".into(), result::json(&notes));
         // Of several files, each says it.
         if !answer.contains_key("files") {
-            answer.insert("doubtful_from".into(), json!(doubtful_from));
+            answer.insert("doubtful_from".into(), doubtful_from.into());
         }
         verdict.add_to(&mut answer);
         screen.json(&answer.into())?;

@@ -130,8 +130,10 @@ impl Fate {
     }
 }
 
+crate::result_names!(Fate);
+
 /// One line of the ledger.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LedgerLine {
     /// What it is about.
     pub what: String,

@@ -280,7 +280,7 @@ pub trait Trace: Send + Sync {
     /// Prints records as people read them; prints rows of the first *derived* table.
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>>;
 
-    /// The part of the trace outside of which nothing is printed with these options, where the trace knows a quick way to
+    /// The part of the trace outside which nothing is printed with these options, where the trace knows a quick way to
     /// it.
     ///
     /// # Errors
@@ -345,7 +345,7 @@ pub trait Trace: Send + Sync {
         None
     }
 
-    /// How often readers of this trace have delivered what proved damaged later, by a checksum behind it. If it grows while
+    /// How often readers of this trace have delivered what proved damaged later, by a checksum after it. If it grows while
     /// the trace is read, whatever was made of the batches is worth nothing; the same scans, begun anew, leave the damage out.
     fn n_delivered_damaged(&self) -> u64 {
         0
@@ -497,29 +497,38 @@ pub struct Surveyed {
 }
 
 /// What a clock counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Clock {
     /// Ticks in a second.
     pub per_second: u64,
     /// The clock's value at the start of 1970 UTC, if it tells the time of day.
     pub unix_epoch: Option<u64>,
-    /// Whether readings stand before and behind each system call, so that its latency is known.
+    /// Whether readings stand before and after each system call, so that its latency is known.
+    #[serde(skip)]
     pub frames_calls: bool,
 }
 
 /// A traced function.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Function {
     /// The trace's id.
     pub id: u64,
-    /// Which of several traces names it, counted from 0: each has ids of its own.
-    pub workload: u16,
     /// Its names; several if they are aliases, sorted.
     pub names: Vec<String>,
     /// How many arguments are recorded.
+    #[serde(rename = "args")]
     pub n_args: u64,
     /// True if it never returns.
     pub noret: bool,
+    /// Which of several traces names it, counted from 0: each has ids of its own.
+    #[serde(skip_serializing_if = "is_first")]
+    pub workload: u16,
+}
+
+/// Whether a workload is the first one, which JSON does not mention.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_first(workload: &u16) -> bool {
+    *workload == 0
 }
 
 /// One fact about a trace.
@@ -593,7 +602,7 @@ pub fn filtered_sentence(fetches: Recorded, data: Recorded) -> Option<String> {
 }
 
 /// One sort of information that a trace may carry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Carries {
     /// Stable name: `data-accesses`, `encodings`, …
     pub what: Text,
@@ -625,6 +634,19 @@ pub enum ShardKind {
     /// Several threads in one stream.
     Mixed,
 }
+
+impl ShardKind {
+    /// The stable name, as output uses it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ShardKind::Thread => "thread",
+            ShardKind::Core => "core",
+            ShardKind::Mixed => "mixed",
+        }
+    }
+}
+
+crate::result_names!(ShardKind);
 
 /// The smallest part of a trace that is complete in itself.
 #[derive(Clone, Debug, Default)]
@@ -770,7 +792,7 @@ pub trait Reader: Send {
     fn batch(&mut self) -> &mut Batch;
 
     /// How many bytes of the source this read has used up so far, as they lie on disk, about; for progress only.
-    /// `None` if nobody knows.
+    /// `None` if that is unknown.
     fn packed_bytes(&self) -> Option<u64> {
         None
     }

@@ -121,33 +121,23 @@ impl Front {
         if of.span.records > 0 || of.lenses().any(|(_, rows)| rows.n_rows() > 0) {
             self.enter(of.span.thread);
         }
-        let (mut calls, mut marks, mut instrs, mut accesses) = (0, 0, 0, 0);
         let mut counts = Counts::default();
         // Calls stand at the record that follows them.
+        let mut steps: [(&[u32], Step, usize); 4] = [
+            (&of.calls.at, Front::call, 0),
+            (&of.marks.at, Front::mark, 0),
+            (&of.instrs.at, Front::instr, 0),
+            (&of.accesses.at, Front::access, 0),
+        ];
         for record in 0..=of.span.records {
-            while of.calls.at.get(calls).is_some_and(|at| *at <= record) {
-                self.call(of, calls, &mut counts);
-                calls += 1;
-            }
-            while of.marks.at.get(marks).is_some_and(|at| *at <= record) {
-                self.mark(of.marks.kind[marks], of.marks.value[marks], &mut counts);
-                marks += 1;
-            }
-            while of.instrs.at.get(instrs).is_some_and(|at| *at <= record) {
-                self.instr(of, instrs, &mut counts);
-                instrs += 1;
-            }
-            while of.accesses.at.get(accesses).is_some_and(|at| *at <= record) {
-                self.access(of, accesses, &mut counts);
-                accesses += 1;
+            for (at, step, next) in &mut steps {
+                while at.get(*next).is_some_and(|at| *at <= record) {
+                    step(self, of, *next, &mut counts);
+                    *next += 1;
+                }
             }
         }
-        for what in &of.threads.what {
-            match what {
-                ThreadEvent::Start => counts.starts += 1,
-                _ => counts.thread_events += 1,
-            }
-        }
+        counts.started(&of.threads.what);
         counts.enter(ledger);
         &self.batch
     }
@@ -237,11 +227,11 @@ impl Front {
         self.named(if is_enter { context::ENTER } else { context::EXIT }, &name);
     }
 
-    fn mark(&mut self, kind: u32, value: u64, counts: &mut Counts) {
-        match self.marks.get(&kind).copied() {
+    fn mark(&mut self, of: &quipu_model::Batch, row: usize, counts: &mut Counts) {
+        match self.marks.get(&of.marks.kind[row]).copied() {
             Some(kind) => {
                 let second = (kind == sync::WAIT).then_some(0);
-                self.put(Event::Sync(Sync { kind, data: value, second }));
+                self.put(Event::Sync(Sync { kind, data: of.marks.value[row], second }));
                 counts.syncs += 1;
             }
             None => counts.marks += 1,
@@ -393,6 +383,9 @@ fn sync_of_mark(name: &str) -> Option<u8> {
     })
 }
 
+/// Makes events out of a row of a lens.
+type Step = fn(&mut Front, &quipu_model::Batch, usize, &mut Counts);
+
 /// What became of the rows of a batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
@@ -421,6 +414,15 @@ struct Counts {
 }
 
 impl Counts {
+    fn started(&mut self, events: &[ThreadEvent]) {
+        for what in events {
+            match what {
+                ThreadEvent::Start => self.starts += 1,
+                _ => self.thread_events += 1,
+            }
+        }
+    }
+
     fn enter(&self, ledger: &mut Ledger) {
         for (what, fate, count) in [
             ("instructions", Fate::Kept, self.instrs),

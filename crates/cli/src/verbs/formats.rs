@@ -3,9 +3,10 @@
 use quipu::model::Format;
 use quipu::model::OptionSpec;
 use quipu::model::doc::{Block, Cell, Document, Grid};
+use quipu::model::result;
 use quipu::model::transform::TransformInfo;
 use quipu_console::screen::{Outcome, Result, Screen};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// List the trace formats that can be read
 #[derive(Debug, clap::Args)]
@@ -27,25 +28,50 @@ Examples:
 Exit codes:
   0  done";
 
+/// A format for machines.
+#[derive(Serialize)]
+struct Described {
+    name: &'static str,
+    title: &'static str,
+    extensions: &'static [&'static str],
+    abilities: &'static [&'static str],
+    settings: Vec<Setting>,
+    #[serde(rename = "print_settings")]
+    printing: Vec<Setting>,
+    import_settings: Vec<Setting>,
+    edits: Vec<Edit>,
+}
+
+/// What a format makes of its traces, for machines.
+#[derive(Serialize)]
+struct Edit {
+    name: &'static str,
+    title: &'static str,
+    settings: Vec<Setting>,
+}
+
+impl Described {
+    fn of(format: &dyn Format) -> Described {
+        let info = format.info();
+        let edit =
+            |of: &TransformInfo| Edit { name: of.name, title: of.title, settings: settings(of.options) };
+        Described {
+            name: info.name,
+            title: info.title,
+            extensions: info.extensions,
+            abilities: info.abilities,
+            settings: settings(info.options),
+            printing: settings(info.print_options),
+            import_settings: settings(import_options(format)),
+            edits: edits(format).map(edit).collect(),
+        }
+    }
+}
+
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     if options.json {
-        let values: Vec<Value> = quipu::FORMATS
-            .iter()
-            .map(|format| {
-                let info = format.info();
-                json!({
-                    "name": info.name,
-                    "title": info.title,
-                    "extensions": info.extensions,
-                    "abilities": info.abilities,
-                    "settings": info.options.iter().map(option_json).collect::<Vec<_>>(),
-                    "print_settings": info.print_options.iter().map(option_json).collect::<Vec<_>>(),
-                    "import_settings": import_options(*format).iter().map(option_json).collect::<Vec<_>>(),
-                    "edits": edits(*format).map(edit_json).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
-        screen.json(&values.into())?;
+        let all: Vec<Described> = quipu::FORMATS.iter().map(|format| Described::of(*format)).collect();
+        screen.json(&result::json(&all))?;
         return Ok(Outcome::Fine);
     }
     let documents: Vec<Document> = quipu::FORMATS
@@ -81,11 +107,6 @@ fn edits(format: &dyn Format) -> impl Iterator<Item = &'static TransformInfo> {
     edits.chain(format.comparison().map(|comparison| comparison.info()))
 }
 
-fn edit_json(info: &TransformInfo) -> Value {
-    let options: Vec<Value> = info.options.iter().map(option_json).collect();
-    json!({ "name": info.name, "title": info.title, "settings": options })
-}
-
 /// Adds a table of edits, if there are any.
 fn with_edits(document: Document, format: &dyn Format) -> Document {
     let rows: Vec<Vec<Cell>> = edits(format).map(|info| vec![info.name.into(), info.title.into()]).collect();
@@ -117,7 +138,18 @@ pub(super) fn with_options(document: Document, title: &str, options: &[OptionSpe
     }))
 }
 
-/// An option for machines. Keys: `name`, `value`, `default`, `doc`.
-pub(super) fn option_json(option: &OptionSpec) -> Value {
-    json!({ "name": option.name, "value": option.value, "default": option.default, "doc": option.doc })
+/// An option for machines.
+#[derive(Serialize)]
+pub(super) struct Setting {
+    name: &'static str,
+    value: &'static str,
+    default: &'static str,
+    doc: &'static str,
+}
+
+/// Options for machines.
+pub(super) fn settings(options: &[OptionSpec]) -> Vec<Setting> {
+    let setting =
+        |of: &OptionSpec| Setting { name: of.name, value: of.value, default: of.default, doc: of.doc };
+    options.iter().map(setting).collect()
 }

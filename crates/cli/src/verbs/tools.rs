@@ -1,10 +1,10 @@
 //! `quipu tools`: which analyses there are, and what they need of a trace.
 
-use super::formats::{option_json, with_options};
+use super::formats::{Setting, settings, with_options};
 use quipu::model::doc::{Block, Cell, Document};
-use quipu::model::{Tool, ToolInfo};
+use quipu::model::{Tool, ToolInfo, result};
 use quipu_console::screen::{Outcome, Result, Screen};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// List the analyses, with their options and what they need of a trace
 #[derive(Debug, clap::Args)]
@@ -26,8 +26,8 @@ Exit codes:
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let tools = every_tool();
     if options.json {
-        let values: Vec<Value> = tools.iter().map(|tool| describe_json(tool.info())).collect();
-        screen.json(&values.into())?;
+        let all: Vec<Described> = tools.iter().map(|tool| Described::of(tool.info())).collect();
+        screen.json(&result::json(&all))?;
     } else {
         let documents: Vec<Document> = tools.iter().map(|tool| describe(tool.info())).collect();
         screen.documents(&documents)?;
@@ -67,16 +67,31 @@ fn needs(info: &ToolInfo) -> String {
     }
 }
 
-/// A tool for machines. Keys: `name`, `summary`, `format` (`null` for any), `required`, `optional` (lists of columns),
-/// `in_report`, `options` (`name`, `value`, `default`, `doc`).
-fn describe_json(info: &ToolInfo) -> Value {
-    json!({
-        "name": info.name,
-        "summary": info.summary,
-        "format": info.needs.format,
-        "required": info.needs.required.names().collect::<Vec<_>>(),
-        "optional": info.needs.optional.names().collect::<Vec<_>>(),
-        "in_report": info.in_report,
-        "options": info.options.iter().map(option_json).collect::<Vec<_>>(),
-    })
+/// A tool for machines.
+#[derive(Serialize)]
+struct Described {
+    name: &'static str,
+    summary: &'static str,
+    /// `null` for any.
+    format: Option<&'static str>,
+    /// Columns.
+    required: Vec<&'static str>,
+    /// Columns.
+    optional: Vec<&'static str>,
+    in_report: bool,
+    options: Vec<Setting>,
+}
+
+impl Described {
+    fn of(info: &ToolInfo) -> Described {
+        Described {
+            name: info.name,
+            summary: info.summary,
+            format: info.needs.format,
+            required: info.needs.required.names().collect(),
+            optional: info.needs.optional.names().collect(),
+            in_report: info.in_report,
+            options: settings(info.options),
+        }
+    }
 }

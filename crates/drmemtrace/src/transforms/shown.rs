@@ -1,14 +1,14 @@
 //! What is said of files that were written.
 
 use crate::trace::DrmemTrace;
-use crate::write::{Counts, Summary};
+use crate::write::{Counts, FileSummary, Summary};
 use quipu_model::damaged::Reading;
 use quipu_model::doc::{Block, Cell};
 use quipu_model::number::{grouped, noun};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Doubtful, Transformed};
 use quipu_model::{Found, Trace};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// What came of writing.
 ///
@@ -67,38 +67,57 @@ fn lines(summary: &Summary) -> Vec<(String, Vec<Cell>)> {
     }
     let n_lost = summary.files.iter().filter(|file| file.name.is_none()).count() as u64;
     if n_lost > 0 {
-        let files = format!("{} of which nothing is left", noun(n_lost, "file"));
+        let files = format!("{} with nothing left", noun(n_lost, "file"));
         lines.push(line("", vec![Cell::Count(n_lost), files.into()]));
     }
     lines
 }
 
+/// A file that was written, for programs.
+#[derive(Serialize)]
+struct Written {
+    source: String,
+    name: Option<String>,
+    read: Option<Counts>,
+    written: Counts,
+    dropped_records: Option<u64>,
+    bytes: u64,
+    members: u64,
+    doubtful_from: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Dropped {
+    records: u64,
+    instrs: u64,
+}
+
+#[derive(Serialize)]
+struct Layout {
+    read: u64,
+    written: u64,
+}
+
 /// For programs.
 fn facts(summary: &Summary) -> Vec<Fact> {
-    let counts = |of: Counts| json!({ "entries": of.entries, "records": of.records, "instrs": of.instrs });
-    let file = |file: &crate::write::FileSummary| {
-        json!({
-            "source": file.source,
-            "name": file.name,
-            "read": file.taken.map(|taken| counts(taken.read)),
-            "written": counts(file.written),
-            "dropped_records": file.taken.map(|taken| taken.dropped_records),
-            "bytes": file.packed_bytes,
-            "members": file.members,
-            "doubtful_from": file.doubtful_from,
-        })
+    let file = |file: &FileSummary| Written {
+        source: file.source.clone(),
+        name: file.name.clone(),
+        read: file.taken.map(|taken| taken.read),
+        written: file.written,
+        dropped_records: file.taken.map(|taken| taken.dropped_records),
+        bytes: file.packed_bytes,
+        members: file.members,
+        doubtful_from: file.doubtful_from,
     };
     let taken = &summary.taken;
-    let layout = json!({ "read": taken.layout_records, "written": summary.made_records() });
+    let dropped = Dropped { records: taken.dropped_records, instrs: taken.dropped_instrs };
+    let layout = Layout { read: taken.layout_records, written: summary.made_records() };
     vec![
-        Fact::new("files", "files", summary.files.iter().map(file).collect::<Vec<Value>>()),
-        Fact::new("read", "read", counts(taken.read)),
-        Fact::new("written", "written", counts(summary.written())),
-        Fact::new(
-            "dropped",
-            "dropped",
-            json!({ "records": taken.dropped_records, "instrs": taken.dropped_instrs }),
-        ),
+        Fact::new("files", "files", summary.files.iter().map(file).collect::<Vec<_>>()),
+        Fact::new("read", "read", taken.read),
+        Fact::new("written", "written", summary.written()),
+        Fact::new("dropped", "dropped", dropped),
         Fact::new("layout", "layout", layout),
         Fact::new("bytes", "bytes", summary.packed_bytes()),
     ]

@@ -8,7 +8,7 @@ use std::io::{Seek, Write};
 use zerocopy::IntoBytes;
 
 /// What was written to one file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
     /// Entries, those that only chunks need included.
     pub entries: u64,
@@ -124,7 +124,7 @@ impl<W: Write + Seek> Chunks<W> {
         self.instrs_in_chunk += instrs;
     }
 
-    /// Counts and writes a run of instructions with their branch targets and accesses, of which so many are records and
+    /// Counts and writes a run of instructions with their branch targets and accesses, with this many records and
     /// instructions; false, and nothing is done, if the chunk has no room for them.
     pub(super) fn put_run(&mut self, entries: &[Entry], records: u64, instrs: u64) -> Result<bool> {
         if self.chunk_instrs != 0 && self.instrs_in_chunk + instrs > self.chunk_instrs || self.held.is_some()
