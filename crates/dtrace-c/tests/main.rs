@@ -4,6 +4,7 @@
 
 use quipu_dtrace::Capture;
 use quipu_source::Source;
+use quipu_testkit::CLibrary;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,36 +14,7 @@ use std::sync::Arc;
 // The library is linked by the programs; this keeps it a dependency of the test.
 use quipu_dtrace_c as _;
 
-/// The newest static library that cargo has built for this test.
-fn library() -> PathBuf {
-    let exe = std::env::current_exe().unwrap();
-    let deps = exe.parent().unwrap();
-    let is_library = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        name.starts_with("libquipu_dtrace_c") && name.ends_with(".a")
-    };
-    let all = [deps, deps.parent().unwrap()].into_iter().flat_map(|folder| {
-        std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(is_library)
-            .collect::<Vec<_>>()
-    });
-    all.max_by_key(|path| path.metadata().unwrap().modified().unwrap())
-        .expect("the library was built with the test")
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Builds a program or a library in C.
-fn build(source: &str, out: &Path, more: &[&str]) {
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-I"]).arg(root().join("include"));
-    cc.arg(root().join(source)).args(more).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(out);
-    assert!(cc.status().unwrap().success(), "{source} does not compile");
-}
+const LIBRARY: CLibrary = CLibrary { root: env!("CARGO_MANIFEST_DIR"), name: "quipu_dtrace_c" };
 
 fn hex(bytes: &[u8]) -> String {
     match bytes {
@@ -125,8 +97,7 @@ fn golden(case: &Path) -> String {
 fn a_program_in_c_writes_all_cases_as_streams_and_buffers() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("capture");
-    let library = library();
-    build("examples/capture.c", &program, &[library.to_str().unwrap()]);
+    LIBRARY.build("examples/capture.c", &program);
     let (text, stream, buffer) =
         (folder.path().join("case"), folder.path().join("out.quipu"), folder.path().join("out.midbuf"));
     let (mut n_streams, mut n_buffers) = (0, 0);
@@ -167,10 +138,11 @@ fn device_calls_of_a_consumer_are_recorded() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let library = library();
-    build("preload/record.c", &path("record.so"), &["-shared", "-fPIC", library.to_str().unwrap()]);
-    build("tests/device.c", &path("device.so"), &["-shared", "-fPIC"]);
-    build("tests/consumer.c", &path("consumer"), &[]);
+    let library = LIBRARY.path();
+    let shared = ["-shared", "-fPIC", library.to_str().unwrap()];
+    LIBRARY.compile("preload/record.c", &path("record.so"), &shared);
+    LIBRARY.compile("tests/device.c", &path("device.so"), &shared[..2]);
+    LIBRARY.compile("tests/consumer.c", &path("consumer"), &[]);
     let preload = format!("{}:{}", path("record.so").display(), path("device.so").display());
     let mut n = 0;
     for case in cases() {

@@ -8,44 +8,14 @@ use quipu_prism::delivery::producer::{ENVIRONMENT, SHAPE};
 use quipu_prism::delivery::receiver::{End, Seen, Wish};
 use quipu_prism::event::{Compute, Context, Control, Memory, Sync};
 use quipu_prism::{Detail, Hooks, Result};
+use quipu_testkit::CLibrary;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 // The library is linked by the example; this keeps it a dependency of the test.
 use quipu_prism_c as _;
 
-/// The newest static library that cargo has built for this test.
-fn library() -> PathBuf {
-    let exe = std::env::current_exe().unwrap();
-    let deps = exe.parent().unwrap();
-    let is_library = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        name.starts_with("libquipu_prism_c") && name.ends_with(".a")
-    };
-    let all = [deps, deps.parent().unwrap()].into_iter().flat_map(|folder| {
-        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        entries.filter(is_library).collect::<Vec<_>>()
-    });
-    all.max_by_key(|path| path.metadata().unwrap().modified().unwrap())
-        .expect("the library was built with the test")
-}
-
-fn build(folder: &Path, source: &str) -> PathBuf {
-    let program = folder.join("program");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let built = Command::new("cc")
-        .args(["-O1", "-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(root.join("include"))
-        .arg(root.join("examples").join(source))
-        .arg(library())
-        .args(["-lpthread", "-ldl", "-lm", "-o"])
-        .arg(&program)
-        .status()
-        .unwrap();
-    assert!(built.success(), "{source} does not compile");
-    program
-}
+const LIBRARY: CLibrary = CLibrary { root: env!("CARGO_MANIFEST_DIR"), name: "quipu_prism_c" };
 
 /// The events of each thread, in words; accesses and computations as counts.
 #[derive(Default)]
@@ -91,7 +61,8 @@ impl Hooks for Said {
 #[test]
 fn a_program_in_c_sends_events_of_threads_and_of_a_child() {
     let folder = tempfile::tempdir().unwrap();
-    let program = build(folder.path(), "workload.c");
+    let program = folder.path().join("program");
+    LIBRARY.build("examples/workload.c", &program);
     let mut said = Said::default();
     let mut receiver = Receiver::create_in(folder.path(), SHAPE, said.needs()).unwrap();
     let mut command = Command::new(program);

@@ -194,7 +194,7 @@ impl<F: Fn(&[u8]) -> Result<Box<dyn Trace>>> Trial<'_, F> {
         }
         if self.damage.keeps_prefix {
             for (reading, whole) in readings.iter().zip(whole) {
-                // The last record may lack what only the one behind it tells.
+                // The last record may lack what only the one after it tells.
                 let sure = reading.records.len().saturating_sub(1);
                 let first = (0..sure).find(|i| whole.records.get(*i) != reading.records.get(*i));
                 assert_eq!(first, None, "this record before the cut is not that of the whole input");

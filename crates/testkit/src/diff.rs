@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// How many equal lines are shown around a difference.
 const CONTEXT: usize = 3;
-/// Beyond so many lines in the part that differs, lines are no longer matched with one another.
+/// Beyond this many lines in the part that differs, lines are no longer matched with one another.
 const MAX_MATCHED: usize = 2000;
 /// How many lines of a difference are shown.
 const MAX_SHOWN: usize = 80;

@@ -10,6 +10,7 @@
 //! - [`report_of`], [`broken_rules`]: what a tool leaves of a trace, and what a check finds in it.
 //! - [`printed`]: the lines of a trace, as people read them.
 //! - [`same_report_for_any_threads`]: a tool's outcome depends on nothing but the trace.
+//! - [`CLibrary`]: programs in C against a static library of ours.
 //! - [`cases`]: test cases as files.
 //! - [`damage`]: a good input cut and changed in thousands of ways.
 //! - [`fuzz`]: the bodies of fuzz targets.
@@ -21,6 +22,7 @@
 
 #[cfg(feature = "arrow")]
 pub mod arrow;
+mod c;
 pub mod cases;
 pub mod damage;
 pub mod described;
@@ -37,6 +39,7 @@ pub mod records;
 mod report;
 mod rng;
 
+pub use c::CLibrary;
 pub use diff::diff;
 pub use fixtures::{copy_files, fixtures};
 pub use golden::assert_golden;

@@ -128,7 +128,7 @@ impl Reading {
 #[derive(Default)]
 struct Fold {
     reading: Reading,
-    /// What belongs to the record that is yet to come: calls name the record behind them.
+    /// What belongs to the record that is yet to come: calls name the record after them.
     last: u64,
     raw: ByteFold,
     printer: Option<Box<dyn Printer>>,

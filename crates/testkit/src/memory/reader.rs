@@ -17,7 +17,7 @@ pub(super) struct MemoryReader {
     shard: Arc<MemoryShard>,
     scan: Scan,
     at: Position,
-    /// The first item behind those wanted.
+    /// The first item after those wanted.
     end: usize,
     /// What the next batch opens a segment with although its first record is no reading.
     opens: Option<u64>,
