@@ -20,7 +20,7 @@ use zip::ZipWriter;
 /// the jump from the end of one repetition to the beginning of the next is one that a trace may make.
 const TEMPLATE: &str = "traces/drmemtrace/threadsig.x64/drmemtrace.threadsig.872884.3060.trace.zip";
 
-/// The original tools' default.
+/// The default of DynamoRIO's tools.
 const CHUNK_INSTRS: u64 = 10_000_000;
 
 /// How to build the trace.

@@ -47,7 +47,7 @@ enum Input {
     Program,
 }
 
-/// A row: its name, its input, and the words behind `quipu as`, among which `{in}` is the input, `{out}` a folder to write
+/// A row: its name, its input, and the words after `quipu as`, among which `{in}` is the input, `{out}` a folder to write
 /// into and `{root}` the repository.
 const ROWS: &[(&str, Input, &str)] = &[
     ("basic_counts", Input::Trace, "drmemtrace -infile {in} -tool basic_counts"),

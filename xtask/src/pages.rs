@@ -105,7 +105,7 @@ fn checks_page() -> Result<String> {
         "The rules that `quipu check` knows; `quipu check --explain RULE` prints one entry.\n\
         A rule's name may be given without the part before the slash.\n\
         An *error* means that records are lost or wrong, a *warning* that something is odd, a *note* is worth knowing.\n\
-        *The original* is the checker of the format's own tools; where its words are given it has the rule too, and\n\
+        Words that are quoted are those of the checker of the format's own tools, which has the rule, too;\n\
         `quipu as drmemtrace -tool invariant_checker` prints them.\n\
         Its checks of its own reader (ordinals, next address, kernel state of its stream) are no property of a trace and\n\
         have no counterpart here, nor have those for annotated test programs.\n",

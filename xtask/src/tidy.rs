@@ -23,7 +23,7 @@ pub(crate) struct Rule {
 /// How a rule finds what breaks it.
 enum Check {
     By(fn(&Tree) -> Result<Vec<String>>),
-    /// No comment and no page has this word, or these words.
+    /// No comment, no page and nothing that a program prints has this word, or these words.
     Word(&'static str),
 }
 
@@ -84,7 +84,11 @@ pub(crate) const RULES: &[Rule] = &[
     rule("word-so-many", "*so many*: *N*, *this many*", Check::Word("so many")),
     rule("word-is-told", "*is told*: *gets*, *is given*", Check::Word("is told")),
     rule("word-behind", "*behind*: *after*, unless one thing hides another", Check::Word("behind")),
-    rule("word-of-which", "*of which*: two sentences", Check::Word("of which")),
+    rule(
+        "word-of-which",
+        "*of which*, but for *each of which* and other words that count: two sentences",
+        Check::Word("of which"),
+    ),
     rule("word-goes-on", "*goes on*: *continues*", Check::Word("goes on")),
     rule("word-at-hand", "*at hand*: *available*, *buffered*", Check::Word("at hand")),
     rule("word-the-original", "*the original*: the name of the program", Check::Word("the original")),
@@ -216,13 +220,29 @@ fn no_spec(tree: &Tree, target: &str) -> Option<String> {
     pages::missing(&tree.root, "docs/formats", target)
 }
 
-/// The comments and pages that use a word.
+/// Words before *of which* that say how many.
+const COUNTING: &[&str] = &["each", "some", "one", "two", "most", "first", "last", "all", "none", "both"];
+
+/// True if a text uses a word, but not where it says how many of the things before it are meant: *each of which*.
+fn is_used(text: &str, word: &str) -> bool {
+    if word != "of which" {
+        return has_word(text, word);
+    }
+    let counts =
+        |before: &str| before.split_whitespace().next_back().is_some_and(|last| COUNTING.contains(&last));
+    text.match_indices(word).any(|(at, _)| has_word(&text[at..], word) && !counts(&text[..at]))
+}
+
+/// The comments, strings of programs and pages that use a word.
 fn uses_of(tree: &Tree, word: &str) -> Result<Vec<String>> {
     let mut uses = Vec::new();
-    let has = |text: &str| has_word(&text.to_lowercase(), word);
+    let has = |text: &str| is_used(&text.to_lowercase(), word);
     for source in tree.sources.iter().filter(|source| !source.path.starts_with("xtask/src/tidy")) {
         for (i, line) in source.lines.iter().enumerate().filter(|(_, line)| has(&line.comment)) {
             uses.push(format!("{}:{}: {}", source.path, i + 1, line.comment.trim()));
+        }
+        for (number, line) in source.program().filter(|(_, line)| has(&line.text)) {
+            uses.push(format!("{}:{number}: {}", source.path, line.text));
         }
     }
     for (path, text) in tree.texts(&["md"])?.iter().filter(|(path, _)| pages::is_prose(path)) {
@@ -259,6 +279,15 @@ mod tests {
             }
         }
         assert!(broken.is_empty(), "{broken}");
+    }
+
+    #[test]
+    fn of_which_may_follow_a_word_that_counts() {
+        assert!(!is_used("rows of bytes, each of which belongs to a part", "of which"));
+        assert!(!is_used("the tables, the first of which is called so", "of which"));
+        assert!(is_used("a branch of which nobody knows where it went", "of which"));
+        assert!(is_used("a file, one of which is bad, of which nothing is left", "of which"));
+        assert!(is_used("what goes on here", "goes on"));
     }
 
     #[test]

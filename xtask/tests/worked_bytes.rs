@@ -16,7 +16,7 @@ const TRACES: &[&str] = &[
     "tiny.chunk1000/drmemtrace.tiny.05701.3845.trace.zip",
 ];
 
-/// All members of a file, inflated, one behind the other.
+/// All members of a file, inflated, one after the other.
 fn inflate(path: &Path) -> Vec<u8> {
     let container = Source::open(path).unwrap().container().unwrap();
     let mut stream = container.stream(container.all_members(), &StreamOptions::default()).unwrap();

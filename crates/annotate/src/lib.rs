@@ -82,7 +82,7 @@ pub fn typed<T>(elements: &[T]) {
     typed_at(elements.as_ptr(), elements.len());
 }
 
-/// From here on the memory at this address is so many elements: for what is not initialized yet, such as the room of a
+/// From here on the memory at this address holds this many elements: for what is not initialized yet, such as the room of a
 /// `Vec::with_capacity`.
 pub fn typed_at<T>(elements: *const T, n_elements: usize) {
     tell(elements.addr(), size_of::<T>(), n_elements, type_name::<T>());
@@ -111,7 +111,7 @@ pub fn pause() -> Pause {
 
 /// A stretch of a thread that is not recorded; ends where this is dropped.
 #[derive(Debug)]
-#[must_use = "recording goes on when this is dropped"]
+#[must_use = "recording continues when this is dropped"]
 pub struct Pause {
     /// It cannot end on another thread.
     of_this_thread: PhantomData<*const ()>,

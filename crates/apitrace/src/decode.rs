@@ -132,7 +132,7 @@ impl Marks {
 }
 
 impl Decoder {
-    /// A decoder of the events behind this header.
+    /// A decoder of the events after this header.
     pub fn new(header: &Header) -> Decoder {
         Decoder {
             version: header.version,
@@ -142,7 +142,7 @@ impl Decoder {
         }
     }
 
-    /// A decoder that goes on where a skimmer is, with the types that it knows.
+    /// A decoder that continues where a skimmer is, with the types that it knows.
     ///
     /// # Errors
     /// `Limit`, with the number of bytes, if calls that are open take too much memory.
@@ -176,7 +176,7 @@ impl Decoder {
         self.signatures.n_lost()
     }
 
-    /// Goes on with another number of the next call.
+    /// Continues with another number of the next call.
     pub(crate) fn set_next_call(&mut self, number: u64) {
         self.next_call = number;
     }
@@ -320,7 +320,7 @@ impl Decoder {
         Some(at)
     }
 
-    /// Behind the event that entered a call mostly comes the one that leaves it: then it need not be kept among the open
+    /// After the event that entered a call mostly comes the one that leaves it: then it need not be kept among the open
     /// ones. If that event is cut or bad, it is met again by itself. PERF: `decode`.
     #[inline]
     fn leave_at_once(
@@ -374,7 +374,7 @@ impl Decoder {
     fn leave(&mut self, cursor: &mut Cursor<'_>, out: &mut Values, types: &mut Types) -> Decoded<Event> {
         let number = cursor.uint()?;
         let Some(mut call) = self.pending.look(number, out) else {
-            // It is read for the signatures in it, and nobody keeps its values.
+            // It is read for the signatures in it, and its values are not kept.
             self.details(cursor, &mut nobody(number), &mut Values::default(), types)?;
             return Ok(Event::Unmatched(number));
         };
@@ -559,7 +559,7 @@ pub(crate) fn blank(cursor: &Cursor<'_>, at: usize) -> Stop {
     cursor.bad_at(at, "a run of zero bytes stands where an event is expected".to_owned())
 }
 
-/// A call of which only the number is known.
+/// A call that is known by its number alone.
 pub(crate) fn nobody(number: u64) -> Call {
     Call {
         number,

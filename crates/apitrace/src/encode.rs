@@ -15,7 +15,7 @@ pub enum Incomplete {
     /// They stay so.
     #[default]
     Kept,
-    /// They return without a result: what the original does, which loses the mark.
+    /// They return without a result: what apitrace does, which loses the mark.
     Completed,
 }
 
@@ -168,7 +168,7 @@ impl Encoder {
     }
 }
 
-/// What stands behind the id of a type at its first use.
+/// What stands after the id of a type at its first use.
 pub(crate) fn body(ty: &Type, out: &mut Vec<u8>) {
     let names = |names: &[Vec<u8>], out: &mut Vec<u8>| {
         uint(names.len() as u64, out);
@@ -222,7 +222,7 @@ pub(crate) fn uint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8); // Seven bits are left.
 }
 
-/// Writes a two's complement behind a tag that says whether it is below zero.
+/// Writes a two's complement after a tag that says whether it is below zero.
 pub(crate) fn sint(number: u64, out: &mut Vec<u8>) {
     let is_negative = number.cast_signed() < 0;
     out.push(if is_negative { TAG_NEGATIVE } else { TAG_UNSIGNED });

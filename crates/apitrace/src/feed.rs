@@ -150,9 +150,9 @@ pub struct Feed {
 /// Calls that were left and not entered until then: numbers and offsets, as far as they are told.
 pub(crate) type Unentered = Vec<(u64, Place)>;
 
-/// Of calls that are left and were not entered, so many are told of.
+/// Of calls that are left and were not entered, this many are told of.
 pub(crate) const MAX_UNENTERED: usize = 4096;
-/// How many bytes must be at hand after an event that contradicts others, to ask the next events about it.
+/// How many bytes must be buffered after an event that contradicts others, to ask the next events about it.
 pub(crate) const EVIDENCE_BYTES: usize = 128 << 10;
 
 impl Feed {
@@ -175,7 +175,7 @@ impl Feed {
         }
     }
 
-    /// Begins to read in the middle: at an offset of the stream that lies at or behind a landmark.
+    /// Begins to read in the middle: at an offset of the stream that lies at or after a landmark.
     ///
     /// # Errors
     /// If that cannot be.
@@ -238,7 +238,7 @@ impl Feed {
     /// Takes the next event; `None` at the end of the data. The header must have been read.
     ///
     /// # Errors
-    /// If the stream or the event is damaged: nothing behind that place can be told.
+    /// If the stream or the event is damaged: nothing after that place can be told.
     #[inline]
     pub fn next<M: Machine>(&mut self, machine: &mut M) -> Result<Option<M::Out>> {
         match self.next_common(machine) {
@@ -247,7 +247,7 @@ impl Feed {
         }
     }
 
-    /// Takes the next events if they are common and at hand. PERF: what comes of this stays in registers (`info`).
+    /// Takes the next events if they are common and buffered. PERF: what comes of this stays in registers (`info`).
     #[inline(always)]
     pub fn next_common<M: Machine>(&mut self, machine: &mut M) -> Option<M::Out> {
         let (out, next) = machine.common(self.bytes.bytes(), self.bytes.at())?;
@@ -313,7 +313,7 @@ impl Feed {
         }
     }
 
-    /// The bytes at hand that were not used.
+    /// The buffered bytes that were not used.
     pub(crate) fn unused(&self) -> &[u8] {
         self.bytes.unused()
     }
@@ -323,7 +323,7 @@ impl Feed {
         self.bytes.use_up(n_bytes);
     }
 
-    /// Gets more bytes, until there are so many that were not used or no more are to be had.
+    /// Gets more bytes, until there are this many that were not used or no more are to be had.
     pub(crate) fn fetch<M: Machine>(&mut self, n_bytes: usize, machine: &mut M) -> Result<()> {
         while self.unused().len() < n_bytes {
             let missing = (n_bytes - self.unused().len()) as u64;
@@ -339,7 +339,7 @@ impl Feed {
         self.has_failed
     }
 
-    /// True if no bytes come behind those at hand.
+    /// True if no bytes follow those that are buffered.
     pub(crate) fn is_over(&self) -> bool {
         self.bytes.is_over()
     }
@@ -360,12 +360,12 @@ impl Feed {
         self.bytes.take_failure()
     }
 
-    /// Puts bytes before those at hand, of which none may be used up.
+    /// Puts bytes before those that are buffered; none of these may be used up.
     pub(crate) fn prepend(&mut self, bytes: &[u8]) {
         self.bytes.prepend(bytes);
     }
 
-    /// Goes on as if a header had been read that says this.
+    /// Continues as if a header had been read that says this.
     pub(crate) fn assume(&mut self, header: &Header) {
         self.header = Some(header.clone());
     }
@@ -376,14 +376,14 @@ impl Feed {
         self.begin()
     }
 
-    /// The bytes of the stream that were used since `offset`, as far as they are still at hand.
+    /// The bytes of the stream that were used since `offset`, as far as they are still buffered.
     pub fn used_since(&self, offset: u64) -> &[u8] {
         let (base, at) = (self.bytes.base(), self.bytes.at());
         let start = usize::try_from(offset.saturating_sub(base)).unwrap_or(usize::MAX).min(at);
         &self.bytes.bytes()[start..at]
     }
 
-    /// All bytes at hand.
+    /// All buffered bytes.
     pub(crate) fn at_hand(&self) -> &[u8] {
         self.bytes.bytes()
     }
@@ -416,7 +416,7 @@ impl Feed {
             .at(&self.here(self.offset()))
     }
 
-    /// Gets more bytes: `n_bytes`, and as many as are at hand, so that a long event is not tried too often. False if there
+    /// Gets more bytes: `n_bytes`, and as many as are buffered, so that a long event is not tried too often. False if there
     /// are none.
     fn more<M: Machine>(&mut self, n_bytes: u64, machine: &mut M) -> Result<bool> {
         if let Err(n_bytes) = machine.leave_block(self.bytes.bytes()) {
@@ -458,7 +458,7 @@ impl Feed {
             }
             Some(_) if is_empty => return Ok(()),
             None => "the trace ends within its header".to_owned(),
-            Some(_) => format!("the trace ends within an event, behind `{n_entered}` calls"),
+            Some(_) => format!("the trace ends within an event, after `{n_entered}` calls"),
         };
         // A file that is cut says itself that its rest is lost.
         let cut = rules::CUT.broken(place.clone(), what);
@@ -518,7 +518,7 @@ impl Feed {
     #[cold]
     fn place(&self, fault: &Fault, n_entered: u64) -> Error {
         let mut message = match n_entered.checked_sub(1) {
-            Some(call) => format!("{}, behind the entry of call `{call}`", fault.message),
+            Some(call) => format!("{}, after the entry of call `{call}`", fault.message),
             None => fault.message.clone(),
         };
         // A header is read from where it begins, events from where the bytes do.
@@ -551,7 +551,7 @@ pub(crate) fn swallowed(number: u64, n_entered: u64) -> String {
 /// known.
 pub(crate) fn left_unentered(number: u64, n_entered: u64) -> (&'static RuleInfo, String) {
     let (rule, what) = match number < n_entered {
-        true => (&rules::LEFT_EARLY, "which is entered behind"),
+        true => (&rules::LEFT_EARLY, "which is entered later"),
         false => (&rules::NEVER_ENTERED, "which is never entered"),
     };
     (rule, format!("call `{number}` is left, {what}"))
@@ -574,7 +574,7 @@ pub(crate) fn recoverable(file: &str, error: Error) -> Error {
 /// What `quipu` calls a trace that comes from there.
 const STANDARD_INPUT: &str = "standard input";
 
-/// The name of a file as it can be put behind a verb in a shell.
+/// The name of a file as it can be put after a verb in a shell.
 fn argument(file: &str) -> String {
     let file = if file.starts_with('-') { format!("./{file}") } else { file.to_owned() };
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./+,:@%".contains(&byte) || byte >= 0x80;
@@ -587,7 +587,7 @@ fn argument(file: &str) -> String {
 /// The number of the chunk or frame of the container that holds an offset of the stream, if there are several.
 pub(crate) fn chunk_of(container: &Container, offset: u64) -> Option<usize> {
     let landmarks = container.landmarks().ok().filter(|landmarks| landmarks.len() > 1)?;
-    // Behind a gap nobody knows offsets.
+    // After a gap offsets are unknown.
     let known = landmarks.iter().take_while(|landmark| !landmark.is_behind_gap);
     known.take_while(|landmark| landmark.at <= offset).count().checked_sub(1)
 }

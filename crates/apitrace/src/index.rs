@@ -93,12 +93,12 @@ impl Index {
         self.checkpoints.len()
     }
 
-    /// The last checkpoint before what is wanted; `None` if there is none behind the beginning of the trace.
+    /// The last checkpoint before what is wanted; `None` if there is none after the beginning of the trace.
     fn checkpoint(&self, wanted: Wanted) -> Option<&Checkpoint> {
         let lies_before = |checkpoint: &Checkpoint| match wanted {
             Wanted::Record(record) => checkpoint.n_records <= record,
             Wanted::Number(number) => checkpoint.numbers_end <= number,
-            // The frame may have begun before the checkpoint, unless an earlier one goes on there.
+            // The frame may have begun before the checkpoint, unless an earlier one continues there.
             Wanted::Frame(frame) => checkpoint.n_frames < frame,
         };
         self.checkpoints[..self.checkpoints.partition_point(lies_before)].last()

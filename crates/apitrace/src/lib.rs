@@ -17,7 +17,7 @@
 //! | [`diff`] | what differs between two traces |
 //! | [`objects`] | what arguments name |
 //! | [`text`] | the stream as text, and back |
-//! | [`salvage`], [`recover`], [`check`] | reading on behind damage, and what it is for |
+//! | [`salvage`], [`recover`], [`check`] | reading on after damage, and what it is for |
 //! | [`tools`] | analyses of calls with their values |
 //! | [`survey`] | what only reading all of it tells: frames, sizes |
 //!

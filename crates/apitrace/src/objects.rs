@@ -1,4 +1,4 @@
-//! Which arguments and results are names of objects, and of which kind.
+//! Which arguments and results are names of objects, and the kind of each.
 //!
 //! OpenGL calls things by small numbers, and says in the names of its arguments what kind of thing is meant: a `texture` is
 //! a texture in every function. So the rules are about names of arguments, with a word on the functions where a name means

@@ -216,7 +216,7 @@ fn seek_table(frames: &[(u32, u32)]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// A device with room for so many bytes.
+    /// A device with room for this many bytes.
     struct Full(usize);
 
     impl Write for Full {

@@ -13,7 +13,7 @@ use quipu_model::values::Values;
 use quipu_model::{Batch, Columns, Error, Reader, Result, Scan, Window};
 use quipu_source::Container;
 
-/// A batch ends when its values take so many bytes, however few calls they belong to.
+/// A batch ends when its values take this many bytes, however few calls they belong to.
 const MAX_BATCH_BYTES: usize = 1 << 20;
 
 /// A read of calls.
@@ -26,7 +26,7 @@ pub struct CallReader {
     batch: Batch,
     columns: Columns,
     batch_records: usize,
-    /// The first record that is wanted, and the first behind those.
+    /// The first record that is wanted, and the first after those.
     wanted: std::ops::Range<u64>,
     lenses: Lenses,
     fill: Fill,
@@ -134,7 +134,7 @@ impl CallReader {
                 None => break,
             }
         }
-        // The bytes at hand stay, but not the places in them.
+        // The buffered bytes stay, but not the places in them.
         let kept = skimmer.leave_block(self.feed.at_hand()).and_then(|()| Decoder::take_over(skimmer));
         let (decoder, types) = kept.map_err(|n_bytes| self.feed.too_much_pending(n_bytes))?;
         self.decoder = Some(decoder);

@@ -39,7 +39,7 @@ pub const FRAME_FUNCTION: u8 = 2;
 pub const FRAME_FILE: u8 = 3;
 /// The line of the source file.
 pub const FRAME_LINE: u8 = 4;
-/// Bytes behind the start of function or module.
+/// Bytes from the start of function or module.
 pub const FRAME_OFFSET: u8 = 5;
 
 /// A null pointer.
@@ -100,7 +100,7 @@ pub const MARKER_POP: u32 = 1024;
 pub const MAX_DEPTH: u32 = 256;
 /// How many bytes a name of a function, argument, member or number may have.
 pub const MAX_NAME_BYTES: u64 = 4096;
-/// How far the index of an argument may lie behind those that the function names.
+/// How far the index of an argument may lie past those that the function names.
 pub const MAX_EXTRA_ARGS: u64 = 1024;
 /// How many frames of one stack may be such that their signatures are lost: bytes that are no stack read as any number.
 pub const MAX_LOST_FRAMES: u64 = 256;

@@ -119,7 +119,7 @@ pub fn recover(trace: &ApiTrace, path: &Path, options: &RecoverOptions) -> Resul
     };
     let RecoverOptions { packing, level, replace, .. } = *options;
     let mut file = NewFile::create(path, &WriteOptions { packing, level, replace, ..WriteOptions::USUAL })?;
-    // Numbers of calls in a copy are those of the original; where some are lost, they must be made anew.
+    // Numbers of calls in a copy are those of the trace that is copied; where some are lost, they must be made anew.
     let is_copy = stream.is_whole && stream.lost_calls == 0;
     if is_copy {
         copy(container, stream, &mut file)?;
@@ -172,7 +172,7 @@ fn copy(container: &Container, stream: &StreamFacts, file: &mut NewFile) -> Resu
     while at < stream.end {
         match blocks.next(&mut block) {
             Ok(Some(_)) => {}
-            // What is behind the last whole event does not matter.
+            // What is after the last whole event does not matter.
             Ok(None) | Err(_) => break,
         }
         let inside =

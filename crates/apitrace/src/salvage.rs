@@ -1,4 +1,4 @@
-//! Reading on behind damage: what can be had of a trace that was cut, changed, or written by two processes at once.
+//! Reading on after damage: what can be had of a trace that was cut, changed, or written by two processes at once.
 //!
 //! ```text
 //! chunks ──▶ runs of bytes without a gap ──▶ events ──▶ calls
@@ -6,7 +6,7 @@
 //!   go on with the next                        functions are known and whose numbers fit
 //! ```
 //!
-//! Damaged bytes may read as events, too, so what is new behind damage is believed only if what follows bears it out, and calls
+//! Damaged bytes may read as events, too, so what is new after damage is believed only if what follows bears it out, and calls
 //! that contradict each other are taken back (`careful`). A stream whose header is lost is taken for one of the newest version.
 //!
 //! A stream that begins in the middle of the file, as when a traced program forks, is a stream of its own. Signatures that
@@ -30,10 +30,10 @@ use quipu_model::values::{Types, Values};
 use quipu_model::{Confidence, Error, ErrorKind, Finding, Place, Result, RuleInfo};
 use quipu_source::{Ahead, Codec, Container, Landmark, StreamOptions};
 
-/// Calls are handed over when there are so many, or so many bytes of values.
+/// Calls are handed over when there are this many, or this many bytes of values.
 const CALLS_AT_ONCE: usize = 1024;
 const BYTES_AT_ONCE: usize = 1 << 20;
-/// How many bytes must be at hand for a run of events to be looked for in them.
+/// How many bytes must be buffered for a run of events to be looked for in them.
 const RUN_BYTES: usize = 1 << 20;
 /// How much is asked whether it is the head of a stream.
 const HEAD_BYTES: usize = 4 << 10;
@@ -78,12 +78,12 @@ enum Begins {
     Joined,
 }
 
-/// The chunk or frame at hand; all there is, where a container has none.
+/// The current chunk or frame; all there is, where a container has none.
 #[derive(Default)]
 struct Chunk {
     /// Where it ends in the stream.
     end: u64,
-    /// Calls of the stream at hand that were read before it.
+    /// Calls of the current stream that were read before it.
     n_before: u64,
     /// Whether something was found wrong with what is in it.
     is_damaged: bool,
@@ -100,7 +100,7 @@ struct Work<'a> {
     assumed: Option<Header>,
     chunk: Chunk,
     evidence: Evidence,
-    /// Calls of the stream at hand that were left and not entered until then, and where.
+    /// Calls of the current stream that were left and not entered until then, and where.
     unentered: Unentered,
     values: Values,
     types: Types,
@@ -108,10 +108,10 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn run(&mut self) -> Result<()> {
-        // The run at hand begins with this chunk; none if there are no such places.
+        // The current run begins with this chunk; none if there are no such places.
         let mut next = 0;
         let mut is_first = true;
-        // What the run before has left of an event that the one at hand begins with.
+        // What the run before has left of an event that the current one begins with.
         let mut rest: Option<Vec<u8>> = None;
         loop {
             let landmark = self.landmarks.get(next).copied();
@@ -133,14 +133,14 @@ impl Work<'_> {
                 (false, None) => Begins::BehindGap,
             };
             let Ended { at: end, failure, failed_at, joint } = self.run_of_bytes(feed, how)?;
-            // None of those behind which bytes were read.
+            // None of those after which bytes were read.
             let from = if is_first { 0 } else { next + 1 };
             is_first = false;
             if let Some((goes_on, bytes)) = joint {
                 let chunk = goes_on.saturating_sub(1);
                 let what = match &failure {
                     None => format!(
-                        "the length of chunk `{chunk}` is wrong, but what is in it is whole; reading goes on behind it"
+                        "the length of chunk `{chunk}` is wrong, but what is in it is whole; reading continues after it"
                     ),
                     Some(failure) => {
                         format!("chunk `{chunk}`: {}; any of it may be wrong", failure.message())
@@ -167,7 +167,7 @@ impl Work<'_> {
             if failure.kind() == ErrorKind::Io {
                 return Err(failure);
             }
-            // The first behind the place of the fault; how much of its chunk was inflated does not matter.
+            // The first after the place of the fault; how much of its chunk was inflated does not matter.
             let behind = match failed_at {
                 Some(packed_at) => self.landmarks.partition_point(|landmark| landmark.packed_at <= packed_at),
                 None => self.landmarks.partition_point(|landmark| landmark.at < end) + 1,
@@ -184,7 +184,7 @@ impl Work<'_> {
                 Some(chunk) if !failure.message().contains("chunk `") => format!("chunk `{chunk}`: "),
                 _ => String::new(),
             };
-            let what = format!("{chunk}{}; reading goes on behind it, if it can", failure.message());
+            let what = format!("{chunk}{}; reading continues after it, if it can", failure.message());
             self.find(&rules::BAD_CHUNK, place, what);
             self.salvaged.lost_chunks += 1;
             if self.landmarks.get(next).is_none() {
@@ -307,14 +307,14 @@ impl Work<'_> {
         self.chunk.is_damaged = true;
     }
 
-    /// The bytes of the stream at hand are not those of the file any more.
+    /// The bytes of the current stream are not those of the file any more.
     fn patch(&mut self) {
         if let Some(stream) = self.salvaged.streams.last_mut() {
             stream.is_whole = false;
         }
     }
 
-    /// Goes on in the chunk that holds an offset of the stream.
+    /// Continues in the chunk that holds an offset of the stream.
     fn enter_chunk(&mut self, offset: u64) {
         if offset < self.chunk.end {
             return;
@@ -330,7 +330,7 @@ impl Work<'_> {
         (self.chunk.end, self.chunk.is_damaged) = (end, false);
     }
 
-    /// Counts the calls that were read of the chunk at hand, if they are in doubt. Where nothing is packed, damage does not
+    /// Counts the calls that were read of the current chunk, if they are in doubt. Where nothing is packed, damage does not
     /// spread.
     fn leave_chunk(&mut self) {
         let n_waiting = self.values.calls.len() as u64;
@@ -343,10 +343,10 @@ impl Work<'_> {
         }
     }
 
-    /// Judges an event at `offset` that leaves a call which is not open. If those behind it tell that calls are numbered
-    /// wrongly, damage made one event of several, and reading goes on as behind any other damage.
+    /// Judges an event at `offset` that leaves a call which is not open. If those after it show that calls are numbered
+    /// wrongly, damage made one event of several, and reading continues as after any other damage.
     fn judge_unmatched(&mut self, feed: &mut Feed, number: u64, offset: u64) -> Result<()> {
-        // Behind damage, the entries of some calls are known to be lost.
+        // After damage, the entries of some calls are known to be lost.
         if self.evidence.since.is_some() {
             return Ok(());
         }
@@ -394,7 +394,7 @@ impl Work<'_> {
             }
             _ => match feed.begin() {
                 Ok(true) => return self.begin_stream(feed, 0),
-                // There is nothing, or there are chunks behind a gap.
+                // There is nothing, or there are chunks after a gap.
                 Ok(false) if !self.landmarks.iter().any(|landmark| landmark.is_behind_gap) => {
                     feed.take_findings().into_iter().for_each(|finding| self.salvaged.found.push(finding));
                     return Ok(());
@@ -455,7 +455,7 @@ impl Work<'_> {
     }
 
     fn tell_resumed(&mut self, offset: u64, number: u64, n_lost: u64) {
-        let what = format!("reading goes on here, with call `{number}`: `{n_lost}` calls are lost");
+        let what = format!("reading continues here, with call `{number}`: `{n_lost}` calls are lost");
         self.find(&rules::RESUMED, self.place(offset), what);
     }
 
@@ -472,7 +472,7 @@ impl Work<'_> {
         self.take_stream_at(feed, 0)
     }
 
-    /// Looks for the head of a stream at the beginnings of chunks among the bytes at hand.
+    /// Looks for the head of a stream at the beginnings of chunks among the buffered bytes.
     fn find_stream(&mut self, feed: &mut Feed) -> Result<bool> {
         feed.fetch(HEAD_BYTES, &mut Waiting)?;
         let (start, end) = (feed.offset(), feed.n_bytes());
@@ -487,7 +487,7 @@ impl Work<'_> {
         Ok(false)
     }
 
-    /// Begins another stream so many bytes further on, if one seems to begin there.
+    /// Begins another stream this many bytes further on, if one seems to begin there.
     fn take_stream_at(&mut self, feed: &mut Feed, n_before: usize) -> Result<bool> {
         let head = feed.unused().get(n_before..).unwrap_or(&[]);
         let head = &head[..head.len().min(HEAD_BYTES)];
@@ -531,7 +531,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Goes to the next run of events, behind a gap.
+    /// Goes to the next run of events, after a gap.
     fn look_for_events(&mut self, feed: &mut Feed) -> Result<()> {
         let Some((_, decoder)) = &mut self.at_work else { return Ok(()) };
         decoder.expect_gaps();
@@ -541,7 +541,7 @@ impl Work<'_> {
         self.take_back()?;
         let before = feed.offset();
         loop {
-            // A container that fails here is told of when its bytes are used up.
+            // A container that fails here is reported when its bytes are used up.
             feed.fetch(RUN_BYTES, &mut Waiting)?;
             let input = feed.unused();
             let is_all = input.len() < RUN_BYTES;
@@ -595,7 +595,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Hands over what the stream at hand has left.
+    /// Hands over what the current stream has left.
     fn end_stream(&mut self) -> Result<()> {
         self.hand_over()?;
         let Some((_, mut decoder)) = self.at_work.take() else { return Ok(()) };
@@ -651,7 +651,7 @@ impl Work<'_> {
     }
 }
 
-/// Nobody takes events while bytes are waited for.
+/// No caller takes events while bytes are waited for.
 struct Waiting;
 
 impl crate::feed::Machine for Waiting {
@@ -666,7 +666,7 @@ impl crate::feed::Machine for Waiting {
     }
 }
 
-/// True if what stands behind damage in such a container can be reached at all.
+/// True if what stands after damage in such a container can be reached at all.
 pub fn can_go_on(container: &Container) -> bool {
     matches!(container.codec(), Codec::SnappyChunks | Codec::Zstd | Codec::Plain)
 }

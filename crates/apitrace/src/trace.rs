@@ -39,7 +39,7 @@ const BYTES_WORTH_AN_INDEX: u64 = 64 << 20;
 /// How a stream is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// Snappy blocks behind their lengths, what the tracer writes.
+    /// Snappy blocks, each after its length, what the tracer writes.
     Snappy,
     /// Gzip.
     Gzip,
@@ -131,7 +131,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
             findings.push(lost_header(source.name(), "it cannot be inflated", header.version));
             header
         }
-        // What is missing is told when it is read.
+        // What is missing is reported when it is read.
         Err(Stop::More(_)) => Header::default(),
         Err(Stop::Bad(fault)) => {
             let place = Place { offset: Some(fault.at as u64), ..Place::default() };
@@ -261,7 +261,7 @@ impl ApiTrace {
         self.index.get_or_init(find).as_ref()
     }
 
-    /// Whether an index is looked for if so many records are passed over: any, where the settings say where to keep one.
+    /// Whether an index is looked for if this many records are passed over: any, where the settings say where to keep one.
     fn is_worth_an_index(&self, n_passed: u64) -> bool {
         let least = if self.keep == Keep::Auto { RECORDS_WORTH_AN_INDEX } else { 1 };
         n_passed >= least

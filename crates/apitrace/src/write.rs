@@ -19,7 +19,7 @@ use quipu_source::{OutputFile, StreamOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Calls are handed on when their bytes are so many.
+/// Calls are handed on when their bytes are this many.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// How to write.
@@ -330,7 +330,7 @@ impl EventCopy {
 /// Hands over the bytes of events when they are about to go.
 struct Tap<'t> {
     skimmer: Skimmer,
-    /// How many of the bytes at hand are used up and not handed over.
+    /// How many of the buffered bytes are used up and not handed over.
     n_used: usize,
     /// Calls that were left.
     n_left: u64,

@@ -50,7 +50,7 @@ fn snappy(stream: &[u8]) -> Vec<u8> {
 
 const FOO: &str = "function 0 glFoo(a, b)\n";
 
-/// Statements behind a signature, as a stream.
+/// Statements after a signature, as a stream.
 fn stream(calls: &str) -> Vec<u8> {
     common::assembled(&format!("property \"process.name\" = \"made\"\n{FOO}{calls}"))
 }
@@ -79,12 +79,12 @@ fn rules_of_calls_are_broken_one_by_one() {
         (
             "@100 glFoo(a = 1, b = 2)\n",
             "thread-number",
-            "call `3` is made by thread `100`, of which there are not so many",
+            "call `3` is made by thread `100`; there are fewer threads",
         ),
         (
             "flags 7 { ONE = 1 NONE = 0 }\nglFoo(a = ONE, b = 2)\n",
             "zero-flag",
-            "the set of flags `7` has the name of 0 behind others",
+            "the set of flags `7` has the name of 0 after others",
         ),
     ] {
         let bytes = snappy(&stream(&format!("{good}{calls}")));
@@ -100,7 +100,7 @@ fn rules_of_calls_are_broken_one_by_one() {
 fn rules_of_the_header_are_broken_one_by_one() {
     for (names, rule, message) in [
         (["a", "a"], "repeated-property", "property `a` stands there twice"),
-        (["b", "a"], "property-order", "property `a` stands behind a later name"),
+        (["b", "a"], "property-order", "property `a` stands after a later name"),
     ] {
         let [first, second] = names;
         let stream = common::assembled(&format!(
@@ -121,7 +121,7 @@ fn what_is_missing_at_the_end_is_told() {
         &[("apitrace/cut", 1), ("apitrace/incomplete-call", 1)],
     );
     let cut = found.iter().find(|finding| finding.rule == "apitrace/cut").unwrap();
-    assert_eq!(cut.message, "the trace ends within an event, behind `3` calls");
+    assert_eq!(cut.message, "the trace ends within an event, after `3` calls");
     let header = common::assembled("property \"process.name\" = \"made\"\n");
     is_broken(&snappy(&header[..header.len() - 2]), &[("apitrace/cut", 1)]);
     let packed = snappy(&whole);
@@ -149,11 +149,11 @@ fn reading_goes_on_behind_an_event_that_cannot_be() {
         let finding = found.iter().find(|finding| finding.rule == rule).unwrap();
         (finding.place.offset.unwrap_or(0) as usize, finding.message.as_str())
     };
-    let what = "unknown event `9`, behind the entry of call `39`";
+    let what = "unknown event `9`, after the entry of call `39`";
     assert_eq!(told("apitrace/damaged"), (before, what));
-    // What leaves the call that nothing has entered now is of no use: next is the call behind it.
+    // What leaves the call that nothing has entered now is of no use: next is the call after it.
     let next = length_of(&good_calls(41));
-    let what = "reading goes on here, with call `41`: `1` calls are lost";
+    let what = "reading continues here, with call `41`: `1` calls are lost";
     assert_eq!(told("apitrace/resumed"), (next, what));
     assert_eq!(told("apitrace/doubtful").1, "`79` calls are of damaged chunks: their values may be wrong");
     // Damage does not spread where nothing is packed.
@@ -194,7 +194,7 @@ fn a_stream_without_its_header_is_taken_for_one_of_the_newest_version() {
         let trace = trace::open(&Source::from_bytes("made", snappy(&bad)), &OpenOptions::default()).unwrap();
         assert_eq!(trace.header().properties.len(), 1, "{version}");
         assert_eq!(trace.header().semantic_version, 6, "{version}");
-        // What may be a version that is yet to come is for nobody else to read.
+        // No other verb reads what may be a version that is yet to come.
         let scan = quipu_model::Scan::new(quipu_model::ShardId(0));
         assert_eq!(trace.scan(&scan).is_err(), version == 7, "{version}");
     }
@@ -226,7 +226,7 @@ fn what_leaves_a_call_that_is_not_open_is_told() {
         (
             format!("leave #5 () = 1\n{good}"),
             &[("apitrace/left-early", 1)],
-            "call `5` is left, which is entered behind",
+            "call `5` is left, which is entered later",
         ),
     ] {
         let found = is_broken(&snappy(&stream(&format!("{good}{calls}"))), rules);
@@ -245,7 +245,7 @@ fn calls_that_a_longer_string_swallows_are_told() {
     let (before, next) = (length_of(&calls_with_text(40)), length_of(&calls_with_text(41)));
     let mut bad = stream(&calls_with_text(100));
     let text = before + bad[before..].windows(4).position(|bytes| bytes == b"text").unwrap();
-    // It ends where that of the third call behind it does.
+    // It ends where that of the third call after it does.
     bad[text - 1] = (4 + 3 * (next - before)) as u8;
     let report = checked(&snappy(&bad), &[]).unwrap();
     let found = report.findings();
@@ -255,7 +255,7 @@ fn calls_that_a_longer_string_swallows_are_told() {
         "call `43` is left when `41` calls were entered: the entries of others were taken for a part of a call before"
     );
     let resumed = found.iter().find(|finding| finding.rule == "apitrace/resumed").unwrap();
-    assert_eq!(resumed.message, "reading goes on here, with call `44`: `3` calls are lost");
+    assert_eq!(resumed.message, "reading continues here, with call `44`: `3` calls are lost");
     assert_eq!(resumed.place.offset, Some(length_of(&calls_with_text(44)) as u64));
     let json = report.json();
     let facts = &json["streams"][0];

@@ -29,7 +29,7 @@ fn damaged_traces_are_survived() {
             false if is_small => (200, 500),
             false => (20, 60),
         };
-        // Behind a cut come the calls that were open there; the next test knows which.
+        // After a cut come the calls that were open there; the next test knows which.
         let damage = Damage { truncations, changes, keeps_prefix: false, ..Damage::default() };
         let survived = damage::format(&APITRACE, name, &bytes, &damage);
         assert!(survived.complained + survived.refused > truncations / 2, "{name}: {survived:?}");
@@ -74,7 +74,7 @@ fn every_beginning_of_a_stream_gives_the_calls_that_were_over_and_those_that_wer
             };
             assert!(!failed, "{name} cut at {len}");
             let n_complete = kept.iter().take_while(|line| !line.ends_with("incomplete")).count();
-            // Some of the whole trace's own calls are incomplete, behind all others.
+            // Some of the whole trace's own calls are incomplete, after all others.
             let n_same = n_complete.min(whole.len());
             assert_eq!(kept[..n_same], whole[..n_same], "{name} cut at {len}");
             assert!(n_complete >= most, "{name} cut at {len}: a call was lost");
@@ -114,7 +114,7 @@ fn an_error_says_where_and_behind_which_call() {
             Err(error) => break error,
         }
     };
-    assert_eq!(error.message(), "unknown event `9`, behind the entry of call `0`");
+    assert_eq!(error.message(), "unknown event `9`, after the entry of call `0`");
     assert_eq!((error.place().offset, error.place().record), (Some(leave as u64), Some(0)));
     assert_eq!(error.advice(), Some("`quipu recover bad -o FILE` writes what can be saved of it"));
 }

@@ -1,4 +1,4 @@
-//! The original's own output on real traces is what these tests compare with, whole.
+//! apitrace's own output on real traces is what these tests compare with, whole.
 //!
 //! `traces/apitrace/golden` and `golden-cli` were printed by apitrace; see traces/README.md.
 
@@ -66,7 +66,7 @@ fn every_command_line_of_the_original_is_obeyed() {
     assert_eq!(n_compared, 17);
 }
 
-/// `info --dump-frames`, as the original writes it.
+/// `info --dump-frames`, as apitrace writes it.
 #[test]
 fn frames_and_sizes_are_those_that_the_original_counts() {
     for name in traces() {
@@ -79,7 +79,7 @@ fn frames_and_sizes_are_those_that_the_original_counts() {
         assert_eq!(golden["ContainerType"], trace.packing().name(), "{name}");
         assert_eq!(golden["API"], survey.api.name(), "{name}");
         assert_eq!(golden["FramesCount"], survey.n_frames, "{name}");
-        // QUIRK: the original does not count bytes that it reads one by one from gzip.
+        // QUIRK: apitrace does not count bytes that it reads one by one from gzip.
         let is_gzip = trace.packing().name() == "ZLib";
         if !is_gzip {
             assert_eq!(golden["ActualDataSize"], survey.stream_bytes, "{name}");

@@ -64,7 +64,7 @@ fn each_call_is_entered_and_left_at_its_record() {
 
 #[test]
 fn marks_of_frames_and_beginnings_of_threads_are_those_of_the_whole_trace_for_any_batches() {
-    // Frames and threads as the original's `info` and the program that was traced have them.
+    // Frames and threads as apitrace's `info` and the program that was traced have them.
     for (name, n_threads) in [("kinds", 1), ("threads-3x20", 3), ("glxgears-300", 1)] {
         let golden: serde_json::Value =
             serde_json::from_slice(&common::golden(&format!("golden/{name}.info.json"))).unwrap();

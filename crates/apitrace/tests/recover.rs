@@ -110,7 +110,7 @@ fn chunks(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     chunks
 }
 
-/// Recovers a file of which a part of the inflated bytes is damaged: calls before it are saved, and nine in ten behind.
+/// Recovers a file with a part of its inflated bytes damaged: calls before it are saved, and nine in ten after it.
 fn nearly_all_are_saved(
     damaged: &[u8],
     whole: &[String],
@@ -126,7 +126,7 @@ fn nearly_all_are_saved(
     let n_behind = share(stream_bytes - lost.end);
     let n_expected = share(lost.start) + n_behind * 9 / 10 - 100;
     assert!(saved.len() >= n_expected, "{what}: {} of {n_expected} calls, {:?}", saved.len(), done.salvaged);
-    // What is saved behind the damage is what stood there, but for a call of each thread that the damage cut; what is left
+    // What is saved after the damage is what stood there, but for a call of each thread that the damage cut; what is left
     // of such calls comes last.
     let saved: Vec<_> = saved.iter().filter(|call| !call.ends_with("incomplete")).collect();
     let mut rest = whole.iter().rev();
@@ -201,7 +201,7 @@ fn nearly_all_calls_behind_a_damaged_chunk_are_saved() {
 #[test]
 fn signatures_that_are_lost_are_told_and_their_calls_are_kept() {
     let stream = common::repeated("glxgears-300", 20);
-    // The header stays, most of what comes behind it in the chunk is gone.
+    // The header stays, most of what comes after it in the chunk is gone.
     let without = [&stream[..200], &stream[1 << 20..]].concat();
     let (done, text) = recovered(&snappy(&without), &OPTIONS).unwrap();
     let saved = calls(&text);
@@ -292,7 +292,7 @@ fn nothing_is_invented(damaged: &[u8], whole: &[String], n_threads: usize, what:
     let text = common::dump(&again, &common::options(true, &setting), &Paint::PLAIN);
     let found = threads(&text);
     assert!(found.len() <= n_threads, "{what}: threads {found:?}, {:?}", done.salvaged);
-    // Behind its number each line has its thread.
+    // After its number each line has its thread.
     let saved: Vec<String> =
         calls(&text).iter().map(|call| call.split_once(' ').unwrap().1.to_owned()).collect();
     let known = functions(whole);
@@ -371,7 +371,7 @@ fn calls_that_are_not_as_they_were_are_in_doubt() {
     let known: std::collections::BTreeSet<&str> = whole.iter().map(String::as_str).collect();
     for packing in [Packing::Snappy, Packing::SeekableZstd, Packing::Plain] {
         let packed = packed_as(packing, &stream);
-        // Behind the first chunk, with which the names of functions go.
+        // After the first chunk, with which the names of functions go.
         for i in 3..8 {
             let mut damaged = packed.clone();
             damaged[packed.len() * i / 8] ^= 0x24;
@@ -421,7 +421,7 @@ fn a_damaged_first_chunk_is_saved_as_far_as_it_goes() {
         let n_expected = behind * 9 / 10 + if *what == "body" { (whole.len() - behind) / 2 } else { 0 };
         assert!(saved.len() >= n_expected, "{what}: {} of {n_expected}: {:?}", saved.len(), done.salvaged);
         assert!(rules(&done).contains(rule), "{what}: {:?}", rules(&done));
-        // A signature may have stood behind the fault.
+        // A signature may have stood after the fault.
         assert!(functions(&saved).len() <= functions(&whole).len(), "{what}");
         if !["all", "body"].contains(what) {
             let (found, known) = (functions(&saved), functions(&whole));

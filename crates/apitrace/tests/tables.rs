@@ -1,4 +1,4 @@
-//! Tables of arguments, and of functions, against what the original prints for the same calls.
+//! Tables of arguments, and of functions, against what apitrace prints for the same calls.
 
 // The helpers of a test may panic as the test may.
 
@@ -51,7 +51,7 @@ fn table(trace: &dyn Trace, name: &str) -> usize {
     trace.tables().unwrap().iter().position(|schema| schema.name == name).unwrap()
 }
 
-/// True for a text that the original's `dump` shows as it is; others are not compared.
+/// True for a text that apitrace's `dump` shows as it is; others are not compared.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\')
 }

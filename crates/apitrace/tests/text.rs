@@ -28,7 +28,7 @@ fn assembled(text: &str) -> Result<Vec<u8>> {
     Ok(stream)
 }
 
-/// What a text says, as the original dumps it.
+/// What a text says, as apitrace dumps it.
 fn dumped(text: &str) -> String {
     let trace = open(&assembled(text).unwrap());
     let settings = [("strings".to_owned(), "whole".to_owned()), ("thread-ids".to_owned(), "yes".to_owned())];
@@ -222,7 +222,7 @@ fn mistakes_are_told_with_line_and_column() {
         ("7: leave 3 ()", "column 4: expected a call, found `leave`"),
         ("version 6", "column 1: `version` stands at the front, before all types and calls"),
         ("raw hex \"07\"", "column 5: these bytes are not one event"),
-        ("tail hex \"07\" glFoo()", "column 15: expected nothing behind `tail`, found `g`"),
+        ("tail hex \"07\" glFoo()", "column 15: expected nothing after `tail`, found `g`"),
         ("glFoo(a = ", "column 1: expected a value, found the end of the text"),
         ("?", "column 1: expected a statement, found `?`"),
     ] {
@@ -252,7 +252,7 @@ fn nothing_is_replaced_or_left_behind_unless_asked_for() {
     disassemble::disassemble(&trace, &text, false, Intake::new(Damaged::Keep), &Silent).unwrap();
     assert!(disassemble::disassemble(&trace, &text, false, Intake::new(Damaged::Keep), &Silent).is_err());
     disassemble::disassemble(&trace, &text, true, Intake::new(Damaged::Keep), &Silent).unwrap();
-    // A folder with other things in it is nobody's to remove.
+    // A folder with other things in it is not removed.
     let other = disassemble::blob_folder(&text).join("diary");
     std::fs::write(&other, "precious").unwrap();
     assert!(disassemble::disassemble(&trace, &text, true, Intake::new(Damaged::Keep), &Silent).is_err());

@@ -1,4 +1,4 @@
-//! What the analyses count is what the original's dump shows, counted here from its text, and what was counted by hand.
+//! What the analyses count is what apitrace's dump shows, counted here from its text, and what was counted by hand.
 
 // The helpers of a test may panic as the test may.
 
@@ -31,7 +31,7 @@ struct Dumped {
     ends_frame: bool,
 }
 
-/// The calls of a text that the original printed.
+/// The calls of a text that apitrace printed.
 fn dumped(text: &[u8]) -> Vec<Dumped> {
     let text = String::from_utf8_lossy(text);
     let head = Regex::new(r"^(\d+) (?:@\d+ )?(\w+(?:::\w+)*)\(").unwrap();

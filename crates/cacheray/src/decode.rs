@@ -8,7 +8,7 @@ use quipu_model::{Error, Result};
 /// Why no record could be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The record is cut: so many bytes are needed from its first on, at least.
+    /// The record is cut: this many bytes are needed from its first on, at least.
     More(usize),
     /// There is no record that begins like this.
     Bad(Bad),
@@ -99,7 +99,7 @@ fn u64_at<L: Layout>(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, L::u64)
 }
 
-/// The address that a record's bytes hold behind the tag.
+/// The address that a record's bytes hold after the tag.
 #[inline(always)]
 pub(crate) fn address<L: Layout>(bytes: &[u8]) -> u64 {
     if L::DIALECT.address_bytes() == 4 { u64::from(u32_at::<L>(bytes, 1)) } else { u64_at::<L>(bytes, 1) }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// The largest size that a record holds.
 const MAX_SIZE: u32 = u8::MAX as u32;
-/// The largest size that the original's simulator reads as what it is: its sizes have a sign.
+/// The largest size that Cacheray's simulator reads as what it is: its sizes have a sign.
 const MAX_SIGNED_SIZE: u32 = i8::MAX as u32;
 /// The largest size that compilers report, and that of what larger accesses are split into.
 const USUAL_SIZE: u32 = 16;
@@ -39,7 +39,7 @@ const WIDE: OptionSpec = OptionSpec::new(
     "wide",
     Kind::Choice(&["keep", "split"]),
     "keep",
-    "Accesses of 17 to 255 bytes as they are, or as several of 16, the largest that the original writes.",
+    "Accesses of 17 to 255 bytes as they are, or as several of 16, the largest that Cacheray writes.",
 )
 .value("keep|split");
 
@@ -67,7 +67,7 @@ struct Counts {
     flushes: u64,
     fetches: u64,
     sizeless: u64,
-    /// Of more bytes than the original writes, and of more than its simulator can read.
+    /// Of more bytes than Cacheray writes, and of more than its simulator can read.
     wide: u64,
     too_wide: u64,
     split: u64,
@@ -85,9 +85,9 @@ impl Counts {
         ledger.add("flushes", Fate::Dropped, self.flushes);
         ledger.add("fetches", Fate::Dropped, self.fetches);
         ledger.add("accesses of unknown size, written as of 1 byte", Fate::Changed, self.sizeless);
-        ledger.add("accesses of 17 to 127 bytes, which the original never writes", Fate::Kept, self.wide);
+        ledger.add("accesses of 17 to 127 bytes, which Cacheray never writes", Fate::Kept, self.wide);
         ledger.add(
-            "accesses of 128 to 255 bytes, whose sizes the original takes for negative",
+            "accesses of 128 to 255 bytes, whose sizes Cacheray takes for negative",
             Fate::Kept,
             self.too_wide,
         );

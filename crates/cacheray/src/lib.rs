@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`record`] | tags, layouts, dialects, limits |
 //! | [`decode`] | bytes ⇄ records |
-//! | [`plausible`] | what real records look like: telling dialects, finding records behind damage |
+//! | [`plausible`] | what real records look like: telling dialects, finding records after damage |
 //! | [`codec`], [`table`] | records → batches, rows; the loop around it is [`quipu_records`] |
 //! | [`trace`], `survey` | opening a trace, what only reading all of it shows |
 //! | [`check`], [`rules`] | the rules that a trace must follow |

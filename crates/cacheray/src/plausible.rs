@@ -1,4 +1,4 @@
-//! What real records look like: how a dialect is told, a trace recognised, and a place found to read on from.
+//! What real records look like: how a dialect is found out, a trace recognised, and a place found to read on from.
 //!
 //! The format has neither a header nor marks, so all of this is judged by values.
 //! SPEC: cacheray.md#dialects-and-byte-order, cacheray.md#damage.
@@ -8,11 +8,11 @@ use crate::record::{ADD, Add, Dialect, KIND_MASK, READ, REMOVE, Record};
 
 /// Records that are looked at to tell the dialect.
 const DETECTED_RECORDS: u32 = 4096;
-/// Bytes of a trace that are looked at to tell the dialect: what so many annotated records usually take.
+/// Bytes of a trace that are looked at to tell the dialect: what this many annotated records usually take.
 pub const DETECTED_BYTES: usize = 128 << 10;
-/// So many plausible records in a row are no accident.
+/// This many plausible records in a row are no accident.
 pub const RUN_RECORDS: u32 = 16;
-/// So many are enough where the data ends behind them.
+/// This many are enough where the data ends after them.
 pub(crate) const LAST_RECORDS: u32 = 2;
 /// No usual annotation is longer.
 pub(crate) const MAX_ANNOTATION_BYTES: usize = 64 + USUAL_NAME_BYTES;
@@ -87,7 +87,7 @@ pub enum Run {
     Records,
     /// No such run.
     None,
-    /// It takes more bytes to tell: so many from the place on.
+    /// It takes more bytes to tell: this many from the place on.
     More(usize),
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn run_of<L: Layout>(bytes: &[u8], test: Test, n_last: Option<u32>, f
     Run::Records
 }
 
-/// Whether the bytes behind a record are records such as compilers leave, as far as they go; one of them may have a wrong tag.
+/// Whether the bytes after a record are records such as compilers leave, as far as they go; one of them may have a wrong tag.
 pub(crate) fn is_followed<L: Layout>(bytes: &[u8], familiar: &Familiar) -> bool {
     let mut at = 0;
     for _ in 0..RECORDS_AFTER_BAD_TAG {

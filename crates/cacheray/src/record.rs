@@ -111,7 +111,7 @@ pub struct Access {
 /// An annotation that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Add<'a> {
-    /// The tag; flags in it are a mistake, which the original's own tools overlook.
+    /// The tag; flags in it are a mistake, which Cacheray's own tools overlook.
     pub tag: u8,
     /// First byte of the region.
     pub addr: u64,
@@ -128,7 +128,7 @@ pub struct Add<'a> {
 /// An annotation that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remove {
-    /// The tag; flags in it are a mistake, which the original's own tools overlook.
+    /// The tag; flags in it are a mistake, which Cacheray's own tools overlook.
     pub tag: u8,
     /// First byte of the region.
     pub addr: u64,

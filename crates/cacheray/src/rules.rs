@@ -8,20 +8,20 @@ quipu_model::rules! {
             "A trace has a record."
             "An empty file is a trace without records: what a program leaves that is killed before its buffer is written." []
         CUT "cacheray/cut" Error
-            "A trace ends behind a record."
-            "It ends within one if the program or the machine died. All records before it can be read. The original's checker does not notice; its simulator ends without results." ["ERROR: trace file parse error"]
+            "A trace ends after a record."
+            "It ends within one if the program or the machine died. All records before it can be read. Cacheray's checker does not notice; its simulator ends without results." ["ERROR: trace file parse error"]
         BAD_TAG "cacheray/bad-tag" Error
             "Where a record is expected, one stands: its tag is known, and the name of its type has at most 64 KiB."
             "The bytes were changed, or some are missing. Nothing marks where records begin. If a record makes sense with another tag and records follow it, only that record is left out; otherwise reading continues where 16 records in a row make sense (as many as are left, at least two, at the end of the file; one if it ends there)." ["The type was wrong"]
         MIXED_THREADS "cacheray/mixed-threads" Error
             "A record belongs to one thread."
-            "The original's runtime writes a record in four pieces, and threads that write at once mix them up. Told by a thread that was never seen and has more than 32 bits, after which no records follow; what can be read on both sides is read." []
+            "Cacheray's runtime writes a record in four pieces, and threads that write at once mix them up. Told by a thread that was never seen and has more than 32 bits, after which no records follow; what can be read on both sides is read." []
         DIALECT "cacheray/dialect" Warning
             "A trace is read in the dialect that it looks like."
             "Nothing in a file tells byte order and width of addresses; values that make sense do. Another dialect was asked for." []
         ANNOTATION_FLAGS "cacheray/annotation-flags" Warning
             "Only accesses have flags."
-            "The tag of an annotation has the bits of atomic or unaligned accesses. They mean nothing there; the original's tools overlook them." []
+            "The tag of an annotation has the bits of atomic or unaligned accesses. They mean nothing there; Cacheray's tools overlook them." []
     }
     "typed accesses" {
         ODD_SIZE "cacheray/odd-size" Warning
@@ -46,7 +46,7 @@ quipu_model::rules! {
             "An allocation that failed is annotated all the same." []
         OVER_LIVE "cacheray/over-live" Warning
             "No region is annotated that begins where another does."
-            "The older one was freed without being told, or the type of a part is told. The newer one counts from here on, and the next removal ends it." []
+            "The older one was freed without an annotation, or the type of a part is annotated. The newer one counts from here on, and the next removal ends it." []
         OVERLAP "cacheray/overlap" Warning
             "Regions lie apart from each other or within each other."
             "Where they overlap, the one that was annotated last counts." []
@@ -55,7 +55,7 @@ quipu_model::rules! {
             "Within another one, the one that was annotated last counts." []
         NO_ADD "cacheray/no-add" Warning
             "A region that is removed was annotated."
-            "Memory that was allocated where nothing is instrumented may be freed where something is. `free` of a null pointer is told too; that is not counted." []
+            "Memory that was allocated where nothing is instrumented may be freed where something is. `free` of a null pointer is annotated, too; that is not counted." []
         NEVER_REMOVED "cacheray/never-removed" Note
             "A region that was annotated is removed before the trace ends."
             "The program did not free it: a leak, or the usual end of a program." []

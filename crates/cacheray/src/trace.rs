@@ -33,7 +33,7 @@ pub fn probe(source: &Source) -> Confidence {
     }
 }
 
-/// A program that died early leaves an empty file, of which only the name can tell what it is: the file's, or in an archive
+/// A program that died early leaves an empty file; only its name can say what it is: the file's, or in an archive
 /// its member's.
 fn named_so(source: &Source) -> Confidence {
     let file = source.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
@@ -53,7 +53,7 @@ pub(crate) fn is_our_file(path: &Path) -> bool {
 fn is_our_name(name: &str) -> bool {
     let unpacked = |packing: Packing| name.strip_suffix(packing.extension())?.strip_suffix('.');
     let plain = Packing::of_file_name(name).and_then(unpacked).unwrap_or(name);
-    // What the original calls it; others have a claim on `.trace`, too.
+    // What Cacheray calls it; others have a claim on `.trace`, too.
     plain == "cacheray.trace" || plain.ends_with(".cacheray") || plain.ends_with(".cacheray.trace")
 }
 

@@ -71,7 +71,7 @@ fn garbage_is_passed_over_and_what_stands_behind_it_is_read() {
     let (whole, _) = lines(&of_bytes(&good));
     let mut rng = quipu_testkit::Rng::new(7);
     for n_garbage in [1, 17, 300, 5000, 300_000] {
-        // Behind the third record.
+        // After the third record.
         let at = 40 + 18 * 2;
         let mut bytes = good[..at].to_vec();
         bytes.extend((0..n_garbage).map(|_| rng.below(256) as u8 | 0x08));

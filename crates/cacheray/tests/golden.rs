@@ -92,7 +92,7 @@ fn behind_an_inserted_byte_records_are_good_again() {
     let (whole, _) = lines(&trace("grand"));
     let (read, findings) = lines(&trace("derived/bad-tag"));
     let rules: Vec<_> = findings.iter().map(|finding| (&*finding.rule, finding.place.offset)).collect();
-    // The byte stands at 94, within or right behind the record that is given up.
+    // The byte stands at 94, within or right after the record that is given up.
     assert_eq!(rules[0].0, "cacheray/bad-tag");
     assert!(rules[0].1.is_some_and(|offset| offset <= 94), "{rules:?}");
     assert_eq!(rules[1].0, "cacheray/cut");

@@ -184,13 +184,13 @@ pub mod sync {
     pub const FIBER_CREATE: u64 = 22;
     /// A fiber was destroyed.
     pub const FIBER_DESTROY: u64 = 23;
-    /// The thread goes on as another fiber; value: flags.
+    /// The thread continues as another fiber; value: flags.
     pub const FIBER_SWITCH: u64 = 24;
     /// The process was forked; the child has a file of its own.
     pub const FORK: u64 = 25;
     /// Recording was suspended by the program.
     pub const PAUSE: u64 = 26;
-    /// Recording goes on.
+    /// Recording continues.
     pub const RESUME: u64 = 27;
 }
 

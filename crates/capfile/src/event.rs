@@ -9,7 +9,7 @@ pub enum Event<'a> {
     Access(Access),
     /// A function was entered.
     Enter {
-        /// Behind the call.
+        /// After the call.
         caller: u64,
         /// Within the function.
         pc: u64,
@@ -67,7 +67,7 @@ pub struct Access {
     pub addr: u64,
     /// Bytes.
     pub size: u64,
-    /// Behind the instruction.
+    /// After the instruction.
     pub pc: u64,
     /// Bits of [`crate::cell::access`], without the size.
     pub flags: u16,
@@ -87,7 +87,7 @@ pub struct Atomic {
     pub addr: u64,
     /// Bytes.
     pub size: u64,
-    /// Behind the instruction.
+    /// After the instruction.
     pub pc: u64,
     /// When.
     pub stamp: u64,
@@ -106,7 +106,7 @@ pub struct Atomic {
 pub struct Region<'a> {
     /// First byte.
     pub addr: u64,
-    /// Behind the call.
+    /// After the call.
     pub pc: u64,
     /// When.
     pub stamp: u64,
@@ -125,7 +125,7 @@ pub struct Region<'a> {
 pub struct Heap {
     /// First byte.
     pub addr: u64,
-    /// Behind the call.
+    /// After the call.
     pub pc: u64,
     /// When.
     pub stamp: u64,
@@ -138,7 +138,7 @@ pub struct Heap {
 pub struct Sync {
     /// Which lock, condition, thread.
     pub object: u64,
-    /// Behind the call.
+    /// After the call.
     pub pc: u64,
     /// When.
     pub stamp: u64,

@@ -93,7 +93,7 @@ pub mod extent {
 /// Bytes of the head of an extent; the payload follows.
 pub const EXTENT_HEAD_BYTES: usize = 128;
 
-/// State of a buffer: nobody's.
+/// State of a buffer: free.
 pub const FREE: u64 = 0;
 /// State of a buffer: a thread writes into it.
 pub const ACTIVE: u64 = 1;

@@ -97,7 +97,7 @@ pub fn pack(cells: &[[u64; 2]], tag: u64, table: &mut Table, out: &mut [u8]) -> 
                 let n_more = go_round(cells, nth, n_hits, table, &mut current);
                 n_hits += n_more;
                 nth += n_more;
-                // Behind these comes one that is not predicted, or none.
+                // After these comes one that is not predicted, or none.
                 last_side = table.entries[current].side;
             }
             continue;
@@ -132,7 +132,7 @@ pub fn pack(cells: &[[u64; 2]], tag: u64, table: &mut Table, out: &mut [u8]) -> 
 /// How many cells have to be predicted until it is looked for a circle.
 const FIRST_LOOK: usize = 8;
 
-/// Goes on from the `nth` cell as long as cells are predicted by entries that follow each other in a circle, as those of a loop
+/// Continues from the `nth` cell as long as cells are predicted by entries that follow each other in a circle, as those of a loop
 /// do, and returns how many that were. The last `n_hits` were predicted.
 ///
 /// PERF: these need no table: where the circle has been gone round twice, each cell is that of the round before plus what that
@@ -221,7 +221,7 @@ fn put_hits(n_hits: usize, out: &mut [u8], at: usize) -> usize {
     }
 }
 
-/// Puts a number, LEB128. At most 10 bytes of `out` are written, of which the last may mean nothing.
+/// Puts a number, LEB128. At most 10 bytes of `out` are written; the last may mean nothing.
 ///
 /// PERF: without a jump that depends on how long it is, which processors cannot guess of differences between random addresses.
 #[inline]

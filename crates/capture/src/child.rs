@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 const PASSED_ON: [libc::c_int; 6] =
     [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
-/// Whom signals are passed on to; 0 for nobody.
+/// Whom signals are passed on to; 0 for no process.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
 /// The running program.

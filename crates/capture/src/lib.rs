@@ -7,7 +7,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`qemu`] | every instruction of an unmodified program, under an emulator |
-//! | [`dynamorio`] | the original's tracer and converter, where they are installed |
+//! | [`dynamorio`] | DynamoRIO's tracer and converter, where they are installed |
 //! | [`tsan`] | what programs leave that were compiled with instrumentation; compilers for them |
 //! | [`lackey`] | instructions and accesses of one thread, by Valgrind |
 //! | [`program`] | which file a command line means, and for which machine it is |

@@ -14,7 +14,7 @@ pub struct Limits {
     pub start_after: Option<u64>,
     /// The function of the program with whose first execution counting begins.
     pub start_at: Option<String>,
-    /// Of every so many instructions (second) the first so many are recorded.
+    /// `(n, period)`: record the first `n` of every `period` instructions.
     pub windows: Option<(u64, u64)>,
 }
 
@@ -91,7 +91,7 @@ impl Gate {
         self.has_begun.load(Ordering::Relaxed)
     }
 
-    /// Counting begins if the function begins at one of these addresses, of which the first is given back.
+    /// Starts counting if one of `pcs` is the start function; returns its index.
     pub(crate) fn begins(&self, mut pcs: impl Iterator<Item = u64>) -> Option<usize> {
         let start = self.start_pc.load(Ordering::Relaxed);
         let at = pcs.position(|pc| pc == start).filter(|_| start != 0)?;
@@ -135,7 +135,7 @@ impl Gate {
         (first, wanted)
     }
 
-    /// The window of one instruction, of which the number was given by [`Gate::pass`] with [`Wanted::Some`]; `None` if it is
+    /// The window of one instruction, whose number [`Gate::pass`] gave with [`Wanted::Some`]; `None` if it is
     /// not wanted.
     pub(crate) fn window_of(&self, number: u64) -> Option<u64> {
         let at = number.checked_sub(self.limits.start_after.unwrap_or(0))?;

@@ -16,7 +16,7 @@ use std::process::ExitStatus;
 pub struct Job {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// The folder to write; `None` for a name of the original's kind in the present one.
+    /// The folder to write; `None` for a name of DynamoRIO's kind in the present one.
     pub output: Option<PathBuf>,
     /// Whether to write over something.
     pub replace: Replace,

@@ -456,7 +456,7 @@ fn recording_begins_at_a_function_of_a_library() {
     assert_eq!(whole[0].addr.get(), u64::from_str_radix(at.trim(), 16).unwrap());
     assert_eq!(whole.iter().filter(|instr| instr.addr == whole[0].addr).count(), 2);
 
-    // All limits at once: each counts from where the one before begins. What is behind a branch belongs to its window.
+    // All limits at once: each counts from where the one before begins. What is after a branch belongs to its window.
     let limits = Limits { start_after: Some(10), windows: Some((3, 10)), most_instrs: Some(80), ..limits };
     let part = record(&Job { limits, ..job(&other, &[said.to_str().unwrap()], &program) });
     let (mut expected, mut n_counted, mut is_behind_branch) = (Vec::new(), 0, false);

@@ -82,7 +82,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let answer = (cli.verb.answers_with_an_object() && has_json).then(|| output.into_iter().collect());
     match cli.verb.run(&cli.common, &screen) {
         Ok(outcome) => outcome.code(),
-        // Whoever read our output has seen enough.
+        // The reader of our output has seen enough.
         Err(Stop::ClosedPipe) => ExitCode::SUCCESS,
         Err(Stop::Fault(error)) => {
             screen.complain(&error);

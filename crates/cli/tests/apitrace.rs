@@ -1,4 +1,4 @@
-//! What the program makes of traces of graphics calls is what the original makes of them.
+//! What the program makes of traces of graphics calls is what apitrace makes of them.
 
 // The helpers of a test may panic as the test may.
 use assert_cmd::Command;
@@ -37,7 +37,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Command lines of the original that are not played, each with the reason.
+/// Command lines of apitrace that are not played, each with the reason.
 const NOT_PLAYED: &[(&str, &str)] = &[(
     "dump-corrupt",
     "its trace takes a megabyte, and is not in the repository; damage.rs of the format has smaller ones",
@@ -107,7 +107,7 @@ fn the_command_lines_of_the_original_give_its_output_and_exit_code() {
         let expected = golden(&format!("golden-cli/{case}.out.gz"));
         assert_eq!(printed, text(&expected), "{case}");
         let errors = text(&golden(&format!("golden-cli/{case}.err")));
-        // Of one case the original's errors and exit code were not kept.
+        // Of one case apitrace's errors and exit code were not kept.
         if let Some((errors, expected)) = errors.trim_end().rsplit_once("rc ") {
             assert_eq!(code.map(|code| code.to_string()).as_deref(), Some(expected), "{case}");
             assert_eq!(complained, errors, "{case}");
@@ -296,7 +296,7 @@ fn what_a_verb_cannot_do_with_a_trace_of_calls_is_refused() {
         (&["view", "--take-instrs", "3"], "traces of calls have no instructions to count"),
         (&["convert", "-o", "out.trace", "--thread", "1"], "a stream is copied as a whole"),
         (&["recover", "-o", "out.trace", "--thread", "1"], "a trace is recovered as a whole"),
-        (&["recover", "-o", "out.trace", "--strict"], "`recover` reads on behind errors"),
+        (&["recover", "-o", "out.trace", "--strict"], "`recover` reads on after errors"),
         (&["info", "--thread", "1"], "write those wanted first: `quipu trim --thread`"),
         (&["check", "--thread", "1"], "write those wanted first: `quipu trim --thread`"),
         (&["analyze", "nosuch"], "help: tools: frames, "),

@@ -25,7 +25,7 @@ fn unpacked(path: &Path) -> String {
     text
 }
 
-/// Structures come in the order of a hash in the original, and so do the lines about the remap: each block of a structure
+/// Structures come in the order of a hash in Cacheray, and so do the lines about the remap: each block of a structure
 /// is one piece, and pieces are compared in order of their text.
 fn sorted(stdout: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
@@ -133,7 +133,7 @@ fn the_checker_counts_what_the_original_counts() {
     assert!(n_files >= 9, "{n_files}");
 }
 
-/// The original takes a tag for a record before it reads the rest, and overlooks that the file ends there.
+/// Cacheray takes a tag for a record before it reads the rest, and overlooks that the file ends there.
 #[test]
 fn the_checker_counts_what_begins_before_a_cut() {
     let access = |tag| Access { tag, addr: 0x5555_5555_0000, size: 8, thread: 7 };

@@ -1,4 +1,4 @@
-//! `quipu as drmemtrace` prints the numbers that the original's tools printed for every fixture: those of
+//! `quipu as drmemtrace` prints the numbers that DynamoRIO's tools printed for every fixture: those of
 //! `traces/drmemtrace/facts.json`.
 
 use serde_json::{Map, Value};
@@ -99,9 +99,9 @@ fn what_the_checker_passes_and_where_it_stops() {
     const PASSED: &str = "Trace invariant checks passed";
     for_each_fixture(|name, facts| {
         let expected = match name {
-            // The original was built for x86 and refuses the trace.
+            // DynamoRIO was built for x86 and refuses the trace.
             "aarch64" => PASSED,
-            // The original misses the stores of a trace that says that it has none.
+            // DynamoRIO misses the stores of a trace that says that it has none.
             "tiny.instronly" => PASSED,
             _ => facts["invariant_checker"].as_str().unwrap(),
         };

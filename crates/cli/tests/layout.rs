@@ -58,7 +58,7 @@ fn one_hot_member_of_an_array_misses_an_eighth_as_an_array_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     made(folder, &[("key", "long", 0, 8), ("rest", "char[]", 8, 56)], 1024, &[(0, 8)]);
-    // A line each before; eight keys to a line behind.
+    // A line each before; eight keys to a line after.
     let soa = layout(folder, &[&["--soa"], &MADE[..]].concat());
     assert_eq!(misses(&soa), [[1024, 1024], [128, 128]]);
     assert_eq!((&soa["accesses"], &soa["regions"]), (&1024.into(), &1.into()));
@@ -76,9 +76,9 @@ fn one_hot_member_of_an_array_misses_an_eighth_as_an_array_of_its_own() {
     assert_eq!((&padded["layouts"][1]["size"], &padded["layouts"][1]["moved"]), (&128.into(), &1.into()));
     assert!(padded["layouts"][1]["fresh_from"].as_str().is_some());
     let title = |args: &[&str]| layout(folder, &[args, &MADE[..]].concat())["layouts"][1]["what"].clone();
-    assert_eq!(padded["layouts"][1]["what"], "64 bytes behind rest, aligned to 64");
-    assert_eq!(title(&["--pad", "key=line"]), "a new line behind key");
-    assert_eq!(title(&["--pad", "key=1,line"]), "1 byte behind key, lines of its own for each element");
+    assert_eq!(padded["layouts"][1]["what"], "64 bytes after rest, aligned to 64");
+    assert_eq!(title(&["--pad", "key=line"]), "a new line after key");
+    assert_eq!(title(&["--pad", "key=1,line"]), "1 byte after key, lines of its own for each element");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn two_hot_members_in_one_line_miss_half_as_often() {
         declaration,
         "struct T {\n    long a; /* 0 */\n    long b; /* 8 */\n    char x[56]; /* 16 */\n    char y[56]; /* 72 */\n};\n"
     );
-    // The same as a file of the original's.
+    // The same as a file as Cacheray has it.
     std::fs::write(folder.join("made.remap"), "struct T=a,0;b,8;x,16;y,72\n").unwrap();
     let remapped = layout(folder, &[&["--remap", "made.remap"], &MADE[..]].concat());
     assert_eq!(misses(&remapped), misses(&ordered));

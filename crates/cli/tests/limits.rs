@@ -139,7 +139,7 @@ fn many_files(folder: &Path) -> PathBuf {
     some_files(folder, n)
 }
 
-/// A folder of `n` files of a thread each, of which all but four are short.
+/// A folder of `n` files of a thread each, all but four of them short.
 fn few_and_small(folder: &Path, n: usize) -> PathBuf {
     let many = some_files(folder, n);
     let name = |nth: usize| format!("drmemtrace.thr.{:05}.{:04}.trace.zip", 10_000 + nth, nth % 10_000);

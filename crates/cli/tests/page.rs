@@ -370,7 +370,7 @@ fn a_page_on_graphics_calls_shows_frames_textures_and_shaders() {
             assert_eq!(values, calls, "{name}");
         }
 
-        // Pictures are pixels of this page, sources stand behind their summaries.
+        // Pictures are pixels of this page, sources are folded below their summaries.
         let images = browser.eval(
             "[...document.images].map(i => [i.complete && i.naturalWidth === Number(i.getAttribute('width')), i.src.slice(0, 22)])",
         );

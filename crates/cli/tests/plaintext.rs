@@ -73,7 +73,7 @@ fn what_is_lost_is_counted_and_ends_with_1_if_nothing_must_be() {
     let expected = ledger(&[
         // 34 of the reads have 32 bytes.
         ("kept", "reads", 7_653),
-        ("kept", "accesses of 17 to 127 bytes, which the original never writes", 34),
+        ("kept", "accesses of 17 to 127 bytes, which Cacheray never writes", 34),
         ("kept", "writes", 3_274),
         ("kept", "beginnings of threads", 1),
         ("dropped", "instructions", 45_588),
@@ -128,8 +128,8 @@ fn wide_accesses_are_told_apart_and_split_if_asked() {
     let (code, found) = to(&kept, &[]);
     let expected = ledger(&[
         ("kept", "reads", 1),
-        ("kept", "accesses of 17 to 127 bytes, which the original never writes", 3),
-        ("kept", "accesses of 128 to 255 bytes, whose sizes the original takes for negative", 2),
+        ("kept", "accesses of 17 to 127 bytes, which Cacheray never writes", 3),
+        ("kept", "accesses of 128 to 255 bytes, whose sizes Cacheray takes for negative", 2),
         ("kept", "beginnings of threads", 1),
         ("changed", "accesses of more than 255 bytes, written as several of 16", 1),
     ]);

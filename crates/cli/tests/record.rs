@@ -87,7 +87,7 @@ fn a_program_that_goes_on_as_another_one_leads_to_the_other() {
     let record = ["record", "-o", "out", "--", "sh", "-c", "exec echo a word"];
     let (code, out, said) = quipu(folder.path(), &record);
     assert_eq!((code, out.as_str()), (Some(0), "a word\n"), "{said}");
-    assert!(said.contains("  sh (process ") && said.contains(", which goes on as the next): "), "{said}");
+    assert!(said.contains("  sh (process ") && said.contains(", which continues as the next): "), "{said}");
     let last = said.lines().last().unwrap();
     let next = last.strip_prefix("next: quipu report ").unwrap();
     assert!(next.starts_with("out/drmemtrace.echo.") && next.ends_with(".0000.dir"), "{said}");

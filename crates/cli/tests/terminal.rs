@@ -137,7 +137,7 @@ fn events(folder: &Path) -> PathBuf {
     path
 }
 
-/// A text of good lines, one of which goes on with hostile bytes.
+/// A text of good lines, one of which continues with hostile bytes.
 fn lines(folder: &Path, name: &str, good: &[u8], odd: &[u8]) -> PathBuf {
     let path = folder.join(name);
     let [good, odd] = [good.repeat(20), [odd, BYTES, b"\n"].concat()];

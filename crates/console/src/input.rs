@@ -116,7 +116,7 @@ impl Arranging {
         self.order.as_ref().is_some_and(|order| order != THREADS)
     }
 
-    /// Opens the trace at `path`, its threads scheduled onto so many cores where they are scheduled and nothing else is said
+    /// Opens the trace at `path`, its threads scheduled onto this many cores where they are scheduled and nothing else is said
     /// of how.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl Input {
         self.open_onto(None)
     }
 
-    /// Opens the trace, its threads scheduled onto so many cores.
+    /// Opens the trace, its threads scheduled onto this many cores.
     ///
     /// # Errors
     /// As [`Arranging::open`].
@@ -174,7 +174,7 @@ impl Input {
     /// What to analyse of the trace: this part, of the threads that were chosen.
     pub fn extent(&self, window: Window) -> Extent {
         let Opening { threads, strict, .. } = &self.stored.opening;
-        // Whoever arranges threads anew has only those that were chosen.
+        // A new arrangement of threads has only those that were chosen.
         let threads = if self.arranging.rearranges() { Vec::new() } else { threads.clone() };
         Extent { window, strict: *strict, threads, ..Extent::default() }
     }

@@ -12,10 +12,10 @@ use std::num::NonZeroU64;
 /// Which parts of a trace have results of their own.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct PartOptions {
-    /// Give results for intervals of so many instructions of each thread as well
+    /// Also give results for intervals of this many instructions of each thread
     #[arg(long, value_name = "N", value_parser = number::number, conflicts_with = "interval_us", help_heading = "Parts")]
     interval_instrs: Option<u64>,
-    /// Give results for intervals of so many microseconds as well, all threads together
+    /// Also give results for intervals of this many microseconds, all threads together
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Parts")]
     interval_us: Option<u64>,
     /// Give each core's results as well: of the file, or of the processor that the trace names

@@ -18,12 +18,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 /// How many batches may wait to be printed.
 const MAX_WAITING: usize = 8;
 
-/// The share of the trace that is read is reckoned once for so many batches.
+/// The share of the trace that is read is reckoned once for this many batches.
 const BATCHES_PER_SHARE: u32 = 64;
 
 /// A batch on its way.
 pub(crate) struct Parcel {
-    /// Its rows, values, findings, codes and types; other columns stay behind.
+    /// Its rows, values, findings, codes and types; other columns are left out.
     pub(crate) batch: Batch,
     pub(crate) ordinals: Ordinals,
     /// Which of its records are wanted.
@@ -61,7 +61,7 @@ pub(crate) fn relay() -> (Departures, Arrivals) {
 }
 
 impl Departures {
-    /// Reads the merge to its end, or until nobody wants more. A fault travels like a batch, and ends a shard only.
+    /// Reads the merge to its end, or until no more is wanted. A fault travels like a batch, and ends a shard only.
     pub(crate) fn read_all(self, mut merge: Merge<'_>) {
         let mut n_known = HashMap::new();
         let mut share = None;

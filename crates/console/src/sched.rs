@@ -15,7 +15,7 @@ const TIME: OptionSpec = OptionSpec::new(
     "whose instructions a core's time counts, `shared` or `own`",
 );
 const UNITS_PER_US: OptionSpec = text("units-per-us", "instructions and rests in a simulated microsecond");
-const BY_CLOCK: OptionSpec = flag("by-clock", "whether the thread whose clock is behind goes first");
+const BY_CLOCK: OptionSpec = flag("by-clock", "whether the thread with the earliest clock goes first");
 const BLOCKING_US: OptionSpec = count("blocking-us", "from which latency on a call that may block does");
 const CALL_US: OptionSpec = count("call-us", "from which latency on any other call does");
 const BLOCK_SCALE: OptionSpec = text("block-scale", "what share of its latency a call blocks");

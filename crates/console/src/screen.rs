@@ -67,7 +67,7 @@ impl Outcome {
 /// Why a verb ended without an answer.
 #[derive(Debug)]
 pub enum Stop {
-    /// Nobody reads our output any more, which is no error.
+    /// Our output is no longer read, which is no error.
     ClosedPipe,
     /// It could not be done.
     Fault(Error),

@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 /// What a simulation takes besides options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surroundings {
-    /// A configuration file of the original.
+    /// A configuration file of drcachesim.
     pub config: Option<PathBuf>,
     /// Whether addresses are physical.
     pub physical: bool,
     /// A list of pages.
     pub pages: Option<PathBuf>,
-    /// Whether a warm-up that does not end counts as the original has it.
+    /// Whether a warm-up that does not end counts as DynamoRIO has it.
     pub counts_cold: bool,
     /// Whether files of misses may replace others.
     pub replace: Replace,
@@ -118,7 +118,7 @@ pub fn check_translation(reports: &[Box<dyn Report>]) -> Result<()> {
     }
 }
 
-/// What rows of a simulation's counts have no room for: why they are not what was asked for, and of which stage they are.
+/// What rows of a simulation's counts have no room for: why they are not what was asked for, and which stage they belong to.
 pub fn remarks(report: &dyn Report) -> Vec<String> {
     let report = report.as_any();
     if let Some(of) = report.downcast_ref::<Simulated>() {

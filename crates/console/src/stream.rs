@@ -42,7 +42,7 @@ pub struct PrintJob<'p> {
     pub quiet: bool,
     /// How many records to read at most. Those that a skip invents come on top.
     pub limit: Option<u64>,
-    /// Threads that were chosen, of which something should come.
+    /// Threads that were chosen and should have records.
     pub awaited: &'p [ThreadId],
 }
 

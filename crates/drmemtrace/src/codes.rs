@@ -17,7 +17,7 @@ pub(crate) struct CodeMap {
     front: Vec<(u64, u32, u16)>,
     /// The latest index of each address, but for what `firsts` tells.
     all: FxHashMap<u64, u32>,
-    /// If many reads share their instructions: those of which this read has given the first of all reads at its address, and
+    /// If many reads share their instructions: those where this read gave the first one at its address, of all reads, and
     /// no other since. By index, 64 in a word: instructions that are met together have indexes that lie together.
     firsts: FxHashMap<u32, u64>,
 }

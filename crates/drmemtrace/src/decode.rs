@@ -1,7 +1,7 @@
 //! From entries to the records that tools see: the reading rules as one state machine.
 //!
 //! Entries go in, calls on a [`Sink`] come out; no files, no buffers, no errors that stop. What an entry stream does
-//! wrong goes to [`Sink::finding`] and reading goes on with the next entry, which is always a safe point because
+//! wrong goes to [`Sink::finding`] and reading continues with the next entry, which is always a safe point because
 //! all entries have one width. The rules are described in docs/formats/drmemtrace.md, section *Reading*.
 
 mod markers;
@@ -54,11 +54,11 @@ pub struct Instr<'a> {
 /// Where [`Interp::run`] must stop at the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Stop when so many records are counted.
+    /// Stop when this many records are counted.
     pub records: u64,
-    /// Stop when the current batch has so many records.
+    /// Stop when the current batch has this many records.
     pub batch: u64,
-    /// Stop before the next instruction when so many are counted.
+    /// Stop before the next instruction when this many are counted.
     pub instrs: u64,
     /// Stop before each visible clock reading but the first.
     pub at_clock: bool,
@@ -79,7 +79,7 @@ pub enum Stop {
     End,
     /// A limit of records is reached.
     Records,
-    /// The instruction limit is reached; the next entry (or the one behind its encoding) is an instruction.
+    /// The instruction limit is reached; the next entry (or the one after its encoding) is an instruction.
     Instrs,
     /// The next visible record belongs to another thread.
     Thread,
@@ -125,15 +125,15 @@ pub const ODD_ENTRIES: &str = "drmemtrace/odd-entries";
 /// every ordinal after a jump to such a chunk is wrong: an error.
 pub const WRONG_ORDINAL: &str = "drmemtrace/record-ordinal";
 
-/// No trace has so many records; larger ordinals are damage, and counting on from them would overflow.
+/// No trace has this many records; larger ordinals are damage, and counting on from them would overflow.
 pub const MAX_ORDINAL: u64 = 1 << 62;
 
 /// Header markers waiting for their process; more than this is not a header.
 const MAX_HEADER_MARKERS: usize = 64;
 
-/// A stretch of so many entries was worth asking for.
+/// A stretch of this many entries was worth asking for.
 const WORTHWHILE: usize = 8;
-/// So many entries go the long way before another stretch is asked for, if the last was not worth it.
+/// This many entries go the long way before another stretch is asked for, if the last was not worth it.
 const UNASKED: u32 = 8;
 
 /// The state of reading one shard.
@@ -273,7 +273,7 @@ impl Interp {
     }
 
     /// True if the next instruction, clock reading or processor is what it seems: no encoding waits for an
-    /// instruction, and no repetition behind a chunk's seam is due.
+    /// instruction, and no repetition after a chunk's seam is due.
     pub fn is_plain(&self) -> bool {
         self.pending_len == 0 && self.repeated.is_empty()
     }

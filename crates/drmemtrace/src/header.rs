@@ -4,7 +4,7 @@ use crate::decode::{Instr, Interp, Limits, Sink};
 use crate::record::{Entry, FileType, Marker, NEWEST_VERSION, Type};
 use quipu_model::{Finding, Place, Severity};
 
-/// The header of one file, and the state of reading right behind it.
+/// The header of one file, and the state of reading right after it.
 #[derive(Debug, Default)]
 pub struct Header {
     /// True if the first entry is a header of a version that a trace may have.
@@ -45,7 +45,7 @@ pub(crate) fn is_possible_version(version: u64) -> bool {
     (1..=MAX_VERSION).contains(&version)
 }
 
-/// Reads a header from the first entries of a file; as many as are at hand, some hundred are enough.
+/// Reads a header from the first entries of a file; as many as are available, some hundred are enough.
 pub fn read(entries: &[Entry]) -> Header {
     let is_header = |entry: &&Entry| entry.kind() == Type::HEADER && entry.size.get() == 0;
     let stated = entries.first().filter(is_header).map(|entry| entry.addr.get());

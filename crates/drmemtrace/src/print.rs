@@ -1,4 +1,4 @@
-//! Records as people read them: the column layout of the original's `view` (docs/formats/drmemtrace.md, section
+//! Records as people read them: the column layout of DynamoRIO's `view` (docs/formats/drmemtrace.md, section
 //! *Viewing*), with disassembly in the architecture's usual syntax.
 
 mod numbers;
@@ -66,7 +66,7 @@ impl Versions {
     }
 }
 
-/// A clock reading that waits: a change of window right behind it is announced before it.
+/// A clock reading that waits: a change of window right after it is announced before it.
 struct Held {
     record: u64,
     instr: u64,

@@ -56,7 +56,7 @@ pub struct EntryReader {
     lead: usize,
     /// The same, from the end of the block before.
     held: Vec<u8>,
-    /// Where a repeated clock reading and processor stand behind the block, as long as their batch is lent.
+    /// Where a repeated clock reading and processor stand after the block, as long as their batch is lent.
     repeated: Option<Range<usize>>,
     /// Where batches end by instructions.
     intervals: Option<Intervals>,
@@ -68,9 +68,9 @@ pub struct EntryReader {
     /// Findings already handed out.
     n_told: usize,
     last_entry: Option<Entry>,
-    /// Offset behind the last byte of the member that was read.
+    /// Offset after the last byte of the member that was read.
     member_end: u64,
-    /// Bytes behind the last whole entry of the block.
+    /// Bytes after the last whole entry of the block.
     n_rest: usize,
     /// Members of this read.
     members: Range<usize>,
@@ -83,11 +83,11 @@ pub struct EntryReader {
     has_stranger: bool,
     /// Nothing more is to be handed out, by a limit or the end.
     done: bool,
-    /// Whoever reads sets one limit after the other, so that reading goes on behind each.
+    /// The caller sets one limit after the other, and reading continues after each.
     resumes: bool,
     /// The stream is at its end.
     ended: bool,
-    /// The member of which nothing more is read.
+    /// The member that is not read any further.
     skipped: Option<u32>,
     /// Where nonsense begins in the member that is skipped, until that is reported.
     nonsense: Option<u64>,
@@ -151,7 +151,7 @@ impl EntryReader {
                 && scan.cut == Cut::SIZE
                 && !gaps::has_to_count(&file),
             limits: Limits {
-                // Behind a walk, whoever walked sets the limit.
+                // After a walk, the caller sets the limit.
                 records: if walk == Walk::Done { limits.records.min(scan.most) } else { limits.records },
                 at_clock: scan.cut.clock,
                 batch: u64::from(scan.batch_records.max(1)),
@@ -209,7 +209,7 @@ impl EntryReader {
         self.done = self.ended;
     }
 
-    /// Records and instructions behind the reader.
+    /// Records and instructions that the reader has passed.
     pub(crate) fn position(&self) -> (u64, u64) {
         (self.interp.records, self.interp.instrs)
     }

@@ -197,7 +197,7 @@ impl Comparer {
         self.latest = Some((ordinal, counted));
     }
 
-    /// The read ended behind a chunk's footer.
+    /// The read ended after a chunk's footer.
     pub(crate) fn end(&self, seams: &Seams, counted: u64) {
         if let Some((before, at)) = self.latest {
             seams.end_before(self.member.saturating_add(1), before.saturating_add(counted - at));

@@ -1,4 +1,4 @@
-//! What `check` finds in the fixtures: nothing where the original's checker passes, and the same where it does not.
+//! What `check` finds in the fixtures: nothing where DynamoRIO's checker passes, and the same where it does not.
 
 // The helpers of a test may panic as the test may.
 
@@ -31,7 +31,7 @@ const FLAWED: [&str; 5] =
 
 #[test]
 fn what_the_original_passes_is_clean() {
-    // The original's false alarms (`tiny.instronly`, empty schedule files) are no alarms here.
+    // DynamoRIO's false alarms (`tiny.instronly`, empty schedule files) are no alarms here.
     for name in TRACES.iter().filter(|name| !FLAWED.contains(name)) {
         assert_eq!(broken(name), [], "{name}");
     }

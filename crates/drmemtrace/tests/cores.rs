@@ -277,7 +277,7 @@ fn a_wrong_schedule_is_told_and_loses_nothing() {
     let (backwards, unreached) = ("drmemtrace/schedule-backwards", "drmemtrace/schedule-unreached");
     let found = findings_of(&*arranged_by("thr", |_| {}));
     assert_eq!((names(&found.0), found.1), (Vec::<&str>::new(), 64_253));
-    // In the middle of a thread that goes on from an earlier instruction.
+    // In the middle of a thread that continues from an earlier instruction.
     let found = findings_of(&*arranged_by("thr", |stretches| {
         let middle = (0..stretches.len())
             .find(|&at| {
@@ -318,7 +318,7 @@ fn open_folder(folder: &tempfile::TempDir) -> Box<dyn Trace> {
 
 #[test]
 fn the_schedule_beside_the_trace_changes_nothing() {
-    // The file does not have the returns of threads to processors that nobody had in between.
+    // The file does not have the returns of threads to processors that no other thread had in between.
     for name in ["threadsig.x64", "as_traced"] {
         let folder = without_schedules(name);
         let (with, without) = (open(name).by_core().unwrap(), open_folder(&folder).by_core().unwrap());

@@ -12,7 +12,7 @@ use quipu_testkit::damage::{self, Damage};
 use quipu_testkit::fixtures;
 use std::path::{Path, PathBuf};
 
-/// Fixtures whose records are at most so many bytes when inflated take the full treatment in each run.
+/// Fixtures whose records are at most this many bytes when inflated take the full treatment in each run.
 const SMALL_BYTES: usize = 110_000;
 
 fn traces() -> PathBuf {

@@ -1,4 +1,4 @@
-//! Edits, against what the original's `record_filter` made of the same traces, and against what they promise.
+//! Edits, against what DynamoRIO's `record_filter` made of the same traces, and against what they promise.
 
 // The helpers of a test may panic as the test may.
 // A part of a trace is one range.
@@ -27,7 +27,7 @@ fn filtered(trace: &DrmemTrace, shard: usize, spec: FilterSpec) -> Source {
     rewritten(trace, shard, filter, &WriteOptions::new())
 }
 
-/// What our filter makes of a trace is what the original made of it, member by member.
+/// What our filter makes of a trace is what DynamoRIO made of it, member by member.
 fn check_against(name: &str, tid: u64, spec: FilterSpec, expected: &str) {
     let (_, trace) = open(name);
     let found =
@@ -253,10 +253,10 @@ fn filters_that_no_clock_reading_ends_end_with_the_thread() {
     let behind: Vec<Type> = found[end + 1..].iter().map(|entry| entry.kind()).collect();
     assert_eq!(behind, [Type::THREAD_EXIT, Type::FOOTER]);
     assert!(found.iter().all(|entry| !entry.is_marker(Marker::SYSCALL)));
-    // The original sets the bit all the same.
+    // DynamoRIO sets the bit all the same.
     let found = entries(&filtered(&trace, 0, spec(true)));
     assert!(found.iter().all(|entry| !entry.is_marker(Marker::FILTER_ENDPOINT)));
-    // Where threads take turns, others go on behind the end of one.
+    // Where threads take turns, others go on after the end of one.
     let (_, trace) = open("threadsig.core_sharded");
     for shard in 0..trace.files().len() {
         let found = entries(&filtered(&trace, shard, spec(false)));

@@ -1,6 +1,6 @@
-//! The original tools' own output on real traces is what these tests compare with.
+//! The output of DynamoRIO's own tools on real traces is what these tests compare with.
 //!
-//! `traces/drmemtrace/facts.json` and `golden/` were printed by the original tools; see traces/README.md.
+//! `traces/drmemtrace/facts.json` and `golden/` were printed by DynamoRIO's tools; see traces/README.md.
 
 // The helpers of a test may panic as the test may.
 use quipu_drmemtrace::DRMEMTRACE;
@@ -54,7 +54,7 @@ fn counts(trace: &dyn Trace) -> CountsReport {
     sum.unwrap().finish().unwrap().as_any().downcast_ref::<CountsReport>().unwrap().clone()
 }
 
-/// The names that the original prints, beside our counts.
+/// The names that DynamoRIO prints, beside our counts.
 fn named(counts: &Counts) -> Vec<(&'static str, u64)> {
     vec![
         ("(fetched) instructions", counts.instructions),
@@ -104,7 +104,7 @@ fn counts_of_every_fixture_equal_the_originals() {
                 assert_eq!(Some(*count), expected.as_u64(), "{name}: {what}");
                 n_compared += 1;
             } else {
-                panic!("{name}: the original counts `{what}`, which this test does not know");
+                panic!("{name}: DynamoRIO counts `{what}`, which this test does not know");
             }
         }
         for (tid, expected) in facts["per_shard"].as_object().unwrap() {

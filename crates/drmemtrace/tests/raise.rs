@@ -1,4 +1,4 @@
-//! Later versions of files: what is told, what is left as it is, and what is refused.
+//! Later versions of files: what is reported, what is left as it is, and what is refused.
 
 // The helpers of a test may panic as the test may.
 
@@ -153,7 +153,7 @@ fn an_instruction_that_did_not_retire_is_a_marker() {
     let jump =
         [code(0xfeeb, 2), Entry::new(Type::INSTR_DIRECT_JUMP, 2, 0x1000), m(Marker::KERNEL_EVENT, 0x1000)];
     assert!(refusal(&trace_of(&by_hand(6, &jump)), 7).contains("may go on at its own address"));
-    // Before version 3 nobody knows where.
+    // Before version 3 it is unknown where.
     assert!(refusal(&trace_of(&by_hand(2, &between)), 3).contains("version 2 cannot become version 3"));
 }
 
@@ -170,7 +170,7 @@ fn a_clock_reading_goes_before_the_branch_that_it_followed() {
     let untaken = branch(Type::INSTR_UNTAKEN_JUMP);
     assert_same(&entries(&raised), &by_hand(7, &[&nop[..], &clock, &untaken, &behind].concat()), "clock");
     assert_eq!(broken(&raised), [""; 0]);
-    // A branch behind which nothing comes has no outcome.
+    // A branch that nothing follows has no outcome.
     let raised = rewritten(&trace_of(&by_hand(4, &[&nop[..], &conditional].concat())), 0, NoEdit, &to(7));
     assert_same(&entries(&raised), &by_hand(7, &nop), "the last branch");
 }

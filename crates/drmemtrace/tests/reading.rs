@@ -96,7 +96,7 @@ fn calls_have_their_arguments_and_results() {
             }
         }
     }
-    // The original counts 288 markers that name a function, and as many arguments and results as asserted here.
+    // DynamoRIO counts 288 markers that name a function, and as many arguments and results as asserted here.
     let facts = std::fs::read_to_string(fixtures("drmemtrace").join("facts.json")).unwrap();
     let facts: serde_json::Value = serde_json::from_str(&facts).unwrap();
     let of = |what: &str| facts["tiny.func"]["basic_counts_total"][what].as_u64().unwrap();

@@ -1,4 +1,4 @@
-//! Schedules found in the entries of a trace against the files that the original tools wrote beside it.
+//! Schedules found in the entries of a trace against the files that DynamoRIO's tools wrote beside it.
 
 // A test that cannot set its scene has failed.
 use quipu_drmemtrace::DRMEMTRACE;
@@ -53,7 +53,7 @@ fn entries_give_the_schedules_that_the_original_wrote() {
     for entry in std::fs::read_dir(folder("")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // QUIRK: for files of cores the original takes the file's first thread for all of them.
+        // QUIRK: for files of cores DynamoRIO takes the file's first thread for all of them.
         if path.join("serial_schedule.bin.gz").exists() && !name.contains("core_sharded") {
             check(&name);
             checked += 1;

@@ -108,12 +108,12 @@ fn chunks_of_any_size_hold_the_same_and_come_back() {
             assert_same(&without_chunks(&entries(&other)), &expected, name);
             let mut trace = rewriting::open_bytes(bytes(&other));
             assert_eq!(trace.files()[0].header.chunk_instrs, chunk_instrs);
-            // Back to the chunks that the original made, by way of a file without any.
+            // Back to the chunks that DynamoRIO made, by way of a file without any.
             let plain = rewritten(&trace, 0, NoEdit, &into(Packing::Plain, None));
             trace = rewriting::open_bytes(bytes(&plain));
             let size = original_chunk_instrs(&original);
             let back = members(&rewritten(&trace, 0, NoEdit, &into(Packing::Zip, Some(size))));
-            // Where cores ran code of several sequences, the original repeats encodings as it likes.
+            // Where cores ran code of several sequences, DynamoRIO repeats encodings as it likes.
             if name != "thr.core_sharded_kernel" {
                 assert_eq!(back.len(), original.len());
                 for (back, original) in back.iter().zip(&original) {

@@ -118,7 +118,7 @@ fn nothing_is_written_over_unless_allowed() {
     assert_eq!(names(folder.path()), ["a.zip", "out"], "nothing else is left behind");
 }
 
-/// Cancels when so many entries were read.
+/// Cancels when this many entries were read.
 struct Impatient {
     limit: u64,
     seen: AtomicU64,

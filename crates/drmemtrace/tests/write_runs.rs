@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// What a program does next.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Executes block 0 to 5, with so many accesses behind each instruction, and ends with a branch target or not.
+    /// Executes block 0 to 5, with this many accesses after each instruction, and ends with a branch target or not.
     Block { number: u8, n_accesses: u8, has_target: bool },
     /// The clock is read.
     Clock(u64),

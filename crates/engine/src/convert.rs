@@ -69,7 +69,7 @@ pub struct Converted {
     pub facts: Vec<Fact>,
     /// How reading went.
     pub reading: Reading,
-    /// What is dropped wherever it is, and how much there is of it nobody knows: lines of the ledger whose count means nothing.
+    /// What is dropped wherever it is, in unknown amounts: lines of the ledger whose count means nothing.
     pub uncounted: Vec<String>,
 }
 

@@ -55,7 +55,7 @@ impl Harvest {
         self.parts.is_none() && !self.passes.is_empty() && self.passes.iter().all(|pass| pass.has_enough())
     }
 
-    /// Adds what was brought from right behind.
+    /// Adds what the part right after this one brought.
     pub(crate) fn merge(&mut self, later: Harvest) -> Result<()> {
         self.records += later.records;
         self.instrs += later.instrs;

@@ -52,7 +52,7 @@ struct Lane {
     window: Window,
     /// Records of the window that are wanted, at most.
     most: u64,
-    /// `None` before the shard's turn and behind its end.
+    /// `None` before the shard's turn and after its end.
     reader: Option<Box<dyn Reader>>,
     /// What the sequence counts as seen of the shard.
     seen: Position,
@@ -196,7 +196,7 @@ impl<'t> Merge<'t> {
         Ok(Some(Merged { batch: self.lanes[index].batch(), ordinals, records }))
     }
 
-    /// Which share of the trace is worked through, by bytes on disk, about; `None` if nobody knows how many there are.
+    /// Which share of the trace is worked through, by bytes on disk, about; `None` if their number is unknown.
     /// Looks at each shard: not for every batch.
     pub fn share(&self) -> Option<f64> {
         let total =

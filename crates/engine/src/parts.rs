@@ -20,9 +20,9 @@ pub struct Division {
 /// Intervals of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intervals {
-    /// Of so many instructions of each shard. One begins right before its first instruction.
+    /// Of this many instructions of each shard. One begins right before its first instruction.
     Instrs(NonZeroU64),
-    /// Of so many ticks of the clock, for all shards together, beginning at multiples.
+    /// Of this many ticks of the clock, for all shards together, beginning at multiples.
     Clock(NonZeroU64),
 }
 
@@ -160,7 +160,7 @@ impl Parts {
         slot
     }
 
-    /// Adds what was read right behind.
+    /// Adds what was read right after this.
     pub(crate) fn merge(&mut self, later: Parts) -> Result<()> {
         for (slot, share) in later.shares {
             match self.shares.get_mut(&slot) {

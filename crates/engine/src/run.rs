@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct RunOptions<'a> {
     /// How many threads work; 0 for as many as there are cores.
     pub threads: usize,
-    /// Whether the first thing that is wrong with the trace ends the run. Otherwise it is noted, and reading goes on.
+    /// Whether the first thing that is wrong with the trace ends the run. Otherwise it is noted, and reading continues.
     pub strict: bool,
     /// The part of the trace wanted.
     pub window: Window,
@@ -81,7 +81,7 @@ pub struct Outcome {
     pub records: u64,
     /// How many instructions were read.
     pub instrs: u64,
-    /// Threads that were wanted, and of which no records came.
+    /// Threads that were wanted and had no records.
     pub absent_threads: Vec<ThreadId>,
     /// True if the run was cancelled; the results are those of the part that was read.
     pub cancelled: bool,
@@ -244,7 +244,7 @@ impl Run<'_> {
         Ok(merged.unwrap_or_else(|| seeds.into_harvest()))
     }
 
-    /// Reads one unit, up to its end, its fault, or the moment when nobody wants it any more.
+    /// Reads one unit, up to its end, its fault, or the moment when it is no longer wanted.
     fn unit(
         &self,
         seeds: &Seeds,
@@ -556,7 +556,7 @@ impl Sinks {
         Ok(())
     }
 
-    /// True if no pass wants more; of shards that are still to come, nobody knows.
+    /// True if no pass wants more; of shards that are still to come, that is unknown.
     fn have_enough(&self) -> bool {
         let has_enough = |sink: &Sink| matches!(sink, Sink::Stream(pass) if pass.has_enough());
         !self.sinks.is_empty() && self.sinks.iter().all(has_enough)

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The same trace without the first instructions of each shard: of the first shard as many as the first number in `skips`
-/// says, and so on; nothing is left out of shards behind the last number. Records come as after a skip of instructions.
+/// says, and so on; nothing is left out of shards after the last number. Records come as after a skip of instructions.
 ///
 /// Windows of such a trace count from where its shards begin; those of records begin at the first one.
 pub fn begin_at(trace: Box<dyn Trace>, skips: Vec<u64>) -> Box<dyn Trace> {

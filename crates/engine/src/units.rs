@@ -33,7 +33,7 @@ impl Unit {
     }
 }
 
-/// Whole shards with their parts. Shards of which nothing is wanted are left out.
+/// Whole shards with their parts. Shards that are not wanted are left out.
 pub(crate) fn whole_shards(shards: &[Shard], part: &Part) -> Vec<Unit> {
     let parts = part.windows.iter().zip(&part.most);
     let wanted = (0..).zip(shards).zip(parts).filter(|(_, (window, _))| !is_empty(window));

@@ -19,7 +19,7 @@ pub struct Watch {
 pub struct Progress {
     /// Records read, those that a window skips included.
     pub records: u64,
-    /// Bytes on disk worked through, about; 0 as long as nobody knows.
+    /// Bytes on disk worked through, about; 0 as long as that is unknown.
     pub packed_bytes: u64,
     /// How many of them there are, if known.
     pub total_packed_bytes: Option<u64>,

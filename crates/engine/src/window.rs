@@ -216,9 +216,9 @@ struct Walk<'t> {
     watch: &'t Watch,
     tally: Tally<'t>,
     merge: Merge<'t>,
-    /// What of each shard is behind the walk.
+    /// How much of each shard the walk has passed.
     seen: Vec<Position>,
-    /// What of the sequence is behind the walk.
+    /// How much of the sequence the walk has passed.
     total: Position,
     /// The batch that the walk stands in.
     batch: Option<Span>,

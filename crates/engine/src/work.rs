@@ -1,7 +1,7 @@
 //! Threads that work through numbered units and merge the results strictly in order.
 //!
 //! Units are handed out in order. A result is merged as soon as all before it are; the worker that is there does the merging,
-//! outside the lock, one at a time. Nobody starts a unit too far ahead of the merge, so that results never pile up.
+//! outside the lock, one at a time. No worker starts a unit too far ahead of the merge, so that results never pile up.
 
 use quipu_model::{Error, ErrorKind, Result};
 use std::any::Any;

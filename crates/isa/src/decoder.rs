@@ -12,7 +12,7 @@ pub struct Decoder {
     kind: Kind,
 }
 
-/// The decoders behind the common face.
+/// The decoders that the common face calls.
 enum Kind {
     X86(Box<x86::X86>),
     Aarch64,

@@ -97,13 +97,13 @@ pub(crate) struct MemList {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// Goes on to the next instruction.
+    /// Continues to the next instruction.
     Other,
     /// Always jumps, to a place in the encoding.
     DirectJump,
     /// Always jumps, to a place in a register or in memory.
     IndirectJump,
-    /// Jumps to a place in the encoding, or goes on.
+    /// Jumps to a place in the encoding, or continues.
     ConditionalJump,
     /// Calls a place in the encoding.
     DirectCall,

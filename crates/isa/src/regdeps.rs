@@ -189,7 +189,7 @@ impl Encoder {
         *out = [0; MAX_BYTES];
         let Ok(instr) = self.0.decode(pc, bytes) else { return HEADER_BYTES };
         let Ok(operands) = self.0.operands(&instr, pc, bytes) else { return HEADER_BYTES };
-        // Four bits count the registers of each kind; no instruction has so many operands.
+        // Four bits count the registers of each kind; no instruction has that many operands.
         let n_writes = operands.writes.len().min(15);
         let n_reads = operands.reads.len().min(15);
         let header = n_writes as u32

@@ -1,4 +1,4 @@
-//! Bytes that nobody assembled: decoding them ends in an answer, and the answers agree with each other.
+//! Bytes that no assembler wrote: decoding them ends in an answer, and the answers agree with each other.
 
 // The helpers of a test may panic as the test may.
 use quipu_isa::{Arch, DecodeError, Decoder, Instr, Syntax, UNDECODABLE};

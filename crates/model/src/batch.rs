@@ -35,7 +35,7 @@ pub struct Span {
     /// The last clock reading at or before the batch's end; 0 before the first.
     pub clock: u64,
     /// If batches are cut at [clock readings](crate::Cut::clock): the clock that this batch opens a segment with, `None` if
-    /// it goes on with the segment before. A read that begins in the middle of a segment (after a window's skip) has that
+    /// it continues with the segment before. A read that begins in the middle of a segment (after a window's skip) has that
     /// segment's own reading, or `None` if the reader does not know it: a merge delivers that rest first.
     pub opens: Option<u64>,
     /// Byte offset of the first record in the inflated stream of `member`.

@@ -152,7 +152,7 @@ impl CheckLog {
         }
     }
 
-    /// Adds what was found behind.
+    /// Adds what was found after this.
     pub fn merge(&mut self, later: CheckLog) {
         for (rule, (severity, count)) in later.counts {
             self.counts.entry(rule).or_insert((severity, 0)).1 += count;
@@ -316,7 +316,7 @@ impl<C: Fields + Send + 'static> ReportBody for CheckReport<C> {
 /// ```
 /// quipu_model::rules! {
 ///     "files" {
-///         CUT "demo/cut" Warning "A file ends behind a record." "All before it is read." []
+///         CUT "demo/cut" Warning "A file ends after a record." "All before it is read." []
 ///     }
 /// }
 /// assert_eq!(RULES[0].name, CUT.name);

@@ -71,7 +71,7 @@ pub enum Cell {
     Addr(u64),
     /// A share, 0.0 to 1.0, written in per cent.
     Share(f64),
-    /// A number with a fixed count of digits behind the point.
+    /// A number with a fixed count of digits after the point.
     Real(f64, u8),
     /// A time in microseconds, written with a unit.
     Micros(u64),
@@ -184,7 +184,7 @@ pub struct ByteRow {
     pub name: String,
     /// The bytes.
     pub cells: Vec<ByteCell>,
-    /// A word behind the row, or empty.
+    /// A word after the row, or empty.
     pub note: String,
 }
 
@@ -252,7 +252,7 @@ pub struct Lane {
     pub name: String,
     /// Share of the step in which the lane was busy.
     pub busy: Vec<f32>,
-    /// A word behind the lane.
+    /// A word after the lane.
     pub note: String,
 }
 

@@ -1,6 +1,6 @@
 //! What a trace did wrong, as data: a rule with a stable name, a place and a message.
 //!
-//! Reading goes on after a finding. [`Found`] collects them with a bound for each rule, so that a file of pure
+//! Reading continues after a finding. [`Found`] collects them with a bound for each rule, so that a file of pure
 //! garbage cannot fill the memory with complaints.
 
 use crate::batch::Batch;

@@ -128,7 +128,7 @@ fn judge(closings: &Closings, from: &Path, to: &Path) -> Result<()> {
     match closings.n_open() {
         0 => Ok(()),
         n => {
-            let what = format!("an output is to be complete of which `{n}` files are open");
+            let what = format!("an output is to be complete, but `{n}` of its files are open");
             Err(Error::new(ErrorKind::Internal, what).in_file(to.display().to_string()))
         }
     }

@@ -216,7 +216,7 @@ named_u8! {
         IndirectCall = 5 "indirect-call",
         /// Returns.
         Return = 6 "return",
-        /// Enters the kernel by `sysenter`, whose return does not come behind it.
+        /// Enters the kernel by `sysenter`, whose return does not come after it.
         Sysenter = 7 "sysenter",
     }
 }

@@ -27,7 +27,7 @@ pub fn grouped(n: u64) -> String {
     text
 }
 
-/// The noun for `n` things of which one is called `one`: its plural ends in `s`, or in `es` after `s` and `h`.
+/// The noun for `n` things, where one is called `one`: its plural ends in `s`, or in `es` after `s` and `h`.
 pub fn noun(n: u64, one: &str) -> String {
     let ending = match (n, one.ends_with(['s', 'h'])) {
         (1, _) => "",
@@ -76,8 +76,8 @@ pub fn count(text: &str) -> Result<u64, NotANumber> {
     }
 }
 
-/// A size in bytes: as [`count`] has it, but `K`, `M` and `G`, in either case, are powers of two as well, as nobody builds a
-/// cache of 32,000 bytes.
+/// A size in bytes: as [`count`] has it, but `K`, `M` and `G`, in either case, are powers of two as well, since no
+/// cache has 32,000 bytes.
 ///
 /// # Errors
 /// What is wrong with it.

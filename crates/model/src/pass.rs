@@ -40,14 +40,14 @@ pub trait Pass: Send + Sized + 'static {
         false
     }
 
-    /// Adds what a pass saw that read the records right behind this one's.
+    /// Adds what a pass saw that read the records right after this one's.
     fn merge(&mut self, later: Self) -> Result<()>;
 
     /// The result.
     fn finish(self) -> Result<Box<dyn Report>>;
 }
 
-/// A [`Pass`] behind a pointer; implemented for every pass.
+/// A [`Pass`] as a trait object; implemented for every pass.
 pub trait DynPass: Send {
     /// See [`Pass::fork`].
     fn fork(&self, shard: &Shard) -> Box<dyn DynPass>;
@@ -214,7 +214,7 @@ pub trait ReportBody: Fields + Send + 'static {
     }
 }
 
-/// A [`ReportBody`] behind a pointer; implemented for every one of them.
+/// A [`ReportBody`] as a trait object; implemented for every one of them.
 pub trait Report: Send + 'static {
     /// The result as tables, the first of which is called `name`; see [`tables`].
     fn tables(&self, name: &str) -> Vec<ColumnTable>;

@@ -28,7 +28,7 @@ impl<V: Copy + PartialEq> Spans<V> {
         if let Some(next) = last.checked_add(1) {
             self.split(next);
         }
-        // The first number that no run has had yet; none behind the last of all numbers.
+        // The first number that no run has had yet; none after the last of all numbers.
         let mut next = Some(first);
         let mut gaps = Vec::new();
         for (begin, (end, value)) in self.runs.range_mut(first..=last) {

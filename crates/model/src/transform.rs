@@ -240,7 +240,7 @@ pub trait Progress: Sync {
     }
 }
 
-/// Nobody listens.
+/// Reports nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Silent;
 

@@ -1,6 +1,6 @@
 //! Structured values: calls with arguments of any shape, as flat arrays.
 //!
-//! A value is a [`Node`] in an array; what it is made of stands right behind it, so that a value with all its parts is one
+//! A value is a [`Node`] in an array; what it is made of stands right after it, so that a value with all its parts is one
 //! run of nodes and nothing is allocated for each call. Types (functions, structures, enumerations, sets of flags, stack
 //! frames) are met while reading, like instructions: [`Types`] has each once and only grows within one read, and nodes
 //! carry an index into it.
@@ -63,7 +63,7 @@ pub struct Node {
     /// Its type, or [`NO_TYPE`].
     pub ty: u32,
     /// Scalars: the value. Strings and blobs: offset and length in the bytes. Composites: how many parts, and the index
-    /// of the first node behind all of them. See the methods.
+    /// of the first node after all of them. See the methods.
     pub payload: u64,
 }
 
@@ -74,7 +74,7 @@ impl Node {
     }
 
     /// Two halves in the payload: for strings and blobs, offset and length; for composites, number of parts and the index
-    /// behind the last.
+    /// after the last.
     pub fn halves(self) -> (u32, u32) {
         ((self.payload >> 32) as u32, self.payload as u32) // Both halves, on purpose.
     }
@@ -167,7 +167,7 @@ impl Values {
         self.nodes.get(index as usize).copied().unwrap_or(Node::scalar(Kind::Null, 0))
     }
 
-    /// The index of the node behind the value at `index` and all its parts.
+    /// The index of the node after the value at `index` and all its parts.
     pub fn behind(&self, index: u32) -> u32 {
         let node = self.node(index);
         if node.is_composite() {
@@ -196,7 +196,7 @@ impl Values {
     /// call itself is not added to the list of calls.
     pub fn copy_call(&self, call: &Call, to: &mut Values) -> Call {
         let mut copy = *call;
-        copy.args.0 = to.args.len() as u32; // As many as there are bytes at most, of which there are less than 2^32.
+        copy.args.0 = to.args.len() as u32; // As many as there are bytes at most, which are fewer than 2^32.
         for arg in self.args_of(call) {
             let node = self.copy_value(arg.node, to);
             to.args.push(Arg { index: arg.index, node });
@@ -314,7 +314,7 @@ pub struct Frame {
     pub file: Option<Vec<u8>>,
     /// The line of the source file.
     pub line: Option<u64>,
-    /// Bytes behind the start of the function, or of the module.
+    /// Bytes from the start of the function, or of the module.
     pub offset: Option<u64>,
 }
 

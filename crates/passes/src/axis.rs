@@ -83,7 +83,7 @@ impl Axis {
     /// happened.
     pub(crate) const MAX: usize = 64;
 
-    /// An axis of at most so many intervals, one at least.
+    /// An axis of at most this many intervals, one at least.
     pub(crate) fn up_to(max: u64) -> Axis {
         Axis { max, ends: None, shift: 0 }
     }

@@ -97,7 +97,7 @@ impl Lines {
     /// Calls `touch` with the number of each line in `addr .. addr + size`, in ascending order; of one that touches
     /// [`WIDE_LINES`] and more, `wide` with the first and the last, once.
     ///
-    /// As the original suite counts them: from the line that holds `addr` on, while a line begins before
+    /// As DynamoRIO's tools count them: from the line that holds `addr` on, while a line begins before
     /// `addr + size`. So an access of no bytes touches its line unless it stands exactly at the line's start.
     // PERF: the compiler's own choice is a call for each access, at half the speed; bench `working-set`.
     #[inline(always)]

@@ -68,7 +68,7 @@ pub(crate) fn json(tool: &dyn Tool, options: &str, text: &str) -> Value {
     report(tool, options, text).json()
 }
 
-/// A trace that is read in batches of so many records, each piece by itself or all as one.
+/// A trace that is read in batches of this many records, each piece by itself or all as one.
 struct Divided<'t> {
     trace: &'t MemoryTrace,
     shards: Vec<Shard>,

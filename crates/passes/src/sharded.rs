@@ -1,6 +1,6 @@
 //! Analyses that must see a shard from its beginning: one state for each shard, summed up when the shard is over.
 //!
-//! Such a state (an LRU stack, the time of each line's last use) cannot be joined with the one of the records behind it. What
+//! Such a state (an LRU stack, the time of each line's last use) cannot be joined with the one of the records after it. What
 //! can be joined is what it amounts to: each shard's own answer, and a total of all shards.
 
 use crate::filtered::Filtered;

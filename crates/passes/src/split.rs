@@ -31,7 +31,7 @@ pub(crate) trait Part: Clone + Send + 'static {
 
 /// The result of one analysis for a whole trace or for one thread.
 pub trait Answer: Fields + Send + 'static {
-    /// The result for people, of a trace of which a filter left only a part.
+    /// The result for people, of a trace that a filter reduced to a part.
     fn document(&self, detail: Detail, filtered: Filtered) -> Document;
 }
 

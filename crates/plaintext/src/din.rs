@@ -84,7 +84,7 @@ const WORD: OptionSpec = OptionSpec::new(
     "word",
     Kind::PowerOfTwo,
     "4",
-    "A line without a size is an access to the aligned word of so many bytes, as Dinero has it.",
+    "A line without a size is an access to the aligned word of this many bytes, as Dinero has it.",
 );
 
 /// The kind of fetches.
@@ -121,7 +121,7 @@ impl Grammar for Din {
         let Some(kind) = hex(label).ok().filter(|label| *label <= 4) else {
             return Line::Bad(Fault::Kind);
         };
-        // What stands behind the address is a comment.
+        // What stands after the address is a comment.
         match hex(word(rest).0) {
             Ok(addr) => Line::Record(Record { addr, size: 0, kind: kind as u8 }), // At most 4.
             Err(why) => Line::Bad(Fault::of_address(why)),

@@ -66,7 +66,7 @@ static INFO: FormatInfo = FormatInfo {
     print_options: &[],
 };
 
-/// A line as it usually is, and what stands behind it.
+/// A line as it usually is, and what stands after it.
 const USUAL_BYTES: usize = 32;
 /// The size of the largest access that lackey knows of.
 const MAX_DATA_BYTES: u32 = 512;

@@ -15,13 +15,13 @@ pub(crate) mod lackey {
                 "Lines are written whole; one without an end was cut and does not count, even where what is left reads well." []
             BAD_LINE "lackey/bad-line" Warning
                 "A line is a record or a message."
-                "Records begin with `I`, `L`, `S` or `M`, messages with `==`, `--` or `**` and a number. The output of the program itself stands among them where both write to one descriptor (`--log-file` keeps them apart), and may take parts of a record with it. Reading goes on with the next line." []
+                "Records begin with `I`, `L`, `S` or `M`, messages with `==`, `--` or `**` and a number. The output of the program itself stands among them where both write to one descriptor (`--log-file` keeps them apart), and may take parts of a record with it. Reading continues with the next line." []
             ZEROS "lackey/zeros" Error
                 "A line has no run of zero bytes."
-                "Neither Valgrind nor text has any; blocks of a file that were never written do. Where a program writes such bytes itself, `--log-file` keeps its output apart. Reading goes on with the next line." []
+                "Neither Valgrind nor text has any; blocks of a file that were never written do. Where a program writes such bytes itself, `--log-file` keeps its output apart. Reading continues with the next line." []
             NUMBER "lackey/number" Error
                 "An address has at most 64 bits, a size at most 32."
-                "No machine has others; digits of two lines ran together. Reading goes on with the next line." []
+                "No machine has others; digits of two lines ran together. Reading continues with the next line." []
             PROCESSES "lackey/processes" Warning
                 "All messages are of one process."
                 "With `--trace-children=yes` and one descriptor, lines of several processes are mixed, and records do not say whose they are. Valgrind puts the process into the name of the file for `%p` in `--log-file`." []
@@ -56,10 +56,10 @@ pub(crate) mod din {
                 "Programs write whole lines; of one without an end nothing tells whether digits are missing, so it does not count, even where what is left reads well." []
             BAD_LINE "din/bad-line" Error
                 "A line is a record: a label of 0 to 4 and an address, or one of the letters `rwimcv`, an address and a size."
-                "Dinero ends at the first line that is none. Here reading goes on with the next line." ["din format error on trace record", "short line"]
+                "Dinero ends at the first line that is none. Here reading continues with the next line." ["din format error on trace record", "short line"]
             NUMBER "din/number" Error
                 "An address has at most 64 bits, a size at most 32."
-                "Dinero lets them overflow. Reading goes on with the next line." []
+                "Dinero lets them overflow. Reading continues with the next line." []
             SIZE "din/size" Warning
                 "A size is 1 to 4096 bytes."
                 "Dinero takes any. Only lines of the extended format have one." []

@@ -169,7 +169,7 @@ fn the_output_of_the_program_is_passed_over_and_told() {
     let (lines, findings) = lines(&*trace);
     assert_eq!((lines.len(), findings.len()), (192, 1));
     let place = &findings[0].place;
-    // `hello` is line 119, behind 5 messages and 113 records.
+    // `hello` is line 119, after 5 messages and 113 records.
     let before: Vec<u8> =
         text("lackey/mixed.lackey").split_inclusive(|b| *b == b'\n').take(118).flatten().copied().collect();
     assert_eq!((&*findings[0].rule, place.offset), ("lackey/bad-line", Some(before.len() as u64)));
@@ -194,7 +194,7 @@ fn windows_have_the_records_that_they_name() {
     let scan = Scan { most: 7, window: Window::Records(3..100), ..Scan::new(ShardId(0)) };
     assert_eq!(lines_of(&*trace, &scan).0, all[3..10]);
     assert!(trace.scan(&Scan { window: Window::Clock(0..1), ..Scan::new(ShardId(0)) }).is_err());
-    // The PC of what follows is known behind a window's beginning, too.
+    // The PC of what follows is known after a window's beginning, too.
     let scan = Scan { window: Window::Records(1..2), ..Scan::new(ShardId(0)) }.columns(trace.columns());
     let mut reader = trace.scan(&scan).unwrap();
     assert_eq!(reader.read().unwrap().unwrap().accesses.pc, [0x401000]);

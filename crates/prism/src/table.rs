@@ -191,7 +191,7 @@ pub(crate) fn push(event: &Event, batch: &Batch, record: u64, thread: u64, rows:
     }
 }
 
-/// Cells of fields that a row may lack are printed only where it has them, all others of the row behind its size.
+/// Cells of fields that a row may lack are printed only where it has them, all others of the row after its size.
 pub(crate) fn own_cell(table: &dyn TableBuf, row: usize, column: &str, out: &mut Vec<u8>) -> bool {
     let Some(rows) = table.get::<Events>() else { return false };
     // Writing to a vector cannot fail.

@@ -1,6 +1,6 @@
-//! A program that goes on as another one: it is started under the emulator again, with this plugin.
+//! A program that continues as another one: it is started under the emulator again, with this plugin.
 //!
-//! The emulator itself would let the kernel start the new program, which nobody could watch. So before it does, this does
+//! The emulator itself would let the kernel start the new program, which the plugin could not watch. So before it does, this does
 //! it: with the emulator's own file in place of the program, and the program as its argument. What cannot be followed
 //! (another architecture, other rights, no program at all) is left to the emulator, with whatever error comes of it.
 
@@ -21,7 +21,7 @@ struct Started {
     args: Vec<CString>,
 }
 
-/// Goes on as the program at this address of the guest, with these arguments and this environment; comes back if that
+/// Continues as the program at this address of the guest, with these arguments and this environment; comes back if that
 /// cannot be.
 #[cold]
 pub(crate) fn follow(setup: &Setup, path: u64, args: u64, environment: u64) -> Option<()> {
@@ -47,7 +47,7 @@ pub(crate) fn follow(setup: &Setup, path: u64, args: u64, environment: u64) -> O
     };
     let (arguments, variables) = (pointers(&all), pointers(&environment));
     let emulator = all.first()?;
-    // SAFETY: The path is a string with its end, and so are the others, of which both lists end with null; all live until
+    // SAFETY: The path is a string with its end, and so are the others, whose lists both end with null; all live until
     // the call comes back, if it does.
     #[allow(unsafe_code)]
     unsafe {

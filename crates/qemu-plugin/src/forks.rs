@@ -1,4 +1,4 @@
-//! Threads of forked processes, of which the emulator would die.
+//! Threads of forked processes, which would crash the emulator.
 //!
 //! QEMU keeps a table of its CPUs for plugins. A `fork` copies it with the CPUs of all threads, although the child has one,
 //! and then counts CPUs anew: the next thread gets a number that stands in the table, and QEMU (7.2 to 10) asserts that the
@@ -63,7 +63,7 @@ const FUNCTIONS: &[u64] = if cfg!(target_arch = "x86_64") {
     &[]
 };
 
-/// Called for each loaded object, of which the first is the program itself; ends with that.
+/// Called for each loaded object, the first of which is the program itself; ends with that.
 extern "C" fn in_program(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
     const END: c_int = 1;
     const STRTAB: u64 = 5;

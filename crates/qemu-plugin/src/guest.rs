@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is added to a guest's address to get the emulator's own; all ones as long as nobody knows.
+/// What is added to a guest's address to get the emulator's own; all ones as long as that is unknown.
 static BASE: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Notes where an instruction lies for the emulator and for the guest.

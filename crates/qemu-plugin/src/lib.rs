@@ -31,7 +31,7 @@ use threads::{code_producer, producer};
 
 /// The version of the emulator's interface that this is for.
 #[allow(non_upper_case_globals, unsafe_code)]
-// SAFETY: The name is the one that the emulator looks for, and nobody else has it.
+// SAFETY: The name is the one that the emulator looks for, and nothing else has it.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 1;
 
@@ -45,7 +45,7 @@ struct Setup {
     sigaction: i64,
     /// That which takes a mapping away.
     munmap: i64,
-    /// That which goes on as another program.
+    /// That which continues as another program.
     execve: i64,
     /// Bytes of the guest's addresses.
     pointer_bytes: usize,
@@ -72,7 +72,7 @@ const MAX_CODE_WORDS: usize = 3 + MAX_INSTRS.div_ceil(8) + (MAX_INSTRS * 16).div
 /// # Safety
 /// To be called by the emulator alone, with arguments as its interface has them.
 #[allow(unsafe_code)]
-// SAFETY: The name is the one that the emulator looks for, and nobody else has it.
+// SAFETY: The name is the one that the emulator looks for, and nothing else has it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: u64,

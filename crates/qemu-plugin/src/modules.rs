@@ -27,7 +27,7 @@ pub(crate) fn forget() {
 
 /// Tells of the mapping at this address of the guest.
 pub(crate) fn tell(producer: &mut Producer<'_>, pc: u64) {
-    // Nobody else has it: the emulator translates one block at a time.
+    // No other thread has it: the emulator translates one block at a time.
     let Ok(mut known) = KNOWN.try_lock() else { return };
     if IS_OLD.swap(false, Ordering::Relaxed) || known.len() >= MOST_KNOWN {
         known.clear();

@@ -31,14 +31,14 @@ static CODE: Place = Place(UnsafeCell::new(State::New));
 
 /// This process is a child of a `fork` that is not to be recorded.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
-/// The process of which this is a fork.
+/// The process that this one was forked from.
 static PARENT: AtomicU32 = AtomicU32::new(0);
 
 /// The slot of the thread that the emulator gave this number, which is the calling one.
 #[inline(always)]
 pub(crate) fn producer(vcpu: c_uint) -> Option<&'static mut Producer<'static>> {
     let place = PLACES.get(vcpu as usize)?;
-    // SAFETY: As said at `Place`: nobody else uses it now, and callbacks do not nest.
+    // SAFETY: As said at `Place`: no other thread uses it now, and callbacks do not nest.
     #[allow(unsafe_code)]
     let state = unsafe { &mut *place.0.get() };
     if let State::Records(producer) = state { Some(producer) } else { begin(state) }
@@ -81,7 +81,7 @@ pub(crate) fn code_producer() -> Option<&'static mut Producer<'static>> {
         let claimed = setup.and_then(|setup| Producer::claim(&setup.shared, ids().0, 0));
         *state = claimed.map_or(State::Off, State::Records);
         if let State::Off = state {
-            // Blocks that nobody can tell apart are of no use.
+            // Blocks that cannot be told apart are of no use.
             IS_OFF.store(true, Ordering::Relaxed);
         }
     }

@@ -38,7 +38,7 @@ pub fn walk(trace: &dyn Trace, mut visit: impl FnMut(u64, &str, &[u64]) -> bool)
     Ok(())
 }
 
-/// The instructions of a batch, each with its accesses: those that stand behind it and before the next one.
+/// The instructions of a batch, each with its accesses: those that stand after it and before the next one.
 ///
 /// Lenses are ordered by `at`, the record that a row comes from. The accesses of the batch's last instruction may go on
 /// in the next batch; a program that must not miss them keeps that instruction until it has seen the next.

@@ -5,7 +5,7 @@ use quipu_model::{Confidence, Error, ErrorKind, Format, Loss, OpenOptions, Place
 use quipu_source::{Ahead, Codec, Source, StreamOptions};
 use std::path::Path;
 
-/// How many bytes an error shows of a source that nobody recognises.
+/// How many bytes an error shows of a source that no format recognises.
 const SHOWN_BYTES: usize = 16;
 
 /// How many entries of a folder it shows.
@@ -299,7 +299,7 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
                     0 if container.codec() == Codec::Plain => {
                         format!("nothing of the file can be read: {}", error.message())
                     }
-                    0 => format!("a {codec} file of which nothing can be inflated: {}", error.message()),
+                    0 => format!("a {codec} file that cannot be inflated at all: {}", error.message()),
                     _ => format!(
                         "a damaged {codec} file, in whose first bytes no format is recognised: {}",
                         error.message()
@@ -355,12 +355,12 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_inflated_is_not_called_empty() {
-        // The head of a frame and of a block of 16 bytes, of which none stands there.
+        // The head of a frame and of a block of 16 bytes that is missing.
         let cut = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x10, 0x81, 0, 0];
         let error = refusal(&cut);
         assert_eq!(
             error.to_string(),
-            "in: offset 0x0: a zstd file of which nothing can be inflated: the zstd data is cut short"
+            "in: offset 0x0: a zstd file that cannot be inflated at all: the zstd data is cut short"
         );
         assert_eq!((error.kind(), error.loss().is_some()), (ErrorKind::Damaged, true));
     }

@@ -267,7 +267,7 @@ fn every_family_with_a_body_of_its_own_is_tested() {
     assert_eq!(formats, FAMILIES.iter().map(|family| family.format).collect::<Vec<_>>());
 }
 
-/// Bytes of which it is counted how many are read.
+/// Bytes that count how many of them are read.
 struct Counted {
     bytes: Vec<u8>,
     n_read: AtomicU64,

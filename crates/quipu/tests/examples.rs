@@ -1,6 +1,6 @@
 //! The examples compile, run, and give the right answers on traces of the repository.
 
-// The examples are programs of their own; here they are modules, whose `main` nobody calls.
+// The examples are programs of their own; here they are modules, whose `main` is not called.
 #![allow(dead_code)]
 // A test that cannot set its scene has failed.
 #[path = "../examples/own_pass.rs"]

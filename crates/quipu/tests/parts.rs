@@ -133,7 +133,7 @@ fn cores_are_the_processors_that_the_schedule_names() {
         options.division = Division { intervals: None, per_core: true };
     });
     let cores: Vec<_> = found.parts.iter().map(|part| (part.core.unwrap(), part.instrs)).collect();
-    // The original's schedule file has processor 6 from instruction 0, 2 from 32999, 3 from 41648, 7 from 46241.
+    // DynamoRIO's schedule file has processor 6 from instruction 0, 2 from 32999, 3 from 41648, 7 from 46241.
     assert_eq!(cores, [(2, 41648 - 32999), (3, 46241 - 41648), (6, 32999), (7, 57812 - 46241)]);
 }
 

@@ -1,6 +1,6 @@
-//! The analyses say of real traces what the original tools say, wherever both count the same thing.
+//! The analyses say of real traces what DynamoRIO's tools say, wherever both count the same thing.
 //!
-//! `traces/drmemtrace/facts.json` and `traces/drmemtrace/golden/` hold the original tools' numbers; `traces/README.md` says
+//! `traces/drmemtrace/facts.json` and `traces/drmemtrace/golden/` hold the numbers of DynamoRIO's tools; `traces/README.md` says
 //! how they were made.
 
 // The helpers of a test may panic as the test may.
@@ -39,7 +39,7 @@ fn total<T: Clone + 'static>(tool: &dyn Tool, trace: &dyn Trace) -> Option<T> {
     Some(report.as_any().downcast_ref::<PerThread<T>>().expect("the tool's own report").total.clone())
 }
 
-/// Calls `check` with each trace of the folder and what the original tools say of it.
+/// Calls `check` with each trace of the folder and what DynamoRIO's tools say of it.
 fn for_each_trace(mut check: impl FnMut(&str, &dyn Trace, &Value)) {
     let facts: Value =
         serde_json::from_str(&std::fs::read_to_string(traces().join("facts.json")).unwrap()).unwrap();
@@ -50,7 +50,7 @@ fn for_each_trace(mut check: impl FnMut(&str, &dyn Trace, &Value)) {
     }
 }
 
-/// One of the original's basic counts.
+/// One of DynamoRIO's basic counts.
 fn count(facts: &Value, name: &str) -> u64 {
     facts["basic_counts_total"][name].as_u64().unwrap()
 }
@@ -166,7 +166,7 @@ fn function_counts_are_those_of_the_original_func_view() {
         .filter(|function| function.kind == functions::CalleeKind::Function)
         .map(|function| (function.id, function.label.clone(), function.calls, function.returns))
         .collect();
-    // The end of the original's output, `func_view.tiny.txt`.
+    // The end of DynamoRIO's output, `func_view.tiny.txt`.
     assert_eq!(functions, [(0, "tiny!fib".to_owned(), 109, 109), (1, "tiny!leaf_add".to_owned(), 100, 100)]);
 }
 
@@ -184,7 +184,7 @@ fn ratios(trace: &dyn Trace, sample: &str) -> (u64, Vec<(u64, f64, f64)>) {
     (found["accesses"].as_u64().unwrap(), found["points"].as_array().unwrap().iter().map(point).collect())
 }
 
-/// A cache misses what comes again behind at least as many other lines as it has, and what comes for the first time.
+/// A cache misses what comes again after at least as many other lines as it has, and what comes for the first time.
 #[test]
 fn miss_ratios_are_those_of_the_originals_reuse_distances() {
     for (name, golden_name) in [

@@ -8,7 +8,7 @@ fn open(name: &str) -> Box<dyn Trace> {
     quipu::open_path(&fixtures("").join(name), &OpenOptions::default()).unwrap()
 }
 
-/// Has to be told a type, of which the traces here have none; and reads one thread after the other.
+/// Needs the name of a type, and the traces here have none; and reads one thread after the other.
 const LAYOUT: &str = "layout";
 
 /// Checks all analyses that the trace has the columns for; returns their names.

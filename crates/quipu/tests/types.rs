@@ -1,4 +1,4 @@
-//! `types` on real traces of Cacheray: against the original's own tables where those are right, against numbers reckoned from
+//! `types` on real traces of Cacheray: against Cacheray's own tables where those are right, against numbers reckoned from
 //! the records by a program of its own where they are not, and with the variables of a program.
 
 // A test that cannot set its scene has failed.
@@ -53,7 +53,7 @@ fn members(found: &Value, name: &str) -> (BTreeMap<String, [u64; 2]>, u64) {
     (members, of["accesses"].as_u64().unwrap())
 }
 
-/// The original's table: reads of each member, and accesses of the type.
+/// Cacheray's table: reads of each member, and accesses of the type.
 fn original(golden: &str, name: &str) -> (BTreeMap<String, u64>, u64) {
     let text = std::fs::read_to_string(fixtures("cacheray").join("sim").join(golden)).unwrap();
     let table = text.split(&format!("struct {name}{{\n")).nth(1).unwrap();
@@ -68,7 +68,7 @@ fn original(golden: &str, name: &str) -> (BTreeMap<String, u64>, u64) {
 
 #[test]
 fn where_the_original_is_right_its_tables_are_the_same() {
-    // Regions that begin at a multiple of the element's size, and no padding behind the last member.
+    // Regions that begin at a multiple of the element's size, and no padding after the last member.
     for (trace, types, golden, names) in [
         ("reorder-bad.trace", "reorder.dwarf.json", "reorder-bad.two-level.stdout", &["OrderA"][..]),
         ("reorder-good.trace", "reorder.dwarf.json", "reorder-good.two-level.stdout", &["OrderB"]),

@@ -346,7 +346,7 @@ impl<C: RecordCodec> Records<C> {
         };
         self.fill.offset = self.feed.offset();
         let n_bytes = self.fill.offset - losing.start;
-        let then = if resumes { "reading goes on behind them" } else { "nothing can be read behind them" };
+        let then = if resumes { "reading continues after them" } else { "nothing can be read after them" };
         let what = format!("{}; `{n_bytes}` bytes are no records, {then}", losing.what);
         self.fill.lose(losing.rule, losing.start, resumes, what);
         true

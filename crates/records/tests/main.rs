@@ -101,7 +101,7 @@ const BYTES: &[u8] = &[1, 0, 1, 2, 7, 7, 99, 98, 0, 1, 1, 5, 2, 0, 2, 0];
 fn batches_end_where_threads_change_and_after_damage() {
     let (batches, found) = read(BYTES, &scan()).unwrap();
     assert_eq!(batches, [(1, 0, 2, 0), (1, 2, 1, 9), (2, 3, 2, 12)]);
-    let what = "thread 99; `3` bytes are no records, reading goes on behind them";
+    let what = "thread 99; `3` bytes are no records, reading continues after them";
     assert_eq!(found, [(what.to_owned(), Some(6))]);
 }
 
@@ -136,7 +136,7 @@ fn a_cut_record_is_reported_and_all_before_it_is_read() {
     let (batches, found) = read(&[1, 0, 1, 9, 7], &scan()).unwrap();
     assert_eq!((batches, found), (vec![(1, 0, 1, 0)], vec![("cut".to_owned(), Some(2))]));
     let (_, found) = read(&[1, 0, 77, 78], &scan()).unwrap();
-    let what = "thread 77; `2` bytes are no records, nothing can be read behind them";
+    let what = "thread 77; `2` bytes are no records, nothing can be read after them";
     assert_eq!(found, [(what.to_owned(), Some(2))]);
 }
 

@@ -151,7 +151,7 @@ impl Shared {
     /// # Errors
     /// What the system says; `InvalidData` for something else, or that of another version.
     pub fn open(path: &CStr) -> io::Result<Shared> {
-        // SAFETY: `path` is a string with its end; the descriptor is checked and owned by nobody else.
+        // SAFETY: `path` is a string with its end; the descriptor is checked and owned by nothing else.
         #[allow(unsafe_code)]
         let file = unsafe {
             let fd = libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
@@ -286,7 +286,7 @@ impl Shared {
         }
     }
 
-    /// A number that nobody else was given, from 0 on.
+    /// A number that no other caller was given, from 0 on.
     pub fn next_id(&self) -> u64 {
         self.head().next_id.0.fetch_add(1, Ordering::Relaxed)
     }

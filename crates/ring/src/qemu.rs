@@ -82,7 +82,7 @@ pub enum Kind {
     SyscallEnd = 4,
     /// The clock, in microseconds since 1970, and the processor.
     Clock = 5,
-    /// A thread begins: clock, processor, address where the code of the program begins, process of which this is a fork or 0,
+    /// A thread begins: clock, processor, address where the code of the program begins, process that it was forked from or 0,
     /// a number of the program's that no other in the recording has, and its name, filled up with zeros; the first program
     /// has the number 0 and no name.
     Begin = 6,

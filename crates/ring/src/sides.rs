@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// What becomes of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// Nobody's.
+    /// Without an owner.
     Free,
     /// A producer is about to write.
     Claimed,
@@ -57,7 +57,7 @@ pub struct Producer<'s> {
     words: *const AtomicU64,
     mask: u64,
     tail: u64,
-    /// Up to here nobody has to be asked.
+    /// Up to here the other side need not be asked.
     limit: u64,
 }
 
@@ -115,7 +115,7 @@ impl<'s> Producer<'s> {
         None
     }
 
-    /// Writes a word and publishes it. Gives false if nobody records any more, and then does nothing.
+    /// Writes a word and publishes it. Gives false if recording has ended, and then does nothing.
     #[inline(always)]
     pub fn push(&mut self, word: u64) -> bool {
         if self.tail == self.limit && !self.make_room(1) {
@@ -126,7 +126,7 @@ impl<'s> Producer<'s> {
         true
     }
 
-    /// Writes words that the consumer sees all or none of: no more than 4096. Gives false if nobody records any more.
+    /// Writes words that the consumer sees all or none of: no more than 4096. Gives false if recording has ended.
     pub fn push_group(&mut self, words: &[u64]) -> bool {
         let n = words.len() as u64;
         if n > STRETCH_WORDS || (self.limit - self.tail < n && !self.make_room(n)) {
@@ -185,7 +185,7 @@ impl<'s> Producer<'s> {
         self.slot.tail.0.store(self.tail, Ordering::Release);
     }
 
-    /// Waits until there is room for `n` words; false if nobody will make some.
+    /// Waits until there is room for `n` words; false if none will be made.
     #[cold]
     fn make_room(&mut self, n: u64) -> bool {
         self.wake_reader();

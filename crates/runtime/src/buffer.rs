@@ -35,7 +35,7 @@ pub(crate) struct Extent(*mut u8);
 
 impl Extent {
     /// # Safety
-    /// `base` is aligned to 8, and has [`EXTENT_HEAD_BYTES`] that nobody accesses but by atomics, as long as this is used.
+    /// `base` is aligned to 8, and has [`EXTENT_HEAD_BYTES`] that are accessed by atomics only, as long as this is used.
     pub(crate) unsafe fn at(base: *mut u8) -> Extent {
         Extent(base)
     }
@@ -161,7 +161,7 @@ pub(crate) extern "C" fn end_thread(_: *mut libc::c_void) {
     quiet.end();
 }
 
-/// Gives the thread a buffer that nobody has, or a new one.
+/// Gives the thread a buffer that no thread has, or a new one.
 fn claim_buffer(thread: &Thread) -> bool {
     let mut base = NEWEST.load(Ordering::Acquire);
     while !base.is_null() {
@@ -191,14 +191,14 @@ fn claim_buffer(thread: &Thread) -> bool {
     begin_buffer(thread, buffer)
 }
 
-/// Begins a buffer anew, whose cells are all written out or nobody's.
+/// Begins a buffer anew, whose cells are all written out or belong to no thread.
 fn begin_buffer(thread: &Thread, buffer: Extent) -> bool {
     // From here to the last line the buffer holds nothing that a reader of the file would take for cells.
     buffer.field(extent::TAG).store(0, Ordering::SeqCst);
     let generation = buffer.field(extent::GENERATION).fetch_add(1, Ordering::SeqCst) + 1;
     if generation.is_multiple_of(0xffff) {
         // Tags begin anew, and cells that are as old as that may be left.
-        // SAFETY: the buffer is mapped as long as the process lives, and these cells are nobody's but this thread's.
+        // SAFETY: the buffer is mapped as long as the process lives, and these cells belong to this thread alone.
         unsafe { buffer.0.add(EXTENT_HEAD_BYTES).write_bytes(0, CELLS_END - EXTENT_HEAD_BYTES) };
     }
     buffer.field(extent::THREAD).store(thread.number.get(), Ordering::Relaxed);
@@ -233,8 +233,8 @@ fn write_out(thread: &Thread, end: usize) -> Kept {
     // handlers write them, and none of those runs until this is over.
     let words =
         unsafe { core::slice::from_raw_parts(base.add(EXTENT_HEAD_BYTES).cast::<[u64; 2]>(), n_cells) };
-    // SAFETY: the scratch has `SCRATCH_BYTES`, room for these three one behind the other; it is this thread's, signals are
-    // blocked, and nobody else has a reference into it. It was zeros at first, of which a table may consist.
+    // SAFETY: the scratch has `SCRATCH_BYTES`, room for these three one after the other; it is this thread's, signals are
+    // blocked, and no other reference into it exists. It was zeros at first, which a table may consist of.
     let (table, chunk, payload) = unsafe {
         let chunk = scratch.add(size_of::<Table>());
         let payload = core::slice::from_raw_parts_mut(chunk.add(EXTENT_HEAD_BYTES), BUFFER_BYTES);
@@ -250,7 +250,7 @@ fn write_out(thread: &Thread, end: usize) -> Kept {
     }
     let n_bytes = EXTENT_HEAD_BYTES + n_bytes;
     let Some(offset) = process::claim_chunk(n_bytes as u64) else { return Kept::Nothing };
-    // SAFETY: the head of the chunk is a multiple of 8 behind a page's begin, and no reference is left to it.
+    // SAFETY: the head of the chunk is a multiple of 8 bytes after a page's beginning, and no reference is left to it.
     let head = unsafe { Extent::at(chunk) };
     for at in (0..EXTENT_HEAD_BYTES).step_by(8) {
         head.field(at).store(Extent(base).field(at).load(Ordering::Relaxed), Ordering::Relaxed);
@@ -260,7 +260,7 @@ fn write_out(thread: &Thread, end: usize) -> Kept {
     head.field(extent::BYTES).store(n_bytes as u64, Ordering::Relaxed);
     head.field(extent::CELLS).store(n_cells as u64, Ordering::Relaxed);
     head.field(extent::ENCODING).store(encoding, Ordering::Relaxed);
-    // SAFETY: the head, and behind it the payload, of which no more than its length was written.
+    // SAFETY: the head, and after it the payload; no more than its length was written.
     let bytes = unsafe { core::slice::from_raw_parts(chunk, n_bytes) };
     if process::write_at(bytes, offset) { Kept::Written } else { Kept::Nothing }
 }

@@ -151,7 +151,7 @@ extern "C" fn __tsan_external_register_header(_: *mut c_void, _: *const c_char) 
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_external_assign_tag(_: *mut c_void, _: *mut c_void) {}
 
-// An object of another language is read or written, and nobody says how much of it.
+// An object of another language is read or written, and how much of it is unknown.
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_external_read(addr: u64, caller: u64, _: *mut c_void) {
     range(addr, 1, caller, 0);

@@ -1,6 +1,6 @@
 //! Memory: what programs allocate and free.
 //!
-//! A region is told after it is there and before it is given back, so that no other thread can have been given it meanwhile.
+//! A region is recorded after it is there and before it is given back, so that no other thread can have been given it meanwhile.
 
 use crate::next::next;
 use crate::process;
@@ -102,7 +102,7 @@ unsafe extern "C" fn our_realloc(old: *mut c_void, size: usize, pc: u64) -> *mut
     if let Some(n_bytes) = unsafe { early_size(old) } {
         let new = our_malloc(size, pc);
         if !new.is_null() {
-            // SAFETY: both have as many bytes, and the new ones are nobody else's.
+            // SAFETY: both have as many bytes, and nothing else refers to the new ones.
             unsafe { core::ptr::copy_nonoverlapping(old.cast::<u8>(), new.cast(), n_bytes.min(size)) };
         }
         return new;

@@ -21,7 +21,7 @@ extern "C" fn record_both(addr: u64, pc: u64, code: u32) {
     record(addr, pc, code | u32::from(access::WRITE));
 }
 
-/// The rest of a hook that found its cell behind the end of the buffer, or that has an address with more than 48 bits.
+/// The rest of a hook that found its cell after the end of the buffer, or that has an address with more than 48 bits.
 #[cold]
 extern "C" fn record_later(addr: u64, pc: u64, code: u32) {
     if addr > LOW && code <= u32::from(u8::MAX) {

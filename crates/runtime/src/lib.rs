@@ -14,7 +14,7 @@
 //! | `hooks`, `atomics`, `coverage` | what compilers call |
 //! | `header`, `annotate` | what programs call |
 //! | `heap`, `threads` | what programs call of others, and what stands before them |
-//! | `next` | the functions behind |
+//! | `next` | the functions that ours stand before |
 //!
 //! Rules for all of it: nothing is allocated; no lock is taken; `errno` stays; a signal handler may interrupt anything and be
 //! instrumented itself; nothing panics, for the program is not ours.
@@ -23,8 +23,8 @@
 
 /// Functions that C calls, with one more argument: where they were called from.
 ///
-/// A function that is called by its C name puts the address behind the call into the register that follows its own arguments
-/// and goes on as the function of ours.
+/// A function that is called by its C name puts the address after the call into the register that follows its own arguments
+/// and continues as the function of ours.
 macro_rules! hooks {
     ($register:literal: $($name:ident => $target:path;)*) => {$(
         #[unsafe(naked)]

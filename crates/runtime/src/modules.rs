@@ -24,7 +24,7 @@ pub(crate) fn tell(in_any_case: bool) {
 
 /// Takes how many were ever loaded from the first module.
 unsafe extern "C" fn count(info: *mut libc::dl_phdr_info, _: usize, n_loaded: *mut c_void) -> c_int {
-    // SAFETY: the C library hands over a valid description, and the number of `tell`, which nobody else touches meanwhile.
+    // SAFETY: the C library hands over a valid description, and the number of `tell`, which nothing else touches meanwhile.
     unsafe { *n_loaded.cast::<u64>() = (*info).dlpi_adds };
     1
 }

@@ -1,4 +1,4 @@
-//! The functions behind those that stand before them: what the program would have called without us.
+//! The functions that ours stand before: what the program would have called without us.
 
 use crate::thread::this;
 use core::ffi::{CStr, c_void};
@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 /// A function of another library, looked up once.
 pub(crate) struct Next {
     name: &'static CStr,
-    /// The version that is wanted where a library has several, of which the oldest comes first.
+    /// The version that is wanted where a library has several; the oldest comes first.
     version: Option<&'static CStr>,
     found: AtomicPtr<c_void>,
 }
@@ -48,7 +48,7 @@ impl Next {
     }
 }
 
-/// The function of that name behind ours, as a function of that type, or `else` what follows. The type has to be the one that the
+/// The function of that name after ours, as a function of that type, or `else` what follows. The type has to be the one that the
 /// function has in C.
 macro_rules! next {
     ($name:literal $(@ $version:literal)? as $type:ty, else $otherwise:expr) => {{

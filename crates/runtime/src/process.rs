@@ -15,7 +15,7 @@ use quipu_capfile::layout::{
 
 /// Longest path of a file.
 const PATH_BYTES: usize = 4096;
-/// What a file is called if nobody says so: the program and its process.
+/// What a file is called by default: the program and its process.
 const DEFAULT_PATTERN: &[u8] = b"%n.%p.qcap";
 
 const NEW: u32 = 0;
@@ -45,7 +45,7 @@ pub(crate) fn is_off() -> bool {
     STAGE.load(Ordering::Relaxed) == OFF
 }
 
-/// An 8-byte field of the file's header; one that nobody sees when no file was ever open.
+/// An 8-byte field of the file's header; one that is not seen when no file was ever open.
 pub(crate) fn header(offset: usize) -> &'static AtomicU64 {
     // SAFETY: one of the 16 words above, or one of the first of the file's header, which is mapped from the time the file is open
     // until the process ends. All access them by atomics.
@@ -91,7 +91,7 @@ pub(crate) fn is_open() -> bool {
             }
             Err(OPEN) => return true,
             Err(OPENING) => {
-                // SAFETY: no arguments. Another thread opens, which waits for nobody.
+                // SAFETY: no arguments. Another thread opens, which waits for no other.
                 unsafe { libc::sched_yield() };
             }
             Err(_) => return false,
@@ -120,7 +120,7 @@ fn open() -> bool {
         if is_ours(fd) {
             return take(fd);
         }
-        // SAFETY: it was opened above, and nobody else has it.
+        // SAFETY: it was opened above, and nothing else has it.
         unsafe { libc::close(fd) };
     }
     give_up(b"the file that QUIPU_OUT names is in use");
@@ -249,7 +249,7 @@ impl Path<'_> {
     }
 }
 
-/// True if nobody else writes the file, and this process did not either before it replaced itself.
+/// True if no other process writes the file, and this process did not either before it replaced itself.
 fn is_ours(fd: c_int) -> bool {
     // SAFETY: a question about a file that is open.
     let is_locked = unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) } == 0;
@@ -278,10 +278,10 @@ fn errno() -> c_int {
 /// Begins the file.
 fn take(fd: c_int) -> bool {
     // Far from the numbers that programs give to files that they think are theirs.
-    // SAFETY: the file is open, and nobody else's.
+    // SAFETY: the file is open, and nothing else uses it.
     let high = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 512) };
     let fd = if high >= 0 {
-        // SAFETY: nobody else has it.
+        // SAFETY: nothing else has it.
         unsafe { libc::close(fd) };
         high
     } else {
@@ -427,7 +427,7 @@ pub(crate) fn map_memory(n_bytes: usize) -> Option<*mut u8> {
 /// Gives memory back.
 ///
 /// # Safety
-/// It was mapped here, whole pages of it, and nobody uses it any more.
+/// It was mapped here, whole pages of it, and nothing uses it any more.
 pub(crate) unsafe fn unmap(base: *mut u8, n_bytes: usize) {
     // SAFETY: as the caller says.
     unsafe { libc::munmap(base.cast(), n_bytes) };
@@ -441,7 +441,7 @@ pub(crate) fn map_buffer(offset: u64) -> Option<Extent> {
     };
     let before = room.align_offset(BUFFER_BYTES);
     let base = room.wrapping_add(before);
-    // SAFETY: `before` bytes, those of the buffer, and the rest are what was mapped above, whole pages that nobody uses.
+    // SAFETY: `before` bytes, those of the buffer, and the rest are what was mapped above, whole pages that nothing uses.
     let mapped = unsafe {
         if before > 0 {
             unmap(room, before);

@@ -1,7 +1,7 @@
 //! What each thread has, and how cells are put.
 //!
 //! Room is claimed by moving the thread's cursor with one instruction, so that a signal handler that comes between any two others
-//! claims room behind and tears nothing. The second word of a cell has the tag of its buffer and is written last, so that
+//! claims room after it and tears nothing. The second word of a cell has the tag of its buffer and is written last, so that
 //! who reads the file knows which cells are there, whenever the program died. The address of a cell tells its buffer, so
 //! that a hook needs nothing but the cursor. A cursor at the end of a buffer, or of none, leads to [`buffer::refill`].
 
@@ -53,7 +53,7 @@ pub(crate) struct Thread {
     pub(crate) ignoring: Own<u32>,
     /// The fiber that runs; 0 for the thread's own.
     pub(crate) fiber: Own<u64>,
-    /// A function behind one of ours is being looked up.
+    /// A function after one of ours is being looked up.
     pub(crate) resolving: Own<u32>,
     /// How often the end of the thread was put off.
     pub(crate) n_ends: Own<u32>,
@@ -90,13 +90,13 @@ pub(crate) fn this() -> &'static Thread {
             options(nostack, readonly, pure),
         );
     }
-    // SAFETY: 128 bytes that were made above, aligned to 64, of which zeros and the cursor are valid for every field. They
-    // are there as long as the thread, and the reference cannot leave it, for `Own` is of one thread. Nobody has another kind
+    // SAFETY: 128 bytes that were made above, aligned to 64; zeros and the cursor are valid for every field. They
+    // are there as long as the thread, and the reference cannot leave it, for `Own` is of one thread. There is no other kind
     // of reference.
     unsafe { &*thread }
 }
 
-/// Claims cells and returns the address of the first, which may lie behind the end of the buffer.
+/// Claims cells and returns the address of the first, which may lie after the end of the buffer.
 #[inline]
 fn claim(n_cells: usize) -> usize {
     let at: usize;
@@ -121,7 +121,7 @@ fn claim(n_cells: usize) -> usize {
 unsafe fn write(at: usize, cell: Cell) {
     let tag = ((at & !(BUFFER_BYTES - 1)) + extent::TAG) as *const AtomicU64;
     // SAFETY: a buffer stands at a multiple of its size, so the first is in the head of the one that has `at`; both are
-    // mapped, as the caller says, for as long as the process lives, and aligned. Nobody accesses them but by atomics.
+    // mapped, as the caller says, for as long as the process lives, and aligned. They are accessed by atomics only.
     let (tag, words) = unsafe { (&*tag, &*(at as *const [AtomicU64; 2])) };
     words[0].store(cell.word, Ordering::Relaxed);
     words[1].store(tag.load(Ordering::Relaxed) | cell.side & LOW, Ordering::Release);
@@ -200,7 +200,7 @@ pub(crate) fn put_sync(what: u64, object: u64, pc: u64, values: [u64; 2]) {
     put(&[head(kind::SYNC, 2, object, pc), Cell { word: stamp, side: what }, values]);
 }
 
-/// Records an event that ends in a text, of which as much is kept as an event has room for.
+/// Records an event that ends in a text; as much of it is kept as an event has room for.
 pub(crate) fn put_text(event: &[Cell], text: &[u8]) {
     use quipu_capfile::cell::TEXT_BYTES;
     use quipu_capfile::event::text_cell;

@@ -1,6 +1,6 @@
 //! Threads: who makes them, and what they wait for.
 //!
-//! What a thread got from others (a lock, the end of another thread) is told after it got it, what others get from it before.
+//! What a thread got from others (a lock, the end of another thread) is recorded after it got it, what others get from it before.
 
 use crate::next::next;
 use crate::thread::{put_sync, this};
@@ -208,7 +208,7 @@ unsafe extern "C" fn create(
     let ticket = 1 + N_TICKETS.fetch_add(1, Ordering::Relaxed);
     // Not on the heap of the program, whose functions may be its own.
     let Some(begin) = process::map_memory(size_of::<Begin>()) else { return libc::EAGAIN };
-    // SAFETY: as many bytes, aligned to a page, and nobody else's.
+    // SAFETY: as many bytes, aligned to a page, and nothing else uses them.
     unsafe { begin.cast::<Begin>().write(Begin { start, argument, ticket }) };
     put_sync(sync::CREATE, 0, pc, [ticket, 0]);
     // SAFETY: handed on, but for the function and its argument, which belong together.
@@ -227,7 +227,7 @@ unsafe extern "C-unwind" fn run(begin: *mut c_void) -> *mut c_void {
     // SAFETY: as above, and it was read.
     unsafe { process::unmap(begin.cast(), size_of::<Begin>()) };
     this().ticket.set(ticket);
-    // The thread is told now, even if it never accesses anything.
+    // The thread is recorded now, even if it never accesses anything.
     buffer::refill();
     // SAFETY: what the program wants called on a thread of its own, with what it wants.
     unsafe { start(argument) }

@@ -1,4 +1,4 @@
-//! Accesses per second of `types`, with a hundred thousand live regions; and of the original's model.
+//! Accesses per second of `types`, with a hundred thousand live regions; and of Cacheray's model.
 //!
 //! A program walks over objects on its heap and touches a few fields of each: most of the time one of [`SCATTERED`] objects,
 //! which are too many for the first cache, so that a sixth of all accesses miss it, and now and then any of them; or, in the
@@ -22,7 +22,7 @@ fn main() {
 const REGIONS: u64 = 100_000;
 const SCATTERED: u64 = 2_000;
 const HOT: u64 = 300;
-/// Of hot objects, one in so many is any.
+/// Of hot objects, one in this many is any.
 const HOT_FAR: u64 = 7;
 const BYTES: u64 = 80;
 const START: u64 = 0x5555_5555_0000;
@@ -57,7 +57,7 @@ fn regions() -> Batch {
     batch
 }
 
-/// Walks over objects, of which one in `far` is any of them, the others one of so many.
+/// Walks over objects: one in `far` is any of them, the others one of this many.
 fn walks(most: u64, far: u64) -> Vec<Batch> {
     let mut random = 1u64;
     let mut next = move |below: u64| {
@@ -148,7 +148,7 @@ const CONFIG: &str = r#"{"caches": [
     {"name": "L1", "cache_size": 15, "block_size": 6, "write_policy": 0, "set_assoc": 8, "rep_policy": 0},
     {"name": "L2", "cache_size": 20, "block_size": 6, "write_policy": 0, "set_assoc": 16, "rep_policy": 0}]}"#;
 
-/// The original's model, caches and structures.
+/// Cacheray's model, caches and structures.
 #[divan::bench(args = [4, 50])]
 fn original_model(bencher: Bencher<'_, '_>, far: u64) {
     run_original(bencher, &walks(SCATTERED, far));

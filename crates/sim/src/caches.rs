@@ -1,7 +1,7 @@
 //! `caches`: how a machine's caches serve the trace.
 //!
 //! All accesses run through a hierarchy of caches in the order of time: instruction fetches through the instruction cache of
-//! the core, data through its data cache, and what these miss through the caches behind them. Unless told otherwise there
+//! the core, data through its data cache, and what these miss through the caches below them. Unless told otherwise there
 //! are four cores with 32 KiB of eight ways for instructions and as much for data, whose misses fetch the next line as well,
 //! over one shared cache of 8 MiB and sixteen ways; lines have 64 bytes and the one not used for longest gives way.
 //! (SPEC: drmemtrace.md#simulators.)
@@ -10,8 +10,8 @@
 //! trace of cores, each shard is a core. An access that straddles a border counts on each line. Prefetches are counted apart.
 //! `quipu sim cache` is the same analysis with flags of its own, and takes configuration files.
 //!
-//! Where misses come from is told by instruction, by function (what stands behind an address that is called, wherever the
-//! trace has classes of instructions) and by line; with `top` 0 nobody looks, which is faster.
+//! Where misses come from is listed by instruction, by function (the code from an address that is called on, wherever the
+//! trace has classes of instructions) and by line; with `top` 0 this is left out, which is faster.
 //!
 //! With `binary` or `types`, misses are told by field as well, as `types` has it.
 //!
@@ -92,7 +92,7 @@ impl Tool for Caches {
 }
 
 /// The settings that options ask for. What a configuration says of caches and lines goes before options; what it says of
-/// records goes behind them.
+/// records goes after them.
 ///
 /// # Errors
 /// `Usage` for a value that makes no sense.

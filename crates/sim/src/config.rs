@@ -1,7 +1,7 @@
-//! The original's configuration files: text in, a machine and settings of the run out. SPEC: drmemtrace.md#simulators.
+//! drcachesim's configuration files: text in, a machine and settings of the run out. SPEC: drmemtrace.md#simulators.
 //!
 //! Words are separated by white space; braces also separate themselves. `//` begins a comment only as a word of its own.
-//! At the top stand `name value` and `name { … }`; a name with braces is a cache. What is wrong is told with line,
+//! At the top stand `name value` and `name { … }`; a name with braces is a cache. What is wrong is reported with line,
 //! key, what was found and what is allowed.
 
 use crate::options::CONFIG;
@@ -73,7 +73,7 @@ pub fn parse(text: &str, name: &str) -> Result<Config> {
         use_physical: false,
     };
     let mut words = Words::new(text, name);
-    // Where each key stands: those at the top, and for each cache its own behind its name.
+    // Where each key stands: those at the top, and for each cache its own after its name.
     let mut globals: Vec<(&str, usize)> = Vec::new();
     let mut keys: Vec<Vec<(&str, usize)>> = Vec::new();
     while let Some(key) = words.next() {
@@ -196,7 +196,7 @@ impl<'t> Words<'t> {
         Error::usage(format!("{}: line {line}, key {key}: found `{text}`, allowed: {allowed}", self.name))
     }
 
-    /// The word behind `key`.
+    /// The word after `key`.
     fn value(&mut self, key: Word<'_>) -> Result<Word<'t>> {
         self.next().ok_or_else(|| {
             let Word { text, line } = key;
@@ -363,7 +363,7 @@ fn policies() -> String {
     Policy::NAMES.map(|(name, _)| name).join(", ")
 }
 
-/// A size with an optional `K`, `M` or `G`, in either case, for powers of two: what the original reads, and no more, so that
+/// A size with an optional `K`, `M` or `G`, in either case, for powers of two: what drcachesim reads, and no more, so that
 /// a file that works here works there.
 fn size(text: &str) -> Option<u64> {
     let shift = match text.bytes().last()? {
@@ -448,7 +448,7 @@ mod tests {
         );
         refused(
             &SMALL.replace("num_cores 1", "num_cores 2"),
-            "c: line 1, key num_cores: found `2`, allowed: so many that each has its caches; core 1 has no instruction \
+            "c: line 1, key num_cores: found `2`, allowed: as many as have caches of their own; core 1 has no instruction \
              cache",
         );
     }

@@ -1,7 +1,7 @@
-//! Which records count: some are left out, some only warm the caches, so many are simulated. SPEC: drmemtrace.md#simulators.
+//! Which records count: some are left out, some only warm the caches, and how many are simulated. SPEC: drmemtrace.md#simulators.
 //!
-//! All are counted in records that are no markers, but for a warm-up in instructions. The original lets the records to
-//! simulate run out during warm-up, too; here so many are simulated behind it.
+//! All are counted in records that are no markers, but for a warm-up in instructions. drcachesim lets the records to
+//! simulate run out during warm-up, too; here this many are simulated after it.
 
 use crate::lane::Ref;
 use crate::place::processors;
@@ -14,9 +14,9 @@ pub enum Warmup {
     /// At once.
     #[default]
     None,
-    /// Behind so many records.
+    /// After this many records.
     Refs(u64),
-    /// At the instruction behind so many others.
+    /// At the instruction after this many others.
     Instrs(u64),
     /// When every last cache has filled this share of its places.
     Fraction(f64),
@@ -49,8 +49,8 @@ impl Extent {
         self.skip == 0 && self.is_warm() && self.take == Some(0)
     }
 
-    /// The first record of a batch behind those that are left out at the start. `None` if all of it is left out, or nothing
-    /// behind them means anything; then they are done.
+    /// The first record of a batch after those that are left out at the start. `None` if all of it is left out, or nothing
+    /// after them means anything; then they are done.
     pub(crate) fn leave_out(&mut self, batch: &Batch, refs: &[Ref]) -> Option<u32> {
         if self.skip == 0 {
             return Some(0);
@@ -71,7 +71,7 @@ impl Extent {
         None
     }
 
-    /// Why there are no statistics behind `met` records, with what is `left` of this extent, in a sentence; `None` if there are.
+    /// Why there are no statistics after `met` records, with what is `left` of this extent, in a sentence; `None` if there are.
     pub(crate) fn shortfall(
         self,
         left: Extent,
@@ -121,7 +121,7 @@ impl Extent {
 
     /// How many of the next records, which are these, are alike.
     pub(crate) fn stretch(&self, of: &[Ref]) -> Stretch {
-        // At most so many records, so many instructions.
+        // At most this many records, this many instructions.
         let (refs, instrs, is_simulated) = match (self.skip, self.warmup, self.take) {
             (1.., _, _) => (self.skip, u64::MAX, false),
             (_, Warmup::Refs(left @ 1..), _) => (left, u64::MAX, true),
@@ -145,7 +145,7 @@ impl Extent {
         stretch
     }
 
-    /// What [`stretch`](Extent::stretch) said is done; true if statistics begin behind it.
+    /// What [`stretch`](Extent::stretch) said is done; true if statistics begin after it.
     pub(crate) fn advance(&mut self, done: &Stretch, is_filled: impl FnOnce(f64) -> bool) -> bool {
         let is_over = match (self.skip, &mut self.warmup, &mut self.take) {
             (1.., _, _) => {
@@ -183,12 +183,12 @@ pub(crate) struct Stretch {
     pub(crate) refs: u64,
     pub(crate) instrs: u64,
     pub(crate) is_simulated: bool,
-    /// Whether more of the records asked for come behind.
+    /// Whether more of the records asked for follow.
     is_cut: bool,
 }
 
 impl Stretch {
-    /// All of so many records, where they are not counted.
+    /// All of this many records, where they are not counted.
     pub(crate) fn whole(records: u32) -> Stretch {
         Stretch { records, is_simulated: true, ..Stretch::default() }
     }
@@ -198,7 +198,7 @@ impl Stretch {
 mod tests {
     use super::*;
 
-    /// Goes on by one record; what it was, and whether statistics begin behind it.
+    /// Advances by one record; what it was, and whether statistics begin after it.
     fn step(extent: &mut Extent, of: Ref) -> (bool, bool) {
         let stretch = extent.stretch(&[of]);
         assert_eq!(stretch.records, 1);

@@ -65,7 +65,7 @@ impl Lane {
         self.refs().iter().filter(|of| **of != Ref::No).count() as u64
     }
 
-    /// What comes next of the records at `range` and is alike, with its rows of accesses; `range` begins behind it then.
+    /// What comes next of the records at `range` and is alike, with its rows of accesses; `range` begins after it then.
     pub(crate) fn next(
         &mut self,
         batch: &Batch,

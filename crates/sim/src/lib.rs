@@ -20,7 +20,7 @@
 //! | file | subject |
 //! |---|---|
 //! | `spec` | what a machine is made of, and whether it holds together |
-//! | `config` | the original's configuration files |
+//! | `config` | drcachesim's configuration files |
 //! | `sets`, `rules`, `opt` | the lines of one cache; what each policy remembers; Belady's |
 //! | `machine` | requests on their way through caches; inclusion, coherence, flushes |
 //! | `machine/cache` | one cache of it, with what it writes down |

@@ -209,7 +209,7 @@ impl Machine {
     }
 
     fn request_lines(&mut self, cache: usize, first: u64, last: u64, mut request: Request) {
-        // No byte at the start of a line is nothing; nor is there anything behind the end of all addresses.
+        // No byte at the start of a line is nothing; nor is there anything after the end of all addresses.
         if last < first || (request.size == 0 && first != last) {
             return;
         }

@@ -32,7 +32,7 @@ use rustc_hash::FxBuildHasher;
 #[derive(Debug)]
 pub struct MissTool;
 
-const COUNT: OptionSpec = option("count", Kind::Count, "50000", "so many misses are always enough", "");
+const COUNT: OptionSpec = option("count", Kind::Count, "50000", "this many misses are always enough", "");
 const SHARE: OptionSpec =
     option("share", Kind::Share, "0.005", "this share of all misses is enough, 0.0 to 1.0", "");
 const CONFIDENCE: OptionSpec = option(
@@ -114,7 +114,7 @@ pub fn settings(options: &Options) -> Result<Setup> {
 /// From where on a load is listed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// So many misses are always enough.
+    /// This many misses are always enough.
     pub count: u64,
     /// This share of all misses is enough.
     pub share: f64,

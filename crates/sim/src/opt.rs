@@ -6,7 +6,7 @@
 //! and at each of these one way goes to the line accessed there. So of `w` ways, `w - 1` keep lines over stretches of time,
 //! and Belady's choice keeps a stretch unless that many others, all ending earlier, are in its way at some moment. That is the
 //! greedy way to give stretches to `w - 1` keepers: in the order of their ends, each to the keeper who has become free last among
-//! those that are free when it begins. A keeper is told by the end of its last stretch alone.
+//! those that are free when it begins. A keeper is known by the end of its last stretch alone.
 //!
 //! So there is one pass, and memory is that of the distinct lines and of the ways, not of the trace. What cannot be told at once
 //! is which line a miss drives out: that is decided by the future. Hence caches whose losses matter to others
@@ -16,7 +16,7 @@ use crate::sets::{Lines, Slot};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-/// What stands for any line that was evicted: nobody is told which.
+/// What stands for any line that was evicted, where it does not matter which.
 const SOME_LINE: u64 = 0;
 
 /// One cache under Belady's policy.
@@ -57,7 +57,7 @@ impl Opt {
         }
         let n_keepers = self.ways - 1;
         let keepers = &mut self.keepers[set * n_keepers..(set + 1) * n_keepers];
-        // Between two accesses there is no moment to be in the way: who is free right behind `then` is free for it.
+        // Stretches that only touch do not conflict: a keeper that becomes free at `then + 1` can take this one.
         let at = keepers.partition_point(|free| *free > then + 1);
         if at == n_keepers {
             return false;

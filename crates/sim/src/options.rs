@@ -61,9 +61,14 @@ pub const MISS_FILE: OptionSpec = option(
     CACHES,
 );
 pub(crate) const SKIP_REFS: OptionSpec =
-    option("skip-refs", Kind::Count, "0", "leave out so many records first; markers never count", PART);
-pub(crate) const WARMUP_REFS: OptionSpec =
-    option("warmup-refs", Kind::Count, "0", "warm up with so many records, then begin the statistics", PART);
+    option("skip-refs", Kind::Count, "0", "leave out this many records first; markers never count", PART);
+pub(crate) const WARMUP_REFS: OptionSpec = option(
+    "warmup-refs",
+    Kind::Count,
+    "0",
+    "warm up with this many records, then begin the statistics",
+    PART,
+);
 pub(crate) const WARMUP_FRACTION: OptionSpec = option(
     "warmup-fraction",
     Kind::Share,
@@ -73,12 +78,12 @@ pub(crate) const WARMUP_FRACTION: OptionSpec = option(
 )
 .excludes(REFS);
 pub(crate) const SIM_REFS: OptionSpec =
-    option("sim-refs", Kind::Count, "all", "simulate so many records behind the warm-up", PART);
+    option("sim-refs", Kind::Count, "all", "simulate this many records after the warm-up", PART);
 pub(crate) const RESET_AT: OptionSpec = option(
     "reset-at",
     Kind::Text,
     "none",
-    "begin the statistics anew, lines stay: behind so many instructions, or at each mark of a name; several with commas",
+    "begin the statistics anew, lines stay: after this many instructions, or at each mark of a name; several with commas",
     PART,
 )
 .value("POINTS");
@@ -132,7 +137,7 @@ pub(crate) fn extent(options: &Options) -> Result<Extent> {
     })
 }
 
-/// A warm-up of so many records, or up to this share.
+/// A warm-up of this many records, or up to this share.
 pub(crate) fn warmup(refs: u64, fraction: f64) -> Result<Warmup> {
     match (refs, fraction > 0.0) {
         (0, false) => Ok(Warmup::None),

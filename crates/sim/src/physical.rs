@@ -2,7 +2,7 @@
 //!
 //! A trace tells the physical address of a page when the page is first used, in a pair of marks, or says that it has none; a
 //! file may tell pages beforehand. The marks are known by their names, which each format chooses: those that have
-//! physical addresses use these. A page that nobody told keeps the lower 28 bits of its virtual address.
+//! physical addresses use these. A page whose physical address is unknown keeps the lower 28 bits of its virtual address.
 
 use hashbrown::HashMap;
 use quipu_model::number::{counted, grouped};
@@ -22,7 +22,7 @@ result! {
     pub struct Translation {
         pub accesses: u64 => "Accesses, those that are left out or warm up among them.";
         pub untold: u64 =>
-            "Those to pages that nobody told, which keep the lower 28 bits of their virtual addresses.";
+            "Those to pages without a known physical address, which keep the lower 28 bits of their virtual addresses.";
     } beside {
         pub is_told: bool => "Whether the trace, or a file, told any page.";
     }
@@ -52,7 +52,7 @@ pub struct Translator {
     told: HashMap<u64, u64, FxBuildHasher>,
     pages: HashMap<(u64, u64), u64, FxBuildHasher>,
     pending: Option<u64>,
-    /// Accesses, and those of them to pages that nobody told.
+    /// Accesses, and those of them to pages of unknown physical address.
     n: u64,
     untold: u64,
     /// Whether any page was told.
@@ -174,7 +174,7 @@ impl Pages {
     ///
     /// # Errors
     /// `Usage` with the line, what was found and what is allowed: for a number that is none, two keys on one line, a page or
-    /// an address that is told twice, a size that changes; and for a text without any page.
+    /// an address that is given twice, a size that changes; and for a text without any page.
     pub fn parse(text: &str, name: &str) -> Result<Pages> {
         let mut lines = Lines::default();
         for (i, line) in text.lines().enumerate() {
@@ -184,12 +184,12 @@ impl Pages {
         }
         if let Some((_, line)) = lines.pending {
             return Err(Error::usage(format!(
-                "{name}: line {line}, key virtual_address: found no physical_address behind it, allowed: one"
+                "{name}: line {line}, key virtual_address: found no physical_address after it, allowed: one"
             )));
         }
         if lines.pairs.is_empty() {
             return Err(Error::usage(format!("{name}: found no page, allowed: one or more")).hint(
-                "each page has a line `virtual_address: N` and, behind it, a line `physical_address: N`",
+                "each page has a line `virtual_address: N` and, after it, a line `physical_address: N`",
             ));
         }
         let page_bytes = lines.sizes[0].map_or(4096, |(bytes, _)| bytes);
@@ -330,7 +330,7 @@ mod tests {
             ),
             (
                 "virtual_address: 1\n",
-                "v: line 1, key virtual_address: found no physical_address behind it, allowed: one",
+                "v: line 1, key virtual_address: found no physical_address after it, allowed: one",
             ),
         ];
         for (text, expected) in cases {

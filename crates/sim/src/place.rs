@@ -45,7 +45,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Nobody is anywhere yet.
+    /// No thread is anywhere yet.
     pub fn new(placing: Placing, n_cores: usize) -> Placement {
         Placement {
             placing,
@@ -95,7 +95,7 @@ impl Placement {
         Ok(Some(core))
     }
 
-    /// The core that runs the beginning of this batch, of which the records before `begin` are left out. If it has nothing to
+    /// The core that runs the beginning of this batch, without the records before `begin`. If it has nothing to
     /// run, it still says where its thread goes.
     ///
     /// # Errors

@@ -1,11 +1,11 @@
 //! Prefetchers: told of each miss of a cache, they say which lines to bring in besides.
 //!
-//! The next line is the original's. Strides by instruction and streams of misses are our own, of fixed size, and learn from
+//! The next line is drcachesim's. Strides by instruction and streams of misses are our own, of fixed size, and learn from
 //! misses alone.
 
 use crate::spec::Prefetch;
 
-/// At most so many lines are wanted at once.
+/// At most this many lines are wanted at once.
 pub(crate) const MAX_WANTED: usize = 4;
 
 /// Entries of the table of strides, a power of two.
@@ -59,7 +59,7 @@ impl Prefetcher {
         matches!(self, Prefetcher::None)
     }
 
-    /// Takes in a miss and says which lines are wanted: the first so many of `wanted`.
+    /// Takes in a miss and says which lines are wanted: the first this many of `wanted`.
     pub(crate) fn missed(&mut self, line: u64, pc: u64, wanted: &mut [u64; MAX_WANTED]) -> usize {
         match self {
             Prefetcher::None => 0,

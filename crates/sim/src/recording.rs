@@ -79,7 +79,7 @@ impl Recording {
                 Some("the trace has no instructions, so no misses for 1,000 of them (MPKI)".to_owned())
             }
             (Recorded::Filtered, None) => Some(format!(
-                "nothing says how many instructions were executed here, of which the filter left {}, so no {name}",
+                "nothing says how many instructions were executed here; the filter left {} of them, so no {name}",
                 grouped(in_trace.unwrap_or(0))
             )),
             (Recorded::Filtered, Some(0)) => Some(format!(

@@ -32,7 +32,7 @@ result! {
             "Accesses simulated with statistics, fetches, prefetches and flushes among them.";
         pub incomplete: Vec<String> =>
             "Why this is not what was asked for, in sentences: a warm-up that did not end, addresses that \
-             nobody told. Empty if it is.";
+             without a physical address. Empty if it is.";
         pub rollovers: u64, perhaps =>
             "How often TLBs were emptied because more processes came than page numbers leave room for; left \
              out if never.";

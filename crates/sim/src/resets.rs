@@ -1,4 +1,4 @@
-//! Where statistics begin anew while the lines stay: behind so many instructions, or at marks of the trace.
+//! Where statistics begin anew while the lines stay: after this many instructions, or at marks of the trace.
 
 use crate::options::RESET_AT;
 use crate::simulate::Cut;
@@ -14,7 +14,7 @@ const MAX_STAGES: u64 = 65_536;
 /// The points where statistics begin anew.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resets {
-    /// Behind so many instructions of the trace, whether simulated or not; ascending.
+    /// After this many instructions of the trace, whether simulated or not; ascending.
     instrs: Vec<u64>,
     /// At marks of these kinds.
     kinds: Vec<u32>,
@@ -75,7 +75,7 @@ impl Resets {
         self.instrs.is_empty() && self.kinds.is_empty()
     }
 
-    /// Points that did not come, or began nothing, in sentences; those behind the end of the simulation are not looked for if it
+    /// Points that did not come, or began nothing, in sentences; those after the end of the simulation are not looked for if it
     /// `is_over`. Marks are expected anywhere, numbers of instructions are not.
     pub(crate) fn missed(&self, is_over: bool) -> Vec<String> {
         let mut told = Vec::new();
@@ -91,7 +91,7 @@ impl Resets {
         if is_over {
             let n_late = self.n_left + late.count() as u64;
             if n_late > 0 {
-                told.push(format!("reset-at: {} behind the last record of sim-refs", points(n_late)));
+                told.push(format!("reset-at: {} after the last record of sim-refs", points(n_late)));
             }
             return told;
         }
@@ -126,7 +126,7 @@ impl Resets {
         counted.into_iter().chain(named)
     }
 
-    /// Goes on to this batch.
+    /// Continues to this batch.
     pub(crate) fn begin(&mut self, batch: &Batch) {
         self.n_before = self.n_behind;
         self.n_behind += u64::from(batch.span.instrs);

@@ -19,7 +19,7 @@ pub(crate) trait Rule {
 
     /// The line at `at` is used; `hit` unless it has just come.
     fn used(&mut self, set: Set, at: usize, hit: bool);
-    /// The line at `at`, the one used last in its set, is used so many times more.
+    /// The line at `at`, the one used last in its set, is used this many times more.
     fn again(&mut self, _at: usize, _times: u64) {}
     /// The place in a full set that gives way.
     fn victim(&mut self, set: Set) -> usize;

@@ -107,7 +107,7 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    /// An empty one for so many lines (at least one).
+    /// An empty one for this many lines (at least one).
     pub(crate) fn new(capacity: usize) -> Shadow {
         let capacity = capacity.clamp(1, END as usize);
         Shadow { place: HashMap::default(), links: Vec::new(), latest: END, oldest: END, capacity }

@@ -26,7 +26,7 @@ pub(crate) struct Slot(pub(crate) usize);
 pub(crate) trait Lines {
     /// If the line is there: marks it as used and says where it is.
     fn touch(&mut self, line: u64) -> Option<Slot>;
-    /// Marks the line at a place, the one used last in its set, as used so many times more.
+    /// Marks the line at a place, the one used last in its set, as used this many times more.
     fn again(&mut self, slot: Slot, times: u64);
     /// Chooses the place for a line that is not there.
     fn choose(&mut self, line: u64) -> Slot;
@@ -141,7 +141,7 @@ pub(crate) struct Ways<R> {
     tags: Box<[u16]>,
     ways: usize,
     mask: u64,
-    /// Places without a line, so that nobody looks for one where there is none.
+    /// Places without a line, so that no look-up searches where there is none.
     n_empty: usize,
     rule: R,
 }

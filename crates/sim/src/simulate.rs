@@ -48,7 +48,7 @@ pub(crate) enum Cut {
     Region(usize),
     /// Statistics begin anew, at a mark.
     Mark,
-    /// The same behind so many instructions.
+    /// The same after this many instructions.
     Instr,
     /// The thread runs on this processor from here on.
     Processor(u64),

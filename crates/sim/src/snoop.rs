@@ -34,7 +34,7 @@ struct Entry {
 }
 
 impl Filter {
-    /// A filter over so many caches.
+    /// A filter over this many caches.
     pub(crate) fn new(n_caches: usize) -> Filter {
         Filter {
             entries: HashMap::default(),

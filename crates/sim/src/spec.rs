@@ -1,7 +1,7 @@
 //! What a machine is made of: caches with their sizes, policies and parents, before anything runs.
 //!
 //! A [`MachineSpec`] is plain data that anybody may fill; [`MachineSpec::layout`] checks it and resolves names.
-//! `config` reads the original's configuration files into one, `machine` runs one.
+//! `config` reads drcachesim's configuration files into one, `machine` runs one.
 
 use quipu_model::{Error, Result};
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ pub struct Rrip {
 }
 
 impl Rrip {
-    /// What the original takes.
+    /// What drcachesim takes.
     pub const DEFAULT: Rrip = Rrip { bits: 3, period: 64, long_per_period: 1 };
 }
 
@@ -92,11 +92,11 @@ pub enum Prefetch {
     /// Nothing.
     #[default]
     None,
-    /// On a miss, the line behind it.
+    /// On a miss, the line after it.
     NextLine,
     /// On a miss of an instruction that misses at equal distances, the line at that distance.
     Stride,
-    /// On a miss that goes on with an ascending or descending run of misses, the four lines ahead.
+    /// On a miss that continues an ascending or descending run of misses, the four lines ahead.
     Stream,
 }
 
@@ -202,7 +202,7 @@ pub struct MachineSpec {
     pub seed: u64,
 }
 
-/// A machine of the usual shape, which the original simulates unless told otherwise. SPEC: drmemtrace.md#simulators.
+/// A machine of the usual shape, which drcachesim simulates unless told otherwise. SPEC: drmemtrace.md#simulators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usual {
     /// Cores.
@@ -468,7 +468,7 @@ impl MachineSpec {
 
     #[cold]
     fn lacks(&self, core: usize, what: &str) -> Error {
-        let allowed = format!("so many that each has its caches; core {core} has no {what} cache");
+        let allowed = format!("as many as have caches of their own; core {core} has no {what} cache");
         wrong("num_cores", self.cores as u64, &allowed)
     }
 

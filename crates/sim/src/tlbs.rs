@@ -1,8 +1,8 @@
 //! `tlbs`: how a machine's TLBs serve the trace.
 //!
 //! Each core has a first TLB for instructions and one for data, 32 entries that may be anywhere, and a second level of 1024
-//! entries of four ways behind both; the entry used least often gives way. Pages are those of a process. Fetches, reads and
-//! writes go through them; prefetches and flushes do not. An access that straddles a border counts on each page.
+//! entries with four ways below both; the least frequently used entry is evicted. Pages are those of a process. Fetches, reads
+//! and writes go through them; prefetches and flushes do not. An access that straddles a border counts on each page.
 //! (SPEC: drmemtrace.md#simulators.)
 //!
 //! Threads come to cores as in `caches`. `quipu sim tlb` is the same analysis with flags of its own.

@@ -75,7 +75,7 @@ fn stages_between_resets_add_up_to_the_whole_while_lines_stay() {
 #[test]
 fn people_are_told_which_stage_counts_are_of() {
     let trace = program(400);
-    let last = "counts are those of the last of 3 stages, behind the last point of reset-at";
+    let last = "counts are those of the last of 3 stages, after the last point of reset-at";
     assert!(seen(&result(&Caches, &format!("{SMALL} reset-at=100,250"), &trace)).contains(last));
     assert!(!seen(&result(&Caches, SMALL, &trace)).contains("stages"));
 }
@@ -163,7 +163,7 @@ fn a_reset_in_a_warm_up_changes_nothing() {
     );
     assert_eq!(
         told("sim-refs=100 reset-at=10,100,199,5000"),
-        ["reset-at: 3 points behind the last record of sim-refs"]
+        ["reset-at: 3 points after the last record of sim-refs"]
     );
 }
 
@@ -245,7 +245,7 @@ fn nobody_is_placed_before_or_behind_the_part_that_is_simulated() {
         let of = result(&Caches, &format!("cores=3 {part}"), &trace);
         (of.accesses, of.cores.iter().map(|core| core.threads).collect::<Vec<_>>())
     };
-    // The first 60 records are of the first thread, the next 20 of the second; the third begins behind 120.
+    // The first 60 records are of the first thread, the next 20 of the second; the third begins after 120.
     assert_eq!(threads("sim-refs=60"), (60, vec![1, 0, 0]));
     assert_eq!(threads("sim-refs=61"), (61, vec![1, 1, 0]));
     assert_eq!(threads("skip-refs=60 sim-refs=20"), (20, vec![1, 0, 0]));
@@ -542,7 +542,7 @@ fn a_sweep_counts_records_as_a_machine_does() {
             }
         }
     }
-    // A warm-up in instructions goes on to the next one, past the data of its last.
+    // A warm-up in instructions continues to the next one, past the data of its last.
     let options = "cores=1 sizes=1K ways=2 policies=LRU,FIFO";
     for (instrs, refs) in [(5, 11), (6, 14), (7, 16)] {
         let [of_instrs, of_refs] =
@@ -577,7 +577,7 @@ fn policies_that_draw_lots_draw_the_same_in_a_sweep() {
         assert!(caches.levels[1].misses > 100);
         assert_eq!(misses("l1d", "2K"), caches.levels[1].misses, "{policy}");
     }
-    // The last cache alone draws lots, behind first caches that do not.
+    // The last cache alone draws lots, below first caches that do not.
     let config = "num_cores 1\nL1I { type instruction core 0 size 1K assoc 2 parent LL }\n\
                   L1D { type data core 0 size 1K assoc 2 parent LL }\nLL { size 8K assoc 4 }\n";
     let mut config = quipu_sim::config::parse(config, "c").expect("a configuration");
@@ -643,7 +643,7 @@ fn strides(first: &[(u64, u64)], rounds: usize, odd_bytes: u64) -> MemoryTrace {
     MemoryTrace::parse(&text).expect("the test's trace")
 }
 
-/// The cases of the original's own test of its analyzer (cache_miss_analyzer_test), and what it expects of them.
+/// The cases of drcachesim's own test of its analyzer (cache_miss_analyzer_test), and what it expects of them.
 #[test]
 fn steady_distances_are_those_that_the_original_expects() {
     let limits = "cores=1 ll-size=1M prefetcher=none count=1000 share=0.01";

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Each lane has a bound of its own, so that lanes with later members cannot use up the room that the earliest needs.
-//! Threads start with the first block that is asked for. When the stream is dropped they end after the piece at hand;
+//! Threads start with the first block that is asked for. When the stream is dropped they end after the current piece;
 //! the drop waits for them, except on a pipe: a thread that waits for a silent writer cannot be woken, and ends
-//! by itself when the writer goes on or closes.
+//! by itself when the writer continues or closes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ use crate::stream::BlockAt;
 /// What a lane's thread says.
 enum Said {
     Block(Vec<u8>, BlockAt),
-    /// The member at hand is over.
+    /// The current member is over.
     Fault(Error),
     /// There are no more members.
     Finished,
@@ -37,7 +37,7 @@ pub(crate) struct Ahead {
     lanes: Vec<Lane>,
     turn: usize,
     stop: Arc<AtomicBool>,
-    /// Reading never waits for another process, so a thread ends soon after it is told to.
+    /// Reading never waits for another process, so a thread ends soon after it is asked to.
     joins: bool,
 }
 

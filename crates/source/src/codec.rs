@@ -17,7 +17,7 @@ pub enum Codec {
     Lz4,
     /// The snappy framing format, with the private chunk kinds that drmemtrace adds (docs/formats/drmemtrace.md).
     Snappy,
-    /// Bare snappy blocks behind their lengths, as apitrace writes them (docs/formats/apitrace.md).
+    /// Bare snappy blocks, each after its length, as apitrace writes them (docs/formats/apitrace.md).
     SnappyChunks,
     /// Zstandard frames (RFC 8878).
     Zstd,

@@ -98,12 +98,12 @@ pub(crate) enum Refusal {
 }
 
 impl Container {
-    /// Recognises and indexes the file behind a source.
+    /// Recognises and indexes the file of a source.
     pub(crate) fn open(source: &Source) -> Result<Container> {
         Container::open_as(source, source.codec()?)
     }
 
-    /// Indexes the file behind a source, which is packed this way.
+    /// Indexes the file of a source, which is packed this way.
     pub(crate) fn open_as(source: &Source, codec: Codec) -> Result<Container> {
         let name = source.shared_name();
         let file = source.file_id()?;
@@ -177,7 +177,7 @@ impl Container {
         self.0.size_bytes()
     }
 
-    /// What is wrong with the container itself, such as a missing directory; reading goes on all the same.
+    /// What is wrong with the container itself, such as a missing directory; reading continues all the same.
     pub fn damage(&self) -> &[Error] {
         &self.0.damage
     }
@@ -237,7 +237,7 @@ impl Container {
     /// beyond that from now on.
     ///
     /// A deflated member of an archive of up to 4 MiB is verified before its first byte is delivered. All else is
-    /// delivered while it is read, and a checksum behind it tells that it was damaged: a caller that got such bytes (see
+    /// delivered while it is read, and a checksum after it tells that it was damaged: a caller that got such bytes (see
     /// [`Container::n_delivered_damaged`]) reads again, and then gets what is sound.
     pub fn good_until(&self, member: u32) -> Option<u64> {
         self.distrusted(member).map(|distrusted| distrusted.good_until)
@@ -249,7 +249,7 @@ impl Container {
         if self.0.source.can_seek() { self.0.n_delivered.load(Ordering::Relaxed) } else { 0 }
     }
 
-    /// Remembers damage in a member of which `n_delivered` bytes were delivered.
+    /// Remembers damage in a member after `n_delivered` of its bytes were delivered.
     pub(crate) fn distrust(&self, member: u32, error: &Error, good_until: u64, n_delivered: u64) {
         if n_delivered > good_until {
             self.0.n_delivered.fetch_add(1, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //!
 //! A trace may be a folder of thousands of files, all of them being read at once. Open files are therefore
 //! lent from a small pool: a reader takes its file out for one piece and puts it back; when the pool
-//! is full, the file that has waited longest is closed, and its reader opens the path again when it goes on. An
+//! is full, the file that has waited longest is closed, and its reader opens the path again when it continues. An
 //! open and a stat cost a few microseconds, a piece of 128 KiB a multiple of that to inflate.
 
 use std::fs::File;
@@ -33,7 +33,7 @@ pub(crate) struct FileId {
     _reading: Reading,
     /// Size in bytes at that time; what is appended later is not read.
     pub(crate) size: u64,
-    /// True if nobody has written to the file for a while.
+    /// True if the file has not been written to for a while.
     pub(crate) settled: bool,
 }
 

@@ -1,7 +1,7 @@
 //! What can go wrong between a path and its bytes, and where it went wrong.
 //!
 //! One error type for the whole crate, one pointer wide. The layer that knows a place adds it: decompressors
-//! know the packed offset, the stream knows file, member and inflated offset. Nobody adds a place twice.
+//! know the packed offset, the stream knows file, member and inflated offset. No layer adds a place twice.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -72,7 +72,7 @@ impl Error {
 
     /// Offset in the file as it lies on disk (or comes through the pipe), where it is known.
     ///
-    /// Decompressors read ahead by a few bytes, so it may lie a little behind the first bad byte.
+    /// Decompressors read ahead by a few bytes, so it may lie a little after the first bad byte.
     pub fn packed_offset(&self) -> Option<u64> {
         self.0.packed_offset
     }

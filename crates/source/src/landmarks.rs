@@ -2,7 +2,7 @@
 //!
 //! They are found by walking over the file's own lengths, without inflating anything and without trusting a table that may
 //! lie. Where the lengths of snappy chunks make no sense, the walk looks for the next place where they do, so that what
-//! stands behind damage is found as well.
+//! stands after damage is found as well.
 
 use crate::codec::Codec;
 use crate::container::Container;
@@ -19,7 +19,7 @@ pub struct Landmark {
     pub at: u64,
     /// Inflated bytes up to the next landmark, as the file states them.
     pub len: u64,
-    /// True if bytes before it belong to nothing: how many inflated bytes are missing there, nobody knows.
+    /// True if bytes before it belong to nothing: how many inflated bytes are missing there is unknown.
     pub is_behind_gap: bool,
     /// True if the file states a wrong length for what is packed here, and nothing else is wrong with it: who inflates it gets
     /// all of it, and then a fault.
@@ -36,7 +36,7 @@ const MAX_EXPANSION: u64 = 22;
 const MAX_MENDED_BYTES: u64 = 4 << 20;
 /// How many bytes of a file are looked at together.
 const LOOK_BYTES: usize = 4 << 10;
-/// How far behind damage a chunk is looked for.
+/// How far after damage a chunk is looked for.
 const MAX_SEARCH_BYTES: u64 = 256 << 20;
 
 const ZSTD_MAGIC: u32 = 0xfd2f_b528;

@@ -4,8 +4,8 @@
 //! (docs/performance.md, "Decompression"). Compressed input is a small fraction of its output, so nothing is
 //! gained there. Windows are small so that the resident size of a process does not grow with its files.
 //!
-//! A page of a map that lies past the end of the file raises SIGBUS when touched. The caller maps only files that nobody
-//! has written to for a while, and asks the size of the file again before each copy; what remains is a file that is cut
+//! A page of a map that lies past the end of the file raises SIGBUS when touched. The caller maps only files that were
+//! not written to for a while, and asks the size of the file again before each copy; what remains is a file that is cut
 //! within the microseconds of one copy, or a disk that fails under it. `fault.rs` turns that into an error.
 
 use std::fs::File;

@@ -78,7 +78,7 @@ impl Packed {
         self.at
     }
 
-    /// Shows no byte at or behind this offset.
+    /// Shows no byte at or after this offset.
     pub(crate) fn set_stop(&mut self, stop: u64) {
         self.stop = stop;
     }

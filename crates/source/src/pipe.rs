@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, Read};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The most bytes of a pipe that are kept for looking at; [`Pipe::peek`] sees nothing behind them.
+/// The most bytes of a pipe that are kept for looking at; [`Pipe::peek`] sees nothing after them.
 pub(crate) const MAX_PEEK_BYTES: usize = 1 << 20;
 
 /// Where a pipe's bytes come from.

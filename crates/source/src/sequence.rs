@@ -230,7 +230,7 @@ impl Sequence {
         (n_bytes.min(n_good), end)
     }
 
-    /// Makes the inflater ready for a member of which nothing is delivered yet.
+    /// Makes the inflater ready for a member that has delivered nothing yet.
     fn restart(&mut self, current: &Current) -> Result<()> {
         match self.container.codec() {
             Codec::Zip => self.inflater.start_deflate(current.expected),
@@ -290,7 +290,7 @@ impl Sequence {
         }
     }
 
-    /// A fault so many bytes behind a place in the middle of the file, told as if reading had begun with the file.
+    /// A fault this many bytes after a place in the middle of the file, reported as if reading had begun with the file.
     fn placed_from_the_front(&self, error: Error, packed_at: u64, offset: u64) -> Error {
         let landmarks = self.container.landmarks().unwrap_or(&[]);
         let number = |at: u64| landmarks.binary_search_by_key(&at, |landmark| landmark.packed_at).ok();
@@ -465,7 +465,7 @@ impl Sequence {
         self.pending = None;
     }
 
-    /// Goes behind a member that ended well and checks the record that may follow it.
+    /// Moves past a member that ended well and checks the record that may follow it.
     fn leave_on_pipe(&mut self, current: &Current) -> End {
         if self.container.codec() != Codec::Zip || current.packed_len.is_some() {
             return End::Done;
@@ -475,7 +475,7 @@ impl Sequence {
         match zip::read_descriptor(&mut self.packed, packed_len, current.offset) {
             Ok(Some(stored)) if stored == found => End::Done,
             Ok(Some(stored)) => End::Fault(Error::checksum("CRC-32", stored, found)),
-            Ok(None) => End::Fault(Error::malformed("the record behind the member does not state its size")),
+            Ok(None) => End::Fault(Error::malformed("the record after the member does not state its size")),
             Err(cause) => End::Fault(unreadable(cause)),
         }
     }

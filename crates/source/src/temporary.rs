@@ -29,7 +29,7 @@ impl Temporary {
         Ok((Temporary(Some(path.to_owned())), made))
     }
 
-    /// Makes a file that nobody else may read, in the system's folder for temporary ones.
+    /// Makes a file that no other user may read, in the system's folder for temporary ones.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -89,7 +89,7 @@ pub fn remove_temporaries() {
 }
 
 fn remove(path: &Path) {
-    // Nobody is left to tell.
+    // No caller is left to report to.
     let _ = match path.symlink_metadata() {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),

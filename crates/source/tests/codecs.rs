@@ -283,7 +283,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), codec in prop::sample::select(&CODECS[..])) {
-        // Behind a good beginning, so that the codec is chosen.
+        // After a good beginning, so that the codec is chosen.
         let mut packed = pack(codec, b"beginning");
         packed.truncate(14);
         packed.extend(bytes);

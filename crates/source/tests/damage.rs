@@ -171,7 +171,7 @@ fn a_wrong_checksum_is_reported_behind_the_data_that_it_is_about() {
             assert_eq!(container.n_delivered_damaged(), n_damaged, "{codec:?}");
         }
     }
-    // The checksum of the first snappy chunk lies behind the identifier and the chunk's header.
+    // The checksum of the first snappy chunk lies after the identifier and the chunk's header.
     let mut packed = pack(Codec::Snappy, &bytes);
     packed[14] ^= 1;
     let read = read(&memory(&packed).container().unwrap(), &inline(5000));

@@ -26,7 +26,7 @@ fn read_all(source: &Source, after_first: impl FnOnce()) -> (u64, Option<Error>)
 
 #[test]
 fn a_file_that_is_cut_while_it_is_read_gives_an_error_and_no_shorter_trace() {
-    // Files that nobody has written to for a while are mapped, others are read.
+    // Files that were not written to for a while are mapped, others are read.
     for age in [0, 3600] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plain");

@@ -1,4 +1,4 @@
-//! Packings that say little of themselves: snappy blocks behind their lengths, and Brotli.
+//! Packings that say little of themselves: snappy blocks after their lengths, and Brotli.
 
 use crate::packing;
 use crate::packing::{ahead, inline, memory, pack, pipe, read, trace_like};
@@ -91,7 +91,7 @@ fn what_lies_before_a_fault_within_a_chunk_is_delivered() {
         let kept = read.bytes();
         let error = &read.errors[0];
         assert_eq!((read.errors.len(), error.kind()), (1, ErrorKind::Malformed));
-        // The fault stands behind what was delivered, and names its chunk.
+        // The fault stands after what was delivered, and names its chunk.
         assert_eq!(error.offset(), Some(kept.len() as u64));
         assert_eq!(error.packed_offset(), Some(starts[chunk] as u64));
         let n_good = kept.iter().zip(&bytes).take_while(|(one, other)| one == other).count();

@@ -1,7 +1,7 @@
 //! Types files from debug information: what Cacheray's extractor writes, and what it should have written.
 //!
-//! SPEC: cacheray.md#types. The file's words are the original's (`struct U` also for a union, `T[]`, names
-//! of anonymous types, identity by the entry's offset), so a file of C types that the original gets right comes out the same.
+//! SPEC: cacheray.md#types. The file's words are Cacheray's (`struct U` also for a union, `T[]`, names
+//! of anonymous types, identity by the entry's offset), so a file of C types that Cacheray gets right comes out the same.
 
 use crate::dwarf::read::Reading;
 use crate::dwarf::types::{Kind, Member, MemberKind};
@@ -21,14 +21,14 @@ pub enum Compat {
     /// All types that are defined anywhere, with their true sizes.
     #[default]
     Right,
-    /// Those of the original, with its faults.
+    /// Those of Cacheray, with its faults.
     Original,
 }
 
 /// The types of a program as a file.
 ///
 /// # Errors
-/// If the debug information is damaged; and, of [`Compat::Original`], where the original ends with an exception.
+/// If the debug information is damaged; and, of [`Compat::Original`], where Cacheray ends with an exception.
 pub fn types_file(info: &DebugInfo, compat: Compat) -> Result<TypesFile, DebugError> {
     match compat {
         Compat::Right => Ok(right(Reading::new(info, &info.view()))),

@@ -13,7 +13,7 @@ use std::rc::Rc;
 /// How far a type is taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From so many leaves on, members stay whole.
+    /// From this many leaves on, members stay whole.
     pub leaves: usize,
     /// Arrays of more elements (of all dimensions) stay whole.
     pub elements: u64,
@@ -94,9 +94,9 @@ pub enum LeafKind {
 pub enum Cell {
     /// The first leaf that has a bit in the byte, by number.
     Leaf(u32),
-    /// Nothing, with members behind it.
+    /// Nothing, with members after it.
     Hole,
-    /// Nothing, behind all members.
+    /// Nothing, after all members.
     Padding,
     /// Not a byte of this object.
     Outside,
@@ -320,7 +320,7 @@ impl Flat {
         self.leaves.iter().enumerate().filter(move |(_, leaf)| is_hit(leaf)).map(|(at, _)| at)
     }
 
-    /// The object as lines of `line_bytes`, when its first byte lies `start` bytes behind the beginning of a line. Of a large
+    /// The object as lines of `line_bytes`, when its first byte lies `start` bytes after the beginning of a line. Of a large
     /// object, the first mebibyte.
     pub fn lines(&self, line_bytes: u64, start: u64) -> Vec<Vec<Cell>> {
         let line_bytes = line_bytes.clamp(1, MAX_DRAWN);
@@ -341,7 +341,7 @@ impl Flat {
         all.chunks(index(line_bytes)).map(<[Cell]>::to_vec).collect()
     }
 
-    /// Bytes of which no bit is used.
+    /// Bytes without a used bit.
     pub fn unused(&self) -> u64 {
         self.holes
             .iter()

@@ -26,7 +26,7 @@ pub struct Region<T> {
     pub id: RegionId,
     /// First byte.
     pub start: u64,
-    /// The byte behind its last; at most 2^64 - 1.
+    /// The byte after its last; at most 2^64 - 1.
     pub end: u64,
     /// What it is.
     pub what: T,

@@ -25,7 +25,7 @@ impl Remap {
     /// Reads a file.
     ///
     /// # Errors
-    /// If a line is empty or has no `=`, where the original ends its work; or an offset is no number.
+    /// If a line is empty or has no `=`, where Cacheray ends its work; or an offset is no number.
     pub fn parse(text: &str) -> Result<Remap, FileError> {
         let structs = text.lines().enumerate().map(|(i, line)| parse_line(line, i + 1));
         Ok(Remap { structs: structs.collect::<Result<_, _>>()? })
@@ -55,7 +55,7 @@ fn parse_line(line: &str, number: usize) -> Result<StructRemap, FileError> {
         let (member, offset) =
             part.split_once(',').ok_or_else(|| wrong(format!("expected `member,offset`, found `{part}`")))?;
         let offset = parse_number(offset.trim())
-            .ok_or_else(|| wrong(format!("expected a number behind `{member},`, found `{offset}`")))?;
+            .ok_or_else(|| wrong(format!("expected a number after `{member},`, found `{offset}`")))?;
         Ok((member.to_owned(), offset))
     });
     Ok(StructRemap { name: name.to_owned(), members: members.collect::<Result<_, FileError>>()? })

@@ -9,7 +9,7 @@ use std::path::Path;
 /// The most variables that are read of one file.
 const MAX_SYMBOLS: usize = 1 << 20;
 
-/// A variable whose type nobody says.
+/// A variable of unknown type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataSymbol {
     /// Its name, as linkers know it.

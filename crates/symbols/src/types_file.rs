@@ -48,7 +48,7 @@ pub struct MemberDef {
     pub name: String,
     /// Bytes before it.
     pub offset: i64,
-    /// Bytes; -1 if nobody knows.
+    /// Bytes; -1 if unknown.
     pub size: i64,
 }
 
@@ -73,7 +73,7 @@ pub struct UnionMemberDef {
     pub member: String,
     /// Its type.
     pub name: String,
-    /// Bytes; -1 if nobody knows.
+    /// Bytes; -1 if unknown.
     pub size: i64,
 }
 
@@ -143,7 +143,7 @@ fn ascii(json: &str) -> String {
     out
 }
 
-/// A structure as the original's simulator sees it.
+/// A structure as Cacheray's simulator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Its name with `struct ` in front.
@@ -159,12 +159,12 @@ pub struct LayoutMember {
     pub name: String,
     /// Bytes before it.
     pub offset: i64,
-    /// Bytes; -1 if nobody knows.
+    /// Bytes; -1 if unknown.
     pub size: i64,
 }
 
 impl Layout {
-    /// Bytes up to the end of the last member, without padding behind it; -1 if there is none, or its size is not known.
+    /// Bytes up to the end of the last member, without padding after it; -1 if there is none, or its size is not known.
     pub fn size(&self) -> i64 {
         match self.members.last() {
             Some(last) if last.size >= 0 => last.offset.saturating_add(last.size),
@@ -173,7 +173,7 @@ impl Layout {
     }
 }
 
-/// The structures of a file by name, as the original's simulator looks them up: of several with one name the last counts.
+/// The structures of a file by name, as Cacheray's simulator looks them up: of several with one name the last counts.
 #[derive(Clone, Debug, Default)]
 pub struct Lookup {
     layouts: Vec<Layout>,

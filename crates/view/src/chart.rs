@@ -9,7 +9,7 @@ use quipu_model::doc::{Bars, Lanes, Series};
 /// Names in front of a drawing are cut to this.
 const MAX_NAME: usize = 28;
 
-/// Words behind a drawing are cut to this.
+/// Words after a drawing are cut to this.
 const MAX_NOTE: usize = 40;
 
 /// A drawing is never narrower than this, nor wider than the next.
@@ -30,7 +30,7 @@ pub(crate) fn paint_bars(bars: &Bars, look: &Look, out: &mut String) {
     let width = look.width.saturating_sub(around).clamp(MIN_CHART, MAX_BAR);
     let longest = bars.bars.iter().map(|(_, part)| *part).max().unwrap_or(0).max(1);
     for ((name, (_, part)), count) in names.iter().zip(&bars.bars).zip(&counts) {
-        let share = *part as f64 / bars.total.max(1) as f64; // One digit behind the point is shown.
+        let share = *part as f64 / bars.total.max(1) as f64; // One digit after the point is shown.
         let bar = bar(*part as f64 / longest as f64, width, look.charset);
         out.push_str(INDENT);
         out.push_str(&pad(name, name_width));

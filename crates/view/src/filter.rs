@@ -140,7 +140,7 @@ fn named(schema: &Schema) -> impl Iterator<Item = (usize, &Arc<Names>)> {
     })
 }
 
-/// Which numbers of which columns the words stand for.
+/// The columns and numbers that the words stand for.
 fn kinds(words: &[String], schema: &Schema) -> Result<Vec<(usize, Vec<u64>)>> {
     if words.is_empty() {
         return Ok(Vec::new());

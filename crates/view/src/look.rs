@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-/// The width used where nobody says otherwise, in columns.
+/// The default width, in columns.
 const DEFAULT_WIDTH: usize = 100;
 
 /// Less than this is treated as this: nothing useful fits.

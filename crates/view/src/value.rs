@@ -21,7 +21,7 @@ pub fn bytes_text(bytes: u64) -> String {
     format!("{} {}", three_digits(scaled), UNITS[unit])
 }
 
-/// A span of time, given in ticks of which there are `per_second`, in the largest unit that fits: `1.52 s`.
+/// A span of time, given in ticks (`per_second` of them), in the largest unit that fits: `1.52 s`.
 pub fn ticks_text(ticks: u64, per_second: u64) -> String {
     let seconds = ticks as f64 / per_second.max(1) as f64; // Three digits are shown.
     if seconds >= 3600.0 {

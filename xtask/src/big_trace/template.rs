@@ -72,7 +72,7 @@ impl Entry {
         self.0[4..12].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// True if a reader shows it as a record. Copies behind the start of a chunk are the caller's business.
+    /// True if a reader shows it as a record. Copies after the start of a chunk are the caller's business.
     pub(super) fn is_record(&self) -> bool {
         match self.kind() {
             HEADER | FOOTER | THREAD | PID | ENCODING => false,
@@ -103,7 +103,7 @@ impl Step {
         (INSTR..BUNDLE).contains(&kind) || matches!(kind, SYSENTER | TAKEN_JUMP | UNTAKEN_JUMP)
     }
 
-    /// True for instructions whose successor need not stand behind them.
+    /// True for instructions whose successor need not follow them.
     pub(super) fn is_branch(&self) -> bool {
         self.counts() && self.entry.kind() != INSTR
     }

@@ -137,7 +137,7 @@ impl Member {
     }
 }
 
-/// The records behind a directory of `members` entries that stands from `start` to `end`.
+/// The records after a directory of `members` entries that stands from `start` to `end`.
 fn directory_end(start: u64, end: u64, members: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let fits = members < u64::from(u16::MAX) && end < u64::from(IN_ZIP64);

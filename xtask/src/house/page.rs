@@ -85,6 +85,7 @@ pub(crate) fn page(numbers: &Numbers) -> String {
 /// A goal in words.
 pub(crate) fn goal(goal: Goal, start: u64) -> String {
     match goal {
+        Goal::None => "no goal".to_owned(),
         Goal::AtMost(0) => "none".to_owned(),
         Goal::AtMost(limit) => format!("≤ {}", grouped(limit)),
         Goal::Fewer(percent) => format!("≤ {} ({percent} % fewer)", grouped(goal.limit(start))),

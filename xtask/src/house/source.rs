@@ -1,6 +1,6 @@
 //! Source files as lines: what is code, what is a comment, what only tests compile.
 //!
-//! This reads Rust as far as counting needs: strings, comments and brackets, and items behind `#[cfg(test)]`. A module that a
+//! This reads Rust as far as counting needs: strings, comments and brackets, and items under `#[cfg(test)]`. A module that a
 //! file declares for tests only marks the files of that module.
 
 use anyhow::{Context, Result};
@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Line {
     /// The line without its comments; strings are kept.
     pub(crate) code: String,
+    /// What stands in its strings, their quotes included.
+    pub(crate) text: String,
     /// The text of its comments, without the marks that begin and end them.
     pub(crate) comment: String,
     /// How many characters it has.
@@ -200,7 +202,10 @@ impl Lexer<'_> {
                     let text = part.trim_start_matches(['/', '!', '*']);
                     self.line().comment.push_str(text.trim_end_matches("*/"));
                 }
-                Kind::Text => self.line().code.push_str(part),
+                Kind::Text => {
+                    self.line().code.push_str(part);
+                    self.line().text.push_str(part);
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
-//! A copy of the repository to try something in, and how it differs from the original.
+//! A copy of the repository to try something in, and how it differs from it.
 //!
-//! Files keep their times, so that a build in the copy that uses the target folder of the original takes from there whatever did
-//! not change.
+//! Files keep their times, so that a build in the copy that uses the target folder of the repository takes from there whatever
+//! did not change.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;

@@ -16,7 +16,7 @@ pub(crate) struct Keys {
 /// One key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Field {
-    /// `None` if the keys of the type behind stand here themselves.
+    /// `None` if the keys of the type inside stand here themselves.
     pub(crate) key: Option<String>,
     /// What stands in the JSON, in words.
     pub(crate) kind: String,

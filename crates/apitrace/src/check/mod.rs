@@ -1,6 +1,6 @@
 //! `check`: every rule that a trace must follow, and where it does not.
 //!
-//! Reads the trace as `quipu recover` does: behind damage it goes on, so that all of it is found. A violation has a rule with a
+//! Reads the trace as `quipu recover` does: after damage it continues, so that it finds all of it. A violation has a rule with a
 //! stable name and severity (docs/checks.md lists them) and a place: the offset in the stream, and in words the chunk and the
 //! call. The first few of each rule are kept one by one, the rest are counted.
 //!
@@ -151,7 +151,7 @@ struct Checker {
     log: CheckLog,
     decodes: bool,
     calls: u64,
-    /// Threads met so far in the stream at hand: they are numbered by their first call.
+    /// Threads met so far in the current stream: they are numbered by their first call.
     n_threads: u64,
     n_types: usize,
 }
@@ -172,7 +172,7 @@ impl Checker {
                 });
             } else if pair[0] > pair[1] {
                 self.log.add(&rules::PROPERTY_ORDER, || {
-                    (place.clone(), format!("property `{name}` stands behind a later name"))
+                    (place.clone(), format!("property `{name}` stands after a later name"))
                 });
             }
         }
@@ -185,7 +185,7 @@ impl Checker {
             {
                 let place = self.place();
                 self.log.add(&rules::ZERO_FLAG, || {
-                    (place, format!("the set of flags `{}` has the name of 0 behind others", names.id))
+                    (place, format!("the set of flags `{}` has the name of 0 after others", names.id))
                 });
             }
         }
@@ -228,12 +228,7 @@ impl Checker {
             if call.thread > self.n_threads + 64 {
                 let thread = call.thread;
                 self.log.add(&rules::THREAD_NUMBER, || {
-                    (
-                        at,
-                        format!(
-                            "call `{number}` is made by thread `{thread}`, of which there are not so many"
-                        ),
-                    )
+                    (at, format!("call `{number}` is made by thread `{thread}`; there are fewer threads"))
                 });
             }
             self.n_threads = call.thread.saturating_add(1);

@@ -15,14 +15,14 @@ quipu_model::rules! {
             "A trace has a stream."
             "A file of two bytes is what a program leaves that died before the tracer stored its first call." []
         CUT "apitrace/cut" Error
-            "A trace ends behind an event."
+            "A trace ends after an event."
             "It ends within one if the program or the machine died. All calls before it can be read; those that were open are incomplete. apitrace loses the call whose end is cut." []
         LOST_HEADER "apitrace/lost-header" Error
             "A stream begins with its version and properties."
-            "What stands there is damaged, or is lost: the newest version is assumed. `quipu recover` reads the events behind it." ["error: unsupported trace format version"]
+            "What stands there is damaged, or is lost: the newest version is assumed. `quipu recover` reads the events after it." ["error: unsupported trace format version"]
         BAD_CHUNK "apitrace/bad-chunk" Error
             "Every chunk of snappy, and every frame of Zstandard, can be inflated."
-            "The calls in it are lost. `quipu recover` goes on behind it." ["error: unknown event", "error: unknown type"]
+            "The calls in it are lost. `quipu recover` continues after it." ["error: unknown event", "error: unknown type"]
         DAMAGED "apitrace/damaged" Error
             "Where an event is expected, one stands."
             "The bytes were changed, or some are missing. Nothing tells how long an event was, so reading stops; `quipu check` and `quipu recover` look for the next run of events whose functions are known and whose numbers agree." ["error: unknown event", "error: unknown call detail", "error: unknown type"]
@@ -31,19 +31,19 @@ quipu_model::rules! {
             "No tracer writes others, so the bytes were changed. `quipu disassemble --keep-damaged` keeps such events as raw bytes." []
         LEFT_TWICE "apitrace/left-twice" Error
             "A call is left once."
-            "What leaves it again is dropped. Behind damage this is not asked for." []
+            "What leaves it again is dropped. After damage this is not asked for." []
         LEFT_EARLY "apitrace/left-early" Error
             "A call is entered before it is left."
-            "What leaves it is dropped, and it stays open. Where the numbers of all calls behind tell that entries were swallowed, that is `apitrace/damaged`." []
+            "What leaves it is dropped, and it stays open. Where the numbers of all later calls show that entries were swallowed, that is `apitrace/damaged`." []
         NEVER_ENTERED "apitrace/never-entered" Warning
             "A call that is left was entered."
             "What leaves it is dropped, as apitrace does." []
         RESUMED "apitrace/resumed" Note
             "Nothing is missing before an event."
-            "Tells where reading goes on behind damage, and how many calls lie between, as the numbers of calls tell." []
+            "Tells where reading continues after damage, and how many calls lie between, as the numbers of calls tell." []
         DOUBTFUL "apitrace/doubtful" Warning
             "What is saved around damage is what was recorded."
-            "Damaged bytes may read as events. What is new behind damage, a function or a thread, is believed only where the call is left under the number that it must have; of calls that were entered and not left before the damage, the first of each thread is kept, and others are left out. Of a chunk or frame in which anything is damaged, all calls may have wrong values: what is packed refers to what stands before it." []
+            "Damaged bytes may read as events. What is new after damage, a function or a thread, is believed only where the call is left under the number that it must have; of calls that were entered and not left before the damage, the first of each thread is kept, and others are left out. Of a chunk or frame in which anything is damaged, all calls may have wrong values: what is packed refers to what stands before it." []
         SECOND_STREAM "apitrace/second-stream" Error
             "A file has one stream."
             "A program that forks while it is traced may have both processes write into one file. `quipu recover` reads each stream by itself." ["error: unknown event 6"]
@@ -66,7 +66,7 @@ quipu_model::rules! {
             "A much larger number is damage, or another tracer." []
         ZERO_FLAG "apitrace/zero-flag" Note
             "The name of no flag at all is the first of a set of flags."
-            "Behind others it is printed only if it is met before anything else fits." ["warning: bitmask has zero flag"]
+            "After others it is printed only if it is met before anything else fits." ["warning: bitmask has zero flag"]
         REPEATED_PROPERTY "apitrace/repeated-property" Warning
             "The header names each property once."
             "Of several the last counts." []

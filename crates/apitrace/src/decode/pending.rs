@@ -1,6 +1,6 @@
 //! Calls that were entered and not left.
 //!
-//! Nearly always there is at most one, and its values lie in the batch at hand: that one has a place of its own. When a
+//! Nearly always there is at most one, and its values lie in the current batch: that one has a place of its own. When a
 //! batch is handed out, what its open calls have in it is copied once, and counted.
 
 use crate::record::MAX_PENDING_BYTES;
@@ -13,7 +13,7 @@ pub(super) struct Pending {
     /// The one that was entered last.
     last: Option<Open>,
     others: BTreeMap<u64, Open>,
-    /// Those of `others` whose values lie in the batch at hand, but for some that were left since.
+    /// Those of `others` whose values lie in the current batch, but for some that were left since.
     fresh: Vec<u64>,
     parked_bytes: usize,
 }
@@ -21,7 +21,7 @@ pub(super) struct Pending {
 #[derive(Debug)]
 struct Open {
     call: Call,
-    /// Where its values are; in the batch at hand if `None`.
+    /// Where its values are; in the current batch if `None`.
     parked: Option<Box<Values>>,
 }
 
@@ -81,7 +81,7 @@ impl Pending {
         self.last.iter().chain(self.others.values()).map(|open| &open.call)
     }
 
-    /// The number behind the greatest.
+    /// The number after the greatest.
     pub(super) fn end(&self) -> Option<u64> {
         self.calls().map(|call| call.number + 1).max()
     }

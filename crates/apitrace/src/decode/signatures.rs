@@ -141,7 +141,7 @@ impl Signatures {
         self.trust = Trust::Wary;
     }
 
-    /// How much the present event taught that needs more evidence: what looks odd, and behind a gap all.
+    /// How much the present event taught that needs more evidence: what looks odd, and after a gap all.
     pub(crate) fn n_doubtful_now(&self) -> u64 {
         match self.trust {
             Trust::All => 0,
@@ -297,7 +297,7 @@ impl Signatures {
     fn new_structure(&mut self, id: u64, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
         let start = cursor.at();
         if self.is_lost(cursor, looks_like_names)? {
-            // Without it nobody knows how many members follow.
+            // Without it the number of members that follow is unknown.
             return Err(cursor.bad_at(start, format!("the signature of structure `{id}` is lost")));
         }
         let name = cursor.name(MAX_NAME_BYTES)?;
@@ -474,7 +474,7 @@ fn looks_like_frame(mut cursor: Cursor<'_>) -> Decoded<bool> {
     }
 }
 
-/// Names behind their count.
+/// Names after their count.
 fn names(cursor: &mut Cursor<'_>) -> Decoded<Vec<Vec<u8>>> {
     let n_names = cursor.uint()?;
     let mut names = Vec::new();
@@ -484,7 +484,7 @@ fn names(cursor: &mut Cursor<'_>) -> Decoded<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// A number behind a tag that says whether it is below zero; as a two's complement.
+/// A number after a tag that says whether it is below zero; as a two's complement.
 pub(crate) fn sint(cursor: &mut Cursor<'_>) -> Decoded<u64> {
     let at = cursor.at();
     match cursor.byte()? {

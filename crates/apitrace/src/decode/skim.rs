@@ -121,13 +121,13 @@ struct Open {
 /// The event that entered a call.
 #[derive(Debug)]
 enum Enter {
-    /// In the bytes at hand.
+    /// In the buffered bytes.
     Here(Range<usize>),
     Kept(Box<[u8]>),
 }
 
 impl Skimmer {
-    /// A skimmer of the events behind this header.
+    /// A skimmer of the events after this header.
     pub fn new(header: &Header) -> Skimmer {
         Skimmer {
             version: header.version,
@@ -151,7 +151,7 @@ impl Skimmer {
         self
     }
 
-    /// A skimmer that goes on where these signatures were known and these calls open.
+    /// A skimmer that continues where these signatures were known and these calls open.
     ///
     /// # Errors
     /// If they are not what they should be.
@@ -220,7 +220,7 @@ impl Skimmer {
         (&self.definitions, self.definition_bytes)
     }
 
-    /// Takes the event at `at` out of `input`, and the one behind it if that leaves what the first entered; returns the
+    /// Takes the event at `at` out of `input`, and the one after it if that leaves what the first entered; returns the
     /// call that is over, if one is, and where the next event begins.
     ///
     /// # Errors
@@ -497,7 +497,7 @@ impl Skimmer {
         if self.kept_bytes > MAX_PENDING_BYTES { Err(self.kept_bytes as u64) } else { Ok(()) }
     }
 
-    /// The open calls, by number. What lies in the bytes at hand is copied.
+    /// The open calls, by number. What lies in the buffered bytes is copied.
     pub(crate) fn open_calls(&self, input: &[u8]) -> OpenCalls {
         let open = self.others.values().chain(&self.last);
         open.map(|open| {
@@ -519,7 +519,7 @@ impl Skimmer {
         Some(Skimmed { flags: open.call.flags | INCOMPLETE, ..open.call })
     }
 
-    /// What a decoder goes on with. The events of open calls must have been kept.
+    /// What a decoder continues with. The events of open calls must have been kept.
     pub(crate) fn into_state(self) -> (State, OpenCalls) {
         let open = self.open_calls(&[]);
         let Skimmer { version, signatures, types, next_call, .. } = self;

@@ -1,10 +1,10 @@
-//! Whether events stand at some place behind a gap, and which numbers their calls have.
+//! Whether events stand at some place after a gap, and which numbers their calls have.
 //!
 //! Entering a call does not tell its number, leaving it does. No call is left before it is entered, so each that is left is
 //! a lower bound of the number of the first that was entered here. The bound is exact if it is the call entered last, as
 //! nearly always with one thread and often with several, so that the greatest bound of many is the number.
 //!
-//! Damaged bytes may read as events as well. What such events bring that nobody has met before (functions and other types, a
+//! Damaged bytes may read as events as well. What such events bring that is new (functions and other types, a
 //! thread) is believed only where the call is *borne out*: it is left under the number that it must have. So is the first
 //! call of a run, since bytes before it may read as another.
 
@@ -16,13 +16,13 @@ use quipu_model::values::{Types, Values};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// So many events in a row are no accident.
+/// This many events in a row are no accident.
 const RUN_EVENTS: u32 = 12;
-/// So many are looked at for their numbers.
+/// This many are looked at for their numbers.
 const MAX_EVENTS: u32 = 256;
-/// So many if they bring what is new.
+/// This many if they bring what is new.
 const MAX_DOUBTED_EVENTS: u32 = 1024;
-/// One in so many calls that are left must tell the number of the first, at least.
+/// One in this many calls that are left must tell the number of the first, at least.
 const LEFT_FOR_AGREED: usize = 8;
 
 /// What an event says of the numbers of calls.
@@ -40,8 +40,8 @@ pub(crate) enum Numbered {
     Nothing,
 }
 
-/// True if the first call that the events of `next` enter and leave has another number than it would get, of which
-/// `next_call` is the first; or if they are no events.
+/// True if the first call that the events of `next` enter and leave has another number than it would get, if numbers begin at
+/// `next_call`; or if they are no events.
 pub(crate) fn is_misnumbered(next_call: u64, next: &mut dyn FnMut() -> Decoded<Numbered>) -> bool {
     let told = (0..MAX_EVENTS).map(|_| next()).find_map(|read| match read {
         Ok(Numbered::Left { number, n_entered }) if number >= next_call => Some(number >= n_entered),
@@ -52,14 +52,14 @@ pub(crate) fn is_misnumbered(next_call: u64, next: &mut dyn FnMut() -> Decoded<N
     told == Some(true)
 }
 
-/// What is known of a stream, to judge by what bytes behind damage seem to say.
+/// What is known of a stream, to judge by what bytes after damage seem to say.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     /// Threads that made calls.
     pub(crate) threads: Vec<u64>,
     /// Calls before this are known to be numbered rightly.
     pub(crate) sure: u64,
-    /// The first call of the run of events at hand, if there was damage before it.
+    /// The first call of the current run of events, if there was damage before it.
     pub(crate) since: Option<u64>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Run {
     n_lost: u64,
     /// Where its first event ends.
     end_of_first: usize,
-    /// True if that enters a call of a function or thread that nobody has met, without a signature.
+    /// True if that enters a call of a new function or thread, without a signature.
     begins_anew: bool,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Run {
 struct Numbers {
     left: Vec<u64>,
     first: Option<u64>,
-    /// So many of `left` say that.
+    /// This many of `left` say that.
     n_agreed: u32,
 }
 
@@ -106,7 +106,7 @@ impl Decoder {
     }
 
     /// Of calls that are open and not known to be numbered rightly, keeps the first of each thread that was met; returns how
-    /// many others there were. Numbers begin anew behind those that are kept.
+    /// many others there were. Numbers begin anew after those that are kept.
     pub(crate) fn forget_inner(&mut self, evidence: &Evidence) -> u64 {
         let sure = evidence.sure;
         let is_strange = |thread| !evidence.threads.is_empty() && !evidence.has_met(thread);
@@ -126,7 +126,7 @@ impl Decoder {
         self.pending.has(number)
     }
 
-    /// True if an event at `at` enters a call of a thread that nobody has met, or that is within another one: then the
+    /// True if an event at `at` enters a call of a new thread, or that is within another one: then the
     /// event must be borne out.
     #[inline]
     pub(crate) fn is_strange(&self, input: &[u8], at: usize, evidence: &Evidence) -> bool {
@@ -138,8 +138,8 @@ impl Decoder {
         !evidence.has_met(thread) || self.pending.has_thread(thread, since)
     }
 
-    /// True if the event at `at` must be borne out: it teaches what is odd, or behind a gap anything, is of a thread that
-    /// nobody has met, or enters a call within another one of its thread. Nothing is changed.
+    /// True if the event at `at` must be borne out: it teaches what is odd, or after a gap anything, is of a thread
+    /// not met before, or enters a call within another one of its thread. Nothing is changed.
     ///
     /// # Errors
     /// If the event is cut or bad.
@@ -229,8 +229,8 @@ impl Decoder {
 
     /// Where the first run of events begins among the first `n_looked` bytes. Nothing is changed.
     ///
-    /// Bytes in the middle of an event may read as one that takes in those behind it, with signatures of its own that
-    /// nobody knows. So a run that needs such gives way to one within its first event that needs fewer.
+    /// Bytes in the middle of an event may read as one that takes in those after it, with signatures of its own that
+    /// are known nowhere else. So a run that needs such gives way to one within its first event that needs fewer.
     pub(crate) fn find_run(
         &mut self,
         input: &[u8],
@@ -261,7 +261,7 @@ impl Decoder {
     }
 
     /// Whether a run of events stands at `at`, as far as one can tell: some in a row can be read, the numbers of those that
-    /// leave calls agree with each other and lie behind all that is sure, and what is new is borne out. Nothing is changed.
+    /// leave calls agree with each other and come after all that is sure, and what is new is borne out. Nothing is changed.
     fn trial(&mut self, input: &[u8], at: usize, types: &mut Types, evidence: &Evidence) -> Option<Run> {
         let (next_call, n_lost_before, n_types) = (self.next_call, self.signatures.n_lost(), types.len());
         let mut out = Values::default();
@@ -339,7 +339,7 @@ impl Decoder {
 }
 
 impl Numbers {
-    /// Takes note of a call that is left when so many were entered; false if it was left before.
+    /// Takes note of a call that is left when this many were entered; false if it was left before.
     fn can_leave(&mut self, number: u64, n_enters: u64) -> bool {
         if self.left.contains(&number) {
             return false;

@@ -2,7 +2,7 @@
 //!
 //! Myers' algorithm in its linear-space form: from both ends, the furthest-reaching paths of ever more differences, until
 //! they meet; then each half by itself. Where sequences are so different that this would take long, the search ends after
-//! a number of differences and goes on from the path that came furthest, so the time is bounded by the length times that
+//! a number of differences and continues from the path that came furthest, so the time is bounded by the length times that
 //! number. The result is then still right, if not the shortest.
 
 use std::ops::Range;
@@ -10,11 +10,11 @@ use std::ops::Range;
 /// A run of one kind, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// So many of both are equal.
+    /// This many of both are equal.
     Equal(u64),
-    /// So many of the old are missing in the new.
+    /// This many of the old are missing in the new.
     Delete(u64),
-    /// So many of the new were not in the old.
+    /// This many of the new were not in the old.
     Insert(u64),
 }
 
@@ -130,7 +130,7 @@ impl<T: Eq> Aligner<'_, T> {
                 }
             }
         }
-        // Too different: on from where most is behind us.
+        // Too different: continue from where the longest path got.
         (a.start + best.1, b.start + best.2)
     }
 }
@@ -138,7 +138,7 @@ impl<T: Eq> Aligner<'_, T> {
 /// How far a path comes that comes nowhere.
 const NOWHERE: isize = -1;
 
-/// Where a path of `d` differences begins on diagonal `k`, which stands at `at`: one step behind the furthest path with one
+/// Where a path of `d` differences begins on diagonal `k`, which stands at `at`: one step after the furthest path with one
 /// less, on either side.
 fn step(paths: &[isize], at: usize, d: isize, k: isize, n: isize, m: isize) -> Option<(usize, usize)> {
     if d == 0 {

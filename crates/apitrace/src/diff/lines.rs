@@ -1,4 +1,4 @@
-//! Dumps compared line by line, as the original does with the help of `diff`.
+//! Dumps compared line by line, as apitrace does with the help of `diff`.
 //!
 //! The dumps have no names of arguments, and numbers of calls only if asked, so that they differ in what calls do. Lines become
 //! numbers, numbers are aligned, and both dumps are made again to show what differs.

@@ -6,8 +6,8 @@
 //! says what differs. So memory is 8 bytes a call of both traces, some for each difference and each name, whatever the calls
 //! hold, and no accident of numbers can hide a difference between calls that stand side by side.
 //!
-//! [`print`](mod@print) shows differences in our text and in JSON, [`original`] as the original does, and [`lines`] compares
-//! dumps line by line, as the original does with the help of `diff`. SPEC: apitrace.md#comparing.
+//! [`print`](mod@print) shows differences in our text and in JSON, [`original`] as apitrace does, and [`lines`] compares
+//! dumps line by line, as apitrace does with the help of `diff`. SPEC: apitrace.md#comparing.
 
 pub mod align;
 mod compare;
@@ -148,7 +148,7 @@ impl<'a> At<'a> {
 
 /// Shows how two traces go along.
 pub trait Show {
-    /// What the traces say of themselves differs. The original compares calls only, so does who does not care.
+    /// The traces' properties differ. apitrace ignores properties; so does this default.
     ///
     /// # Errors
     /// If it cannot be shown.
@@ -277,7 +277,7 @@ pub fn diff(
     Ok(summary)
 }
 
-/// Nobody knows what a damaged trace has in place of what the other one has at its end: of that stays what stands in place of
+/// It is unknown what a damaged trace has in place of what the other one has at its end: of that stays what stands in place of
 /// calls that were read.
 fn forget_end(runs: &mut Vec<Run>, is_old_damaged: bool, is_new_damaged: bool) {
     let (mut deleted, mut inserted) = (0, 0);
@@ -348,7 +348,7 @@ struct Calls<'r> {
     rules: &'r Rules,
     side: Side,
     functions: Functions,
-    /// The next row of the batch at hand.
+    /// The next row of the current batch.
     row: usize,
 }
 
@@ -415,7 +415,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// So many pairs of calls, equal or at least of one function.
+    /// This many pairs of calls, equal or at least of one function.
     fn both(&mut self, n: u64) -> Result<()> {
         for _ in 0..n {
             let (old_row, new_row) = (self.old.next()?, self.new.next()?);

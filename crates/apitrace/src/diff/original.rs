@@ -1,6 +1,6 @@
-//! Differences as the original's `diff --tool=python` shows them: values as Python writes them.
+//! Differences as apitrace's `diff --tool=python` shows them: values as Python writes them.
 //!
-//! The original aligns with Python's difflib, which prefers long equal stretches; ours has the fewest differences. Where they
+//! apitrace aligns with Python's difflib, which prefers long equal stretches; ours has the fewest differences. Where they
 //! choose differently, other calls stand side by side.
 
 use super::{At, Difference, Names, Rules, Show, Summary};
@@ -9,7 +9,7 @@ use quipu_model::values::{Kind, NO_NODE, Type, Types, Values};
 use quipu_model::{Error, ErrorKind, Result};
 use std::io::Write;
 
-/// Functions that the original leaves out.
+/// Functions that apitrace leaves out.
 const IGNORED: &[&str] = &[
     "glGetString",
     "glXGetClientString",
@@ -21,12 +21,12 @@ const IGNORED: &[&str] = &[
     "wglGetProcAddress",
 ];
 
-/// What counts as equal for the original: addresses are as they are, and a NaN is not even equal to itself.
+/// What counts as equal for apitrace: addresses are as they are, and a NaN is not even equal to itself.
 pub fn rules() -> Rules {
     Rules { names: Names::Exact, nan_is_equal: false, ignored: IGNORED, ..Rules::ours() }
 }
 
-/// Shows differences as the original does.
+/// Shows differences as apitrace does.
 pub struct Original<'o> {
     /// Where they go.
     pub out: &'o mut dyn Write,

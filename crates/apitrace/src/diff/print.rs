@@ -35,7 +35,7 @@ pub struct Text<'o> {
     ink: Ink,
     /// One for each trace, since each numbers its functions by itself.
     printers: [CallPrinter; 2],
-    /// Equal calls behind the last difference that are still to be shown, and how many are at most.
+    /// Equal calls after the last difference that are still to be shown, and how many are at most.
     left: u64,
     context: u64,
     /// Equal calls that were not shown, which a difference may follow.
@@ -77,7 +77,7 @@ impl<'o> Text<'o> {
         }
     }
 
-    /// Writes the line at hand, behind the equal calls before it.
+    /// Writes the present line, after the equal calls before it.
     fn difference(&mut self) -> Result<()> {
         let n_hidden = self.n_hidden - self.before.len() as u64;
         if n_hidden > 0 {

@@ -48,7 +48,7 @@ impl Transform for Convert {
     }
 }
 
-/// Refuses to write what nobody would recognise as a trace again.
+/// Refuses to write what would not be recognised as a trace again.
 fn refuse_formless(trace: &ApiTrace, output: &Path, packing: Packing) -> Result<()> {
     let is_called = |ending| output.extension().is_some_and(|extension| extension == ending);
     let how = match packing {

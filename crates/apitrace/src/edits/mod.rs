@@ -35,7 +35,7 @@ pub enum Step {
     Keep,
     /// It is left out.
     Drop,
-    /// It is left out, and so are all behind it.
+    /// It is left out, and so are all after it.
     End,
 }
 

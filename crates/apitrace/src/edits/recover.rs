@@ -44,7 +44,7 @@ impl Transform for Recover {
                 .hint("`quipu trim --thread` writes the calls of some threads of what was recovered"));
         }
         if job.strict {
-            return Err(Error::usage("`recover` reads on behind errors, which `--strict` rules out"));
+            return Err(Error::usage("`recover` reads on after errors, which `--strict` rules out"));
         }
         let trace = trace::open(job.source, job.opening)?;
         let how = RecoverOptions {

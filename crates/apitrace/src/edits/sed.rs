@@ -184,7 +184,7 @@ impl Visitor<'_> {
         let is_inside = is_inside || args.is_empty() || args.iter().any(|arg| arg == name);
         let node = self.values.node(index);
         match node.kind {
-            // QUIRK: of one thing shown twice, the original changes what is for people only.
+            // QUIRK: of one thing shown twice, apitrace changes what is for people only.
             Kind::Pair => self.value(index + 1, name, is_inside),
             Kind::Array => {
                 let mut part = index + 1;

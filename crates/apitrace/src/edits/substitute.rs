@@ -1,6 +1,6 @@
 //! Rules that replace values: which values, what for, and how they are written on a command line.
 //!
-//! A rule is data; [`Rule::apply`] does it to one value and its parts. The original's rule `s/SEARCH/REPLACE/` is one of
+//! A rule is data; [`Rule::apply`] does it to one value and its parts. apitrace's rule `s/SEARCH/REPLACE/` is one of
 //! them: it takes whole strings, names of numbers, flags and addresses, and leaves plain numbers alone.
 //! SPEC: apitrace.md#editing.
 
@@ -37,7 +37,7 @@ pub enum Rule {
 /// How far a rule reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Strings, names and addresses, as in the original.
+    /// Strings, names and addresses, as in apitrace.
     Original,
     /// Wide strings as well.
     Texts,
@@ -56,7 +56,7 @@ pub enum Applied {
     Unfit,
 }
 
-/// A replacement whose references are all to groups that the pattern has. `$1` is followed by whatever is behind the digits;
+/// A replacement whose references are all to groups that the pattern has. `$1` is followed by whatever is after the digits;
 /// written without braces, it would be a group named by all letters and digits that follow.
 ///
 /// # Errors
@@ -218,7 +218,7 @@ impl Rule {
     }
 
     /// The number for a name that replaces another. A name that is not known is an error where one was looked for, and is
-    /// passed over where a pattern was, which may be meant for others; the original passes over both.
+    /// passed over where a pattern was, which may be meant for others; apitrace passes over both.
     fn replacement(
         &self,
         names: &NamedNumbers,
@@ -282,7 +282,7 @@ impl Rule {
                     if *bits == 0 || node.payload & bits != *bits {
                         continue;
                     }
-                    // Numbers stand for flags in the original as well.
+                    // Numbers stand for flags in apitrace as well.
                     let plain = std::str::from_utf8(&new).ok().and_then(|new| new.parse().ok());
                     let set = match number_of(names, &new).or(plain) {
                         None => self.replacement(names, &new, reach, is_unfit)?,

@@ -28,8 +28,8 @@ const CALLS: OptionSpec = OptionSpec::new(
 .group(PART);
 const FRAMES: OptionSpec =
     OptionSpec::new("frames", Kind::Set, "", "Frames to keep, counted from 0.").repeated().group(PART);
-const SKIP: OptionSpec = OptionSpec::new("skip", Kind::Count, "0", "Leave out so many calls at the start.");
-const TAKE: OptionSpec = OptionSpec::new("take", Kind::Count, "", "Keep so many calls.");
+const SKIP: OptionSpec = OptionSpec::new("skip", Kind::Count, "0", "Leave out this many calls at the start.");
+const TAKE: OptionSpec = OptionSpec::new("take", Kind::Count, "", "Keep this many calls.");
 const SETUP: OptionSpec =
     truth("setup", "no", "Keep as well what these calls need of those before them.").group(PART);
 
@@ -59,7 +59,7 @@ pub struct Selection {
 pub enum Until {
     /// When all calls up to the last chosen number were seen, however late.
     AllSeen,
-    /// At the first call behind the last chosen number, as the original does: calls of other threads that complete later
+    /// At the first call after the last chosen number, as apitrace does: calls of other threads that complete later
     /// are lost.
     FirstBehind,
 }
@@ -140,7 +140,7 @@ impl Chooser {
         if is_wanted { Step::Keep } else { Step::Drop }
     }
 
-    /// True if neither this call nor one behind it can be chosen.
+    /// True if neither this call nor one after it can be chosen.
     fn is_over(&self, call: &Call) -> bool {
         let Selection { calls, frames, until, .. } = &self.selection;
         let calls_over = match (calls, calls.as_ref().and_then(CallSet::last)) {

@@ -68,7 +68,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity of the file behind a container.
+    /// The identity of the file that a container opens.
     ///
     /// # Errors
     /// If it cannot be read, or is no file.

@@ -152,7 +152,7 @@ impl Digits {
         } else {
             let n_whole = exponent as usize + 1; // 1 to 7.
             if kept > n_whole {
-                // All behind the point stand one further.
+                // All after the point stand one further.
                 let whole = ascii & ((1 << (8 * n_whole)) - 1);
                 let behind = (ascii >> (8 * n_whole)) << 8 | u128::from(b'.');
                 (whole | behind << (8 * n_whole), kept + 1)
@@ -166,7 +166,7 @@ impl Digits {
     }
 }
 
-/// Any number with so many digits, exactly.
+/// Any number with this many digits, exactly.
 fn general(number: f64, n_digits: usize, out: &mut Vec<u8>) {
     if number.is_sign_negative() {
         out.push(b'-');

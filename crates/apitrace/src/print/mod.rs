@@ -433,7 +433,7 @@ pub(crate) fn one_value(values: &Values, types: &Types, index: u32, out: &mut Ve
     CallWriter::of_values(&settings, values, types, &call).value(index, out);
 }
 
-/// The name of the file for a piece of raw memory of a call, of which there were `n_before`.
+/// The name of the file for a piece of raw memory of a call, after `n_before` others.
 fn blob_name(number: u64, n_before: u32) -> String {
     match n_before {
         0 => format!("blob_call{number}.bin"),

@@ -8,7 +8,7 @@ use super::text::{Ink, push_short};
 use crate::record::NO_SIDE_EFFECTS;
 use quipu_model::values::FunctionType;
 
-/// Pieces up to this long are copied in one step, together with what stands behind them.
+/// Pieces up to this long are copied in one step, together with what stands after them.
 const SHORT_BYTES: usize = 32;
 
 /// The pieces of all functions that were called so far.
@@ -18,7 +18,7 @@ pub(super) struct Pieces {
     first: Vec<u32>,
     /// Where each piece ends in the text.
     ends: Vec<u32>,
-    /// All pieces, and behind them room for copying too much.
+    /// All pieces, and after them room for copying too much.
     text: Vec<u8>,
 }
 

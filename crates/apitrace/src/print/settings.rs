@@ -13,7 +13,7 @@ use quipu_model::{Batch, OptionSpec, Result};
 use regex_lite::Regex;
 use std::path::PathBuf;
 
-/// How far behind the last number of a set calls are looked at: other threads may be late.
+/// How far after the last number of a set calls are looked at: other threads may be late.
 const MAX_LATE: u64 = 100;
 
 /// How a call is printed.

@@ -18,7 +18,7 @@ pub struct Ink {
 impl Ink {
     /// No colour.
     pub const PLAIN: Ink = Ink { normal: b"", bold: b"", red: b"", green: b"", blue: b"" };
-    /// The original's colours.
+    /// apitrace's colours.
     pub const COLOUR: Ink =
         Ink { normal: b"\x1b[0m", bold: b"\x1b[1m", red: b"\x1b[31m", green: b"\x1b[32m", blue: b"\x1b[34m" };
 }
@@ -26,7 +26,7 @@ impl Ink {
 /// How strings are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escapes {
-    /// As the original does: up to the first NUL, control characters and what is not ASCII garbled.
+    /// As apitrace does: up to the first NUL, control characters and what is not ASCII garbled.
     Dump {
         /// Whether line ends are escaped, too.
         in_one_line: bool,
@@ -160,7 +160,7 @@ pub fn wide(bytes: &[u8], escapes: Escapes, ink: &Ink, out: &mut Vec<u8>) {
     out.extend_from_slice(ink.normal);
 }
 
-/// QUIRK: what the original does with octal numbers, which cannot be read back; the goldens have it.
+/// QUIRK: what apitrace does with octal numbers, which cannot be read back; the goldens have it.
 fn dump_unit(unit: u32, in_one_line: bool, ink: &Ink, out: &mut Vec<u8>) {
     match unit {
         0x22 => out.extend_from_slice(b"\\\""),

@@ -1,4 +1,4 @@
-//! A decoder that does not believe all that can be read: what is new behind damage must be borne out by what follows.
+//! A decoder that does not believe all that can be read: what is new after damage must be borne out by what follows.
 //!
 //! How that is judged stands in `decode::trial`.
 

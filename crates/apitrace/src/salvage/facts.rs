@@ -14,7 +14,7 @@ pub trait Sink {
     /// What the sink cannot do; it ends the reading.
     fn stream(&mut self, header: &Header, offset: u64) -> Result<()>;
 
-    /// Calls of the stream at hand. What comes later in it has these types, too.
+    /// Calls of the current stream. What comes later in it has these types, too.
     ///
     /// # Errors
     /// As above.
@@ -32,7 +32,7 @@ pub struct Salvaged {
     pub lost_bytes: u64,
     /// Chunks that cannot be inflated to their ends.
     pub lost_chunks: u64,
-    /// Calls of the stream at hand that were left out because they contradict others.
+    /// Calls of the current stream that were left out because they contradict others.
     pub(super) taken_back: u64,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Ended {
     pub(super) failure: Option<Error>,
     /// Where in the file that was.
     pub(super) failed_at: Option<u64>,
-    /// The chunk that goes on where this run ends, and the bytes of the event that lies across.
+    /// The chunk that continues where this run ends, and the bytes of the event that lies across.
     pub(super) joint: Option<(usize, Vec<u8>)>,
 }
 

@@ -133,7 +133,7 @@ impl Filler {
         let (name, args) = (&self.function, &self.args);
         self.places.extend(more.iter().map(|ty| match &**ty {
             Type::Function(function) if function.name == *name => {
-                // What is not among them has come behind damage, and has no column.
+                // What is not among them has come after damage, and has no column.
                 let place = |key: ArgKey| args.iter().position(|arg| *arg == key).unwrap_or(usize::MAX);
                 Some(keys(function).map(place).collect())
             }

@@ -21,7 +21,7 @@ static INFO: TransformInfo = TransformInfo {
     options: &[],
 };
 
-/// Bytes of the stream are handed on when there are so many.
+/// Bytes of the stream are handed on when there are this many.
 const BUFFER_BYTES: usize = 64 << 10;
 
 impl Transform for Assemble {

@@ -183,11 +183,11 @@ struct Disassembler<'p> {
     /// Bytes of the stream; those before `at` are done.
     buffer: Vec<u8>,
     at: usize,
-    /// Where bytes go behind which nothing can be told.
+    /// Where bytes go after which nothing can be known.
     tail: Option<BufWriter<OutputFile>>,
     done: Disassembled,
     findings: Vec<Finding>,
-    /// The text of the event at hand.
+    /// The text of the current event.
     text: Vec<u8>,
 }
 

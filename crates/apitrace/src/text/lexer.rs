@@ -57,14 +57,14 @@ impl<R: BufRead> Lexer<R> {
         Ok(byte)
     }
 
-    /// Skips blanks and comments; the byte behind them stays where it is.
+    /// Skips blanks and comments; the byte after them stays where it is.
     pub(super) fn peek(&mut self) -> Result<Option<u8>> {
         loop {
             match self.ahead[0] {
                 Some(b' ' | b'\t' | b'\r' | b'\n') => {
                     self.bump()?;
                 }
-                // A number behind the sign is no comment: `#5` names an argument.
+                // A number after the sign is no comment: `#5` names an argument.
                 Some(b'#') if !self.ahead[1].is_some_and(|byte| byte.is_ascii_digit()) => {
                     while self.ahead[0].is_some_and(|byte| byte != b'\n') {
                         self.bump()?;
@@ -136,7 +136,7 @@ impl<R: BufRead> Lexer<R> {
         }
     }
 
-    /// Takes what a number may be made of: digits, letters, points, signs behind `e`.
+    /// Takes what a number may be made of: digits, letters, points, signs after `e`.
     pub(super) fn digits(&mut self) -> Result<String> {
         let mut digits = String::new();
         if self.takes(b'-')? {
@@ -171,7 +171,7 @@ impl<R: BufRead> Lexer<R> {
         number.map_err(|_| self.error(spot, format_args!("expected {what}, found `{digits}`")))
     }
 
-    /// Takes strings in quotes, one behind another, as one; each character goes to `unit`, each byte that is none of a
+    /// Takes strings in quotes, one after another, as one; each character goes to `unit`, each byte that is none of a
     /// character to `byte`.
     fn quoted(&mut self, mut put: impl FnMut(Unit)) -> Result<()> {
         loop {

@@ -42,10 +42,10 @@ mod put;
 mod values;
 mod walk;
 
-/// The first words of a text: what it is, of which format, and the version of its grammar.
+/// The first words of a text: what it is, its format, and the version of its grammar.
 pub const MAGIC: &str = "quipu-text apitrace 1";
 
-/// Raw memory of so many bytes stands in the text itself.
+/// Raw memory of this many bytes stands in the text itself.
 const MAX_INLINE_BYTES: usize = 64;
 
 /// Words that are no names where a value or a statement may begin.

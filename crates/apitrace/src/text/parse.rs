@@ -159,7 +159,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
                 let bytes = self.raw_bytes()?;
                 out.extend_from_slice(&bytes);
                 if self.lexer.peek()?.is_some() {
-                    return Err(self.lexer.unexpected("nothing behind `tail`"));
+                    return Err(self.lexer.unexpected("nothing after `tail`"));
                 }
             }
             "version" | "semantic" | "property" => {
@@ -353,7 +353,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
             uint(thread, out);
         }
         self.signature(function, out);
-        // The text has marks behind the arguments, the stream has them in front.
+        // The text has marks after the arguments, the stream has them before.
         let (mut args, mut marks) = (Vec::new(), Vec::new());
         self.args(Some(function), &mut args)?;
         self.marks(&mut marks)?;
@@ -385,7 +385,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         let label = self.lexer.number("the number of a call")?;
         let (number, function) = match self.open.remove(&label) {
             Some((number, function)) if !is_number => (number, Some(function)),
-            // A number that nobody entered is said as it is.
+            // A number that was never entered is written as it is.
             _ if is_number => (label, None),
             _ => return Err(self.lexer.error(spot, format_args!("call `{label}` is not open"))),
         };

@@ -86,7 +86,7 @@ pub(super) fn put_name(name: &[u8], out: &mut Vec<u8>) {
     if is_bare(name) { out.extend_from_slice(name) } else { put_string(name, out) }
 }
 
-/// A string; behind each line end it goes on in a new line of the text.
+/// A string; after each line end it continues on a new line of the text.
 pub(super) fn put_string(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     let mut left = bytes.len();

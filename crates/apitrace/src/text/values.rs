@@ -211,10 +211,10 @@ impl<R: BufRead> Parser<'_, R> {
         if self.lexer.takes(b'}')? {
             return Ok(());
         }
-        Err(self.lexer.unexpected(&format!("`}}` behind `{n_members}` members")))
+        Err(self.lexer.unexpected(&format!("`}}` after `{n_members}` members")))
     }
 
-    /// A member: its value, behind its name if that can be written.
+    /// A member: its name, if that can be written, then its value.
     pub(super) fn member(&mut self, position: u32, i: usize, out: &mut Vec<u8>, depth: u32) -> Result<()> {
         let spot = self.lexer.spot();
         let name = match self.walker.table.get(position) {

@@ -176,7 +176,7 @@ impl Walker {
         loop {
             let at = cursor.at();
             let detail = cursor.byte()?;
-            // Behind the result there is nothing, and marks stand in front of arguments.
+            // After the result there is nothing, and marks stand in front of arguments.
             self.is_faithful &= !has_result || detail == DETAIL_END;
             match detail {
                 DETAIL_END => break,
@@ -434,7 +434,7 @@ impl Walker {
         Ok(())
     }
 
-    /// A name for a file of raw memory of the call at hand.
+    /// A name for a file of raw memory of the current call.
     fn blob_name(&mut self) -> String {
         let (number, n_before, ref name) = self.place;
         self.place.1 += 1;
@@ -460,7 +460,7 @@ impl Walker {
         Ok(number)
     }
 
-    /// A number behind a tag for its sign, as a two's complement; notes if the text would say it otherwise.
+    /// A number after a tag for its sign, as a two's complement; notes if the text would say it otherwise.
     fn sint(&mut self, cursor: &mut Cursor<'_>) -> Decoded<u64> {
         let at = cursor.at();
         match cursor.byte()? {

@@ -144,7 +144,7 @@ result! {
 struct Counting {
     top: usize,
     functions: BTreeMap<String, Counts>,
-    /// Counts by type, of the read at hand.
+    /// Counts by type, of the current read.
     of_type: Vec<(String, Counts)>,
     threads: BTreeMap<ThreadId, Counts>,
     frames: Vec<Counts>,
@@ -232,7 +232,7 @@ impl Pass for Counting {
     }
 }
 
-/// The heads of columns behind the first.
+/// The heads of columns after the first.
 fn heads(first: &str) -> [&str; 7] {
     [first, "calls", "draws", "incomplete", "fake", "blobs", "bytes"]
 }

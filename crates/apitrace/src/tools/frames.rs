@@ -1,7 +1,7 @@
 //! `frames`: how much is done in each frame.
 //!
-//! A frame is the calls up to and with one that ends it, such as a swap of buffers, in the order of completion. Calls behind
-//! the last such call are no frame; they are told as *behind the last frame*.
+//! A frame is the calls up to and with one that ends it, such as a swap of buffers, in the order of completion. Calls after
+//! the last such call are no frame; they are reported as *after the last frame*.
 //!
 //! Memory grows with the number of frames (56 bytes each).
 //!
@@ -71,7 +71,7 @@ result! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct FrameCounts {
         pub frames: Vec<OneFrame> => "The frames that have ended.";
-        pub behind: Option<InFrame> => "The calls behind the last frame.";
+        pub behind: Option<InFrame> => "The calls after the last frame.";
         pub calls_per_frame: Option<CallsPerFrame> => "How many calls a frame has; absent without frames.";
     } beside {
         top: usize => "TODO";

@@ -456,7 +456,7 @@ impl ReportBody for Leaked {
     }
 }
 
-/// What the original's script says of leaks: of buffers and textures only, without regard to contexts; when the last
+/// What apitrace's script says of leaks: of buffers and textures only, without regard to contexts; when the last
 /// context is destroyed and at the end of the trace. Calls without side effects are passed over.
 ///
 /// SPEC: apitrace.md#the-command-line-of-apitrace.

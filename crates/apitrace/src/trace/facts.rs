@@ -1,4 +1,4 @@
-//! What is told of a trace: at once, and when all of it was read.
+//! What is said of a trace: at once, and when all of it was read.
 
 use super::Packing;
 use crate::INFO;
@@ -10,7 +10,7 @@ use quipu_model::{Finding, Meta};
 use quipu_source::Container;
 use serde_json::Value;
 
-/// What is told of a trace without reading it.
+/// What is said of a trace without reading it.
 pub(super) fn meta(header: &Header, packing: Packing, container: &Container, findings: Vec<Finding>) -> Meta {
     let properties: serde_json::Map<String, Value> = header
         .sorted_properties()

@@ -136,7 +136,7 @@ pub(crate) fn plausible(head: &[u8]) -> Confidence {
     if begins_with_call(&header, head, end) == Some(true) { Confidence::Sure } else { Confidence::No }
 }
 
-/// Whether the first event behind a header enters a function whose name looks like one; `None` if it is cut.
+/// Whether the first event after a header enters a function whose name looks like one; `None` if it is cut.
 fn begins_with_call(header: &Header, head: &[u8], end: usize) -> Option<bool> {
     begins_with_call_of(header, head, end, 1)
 }
@@ -165,7 +165,7 @@ pub(crate) struct Opened {
     pub(crate) header: Header,
     /// Why it is assumed, if it is.
     pub(crate) damage: Option<String>,
-    /// Why nobody but who saves what can be saved should read on: it may be a newer version.
+    /// Why only a recovery should read on: it may be a newer version.
     pub(crate) newer: Option<String>,
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub(crate) struct Block {
     /// Address of the first instruction.
     pub(crate) pc: u64,
-    /// Address behind the last one.
+    /// Address after the last one.
     pub(crate) end: u64,
     pub(crate) ops: Vec<Op>,
     /// The instructions as entries, with the type that a conditional jump has as long as its outcome is not known.
@@ -37,9 +37,9 @@ pub(crate) struct Op {
     /// It must write, and must read.
     pub(crate) reads: bool,
     pub(crate) writes: bool,
-    /// Bit 0: it has operands to read, bit 1: to write; both where nobody knows.
+    /// Bit 0: it has operands to read, bit 1: to write; both where that is unknown.
     pub(crate) directions: u8,
-    /// It may end in a signal without an access: a division, a trap, an instruction that nobody knows.
+    /// It may end in a signal without an access: a division, a trap, an unknown instruction.
     pub(crate) may_trap: bool,
     /// A string operation that repeats.
     pub(crate) repeats: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Op {
 }
 
 /// The memory operands of an instruction whose accesses come in pieces: bytes of each in the order of access, 0 if
-/// nobody knows.
+/// unknown.
 #[derive(Debug, Default)]
 pub(crate) struct Operands {
     pub(crate) reads: Vec<u16>,
@@ -60,7 +60,7 @@ pub(crate) struct Operands {
 /// How a block is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// To what stands behind it.
+    /// To what stands after it.
     Through,
     /// To another place in the encoding.
     Direct(u64),
@@ -68,12 +68,12 @@ pub(crate) enum Exit {
     Conditional(u64),
     /// To anywhere.
     Indirect,
-    /// Nobody knows how: there is no decoder for the architecture, or not for this instruction.
+    /// It is unknown how: there is no decoder for the architecture, or not for this instruction.
     Unknown,
 }
 
 impl Block {
-    /// Takes a description apart: the words behind the first. `None` for one that makes no sense.
+    /// Takes a description apart: the words after the first. `None` for one that makes no sense.
     pub(crate) fn new(words: &[u64], decoder: Option<&mut Decoder>) -> Option<Block> {
         let (pc, counts) = (*words.first()?, *words.get(1)?);
         let (n, n_bytes) = (counts as u32 as usize, (counts >> 32) as usize);

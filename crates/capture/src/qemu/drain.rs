@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Reads a slot to its end, and frees it.
 ///
 /// # Errors
-/// `Io` if the trace cannot be written. The slot is read nevertheless, so that the program goes on.
+/// `Io` if the trace cannot be written. The slot is read nevertheless, so that the program continues.
 pub(crate) fn drain(session: &Session, mut consumer: Consumer<'_>) -> Result<()> {
     let (pid, tid) = consumer.owner();
     let drained = if tid == 0 {
@@ -150,7 +150,7 @@ fn drain_thread(session: &Session, consumer: &mut Consumer<'_>, pid: u32, tid: u
     Ok(())
 }
 
-/// The words behind the first of a group, if all have come.
+/// The words after the first of a group, if all have come.
 fn whole_group(words: &[u64]) -> Option<&[u64]> {
     let (_, n, _) = parts(*words.first()?);
     words.get(1..1 + n)

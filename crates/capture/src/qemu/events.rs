@@ -1,6 +1,6 @@
 //! Signals whose handlers run, and what waits for their end.
 //!
-//! Where a program was interrupted behind a branch is only known when the handler has returned: the emulator gives no
+//! Where a program was interrupted after a branch is only known when the handler has returned: the emulator gives no
 //! registers. Until then the entries from the branch on are kept.
 
 use quipu_drmemtrace::record::{Entry, Marker, Type};
@@ -11,7 +11,7 @@ const MOST_OPEN: usize = 1024;
 /// What is filled in when a handler returns.
 #[derive(Clone, Debug)]
 pub(crate) struct Unresolved {
-    /// A branch of which nobody knows where it went: the place of its first entry, and its target if it is conditional.
+    /// A branch that went to an unknown place: the place of its first entry, and its target if it is conditional.
     branch: Option<(usize, Option<u64>)>,
     /// The interrupted address, if the handler never returns.
     fallback: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Unresolved {
 }
 
 impl Unresolved {
-    /// What is behind such a branch, or at `fallback` if nothing is ever known.
+    /// What follows such a branch, or at `fallback` if nothing is ever known.
     pub(crate) fn new(branch: Option<(usize, Option<u64>)>, fallback: u64) -> Unresolved {
         Unresolved { branch, fallback, at: Vec::new() }
     }
@@ -50,7 +50,7 @@ impl Events {
         self.n_waiting > 0
     }
 
-    /// A handler of one of these signals begins: the program was interrupted at `pc`, or where nobody knows yet.
+    /// A handler of one of these signals begins: the program was interrupted at `pc`, or at a place not known yet.
     pub(crate) fn open(
         &mut self,
         out: &mut Vec<Entry>,
@@ -98,7 +98,7 @@ impl Events {
         }
     }
 
-    /// A handler has returned, and execution goes on at `pc`.
+    /// A handler has returned, and execution continues at `pc`.
     pub(crate) fn close(&mut self, out: &mut [Entry], pc: u64) {
         let Some(Open::Waiting(open)) = self.open.pop() else { return };
         self.n_waiting -= 1;

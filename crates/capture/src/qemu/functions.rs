@@ -40,7 +40,7 @@ impl Functions {
         Ok(Functions { name: name.to_owned(), only: None })
     }
 
-    /// The address of the function, if it lies in the code of which the plugin told: [`Module`](quipu_ring::qemu::Kind).
+    /// The address of the function, if it lies in code that the plugin reported: [`Module`](quipu_ring::qemu::Kind).
     pub(crate) fn find(&self, words: &[u64]) -> Option<u64> {
         let [start, end, offset, len, path @ ..] = words else { return None };
         let bytes: Vec<u8> = path.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -142,7 +142,7 @@ fn nothing_recorded(session: &Session, limits: &Limits) -> Error {
     }
 }
 
-/// A name like those of the original's folders that nothing has yet.
+/// A name like those of DynamoRIO's folders that nothing has yet.
 fn default_name(app: &str) -> PathBuf {
     let pid = std::process::id();
     let names = (0..10_000).map(|n| PathBuf::from(format!("drmemtrace.{app}.{pid}.{n:04}.dir")));

@@ -22,7 +22,7 @@ fn whole<'a>(out: &mut Vec<Entry>, kind: Type, bytes: u16, pieces: impl Iterator
     let mut range: Option<(u64, u64)> = None;
     let mut first = None;
     for piece in pieces {
-        // Behind the instruction the emulator may have accessed memory for itself, as when it delivers a signal.
+        // After the instruction the emulator may have accessed memory for itself, as when it delivers a signal.
         let first = *first.get_or_insert(piece.addr);
         if bytes != 0 && piece.addr.wrapping_sub(first) >= u64::from(bytes) {
             continue;

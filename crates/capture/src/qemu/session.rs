@@ -94,15 +94,15 @@ impl ProcessSummary {
     }
 }
 
-/// What a process does behind a program's end.
+/// What a process does after a program's end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next {
     /// It ends.
     #[default]
     Nothing,
-    /// It goes on as another program, which is recorded, too.
+    /// It continues as another program, which is recorded, too.
     Recorded,
-    /// It goes on as another program, of which nothing is recorded.
+    /// It continues as another program, which is not recorded.
     Unrecorded,
 }
 
@@ -170,7 +170,7 @@ impl Session {
             return self.is_done.load(Ordering::Acquire);
         }
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
-        // The state stands behind the name, which may have any characters.
+        // The state stands after the name, which may have any characters.
         let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         matches!(state, None | Some('Z' | 'X'))
     }

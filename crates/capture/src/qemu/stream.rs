@@ -24,14 +24,14 @@ const MOST_WAITING: usize = 1 << 20;
 /// A system call's largest error number.
 const MAX_ERRNO: i64 = 4095;
 
-/// What came behind a block.
+/// What came after a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Another one, which begins here.
     Pc(u64),
     /// Its last instruction called the system.
     Syscall,
-    /// Nobody knows: the thread was ended from outside.
+    /// Unknown: the thread was ended from outside.
     End,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Stream<'r> {
     runs: Vec<Settled>,
     /// The encodings that were written.
     codes: FxHashMap<u64, ([u8; 16], u8)>,
-    /// The string operation of which the next iterations may come.
+    /// The string operation whose next iterations may come.
     repeats_at: Option<u64>,
     /// A clock reading that waits for its place.
     reading: Option<(u64, u64)>,
@@ -77,7 +77,7 @@ pub(crate) struct Stream<'r> {
     window: Option<u64>,
     /// The last instruction that was written is a branch, of a window.
     is_behind_branch: bool,
-    /// Where execution goes on behind a system call, or behind a handler.
+    /// Where execution continues after a system call or a handler.
     expected: Option<Expected>,
     pub(super) events: Events,
 }
@@ -136,7 +136,7 @@ impl<'r> Stream<'r> {
         self.reading = Some((micros, cpu));
     }
 
-    /// Execution went on elsewhere, and nobody saw it.
+    /// Execution continued elsewhere, unseen.
     pub(crate) fn lose(&mut self) {
         (self.expected, self.repeats_at) = (None, None);
     }
@@ -178,7 +178,7 @@ impl<'r> Stream<'r> {
         self.accesses.last().map_or(0, |access| access.instr + 1) >= block.last_owing
     }
 
-    /// The instruction at which execution goes on within a block that was given up there: it is to write to code, perhaps
+    /// The instruction at which execution continues within a block that was given up there: it is to write to code, perhaps
     /// its own, and the emulator translates anew. Only of what surely is reported: else the access is one that is not.
     #[cold]
     fn resumes(&self, block: &Block, pc: u64) -> Option<usize> {
@@ -241,7 +241,7 @@ impl<'r> Stream<'r> {
         self.flush_if_full()
     }
 
-    /// Leaves out accesses that are none of the block's: those that the emulator made behind it, as when it delivered a
+    /// Leaves out accesses that are none of the block's: those that the emulator made after it, as when it delivered a
     /// signal, seem to be of an instruction before the last.
     fn forget_strangers(&mut self, n: usize) {
         let mut latest = 0;
@@ -290,7 +290,8 @@ impl<'r> Stream<'r> {
         let from = self.accesses.last().map_or(0, |access| usize::from(access.instr));
         let rest = || block.ops.iter().enumerate().skip(from);
         let (can_trap, can_fault) = (signals & TRAPS != 0, signals & FAULTS != 0);
-        // What is never reported may have failed as well, and what is has: that comes before what stands behind it.
+        // QEMU never reports some accesses, so one of those may have faulted. An access that should have been reported and was
+        // not did fault, and comes first.
         let owing = rest().filter(|(i, op)| can_fault && op.owes && self.is_partial(op, *i));
         let sure = owing.clone().find(|(_, op)| op.is_reported).map(|(i, _)| i);
         let owing = sure.or_else(|| owing.map(|(i, _)| i).next());
@@ -317,7 +318,7 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// Execution goes on, with no block before.
+    /// Execution continues, with no block before.
     pub(crate) fn arrive(&mut self, pc: u64, process: &Process) {
         match self.expected.take() {
             Some(Expected::Behind(end)) if end != pc => {
@@ -407,7 +408,7 @@ impl<'r> Stream<'r> {
         let (first, wanted) = self.gate.pass((n - skip) as u64);
         let is_branch = n == block.ops.len() && block.exit != Exit::Through && last != Last::Open;
         let mut start = skip;
-        // A branch stands next to its successor, so that its window ends behind that.
+        // A branch stands next to its successor, so that its window ends after that.
         let goes_on = matches!(wanted, Wanted::All(window) if self.window == Some(window));
         if std::mem::take(&mut self.is_behind_branch) && !goes_on && !self.gate.is_over() {
             if wanted == Wanted::Some {
@@ -585,7 +586,7 @@ impl<'r> Stream<'r> {
 
     fn write_last(&mut self, block: &Block, index: usize, at: usize, last: Last, is_seen: bool) -> usize {
         let is_branch = block.exit != Exit::Through && index + 1 == block.ops.len();
-        // Clock readings stand before branches, but not behind others.
+        // Clock readings stand before branches, but not after others.
         let reading = if is_branch && index == 0 { None } else { self.reading.take() };
         let reading = reading.filter(|(micros, cpu)| (micros + UNIX_EPOCH_MICROS, *cpu) != self.written);
         if let (true, Some((micros, cpu))) = (is_branch, reading) {
@@ -693,10 +694,10 @@ impl<'r> Stream<'r> {
     /// Writes what waits for handlers that never return as far as it is known.
     fn give_up(&mut self) {
         if self.events.give_up(&mut self.out) {
-            // Encodings went with branches whose outcome nobody knows.
+            // Encodings went with branches whose outcome is unknown.
             self.codes.clear();
             self.seen.clear();
-            // What is behind them moved.
+            // What is after them moved.
             self.runs.clear();
         }
     }
@@ -740,7 +741,7 @@ fn each_access(op: &Op, accesses: &[Access], put: &mut impl FnMut(Entry)) -> usi
         if access.instr != first.instr {
             break;
         }
-        // Conditional stores are made with a read before, which the program knows nothing of; and behind the instruction
+        // Conditional stores are made with a read before, which the program knows nothing of; and after the instruction
         // the emulator may access memory for itself, as when it delivers a signal.
         let direction = access.direction & left;
         if op.is_plain {

@@ -1,6 +1,6 @@
 //! What system calls mean to a trace: which may block, which return from a signal, which begin another program.
 //!
-//! The numbers are those of Linux for each architecture; which calls may block is the list of the original
+//! The numbers are those of Linux for each architecture; which calls may block is DynamoRIO's list
 //! (docs/formats/drmemtrace.md, *System calls*).
 
 use crate::program::Machine;

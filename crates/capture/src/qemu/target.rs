@@ -11,7 +11,7 @@ use quipu_drmemtrace::write::threads::{Run, ThreadFile, Written};
 use quipu_model::Result;
 use std::sync::Arc;
 
-/// Instructions in each chunk of an archive, as the original has them.
+/// Instructions in each chunk of an archive, as DynamoRIO has them.
 const CHUNK_INSTRS: u64 = 10_000_000;
 /// Bytes of a page, for the guests that there are.
 const PAGE_BYTES: u64 = 4096;

@@ -18,7 +18,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Bytes read at a time while looking for the next extent behind a gap.
+/// Bytes read at a time while looking for the next extent after a gap.
 const SCAN_BYTES: usize = 64 << 10;
 
 /// A capture file, with everything that it holds found.
@@ -61,9 +61,9 @@ impl Part {
 enum Form {
     /// In a buffer: those that have this tag.
     Tagged(u64),
-    /// As they are: so many.
+    /// As they are: this many bytes.
     Plain(usize),
-    /// Packed: so many.
+    /// Packed: this many bytes.
     Packed(usize),
 }
 
@@ -231,7 +231,7 @@ impl Capture {
         Ok(if is_cut { claimed.saturating_sub(end).max(1) } else { 0 })
     }
 
-    /// Where the next extent may begin at or behind `at`: a place with a head that names itself. Also how many places before
+    /// Where the next extent may begin at or after `at`: a place with a head that names itself. Also how many places before
     /// it have anything but zeros.
     fn next_extent(&self, mut at: u64, end: u64) -> Result<(u64, u64)> {
         let mut n_used = 0;

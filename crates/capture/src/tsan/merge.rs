@@ -1,6 +1,6 @@
 //! What all threads did, in an order that it can have happened in.
 //!
-//! Stamps count what threads do to each other. What a thread does between two of its stamps is put behind the first and
+//! Stamps count what threads do to each other. What a thread does between two of its stamps is put after the first and
 //! before the next, so what one thread did before it gave something to another comes before what that does with it.
 
 use crate::tsan::file::{Capture, Part};

@@ -10,7 +10,7 @@
 //! | [`show`] | events in words |
 //! | [`sites`] | the type that memory was allocated for |
 //! | [`record`](mod@record) | running such a program and making its trace |
-//! | `rules` | what is told of damaged files |
+//! | `rules` | what is reported of damaged files |
 //! | [`wrap`] | compilers that make such programs |
 //!
 //! Capture files are described in docs/formats/capture.md.

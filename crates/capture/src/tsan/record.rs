@@ -45,7 +45,7 @@ fn has_runtime(path: &Path) -> bool {
 /// Records a program into one file for each process, with what it was made of beside it: `NAME.qcap`.
 ///
 /// # Errors
-/// `Usage` for limits by instructions, which nobody counts here; `Missing` if the program recorded nothing; what
+/// `Usage` for limits by instructions, which are not counted here; `Missing` if the program recorded nothing; what
 /// [`Program::find`] and [`collect`] say.
 pub fn record(job: &Job) -> Result<Summary> {
     refuse(&job.limits)?;
@@ -153,7 +153,7 @@ impl Captures {
         Ok(Captures { folder })
     }
 
-    /// What the runtime is told: a file for each process.
+    /// What the runtime gets: a file for each process.
     fn pattern(&self) -> OsString {
         let mut pattern = Vec::new();
         for &byte in self.folder.as_os_str().as_bytes() {

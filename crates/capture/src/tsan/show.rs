@@ -23,7 +23,7 @@ pub struct Row {
     pub addr: Option<u64>,
     /// Bytes that are accessed or allocated.
     pub size: Option<u64>,
-    /// Where the program goes on behind it.
+    /// Where the program continues after it.
     pub pc: Option<u64>,
     /// The place of that.
     pub spot: Spot,

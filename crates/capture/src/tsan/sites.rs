@@ -1,7 +1,7 @@
 //! The type that memory was allocated for: what debug information and source say of the place of the call.
 //!
 //! No compiler writes down what an allocation is for. But it writes down the line, and there the source says it: the type that
-//! is in `sizeof`, behind `new` or in a cast, the variable that takes the result. Containers of C++ allocate in
+//! is in `sizeof`, after `new` or in a cast, the variable that takes the result. Containers of C++ allocate in
 //! functions whose names have the type, whether they were put into others or not. A type counts only if debug information
 //! knows it and its size goes into that of the allocation. A call in a function that allocates for others is judged by where
 //! that was called.
@@ -102,7 +102,7 @@ impl Sites {
         self.modules.first().map(|module| module.path.clone())
     }
 
-    /// The type of an allocation of `n_elements` of `element_bytes` behind `pc`, which was called from `callers`, innermost
+    /// The type of an allocation of `n_elements` of `element_bytes` after `pc`, which was called from `callers`, innermost
     /// first.
     ///
     /// Callers are asked only where the function is one that allocates for others.
@@ -141,7 +141,7 @@ impl Sites {
             if let Some(kind) = types.iter().find(fits) {
                 return Some(kind.clone());
             }
-            // A structure with room behind it, of one element then.
+            // A structure with room after it, of one element then.
             if let Some(kind) =
                 types.iter().find(|kind| n_elements == 1 && kind.size > 8 && kind.size < n_bytes)
             {

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Name of memory whose type nobody knows, as the original writes it.
+/// Name of memory whose type is unknown, as Cacheray writes it.
 const UNTYPED: &[u8] = b"void*";
 /// Deepest stack that is kept: functions that were left by a jump are never taken off.
 const MAX_STACK: usize = 1 << 16;
@@ -144,7 +144,7 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
         maker.event(who, event)?;
         Ok::<_, Error>(ControlFlow::Continue(()))
     })?;
-    // What was allocated last has nothing behind it that would have written it.
+    // What was allocated last has nothing after it that would have written it.
     let threads: Vec<_> =
         capture.threads().map(|(_, parts)| parts.last().map_or(0, |part| part.tid)).collect();
     for (index, tid) in threads.into_iter().enumerate().take(maker.threads.len()) {
@@ -290,7 +290,7 @@ impl Maker {
         self.writer.record(&Record::Access(Access { tag, addr, size, thread: who.tid }))
     }
 
-    /// As the original logs them. SPEC: cacheray.md#what-the-values-mean.
+    /// As Cacheray logs them. SPEC: cacheray.md#what-the-values-mean.
     fn atomic(&mut self, who: Who, atomic: &event::Atomic) -> Result<()> {
         self.summary.n_atomics += 1;
         let (read, write) = (READ | ATOMIC, WRITE | ATOMIC);
@@ -343,7 +343,7 @@ impl Maker {
         Ok(())
     }
 
-    /// Writes an allocation that nobody said more about.
+    /// Writes an allocation that no annotation said more about.
     fn settle(&mut self, who: Who) -> Result<()> {
         let thread = &mut self.threads[who.index];
         thread.released = None;

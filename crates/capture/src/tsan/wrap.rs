@@ -2,7 +2,7 @@
 //!
 //! The command line is the compiler's own. What is compiled gets calls of the runtime, and what is linked gets the runtime in
 //! place of the compiler's own race detector. clang has a flag for the second. gcc has none, and links its detector wherever it
-//! is told to instrument; so where one command compiles and links, it is done in two steps here.
+//! is asked to instrument; so where one command compiles and links, it is done in two steps here.
 
 use crate::library;
 use quipu_model::fresh::cannot;
@@ -110,7 +110,7 @@ enum Role {
 
 /// What has to be run for these arguments.
 ///
-/// `folder` is where objects may stand for a while that nobody asked for; `include` is where `quipu.h` is.
+/// `folder` is where objects that were not asked for may stand for a while; `include` is where `quipu.h` is.
 ///
 /// # Errors
 /// `Unsupported` for programs that are linked statically as a whole.
@@ -178,7 +178,7 @@ fn in_two_steps(
         let object = folder.join(format!("{nth}.o"));
         let mut compile = compiling.to_vec();
         for (other, (arg, role)) in args.iter().zip(roles).enumerate() {
-            // A language is that of what stands behind it.
+            // A language applies to what stands after it.
             if other > nth && is_language(args, other) {
                 continue;
             }
@@ -298,7 +298,7 @@ fn join(flags: &[OsString], args: &[OsString]) -> Vec<OsString> {
     flags.iter().chain(args).cloned().collect()
 }
 
-/// A compiler as it is run: its name, or words of which the first is run, such as `ccache gcc`.
+/// A compiler as it is run: its name, or words, the first of which is run, such as `ccache gcc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Compiler {
     words: Vec<OsString>,
@@ -388,7 +388,7 @@ fn expand(args: &[OsString], depth: usize) -> Result<Vec<OsString>> {
     Ok(all)
 }
 
-/// Words as compilers read them from files: blanks part them, but for those in quotes or behind a backslash.
+/// Words as compilers read them from files: blanks part them, but for those in quotes or after a backslash.
 fn words(bytes: &[u8]) -> Vec<OsString> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<Vec<u8>>, None);
     let mut bytes = bytes.iter().copied();

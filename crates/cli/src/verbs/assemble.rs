@@ -8,7 +8,7 @@ use quipu_console::rewrite::{self, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
 use std::path::PathBuf;
 
-/// Write the trace that a text says, which `quipu disassemble` wrote and somebody may have changed
+/// Write the trace that a text says, which `quipu disassemble` wrote and which may have been edited since
 ///
 /// Calls may be added, changed, moved and deleted: they are counted anew. Mistakes are told with line and column. Raw memory
 /// is read from the folder `TEXT.blobs`.

@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// Print JSON: one object with the findings and the counts
     #[arg(long)]
     json: bool,
-    /// List so many violations of each rule
+    /// List at most this many violations of each rule
     #[arg(long, value_name = "N", value_parser = number::number, default_value = "8")]
     max_per_rule: u64,
     /// Look at these rules only
@@ -176,7 +176,7 @@ impl Options {
     }
 }
 
-/// The tool's result with the trace's name in front and what could not be read behind.
+/// The tool's result with the trace's name before it and what could not be read after it.
 fn answer(name: &str, result: Value, verdict: &Verdict, lost: &Lost) -> Value {
     let mut answer = Map::new();
     answer.insert("trace".into(), name.into());
@@ -241,7 +241,7 @@ fn explain(name: &str, options: &Options, screen: &Screen) -> Result<Outcome> {
         let texts = rule
             .original
             .iter()
-            .map(|text| ("the original says".to_owned(), vec![Cell::Text((*text).to_owned())]));
+            .map(|text| ("the format's checker says".to_owned(), vec![Cell::Text((*text).to_owned())]));
         document = document.with(Block::Facts(texts.collect()));
     }
     screen.documents([&document])?;

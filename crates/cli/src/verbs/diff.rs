@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 ///
 /// Calls are aligned over the whole of both traces and compared value by value. Addresses and names of objects that appear in
 /// the same place first are taken for one thing, so two runs of one program are equal unless they did different things;
-/// what is no number is equal to itself. `-` is a call of the old trace only, `+` one of the new trace only, `|` one that
+/// NaN is equal to itself. `-` is a call of the old trace only, `+` one of the new trace only, `|` one that
 /// changed. Memory: 8 bytes for each call of both traces, and some for each difference and each address.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]

@@ -16,8 +16,8 @@ pub(crate) struct Options {
 enum Program {
     /// apitrace, for scripts that were written for it
     ///
-    /// Verbs: diff, dump, info, leaks, repack, sed, trim. They take the original's options and print what it prints. Call
-    /// sets that make no sense are errors, where the original goes on; files that are no traces as well.
+    /// Verbs: diff, dump, info, leaks, repack, sed, trim. They take apitrace's options and print what it prints. Call
+    /// sets that make no sense are errors, where apitrace continues; so are files that are no traces.
     #[command(after_help = APITRACE_HELP)]
     Apitrace {
         /// The verb and its own options, such as `dump --calls=0-10 game.trace`
@@ -26,10 +26,10 @@ enum Program {
     },
     /// Cacheray's tools, for scripts that were written for them
     ///
-    /// Tools: dwarf2json, simulator, tracecheck. They take the original's options and print what it prints; the simulator
+    /// Tools: dwarf2json, simulator, tracecheck. They take Cacheray's options and print what it prints; the simulator
     /// takes `--out DIR` as well, for where its files go; dwarf2json writes all types of a program with their true sizes,
-    /// and those of the original with `--original`. Structures come in the order of their names, where the original's order
-    /// changes from run to run. What makes the original hang or crash is an error.
+    /// and those of Cacheray's dwarf2json with `--original`. Structures come in the order of their names, where Cacheray's order
+    /// changes from run to run. What makes Cacheray hang or crash is an error.
     #[command(after_help = CACHERAY_HELP)]
     Cacheray {
         /// The tool and its own options, such as `simulator -i TRACE -c CONFIG`

@@ -21,9 +21,9 @@ use std::path::PathBuf;
 /// and signals, and `quipu record` ends as it ends. A script is recorded as its interpreter runs it.
 ///
 /// Limits count instructions of all threads together, in the order in which they are read; for a program with one thread
-/// that is exact. When a limit is reached the program goes on unrecorded.
+/// that is exact. When a limit is reached the program continues unrecorded.
 ///
-/// What was recorded is a trace also of a program that was killed. Of a program that goes on as another one (`exec`) both
+/// What was recorded is a trace also of a program that was killed. Of a program that continues as another one (`exec`) both
 /// are recorded, the later ones into folders of their own within that of the first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -184,7 +184,7 @@ fn say(summary: &Summary, front_end: &FrontEnd, screen: &Screen) -> Outcome {
             "  {} (process {}{}): {} {what} in `{}`",
             process.name,
             process.pid,
-            if process.next == Next::Recorded { ", which goes on as the next" } else { "" },
+            if process.next == Next::Recorded { ", which continues as the next" } else { "" },
             grouped(if instrs == 0 { process.records } else { process.instrs }),
             process.path.display()
         ));

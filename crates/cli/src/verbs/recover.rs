@@ -10,7 +10,7 @@ use quipu_console::screen::{Outcome, Result, Screen};
 /// Write what can be saved of a damaged trace
 ///
 /// For traces of graphics calls that were cut, have chunks that cannot be read, or were written by two processes at once,
-/// as when a traced program forks. Reading goes on behind damage where functions are known again and the numbers of calls agree;
+/// as when a traced program forks. Reading continues after damage where functions are known again and the numbers of calls agree;
 /// what is lost is said. A stream that is whole in itself is copied as it is, byte for byte; one with gaps is written
 /// anew, with calls numbered on.
 ///

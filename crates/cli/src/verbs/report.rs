@@ -178,7 +178,7 @@ impl Served {
     }
 }
 
-/// Runs the beginning of a trace of so many records on the caches and TLBs of a default machine.
+/// Runs the beginning of a trace of this many records on the caches and TLBs of a default machine.
 fn serve(
     options: &Options,
     trace: &dyn Trace,

@@ -49,7 +49,7 @@ Examples:
 Exit codes:
   0  done
   1  done, and something is wrong with the trace, or the answer is not what was asked for (a warm-up that did not end,
-     pages that nobody told), or the run was interrupted
+     pages without a physical address), or the run was interrupted
   2  could not do it";
 
 const TLB_HELP: &str = "\
@@ -61,7 +61,7 @@ Examples:
 Exit codes:
   0  done
   1  done, and something is wrong with the trace, or the answer is not what was asked for (a warm-up that did not end,
-     pages that nobody told), or the run was interrupted
+     pages without a physical address), or the run was interrupted
   2  could not do it";
 
 const CSV_HELP: &str = "Print comma-separated values: a line for each cache or TLB, or the rows of TABLE, such as `caches.levels`";
@@ -110,8 +110,8 @@ fn models() -> PossibleValuesParser {
 
 /// Simulate TLBs
 ///
-/// Without options: four cores, each with 32 entries for instructions and 32 for data, and 1024 entries of four ways behind
-/// them; the entry used least often gives way.
+/// Without options: four cores, each with 32 entries for instructions and 32 for data, and a second level of 1024
+/// entries with four ways; the least frequently used entry is evicted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = TLB_HELP)]
 struct TlbOptions {

@@ -12,7 +12,7 @@ use quipu_console::screen::{Outcome, Result, Screen};
 /// Records and instructions count along the sequence of all threads by time, as for `quipu view`, or from the beginning of
 /// each thread. A part begins and ends right before an instruction that is no kernel code, so instructions keep their data,
 /// and system calls their markers and kernel code; of several parts, none ends with a branch, whose successor follows it.
-/// Threads of which nothing is left are left out.
+/// Threads with nothing left are left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = help())]
 pub(crate) struct Options {

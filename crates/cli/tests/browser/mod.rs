@@ -174,7 +174,7 @@ impl Browser {
 
     /// Moves the pointer to a share of the width and height of the element that `expression` gives.
     pub(crate) fn point_at(&mut self, expression: &str, (x, y): (f64, f64)) -> (f64, f64) {
-        // Scrolling is told to the page a frame later, and must not come behind the pointer.
+        // The page learns of scrolling a frame later, which must not come after the pointer.
         let frame = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))";
         let place = self.eval(&format!(
             "(async () => {{ const e = {expression}; e.scrollIntoView({{ block: 'center' }}); await {frame}; \

@@ -1,7 +1,7 @@
 //! Damaged traces through the verbs: one rule for all of them, whatever the format and the container.
 //!
-//! Lost data is an error: exit code 1, also with `-q`, and every verb names the same place. Code 2 is for files of which
-//! nothing can be read. What a format cannot notice, no verb notices. The samples are in `samples`, what is done to them in
+//! Lost data is an error: exit code 1, also with `-q`, and every verb names the same place. Code 2 is for files that
+//! cannot be read at all. What a format cannot notice, no verb notices. The samples are in `samples`, what is done to them in
 //! `harm`, and the comparison of the verbs in `walk`.
 //!
 //! `QUIPU_DAMAGE=full` damages each sample in many more places. A test for each family of samples can be run alone, and

@@ -184,7 +184,7 @@ struct Told {
 
 /// True if a trace proved damaged before its format was known.
 fn is_not_opened(said: &str) -> bool {
-    said.contains("of which nothing can be inflated")
+    said.contains("that cannot be inflated at all")
         || said.contains("nothing of the file can be read")
         || said.contains("in whose first bytes no format is recognised")
         || said.contains("there is no whole frame of the stream")

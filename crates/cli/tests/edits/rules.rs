@@ -90,7 +90,7 @@ fn assert_breaks_nothing_new(name: &str, edits: &[&str]) {
 fn an_edit_breaks_no_rule_that_was_kept_before() {
     for name in ["threadsig.x64", "thr", "tiny.chunk1000", "as_traced", "tiny.func"] {
         assert_breaks_nothing_new(name, EDITS);
-        // Kernel code would stand behind nothing.
+        // Kernel code would follow nothing.
         assert_breaks_nothing_new(name, &["filter --drop-marker syscall,maybe_blocking_syscall"]);
     }
 }

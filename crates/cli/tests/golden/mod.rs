@@ -1,8 +1,8 @@
-//! `quipu as drmemtrace` against what the original launcher printed: whole texts, on standard error.
+//! `quipu as drmemtrace` against what DynamoRIO's launcher printed: whole texts, on standard error.
 //!
-//! The goldens are under `traces/drmemtrace/golden`; the README of that folder's samples names the original's commit. Two
-//! things are brought to a common form first, because they depend on the original's own decoder: disassembly (its
-//! `att` text is unlike any other's) is cut behind the instruction's bytes, and the operations of `opcode_mix` are
+//! The goldens are under `traces/drmemtrace/golden`; the README of that folder's samples names DynamoRIO's commit. Two
+//! things are brought to a common form first, because they depend on DynamoRIO's own decoder: disassembly (its
+//! `att` text is unlike any other's) is cut after the instruction's bytes, and the operations of `opcode_mix` are
 //! reduced to their sum (its decoder divides `mov` into forms, and names `jne` `jnz`).
 
 mod cores;
@@ -45,10 +45,10 @@ fn exact(text: &str) -> String {
     text.to_owned()
 }
 
-/// Column behind the bytes of an x86 instruction: up to seven of them stand on a line.
+/// Column after the bytes of an x86 instruction: up to seven of them stand on a line.
 const BYTES_END: usize = 104;
 
-/// Cuts x86 disassembly, keeping what the trace says behind it.
+/// Cuts x86 disassembly, keeping what the trace says after it.
 fn without_disassembly(text: &str) -> String {
     let cut =
         |line: &str| match (line.get(..BYTES_END), line.contains(" byte(s) @ "), line.contains(" by PC ")) {
@@ -144,7 +144,7 @@ fn func_view_can_leave_the_calls_out() {
     assert_eq!(printed("-indir tiny.func -tool func_view -no_show_func_trace"), summary);
 }
 
-/// Leaves out the lines in which the original measures its own run, and sorts what it prints in no order.
+/// Leaves out the lines in which DynamoRIO measures its own run, and sorts what it prints in no order.
 fn without_own_run(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -270,7 +270,7 @@ fn a_skip_past_a_clock_reading_repeats_it() {
     check(args, "view.allasm.skip63.txt", without_disassembly);
 }
 
-/// Puts the blocks of shards in the order of their text, since the original leaves the order of equals open.
+/// Puts the blocks of shards in the order of their text, since DynamoRIO leaves the order of equals open.
 fn shards_in_order(text: &str) -> String {
     let separator = format!("\n{}\n", "=".repeat(50));
     let mut blocks: Vec<&str> = text.split(&separator).collect();
@@ -361,12 +361,12 @@ fn intervals_of_instructions_are_each_threads() {
     let separator = format!("\n{}\n", "=".repeat(75));
     assert_eq!(whole, printed("-indir thr -tool basic_counts") + &separator);
     assert!(!text.contains("interval delta unique"));
-    // One line behind each thread.
+    // One line after each thread.
     assert_eq!(text.matches(&separator).count(), 1 + 4);
     assert!(text.ends_with(&separator));
 }
 
-/// The text that the original's own test `interval-opcode-mix-output` wants, but for numbers of operations.
+/// The text that DynamoRIO's own test `interval-opcode-mix-output` wants, but for numbers of operations.
 #[test]
 fn intervals_of_operations_list_the_most_frequent_three() {
     let text = printed("-indir tiny.func -tool opcode_mix:reuse_time -interval_instr_count 5K");
@@ -410,7 +410,7 @@ fn n_shown(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The original's own tests `all-early` and `all-early-instrs`.
+/// DynamoRIO's own tests `all-early` and `all-early-instrs`.
 #[test]
 fn limits_of_records_and_instructions_end_all_tools() {
     let args = "-infile allasm/drmemtrace.allasm_x86_64.trace.zip -tool view:opcode_mix -skip_instrs 10";
@@ -463,7 +463,7 @@ fn a_thread_that_is_shorter_than_the_skip_is_named() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.starts_with("error: thread 5750 has no instruction behind the first `10000`"), "{text}");
+    assert!(text.starts_with("error: thread 5750 has no instruction after the first `10000`"), "{text}");
 }
 
 #[test]
@@ -574,7 +574,7 @@ fn records_come_before_the_results_of_all_tools() {
     assert_eq!(printed("-indir allasm -tool histogram:view"), expected);
 }
 
-/// Three times the same trace, as in the original's own test `multi_indir`.
+/// Three times the same trace, as in DynamoRIO's own test `multi_indir`.
 #[test]
 fn several_traces_are_workloads_of_one() {
     let text = printed("-multi_indir thr:thr:thr -tool basic_counts");
@@ -605,7 +605,7 @@ fn functions_of_several_traces_have_their_own_names() {
     assert_eq!(found, expected);
 }
 
-/// What each line says behind its numbers and thread. The original loses these, or prints them twice, around the markers of
+/// What each line says after its numbers and thread. DynamoRIO loses these, or prints them twice, around the markers of
 /// windows, where it also draws its line too late, or twice.
 fn details(text: &str) -> Vec<String> {
     let is_word = |word: &str| {
@@ -618,7 +618,7 @@ fn details(text: &str) -> Vec<String> {
         {
             rest = behind.trim_start();
         }
-        // Of a flush the original shows bytes of the instruction before as its address.
+        // Of a flush DynamoRIO shows bytes of the instruction before as its address.
         match rest.split_once(" by PC ") {
             Some((flush, _)) if rest.starts_with("dflush") => flush.to_owned(),
             _ => rest.to_owned(),

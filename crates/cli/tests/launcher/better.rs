@@ -27,7 +27,7 @@ fn found(folder: &Path, args: &str) -> String {
     text
 }
 
-/// The number behind this label of the first cache with this name.
+/// The number after this label of the first cache with this name.
 fn of_cache(text: &str, cache: &str, label: &str) -> u64 {
     let block = text.split(&format!("  {cache} (")).nth(1).unwrap_or_else(|| panic!("{cache}: {text}"));
     let line = block.lines().find(|line| line.trim_start().starts_with(label)).unwrap();
@@ -214,7 +214,7 @@ fn threads_change_where_the_schedule_says() {
     assert_eq!((of(0), of(1)), (3, 2), "{text}");
 }
 
-/// Four sets of two ways. A flush in set 1 leaves set 2 alone, of which DynamoRIO tells the policy.
+/// Four sets of two ways. A flush in set 1 leaves set 2 alone, whose policy DynamoRIO prints.
 #[test]
 fn a_flush_leaves_other_sets_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -321,7 +321,7 @@ fn a_wrong_ordinal_is_an_error_wherever_it_is_noticed() {
     assert!(!folder.path().join("out.trace").exists());
 }
 
-/// DynamoRIO's checker does not look for a clock reading without its processor; the error is told beside its verdict.
+/// DynamoRIO's checker does not look for a clock reading without its processor; the error is printed beside its verdict.
 #[test]
 fn a_clock_reading_without_its_processor_is_an_error() {
     let folder = tempfile::tempdir().unwrap();

@@ -122,7 +122,7 @@ fn files_of_cores_tell_how_often_a_worker_goes_on_to_another() {
     assert_eq!(switches(2), ["0", "0", "0"]);
 }
 
-/// Calls and misses of two cores: tools that want one stream read the file whose clock is behind.
+/// Calls and misses of two cores: tools that want one stream read the file whose clock is earliest.
 #[test]
 fn calls_and_caches_of_files_of_cores_come_by_time() {
     let folder = tempfile::tempdir().unwrap();

@@ -282,7 +282,7 @@ fn intervals_never_tell_user_space_and_kernel_apart() {
     assert!(totals.contains(" kernel instructions") && !intervals.contains(" kernel instructions"), "{text}");
 }
 
-/// Of 160 reuses, 17 have a distance of at most 1: 10.625 %, of which the sum of 1/160 and 16/160 is a little more.
+/// Of 160 reuses, 17 have a distance of at most 1: 10.625 %; the sum of 1/160 and 16/160 is a little more.
 #[test]
 fn cumulative_shares_are_added_up() {
     let folder = tempfile::tempdir().unwrap();

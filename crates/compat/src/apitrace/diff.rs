@@ -1,6 +1,6 @@
-//! `diff`: what differs between two traces, as the original shows it.
+//! `diff`: what differs between two traces, as apitrace shows it.
 //!
-//! The original hands two dumps to another program, or compares calls with Python. Of its tools, `diff` and `python` are
+//! apitrace hands two dumps to another program, or compares calls with Python. Of its tools, `diff` and `python` are
 //! played; what `sdiff` and `wdiff` print is theirs.
 
 use super::open;
@@ -17,7 +17,7 @@ use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session;
 use std::io::BufWriter;
 
-/// The calls that the original compares if nothing is said.
+/// The calls that apitrace compares if nothing is said.
 const USUAL_CALLS: &str = "0-10000";
 
 /// `diff [--tool=diff|python] [--calls=SET] [--ref-calls=SET] [--src-calls=SET] [--call-nos] [--suppress-common-lines] OLD NEW`.

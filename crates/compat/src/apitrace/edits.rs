@@ -1,4 +1,4 @@
-//! `repack`, `trim` and `sed`: the original's verbs that write traces.
+//! `repack`, `trim` and `sed`: apitrace's verbs that write traces.
 //!
 //! They write what apitrace writes: snappy, with a return for each call that never returned; an existing file is replaced.
 //! Of a damaged trace, they write the calls before the damage.
@@ -20,7 +20,7 @@ use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use std::path::Path;
 
-/// How the original writes.
+/// How apitrace writes.
 const ORIGINAL: WriteOptions = WriteOptions {
     packing: Packing::Snappy,
     replace: true,
@@ -133,7 +133,7 @@ impl Files {
         }
     }
 
-    /// Writes the calls as an edit leaves them, and says where, in the original's words.
+    /// Writes the calls as an edit leaves them, and says where, in apitrace's words.
     fn write(
         self,
         verb: &str,

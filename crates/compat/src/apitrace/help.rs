@@ -1,4 +1,4 @@
-//! `help` and `version`: what can be asked for. The words are ours; the options are the original's.
+//! `help` and `version`: what can be asked for. The words are ours; the options are apitrace's.
 
 use quipu::model::Error;
 use quipu_console::screen::{Outcome, Result};

@@ -72,7 +72,7 @@ pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
             "leaks" => leaks(&trace, screen)?,
             _ => info::print(file, &trace, request.dump_frames, screen)?,
         });
-        // As the original does, what follows a damaged trace is left.
+        // As apitrace does, what follows a damaged trace is left.
         if outcome == Outcome::Flawed {
             break;
         }
@@ -107,7 +107,7 @@ impl Request {
     }
 }
 
-/// Opens a trace; says so, in the original's words, if that fails.
+/// Opens a trace; says so, in apitrace's words, if that fails.
 fn open(file: &str, screen: &Screen) -> Option<ApiTrace> {
     let opened = quipu::source_at(Path::new(file))
         .and_then(|source| trace::open(&source, &OpenOptions::default()))
@@ -116,7 +116,7 @@ fn open(file: &str, screen: &Screen) -> Option<ApiTrace> {
         Ok(trace) => Some(trace),
         Err(error) => {
             quipu_console::screen::eprint(&format!("error: failed to open {file}\n"));
-            // The original does not say why.
+            // apitrace does not say why.
             if error.kind() != quipu::model::ErrorKind::Missing {
                 let error = Some(Arc::new(error));
                 Verdict { error, meaning: "there is no answer", ..Verdict::default() }.tell(screen);
@@ -147,7 +147,7 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     Ok(verdict.tell(screen))
 }
 
-/// What the original's script tells, on standard error.
+/// What apitrace's script prints, on standard error.
 fn leaks(trace: &ApiTrace, screen: &Screen) -> Result<Outcome> {
     let read = || -> Result<_> {
         let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::CALL_VALUES))?;

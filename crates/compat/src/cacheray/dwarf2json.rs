@@ -1,7 +1,7 @@
 //! `dwarf2json [--original] BINARY…`: writes the types of each program to `NAME.dwarf.json` beside it, NAME being the name up
 //! to its first dot.
 //!
-//! All types are written, with their true sizes; `--original` writes those of the original, with its faults.
+//! All types are written, with their true sizes; `--original` writes those of Cacheray, with its faults.
 
 use quipu::model::Error;
 use quipu::model::fresh::{self, Replace};
@@ -17,7 +17,7 @@ Usage: quipu as cacheray dwarf2json [--original] BINARY...
 Writes the types of each program, as its debug information has them, to NAME.dwarf.json beside it, where
 NAME is the program's name up to its first dot.
 
-  --original  only the types that the original's extractor writes, with its faults
+  --original  only the types that Cacheray's extractor writes, with its faults
 ";
 
 pub(super) fn run(args: &[String]) -> Result<Outcome> {

@@ -27,7 +27,7 @@ const HELP: [(&str, &str); 3] = [
     ),
 ];
 
-/// The original reads little-endian files with addresses of 64 bits, whatever the host.
+/// Cacheray reads little-endian files with addresses of 64 bits, whatever the host.
 const DIALECT: Dialect = Dialect::Le64;
 
 /// Does what Cacheray does with these arguments.

@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The original writes events in blocks of so many bytes: of a run that ends early, whole blocks are left.
+/// Cacheray writes events in blocks of this many bytes: of a run that ends early, whole blocks are left.
 const EVENT_BLOCK_BYTES: usize = 8192;
 
 pub(super) const HELP: &str = "\
 Usage: quipu as cacheray simulator -i TRACE -c CONFIG [OPTIONS]
 
-Simulates caches as the original does, faults included. Events go to [TRACE].SimulationOutput.HHMMSS,
+Simulates caches as Cacheray does, faults included. Events go to [TRACE].SimulationOutput.HHMMSS,
 the records as text to traceLog.txt, and tables of structures and levels to standard output.
 
   -i TRACE   the trace, little-endian with addresses of 64 bits
@@ -34,7 +34,7 @@ the records as text to traceLog.txt, and tables of structures and levels to stan
   -r REMAP   where members of structures lie instead
   -s         events to standard output instead of a file; nothing else is printed then
   -t         no line of progress (there is none)
-  -l LIST    ignored, as by the original
+  -l LIST    ignored, as by Cacheray
   --out DIR  where files go, if not to the working folder
 ";
 
@@ -63,7 +63,7 @@ fn parse(args: &[String]) -> Result<Request> {
             "-s" => request.events_to_stdout = true,
             // There is no line of progress to leave out.
             "-t" => {}
-            // The original takes a list and does nothing with it.
+            // Cacheray takes a list and does nothing with it.
             "-l" => drop(value()?),
             other => {
                 return Err(Error::usage(format!("the simulator has no option `{other}`"))
@@ -95,9 +95,7 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         return Err(Error::usage("no configuration is given").hint("-c CONFIG").into());
     };
     if trace.contains(',') {
-        return Err(Error::unsupported("several traces: the original hangs")
-            .hint("run them one by one")
-            .into());
+        return Err(Error::unsupported("several traces: Cacheray hangs").hint("run them one by one").into());
     }
     Reading::keep(Path::new(trace));
     let config = Configuration::parse(&read(config)?).map_err(|error| error.in_file(config.as_str()))?;
@@ -152,7 +150,7 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         }
     }
     run.finish(screen)?;
-    // With `-s` the original closes the stream behind the events, and its report is lost.
+    // With `-s` Cacheray closes the stream after the events, and its report is lost.
     if !request.events_to_stdout {
         let report = text::report(simulator.levels.as_slice(), &simulator.structs, run.n_records);
         screen.text(&(run.found + &report))?;
@@ -217,7 +215,7 @@ impl Run {
             std::fs::create_dir_all(&folder)
                 .map_err(|cause| failed(&folder, "cannot create the folder of `--out`", cause))?;
         }
-        // The original takes the name as it is given, and fails for names with folders in them.
+        // Cacheray takes the name as it is given, and fails for names with folders in them.
         let name = Path::new(trace).file_name().map_or(trace.into(), |name| name.to_string_lossy());
         let events = match request.events_to_stdout {
             true => None,

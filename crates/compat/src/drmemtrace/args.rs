@@ -84,7 +84,7 @@ enum Setter {
     Number(fn(&mut Draft, u64)),
     /// A number that may end in `K`, `M` or `G`, for powers of two.
     Size(fn(&mut Draft, u64)),
-    /// A switch, on by its name and off by its name behind `no_` or `no`.
+    /// A switch, on by its name and off by its name after `no_` or `no`.
     Flag(fn(&mut Draft, bool)),
 }
 
@@ -197,7 +197,7 @@ struct Draft {
     request: Request,
     n_paths: u32,
     n_choices: u32,
-    /// Whether `invariant_checker` runs behind all other tools.
+    /// Whether `invariant_checker` runs after all other tools.
     is_tested: bool,
 }
 
@@ -291,7 +291,7 @@ impl Request {
         }
     }
 
-    /// True if the launcher reads threads interleaved: it is told to, or a tool cannot read them side by side.
+    /// True if the launcher reads threads interleaved: it is asked to, or a tool cannot read them side by side.
     pub(super) fn is_interleaved(&self) -> bool {
         let wants_all = |tool: &Tool| match tool {
             Tool::FuncView => self.show_calls,

@@ -155,7 +155,7 @@ impl Extent {
     }
 }
 
-/// Makes sure that a shard has an instruction behind the first `n`.
+/// Makes sure that a shard has an instruction after the first `n`.
 fn reaches(trace: &dyn Trace, shard: &Shard, n: u64) -> Result<()> {
     let window = Window::Instrs(n..n.saturating_add(1));
     let mut reader = trace.scan(&Scan { window, ..Scan::new(shard.id) })?;
@@ -165,7 +165,7 @@ fn reaches(trace: &dyn Trace, shard: &Shard, n: u64) -> Result<()> {
         }
     }
     let name = shard.thread.map_or_else(|| shard.name.clone(), |thread| format!("thread {thread}"));
-    Err(Error::missing(format!("{name} has no instruction behind the first `{n}`, which are to be skipped"))
+    Err(Error::missing(format!("{name} has no instruction after the first `{n}`, which are to be skipped"))
         .hint(
             "drmemtrace skips instructions in each thread; -only_threads chooses those that are long enough",
         ))

@@ -1,4 +1,4 @@
-//! The text of intervals, which stands behind all results.
+//! The text of intervals, which stands after all results.
 //!
 //! Of the launcher's tools `basic_counts` and `opcode_mix` tell of intervals; all others have none, and leave nothing but
 //! the lines that part them.
@@ -21,7 +21,7 @@ const N_LISTED: usize = 3;
 /// The intervals that the request means.
 ///
 /// # Errors
-/// `Unsupported` for instructions of interleaved threads, which nobody counts here.
+/// `Unsupported` for instructions of interleaved threads, which are not counted here.
 pub(super) fn division(request: &Request, trace: &dyn Trace) -> Result<Division> {
     let intervals = match (request.interval_us, request.interval_instrs) {
         (0, 0) => return Ok(Division::default()),

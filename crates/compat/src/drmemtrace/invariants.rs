@@ -1,4 +1,4 @@
-//! The text of `invariant_checker`: a line for each violation that the original knows, in its words.
+//! The text of `invariant_checker`: a line for each violation that DynamoRIO knows, in its words.
 
 use super::counts::line;
 use quipu::drmemtrace::check::{CheckReport, Violation};
@@ -9,7 +9,7 @@ use quipu_console::session::Verdict;
 /// How many violations of each rule get a line; the rest are counted.
 pub(super) const MAX_LINES: u64 = 100_000;
 
-/// Writes the result; true if something is wrong. As the original, stops at the first violation if told to.
+/// Writes the result; true if something is wrong. As DynamoRIO, stops at the first violation if told to.
 ///
 /// A trace that could not be read as a whole has not passed, whatever the rest is like.
 pub(super) fn write(
@@ -62,11 +62,11 @@ fn violation(violation: &Violation, shards: &[Shard], out: &mut Vec<u8>) {
     let is_core = shards.get(violation.shard as usize).is_some_and(|shard| shard.kind == ShardKind::Core);
     let who = match is_core {
         true => format!("core {}", violation.shard),
-        // The original prints threads as signed numbers.
+        // DynamoRIO prints threads as signed numbers.
         false => format!("T{}", violation.thread.cast_signed()),
     };
     let place = &violation.finding.place;
-    // In schedules, where there is no record, the original gives the number of the instruction as that of a record.
+    // In schedules, where there is no record, DynamoRIO gives the number of the instruction as that of a record.
     let (record, instr) = match place.record {
         Some(record) => (record, place.instr.unwrap_or(0)),
         None => (place.instr.unwrap_or(0), 0),

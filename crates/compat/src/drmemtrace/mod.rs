@@ -55,7 +55,7 @@ use std::path::Path;
 /// What stands between the results of two tools.
 const SEPARATOR: &str = "\n===========================================================================\n";
 
-/// Lines of calls are written when there are so many bytes of them.
+/// Lines of calls are written when there are this many bytes of them.
 const CALLS_BYTES: usize = 64 << 10;
 
 /// A tool of the launcher that we can play.
@@ -256,7 +256,7 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
                 if invariants::write(report, (&*trace, is_whole), stops, &mut text) {
                     is_violated = true;
                     if request.stops_at_violation {
-                        // The original aborts, whatever other tools have to say.
+                        // DynamoRIO aborts, whatever other tools have to say.
                         break;
                     }
                 }
@@ -303,7 +303,7 @@ fn with_schedule(options: &OpenOptions, request: &Request) -> OpenOptions {
     OpenOptions { given: given.collect(), ..options.clone() }
 }
 
-/// Says once what the original says at each access.
+/// Says once what DynamoRIO says at each access.
 fn say_untold(result: &Simulated, screen: &Screen) {
     if let Some(of) = result.translation.filter(|of| of.untold > 0) {
         screen.say(format_args!(
@@ -409,7 +409,7 @@ fn view(
 }
 
 /// Prints each call on standard error, in the order of the clock. What is wrong with the trace is for the analysis
-/// behind it to say.
+/// after it to say.
 fn print_calls(trace: &dyn Trace, extent: &Extent, screen: &Screen) -> Result<()> {
     let columns = Columns::CALLS | Columns::THREADS;
     let scan = Scan { columns, ahead: true, ..Scan::new(ShardId(0)) };
@@ -460,7 +460,7 @@ fn analyse(
     screen: &Screen,
 ) -> Result<engine::Outcome> {
     let mut planned = Vec::new();
-    // QUIRK: the original prints what a warm-up that does not end has counted.
+    // QUIRK: DynamoRIO prints what a warm-up that does not end has counted.
     let around =
         Surroundings { counts_cold: true, replace: Replace::Allowed, ..request.surroundings.clone() };
     for name in names {

@@ -1,7 +1,7 @@
 //! The launcher's `record_filter`: a trace written again without some of its entries.
 //!
-//! It has options of its own, under the names of both of the original's programs for it, and one line of text.
-//! QUIRK: the original writes what it cannot pack (lz4, snappy) bare under the old name, which nobody can read; here every
+//! It has options of its own, under the names of both of DynamoRIO's programs for it, and one line of text.
+//! QUIRK: DynamoRIO writes what it cannot pack (lz4, snappy) bare under the old name, which no program can read; here every
 //! file is packed as it was.
 
 use super::args::{find_value, list_of, number_of, refused_option, takes_value};
@@ -260,7 +260,7 @@ impl Request {
                 let shards = list_of(arg, value()?)?.into_iter();
                 self.shards = shards.map(|shard| u32::try_from(shard).unwrap_or(u32::MAX)).collect();
             }
-            // The original takes -1 for as many jobs as there are processors.
+            // DynamoRIO takes -1 for as many jobs as there are processors.
             "jobs" => self.jobs = jobs(arg, value()?)?,
             "verbose" => _ = value()?,
             "filter_stop_timestamp" | "stop_timestamp" => {
@@ -318,7 +318,7 @@ impl Request {
         Ok(())
     }
 
-    /// The original's way to trim, if it is asked for.
+    /// DynamoRIO's way to trim, if it is asked for.
     fn trim(&self) -> quipu::model::Result<Option<ClockTrim>> {
         let is_set = |limits: &[Option<u64>; 2]| limits.iter().any(Option::is_some);
         let (unit, limits) = match (is_set(&self.trim_timestamps), is_set(&self.trim_instrs)) {

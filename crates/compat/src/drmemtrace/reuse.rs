@@ -120,7 +120,7 @@ fn lines(rows: &[LineReuse], out: &mut Vec<u8>) {
 fn times(of: &Times, rows: Rows, out: &mut Vec<u8>) {
     line(out, format_args!("Total accesses: {}", of.accesses));
     line(out, format_args!("Total instructions: {}", of.instructions));
-    // QUIRK: the original divides by zero.
+    // QUIRK: DynamoRIO divides by zero.
     let mean = of.mean.map_or_else(|| "-nan".to_owned(), |mean| format!("{mean:.2}"));
     line(out, format_args!("Mean reuse time: {mean}"));
     line(out, format_args!("Reuse time histogram:"));

@@ -142,7 +142,7 @@ fn write_core(i: usize, core: &CoreCounts, placing: Placing, out: &mut Vec<u8>) 
     }
 }
 
-/// True for a core that never ran anything, of which nothing more is said.
+/// True for a core that never ran anything; nothing more is said of it.
 fn is_idle(core: &CoreCounts, placing: Placing) -> bool {
     match placing {
         Placing::Fewest => core.threads == 0,
@@ -172,7 +172,7 @@ fn write_counts(cache: &CacheCounts, indent: &str, is_cache: bool, out: &mut Vec
         let width = 38usize.saturating_sub(name.len().max(18));
         line(out, format_args!("{indent}{name:<18}{count:>width$}"));
     };
-    // QUIRK: the original's TLBs warm up, and never tell what came of it.
+    // QUIRK: DynamoRIO's TLBs warm up, and never tell what came of it.
     if let Some(warmup) = cache.warmup.as_ref().filter(|_| is_cache) {
         row("Warmup hits:", warmup.hits);
         row("Warmup misses:", warmup.misses);

@@ -8,7 +8,7 @@ use crate::record::{FileType, Marker, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, T
 /// The calls that are open.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
-    /// Return addresses; 0 for a handler, which returns to nobody's call.
+    /// Return addresses; 0 for a handler, which returns to no call.
     stack: Vec<u64>,
     /// The function that the latest marker names.
     function: u64,
@@ -16,7 +16,7 @@ pub(super) struct Calls {
     pub(super) last_branch_is_conditional: bool,
 }
 
-/// Calls that never return leave addresses behind; when there are so many, the older half is forgotten.
+/// Calls that never return leave their addresses here; when there are this many, the older half is forgotten.
 const MAX_CALLS: usize = 1 << 16;
 /// The function id of the system call futex.
 const FUTEX: u64 = SYSCALL_FUNC_BASE + 202;

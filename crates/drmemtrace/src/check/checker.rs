@@ -156,7 +156,7 @@ pub(super) struct Checker {
     /// Where a long flush began.
     flush: Option<u64>,
     pub(super) target: u64,
-    /// Ordinal of the latest marker that is no footer of a chunk, and its kind; the one before. Footers behind them
+    /// Ordinal of the latest marker that is no footer of a chunk, and its kind; the one before. Footers after them
     /// count as if they stood before.
     pub(super) last_marker: (u64, Marker),
     pub(super) last_marker_but_one: (u64, Marker),

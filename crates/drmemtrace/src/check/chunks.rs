@@ -19,7 +19,7 @@ pub(super) struct Chunks {
     repeated: Vec<u64>,
     /// A gap swallowed what the next ordinal counts: it is to be believed.
     pub(super) resync: bool,
-    /// The repetition is judged: it stands right behind a seam that was seen whole.
+    /// The repetition is judged: it stands right after a seam that was seen whole.
     is_judged: bool,
 }
 
@@ -77,7 +77,7 @@ impl Checker {
         }
     }
 
-    /// True if a clock reading or processor only repeats the last one behind a seam.
+    /// True if a clock reading or processor only repeats the last one after a seam.
     pub(super) fn is_repeated(&mut self, kind: Marker, value: u64) -> bool {
         if self.chunks.size == 0 || self.chunks.repeated.is_empty() {
             return false;

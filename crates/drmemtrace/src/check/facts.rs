@@ -18,7 +18,7 @@ pub(super) struct Facts {
     /// The chunk that gave the encoding last, counted from 1; 0 in a free slot.
     pub(super) chunk: u32,
     pub(super) flags: u16,
-    /// Bytes of each read and of each write; 0 if they differ or nobody knows.
+    /// Bytes of each read and of each write; 0 if they differ or are unknown.
     pub(super) read_bytes: u16,
     pub(super) write_bytes: u16,
     /// Bytes as fetched.
@@ -38,7 +38,7 @@ pub(super) mod flag {
     pub(in crate::check) const SYSCALL: u16 = 1 << 1;
     /// It writes memory.
     pub(in crate::check) const WRITES: u16 = 1 << 2;
-    /// Nobody can tell how many accesses it does.
+    /// Its number of accesses is unknown.
     pub(in crate::check) const UNCOUNTED: u16 = 1 << 3;
     /// It may do no access at all.
     pub(in crate::check) const OPTIONAL: u16 = 1 << 4;
@@ -277,7 +277,7 @@ impl Table {
         }
     }
 
-    /// Notes that the instruction at `pc` has no encoding in this chunk, so that it is told once.
+    /// Notes that the instruction at `pc` has no encoding in this chunk, so that it is reported once.
     pub(super) fn set_bare(&mut self, pc: u64, size: u16, kind: u16, chunk: u32) {
         let size = size.min(255) as u8; // Of real ones none is longer.
         let (code, kind) = (u32::MAX, plain_kind(kind));

@@ -218,7 +218,7 @@ impl Checker {
         let expected = match Type(prev.kind) {
             _ if prev.is_none() => None,
             Type::INSTR_SYSENTER => None,
-            // What a branch may do is told by `fault`.
+            // `fault` says what a branch may do.
             _ if prev.is_branch() => None,
             _ => Some(prev.end()),
         };

@@ -7,7 +7,7 @@ use crate::record::{FileType, Marker, NEWEST_VERSION};
 use quipu_model::ShardKind;
 use rustc_hash::FxHashMap;
 
-/// What was seen of the header and of the threads behind it.
+/// What was seen of the header and of the threads after it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Headers {
     /// The version that the latest header states.
@@ -25,7 +25,7 @@ pub(super) struct Headers {
     has_page: bool,
     /// Filtering stopped, for all threads that take turns.
     has_endpoint: bool,
-    /// Of the thread at hand.
+    /// Of the current thread.
     pub(super) own: OfThread,
     /// Of the other threads so far, where a shard mixes them.
     others: FxHashMap<u64, OfThread>,
@@ -270,7 +270,7 @@ impl Checker {
     }
 
     pub(super) fn raw_marker(&mut self, kind: Marker) {
-        // The original knows one of them.
+        // DynamoRIO knows one of them.
         let which = usize::from(kind != Marker::KERNEL_EVENT_RAW);
         self.tell_as(Rule::RawMarker, which, || {
             format!("marker `{}` belongs to raw files", kind.name().unwrap_or("unknown"))

@@ -121,7 +121,7 @@ impl Checker {
             | Marker::DIRECT_THREAD_SWITCH
             | Marker::MAYBE_BLOCKING_SYSCALL
             | Marker::FUNC_ARG => {
-                // A function may be entered right behind the return from a signal.
+                // A function may be entered right after the return from a signal.
                 let is_function = kind == Marker::FUNC_ARG && !self.in_syscall_function();
                 if self.kernel.has_trace && !is_function && !self.policy.filetype.is_ifiltered() {
                     self.tell(Rule::AfterSyscallTrace, || {

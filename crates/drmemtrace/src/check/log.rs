@@ -8,7 +8,7 @@ use quipu_model::{Finding, Place};
 pub struct Violation {
     /// The rule, severity, place and message.
     pub finding: Finding,
-    /// What the original's checker prints for it; empty if it does not know the rule.
+    /// What DynamoRIO's checker prints for it; empty if it does not know the rule.
     pub original: &'static str,
     /// The thread.
     pub thread: u64,
@@ -69,7 +69,7 @@ impl Log {
         self.kept.push(violation);
     }
 
-    /// Adds what was found right behind.
+    /// Adds what was found right after this.
     pub(super) fn append(&mut self, later: Log) {
         for (count, more) in self.counts.iter_mut().zip(later.counts) {
             *count = count.saturating_add(more);

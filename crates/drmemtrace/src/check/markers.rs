@@ -16,7 +16,7 @@ impl Checker {
         }
         self.records += 1;
         let before = self.attention;
-        // The end of filtering is one for all threads: it is nobody's turn.
+        // The end of filtering is one for all threads: it is no thread's turn.
         if before & on::THREAD != 0 && kind != Marker::FILTER_ENDPOINT {
             self.turn(kind == Marker::CONTEXT_SWITCH_START);
         }

@@ -1,7 +1,7 @@
 //! The rules, each with its name, its severity and its entry in the manual.
 //!
-//! This table is all there is: `quipu check --list` and `--explain`, docs/checks.md and the texts of the original's checker
-//! come from it. What a rule looks at stands in the file of its group. A rule that the original has too carries the
+//! This table is all there is: `quipu check --list` and `--explain`, docs/checks.md and the texts of DynamoRIO's checker
+//! come from it. What a rule looks at stands in the file of its group. A rule that DynamoRIO has too carries the
 //! original's words, and says where ours differs.
 
 use quipu_model::{RuleInfo, Severity};
@@ -49,7 +49,7 @@ rules! {
     "containers and entries" {
         SourceTruncated "source/truncated" Error
             "A file or member ends where its container says it does."
-            "What stands before the end is read; reading goes on with the next member, if there is one." []
+            "What stands before the end is read; reading continues with the next member, if there is one." []
         SourceMalformed "source/malformed" Error
             "The bytes of a container follow its format."
             "Checksums are part of it: what follows the last byte that a right checksum vouches for is not the trace, and no verb counts it. Reading continues with the next member, if there is one. Of a pipe, which cannot be read again, the finding says from which record on numbers are doubtful." []
@@ -67,10 +67,10 @@ rules! {
             "No instruction touches more memory at once, so the number is damage. Analyses and simulators leave the access out. Flushes may be larger." []
         PartialEntry "drmemtrace/partial-entry" Error
             "A stream, or a member of an archive, has whole entries only."
-            "Bytes are left over behind the last whole entry of twelve bytes (eight with `--open entry-bytes=8`): something was cut." []
+            "Bytes are left over after the last whole entry of twelve bytes (eight with `--open entry-bytes=8`): something was cut." []
         UnknownType "drmemtrace/unknown-type" Error
             "Every entry has a known type."
-            "A larger number is damage or a newer version. The entry is passed over. The original looks the name up out of range, ends the run early and still succeeds." []
+            "A larger number is damage or a newer version. The entry is passed over. DynamoRIO looks the name up out of range, ends the run early and still succeeds." []
         Nonsense "drmemtrace/nonsense" Error
             "Entries make sense."
             "Of 64 entries, counted from the beginning of their member, more than 8 have types from 64 on or are twelve zero bytes, which no tracer writes: that is no trace. Every verb stops before the first of them and continues with the next member, if there is one. Damage is looked for at each eighth entry. Fewer unknown types are passed over one by one." []
@@ -85,7 +85,7 @@ rules! {
             "Bundles (17), instructions that may be a further iteration (30) and prefetches by hardware (27) are read, but no converter writes them." []
         RawMarker "drmemtrace/raw-marker" Error
             "Final files have no markers that belong to raw files."
-            "Kinds 8, 42 and 45 are for the converter, which must have replaced them. The original looks for kind 45 only."
+            "Kinds 8, 42 and 45 are for the converter, which must have replaced them. DynamoRIO looks for kind 45 only."
             ["TRACE_MARKER_TYPE_KERNEL_EVENT_RAW should not appear in the final trace"]
         FlushEnd "drmemtrace/flush-end" Error
             "The end of a long flush follows its beginning."
@@ -101,16 +101,16 @@ rules! {
             "Two files begin with the same thread, process and clock reading: one is a copy. Numbers count both, as those of DynamoRIO do, which does not mention it." []
         NoHeader "drmemtrace/no-header" Error
             "The first entry of a file is a header."
-            "The original refuses such a file." []
+            "DynamoRIO refuses such a file." []
         NoFooter "drmemtrace/no-footer" Error
             "A file ends with a footer."
-            "Without one the trace was cut, or its converter died. The original does not mention it." []
+            "Without one the trace was cut, or its converter died. DynamoRIO does not mention it." []
         AfterFooter "drmemtrace/after-footer" Error
             "Nothing but a further whole trace follows a footer."
             "In files of cores footers stand where threads end, so anything may follow there." []
         StrayFile "drmemtrace/stray-file" Note
             "A folder of traces holds traces and their known companions only."
-            "The file is skipped. The original takes every file for a trace and fails." []
+            "The file is skipped. DynamoRIO takes every file for a trace and fails." []
         SeveralWindows "drmemtrace/several-windows" Note
             "A folder stands for one trace."
             "A folder of separate windows is several traces; the first is read." []
@@ -127,35 +127,35 @@ rules! {
             "Tools that see records only cannot tell the version otherwise." []
         VersionMismatch "drmemtrace/version-mismatch" Error
             "The version marker says what the header says."
-            "The original does not compare them." []
+            "DynamoRIO does not compare them." []
         NewerVersion "drmemtrace/newer-version" Warning
             "The version is one that is known."
-            "Reading goes on by the rules of the newest that is." []
+            "Reading continues by the rules of the newest known one." []
         FiletypeMissing "drmemtrace/filetype-missing" Warning
             "From version 2 on, the header has a file-type marker."
-            "Without it nobody knows the architecture, nor what the file leaves out." []
+            "Without it the architecture is unknown, and so is what the file leaves out." []
         HeaderChanges "drmemtrace/header-changes" Error
             "What a header says is not said otherwise later in the file."
-            "Files of cores repeat a header for each thread. Version, file type, line size, page size and chunk size must stay; whoever starts elsewhere in the file knows the first only."
+            "Files of cores repeat a header for each thread. Version, file type, line size, page size and chunk size must stay; a reader that starts elsewhere in the file knows the first only."
             ["Stream interface filetype != trace marker", "Stream interface version != trace marker", "Stream interface cache line size != trace marker", "Stream interface page size != trace marker", "Stream interface chunk instr count != trace marker"]
         SeveralArchs "drmemtrace/several-archs" Error
             "The file type names one architecture at most."
-            "For REGDEPS traces `regdeps-arch` says it. The original does not look." []
+            "For REGDEPS traces `regdeps-arch` says it. DynamoRIO does not look." []
         KernelAndWholeSystem "drmemtrace/kernel-and-whole-system" Error
             "A trace of the whole system has no separate kernel code of system calls."
             "The two file-type bits, 0x40000 and 0x1000, exclude each other."
             ["Trace cannot have both whole_system and kernel_syscalls bit set"]
         VectorLength "drmemtrace/vector-length" Error
             "A vector length is a multiple of 16 from 16 to 256, on AArch64."
-            "The original decides by the machine that it was built for; this goes by the trace."
+            "DynamoRIO decides by the machine that it was built for; this goes by the trace."
             ["Vector length marker has invalid size", "Unexpected vector length marker"]
         LineSizeMissing "drmemtrace/line-size-missing" Error
             "A thread that ends had a cache-line size in its header."
-            "Traces of version 1 have none: the original complains of each, and so does this."
+            "Traces of version 1 have none: DynamoRIO complains of each, and so does this."
             ["Missing cache line marker"]
         PageSizeMissing "drmemtrace/page-size-missing" Error
             "A thread that ends had a page size in its header."
-            "Traces of version 1 have none: the original complains of each, and so does this."
+            "Traces of version 1 have none: DynamoRIO complains of each, and so does this."
             ["Missing page size marker"]
         ExitMissing "drmemtrace/exit-missing" Error
             "The file of a thread ends with the thread's exit."
@@ -181,11 +181,11 @@ rules! {
             ["System call numbers presence does not match filetype"]
         BlockingBit "drmemtrace/blocking-bit" Error
             "Markers of calls that may block come with the file-type bit 0x800 only."
-            "The bit may stand alone: nobody can tell which calls may block."
+            "The bit may stand alone: which calls may block is unknown."
             ["Kernel scheduling marker presence does not match filetype"]
         EndpointMissing "drmemtrace/endpoint-missing" Error
             "With the file-type bit 0x2000 there is a marker where filtering stops."
-            "Judged at a thread's end; where threads take turns, at the end of the file, because filtering stops for all of them at once. The original's converter sets the bit and leaves the marker out where only data is filtered; its checker rightly complains."
+            "Judged at a thread's end; where threads take turns, at the end of the file, because filtering stops for all of them at once. DynamoRIO's converter sets the bit and leaves the marker out where only data is filtered; its checker rightly complains."
             ["Expected to find TRACE_MARKER_TYPE_FILTER_ENDPOINT for the given file type"]
         EndpointBit "drmemtrace/endpoint-bit" Error
             "A marker where filtering stops comes with the file-type bit 0x2000."
@@ -207,22 +207,22 @@ rules! {
             "" ["Chunks do not increase monotonically"]
         ChunkInstrs "drmemtrace/chunk-instrs" Error
             "Each chunk but the last has as many instructions as the header says, and the last has no more."
-            "Otherwise whoever jumps to an instruction by its number lands elsewhere. The original looks whether the total is a multiple at each footer, and not at the last chunk. Not for template files."
+            "Otherwise a jump to an instruction by its number lands elsewhere. DynamoRIO looks whether the total is a multiple at each footer, and not at the last chunk. Not for template files."
             ["Chunk instruction counts are inconsistent"]
         ChunkStart "drmemtrace/chunk-start" Error
             "A chunk but the first begins with its record ordinal and with the last clock reading and processor once more."
-            "Whoever starts there learns all three from them. The original does not look." []
+            "A reader that starts there learns all three from them. DynamoRIO does not look." []
         RecordOrdinal "drmemtrace/record-ordinal" Error
             "A chunk says rightly how many records stand before it."
             "Every ordinal after a jump to the chunk is wrong by the difference. Every verb reports it, says what is lost where the chunk counts more, and continues with the chunk's own ordinals. DynamoRIO does not compare." []
         ChunkEncoding "drmemtrace/chunk-encoding" Error
             "An instruction's encoding is given again in each chunk that executes it."
-            "Whoever starts at the chunk has no other. Not for files of cores and template files." []
+            "A reader that starts at the chunk has no other. Not for files of cores and template files." []
     }
     "time and processors" {
         TimeBackwards "drmemtrace/time-backwards" Error
             "The clock of a thread never runs back."
-            "In traces with windows of several threads the original's converter itself makes it run back by milliseconds. In traces of 32-bit programs the clock may wrap."
+            "In traces with windows of several threads DynamoRIO's converter itself makes it run back by milliseconds. In traces of 32-bit programs the clock may wrap."
             ["Timestamp does not increase monotonically"]
         ClockMissing "drmemtrace/clock-missing" Warning
             "The header is followed by a clock reading."
@@ -240,11 +240,11 @@ rules! {
     "flow of control" {
         PcDiscontinuity "drmemtrace/pc-discontinuity" Error
             "An instruction follows the one before it, unless a branch or a marker says why not."
-            "Accepted are also: filtered instructions, further iterations, the first instruction of kernel code, a change of window, what follows `sysenter`, and in kernel code what follows `hlt` or at most two instructions behind `sti`. Kernel code recorded by Intel PT is known for gaps; the original complains of it, and so does this."
+            "Accepted are also: filtered instructions, further iterations, the first instruction of kernel code, a change of window, what follows `sysenter`, and in kernel code what follows `hlt` or at most two instructions after `sti`. Kernel code recorded by Intel PT is known for gaps; DynamoRIO complains of it, and so does this."
             ["Non-explicit control flow has no marker"]
         BranchTarget "drmemtrace/branch-target" Error
             "A branch goes where its encoding, or the recorded target, says."
-            "A branch that was not taken goes on behind itself. Before version 5 only direct branches can be judged. Not for REGDEPS."
+            "A branch that was not taken continues after itself. Before version 5 only direct branches can be judged. Not for REGDEPS."
             ["Branch does not go to the correct target"]
         DuplicateSyscall "drmemtrace/duplicate-syscall" Error
             "A system call is not followed by itself."
@@ -252,7 +252,7 @@ rules! {
             ["Duplicate syscall instrs with the same PC"]
         RseqSideExit "drmemtrace/rseq-side-exit" Error
             "A restartable sequence is not left by its side without a branch."
-            "A gap behind a store, where the last branch was conditional: the mark of a converter that lost the branch."
+            "A gap after a store, where the last branch was conditional: the mark of a converter that lost the branch."
             ["PC discontinuity due to rseq side exit"]
         EventPcDiscontinuity "drmemtrace/event-pc-discontinuity" Error
             "The interrupted address follows the last instruction of what was interrupted."
@@ -269,7 +269,7 @@ rules! {
             "Its target is in it."
             ["Branch target is not decodeable"]
         BranchSeparated "drmemtrace/branch-separated" Error
-            "No clock reading stands between a branch and the instruction behind it, unless a signal comes between."
+            "No clock reading stands between a branch and the instruction after it, unless a signal comes between."
             "Streams of threads are interleaved at clock readings, and a branch must stay with its successor. Not for filtered instructions, between templates, nor where kernel code of a core ends."
             ["Branch target not immediately after branch"]
         ConditionalJump "drmemtrace/conditional-jump" Error
@@ -282,13 +282,13 @@ rules! {
             ["Indirect branches must contain targets"]
         TargetStray "drmemtrace/target-stray" Error
             "A branch target belongs to an indirect branch."
-            "It stands before an instruction that is none. The original's reader gives the target to the next indirect branch, so its checker never sees this, although it has a message."
+            "It stands before an instruction that is none. DynamoRIO's reader gives the target to the next indirect branch, so its checker never sees this, although it has a message."
             ["Indirect target should be 0 for non-indirect-branches"]
     }
     "encodings" {
         NoEncoding "drmemtrace/no-encoding" Error
             "Every instruction has an encoding, given at its first execution at the latest, if the file type promises any."
-            "Counted once for each address in a chunk. The original aborts here. Not for files of cores and template files." []
+            "Counted once for each address in a chunk. DynamoRIO aborts here. Not for files of cores and template files." []
         EncodingBit "drmemtrace/encoding-bit" Error
             "Encodings come with the file-type bit 0x200."
             "" []
@@ -297,7 +297,7 @@ rules! {
             "Not for REGDEPS." []
         EncodingTooLong "drmemtrace/encoding-too-long" Error
             "An encoding has at most 16 bytes, in pieces of at most 8."
-            "The original's limit is 15, which stops it at the first REGDEPS instruction of 16." []
+            "DynamoRIO's limit is 15, which stops it at the first REGDEPS instruction of 16." []
         EncodingAlone "drmemtrace/encoding-alone" Error
             "An encoding is followed by its instruction, with a branch target between at most."
             "" []
@@ -314,15 +314,15 @@ rules! {
     "data" {
         MissingReads "drmemtrace/missing-reads" Error
             "An instruction is followed by as many reads as it has operands to read."
-            "Prefetches and flushes count as reads. Left out are: filtered traces, traces without data, REGDEPS, operations on a condition, repeated string operations that may not run at all, gathers and scatters, kernel code that has no data, and instructions behind which a marker `skipped_memref` accounts for an access that could not be placed."
+            "Prefetches and flushes count as reads. Left out are: filtered traces, traces without data, REGDEPS, operations on a condition, repeated string operations that may not run at all, gathers and scatters, kernel code that has no data, and instructions after which a marker `skipped_memref` accounts for an access that could not be placed."
             ["Missing read records"]
         MissingWrites "drmemtrace/missing-writes" Error
             "An instruction is followed by as many writes as it has operands to write."
-            "As `missing-reads`. The original complains of every trace without data (file-type bit 0x4); this does not."
+            "As `missing-reads`. DynamoRIO complains of every trace without data (file-type bit 0x4); this does not."
             ["Missing write records"]
         TooManyReads "drmemtrace/too-many-reads" Error
             "An instruction is followed by no more reads than it has operands to read."
-            "The original complains of gathers, and of nearly every read of a trace with filtered instructions; this does not. In kernel code `iret` and the `xsave` family may read more."
+            "DynamoRIO complains of gathers, and of nearly every read of a trace with filtered instructions; this does not. In kernel code `iret` and the `xsave` family may read more."
             ["Too many read records"]
         TooManyWrites "drmemtrace/too-many-writes" Error
             "An instruction is followed by no more writes than it has operands to write."
@@ -330,10 +330,10 @@ rules! {
             ["Too many write records"]
         AccessSize "drmemtrace/access-size" Warning
             "An access has the size of the operand."
-            "Looked at where all operands of the same direction have one known size. The original does not look." []
+            "Looked at where all operands of the same direction have one known size. DynamoRIO does not look." []
         DataAlone "drmemtrace/data-alone" Error
             "An access follows an instruction."
-            "Nobody can tell which instruction it belongs to. Not where the file type says that instructions are missing." []
+            "It cannot be told which instruction it belongs to. Not where the file type says that instructions are missing." []
         DataBit "drmemtrace/data-bit" Error
             "A trace without data (file-type bit 0x4) has none."
             "Nor has kernel code with the bit 0x8000." []
@@ -408,7 +408,7 @@ rules! {
             "" ["Expected thread exit after branch-to-zero in syscall trace"]
         SwitchTraceMissing "drmemtrace/switch-trace-missing" Error
             "In files of cores that promise kernel code, a core turns to another thread by kernel code of a switch."
-            "Judged on cores that have such kernel code at all: no bit says whether a trace with kernel code of system calls has it. The original misses it in each." ["Missing context switch trace"]
+            "Judged on cores that have such kernel code at all: no bit says whether a trace with kernel code of system calls has it. DynamoRIO misses it in each." ["Missing context switch trace"]
         SwitchTraceNested "drmemtrace/switch-trace-nested" Error
             "Kernel code of a context switch does not begin inside another."
             "" ["Nested kernel context switch traces are not expected"]
@@ -426,7 +426,7 @@ rules! {
             "" ["Context switch trace has extra context event marker", "Context switch trace has extra kernel_xfer marker", "Context switch trace has extra hardware_context_return marker"]
         KernelOpen "drmemtrace/kernel-open" Error
             "Kernel code that begins also ends."
-            "Judged where a thread ends. The original does not look." []
+            "Judged where a thread ends. DynamoRIO does not look." []
         KernelEndTarget "drmemtrace/kernel-end-target" Error
             "The last branch of kernel code goes to the instruction that follows."
             "Or to the interrupted address, if a signal comes first."
@@ -451,17 +451,17 @@ rules! {
     "signals and restartable sequences" {
         EventValue "drmemtrace/event-value" Error
             "An interruption says which address was interrupted, and a return where it came from."
-            "Traces of version 1 do not: the original complains of each, and so does this. A return from an interrupt of the whole system has no value; the original asks for one all the same."
+            "Traces of version 1 do not: DynamoRIO complains of each, and so does this. A return from an interrupt of the whole system has no value; DynamoRIO asks for one all the same."
             ["Kernel event marker value missing"]
         ReturnMismatch "drmemtrace/return-mismatch" Error
             "A return from a signal belongs to a signal, one from an interrupt to an interrupt."
             "" ["Mismatched signal/interrupt context return marker"]
         SignalReturn "drmemtrace/signal-return" Error
-            "Behind a signal's handler, execution goes on at the interrupted address."
-            "Accepted are also: `sysenter`, a direct jump (which the original takes for the abort handler of a restartable sequence), filtered instructions, and a return whose signal came before the trace. A handler that is left by a jump out of it, or that changes where to go on, breaks the rule without any damage."
+            "After a signal's handler, execution continues at the interrupted address."
+            "Accepted are also: `sysenter`, a direct jump (which DynamoRIO takes for the abort handler of a restartable sequence), filtered instructions, and a return whose signal came before the trace. A handler that is left by a jump out of it, or that changes where to go on, breaks the rule without any damage."
             ["Signal handler return point incorrect"]
         InterruptReturn "drmemtrace/interrupt-return" Error
-            "Behind an interrupt's handler, execution goes on at the interrupted address."
+            "After an interrupt's handler, execution continues at the interrupted address."
             "" ["Interrupt handler return point incorrect", "Syscall return point incorrect in wholesys trace"]
         SignalNumber "drmemtrace/signal-number" Warning
             "The number of a signal follows the interruption at once."
@@ -496,14 +496,14 @@ rules! {
     "REGDEPS" {
         RegdepsDecode "drmemtrace/regdeps-decode" Error
             "Every synthetic instruction can be decoded."
-            "Its length is a multiple of four by construction. What the original asks besides (mode, operation, kinds of operands, flags) cannot be otherwise in these bytes."
+            "Its length is a multiple of four by construction. What DynamoRIO asks besides (mode, operation, kinds of operands, flags) cannot be otherwise in these bytes."
             ["DR_ISA_REGDEPS instructions should always succeed during decoding", "DR_ISA_REGDEPS instruction has incorrect length, it's not a multiple of REGDEPS_ALIGN_BYTES = 4"]
         RegdepsArch "drmemtrace/regdeps-arch" Error
             "The file type names no real architecture."
             "" ["OFFLINE_FILE_TYPE_ARCH_REGDEPS traces cannot have otherOFFLINE_FILE_TYPE_ARCH_*"]
         RegdepsCpu "drmemtrace/regdeps-cpu" Error
             "Processors are unknown (all ones)."
-            "A convention of published traces. Converting to REGDEPS alone does not do it, so the original complains of such traces, and so does this."
+            "A convention of published traces. Converting to REGDEPS alone does not do it, so DynamoRIO complains of such traces, and so does this."
             ["OFFLINE_FILE_TYPE_ARCH_REGDEPS traces cannot have a valid TRACE_MARKER_TYPE_CPU_ID"]
         RegdepsMarker "drmemtrace/regdeps-marker" Error
             "Markers that tell of system calls, signals and real encodings are removed."
@@ -517,7 +517,7 @@ rules! {
     "schedule files" {
         ScheduleFile "drmemtrace/schedule-file" Warning
             "A schedule file can be read."
-            "The original's converter leaves both files empty beside everything but archives; its checker takes these for wrong, this takes them for absent."
+            "DynamoRIO's converter leaves both files empty beside everything but archives; its checker takes these for wrong, this takes them for absent."
             ["Failed to read serial schedule file: ", "Failed to read cpu schedule file: "]
         SerialScheduleCount "drmemtrace/serial-schedule-count" Error
             "The serial schedule has as many stretches as the trace."
@@ -529,7 +529,7 @@ rules! {
             ["Serial schedule entry does not match trace"]
         CpuScheduleCount "drmemtrace/cpu-schedule-count" Error
             "The schedule of each processor has as many stretches as the trace."
-            "As `serial-schedule-count`. A processor that the trace does not know crashes the original."
+            "As `serial-schedule-count`. A processor that the trace does not know crashes DynamoRIO."
             ["Cpu schedule entry count does not match trace"]
         CpuScheduleEntry "drmemtrace/cpu-schedule-entry" Error
             "Each stretch of a processor's schedule is one of the trace."
@@ -557,7 +557,7 @@ rules! {
             "Told by `quipu view --raw`, which shows the words all the same." []
         RawCut "drmemtrace/raw-cut" Error
             "A raw file has whole words only."
-            "Told by `quipu view --raw`. Bytes are left over behind the last whole word of eight bytes; what stands before is shown." []
+            "Told by `quipu view --raw`. Bytes are left over after the last whole word of eight bytes; what stands before is shown." []
         RawNoFooter "drmemtrace/raw-no-footer" Error
             "A raw file ends with a footer."
             "Told by `quipu view --raw`. Without one the tracer was stopped before it had written everything." []

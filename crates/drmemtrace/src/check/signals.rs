@@ -87,7 +87,7 @@ impl Signals {
         self.transfer.is_some()
     }
 
-    /// True if `pc` was interrupted before, behind the same instruction.
+    /// True if `pc` was interrupted before, after the same instruction.
     pub(super) fn is_interrupted_again(&self, pc: u64, before: u64) -> bool {
         self.closed.pc == pc && self.closed.before.pc == before
     }
@@ -97,7 +97,7 @@ impl Signals {
         self.sti = Some(instrs);
     }
 
-    /// True for the first two instructions behind one that allows interrupts.
+    /// True for the first two instructions after one that allows interrupts.
     pub(super) fn is_after_sti(&self, instrs: u64) -> bool {
         self.sti.is_some_and(|sti| (1..=2).contains(&instrs.saturating_sub(sti)))
     }
@@ -160,7 +160,7 @@ impl Checker {
         if is_hardware {
             self.hardware_return();
         } else if value == 0 {
-            self.tell(Rule::EventValue, || "the address behind the return is missing".to_owned());
+            self.tell(Rule::EventValue, || "the address after the return is missing".to_owned());
         }
         self.judge_extra_return(is_hardware);
         match self.signals.open.pop() {
@@ -184,7 +184,7 @@ impl Checker {
         self.attention |= on::TRANSFER;
     }
 
-    /// Behind a handler, execution goes on where it was interrupted.
+    /// After a handler, execution continues where it was interrupted.
     pub(super) fn judge_return(&mut self, kind: u16, pc: u64) {
         let Some(transfer) = self.signals.transfer else { return };
         let is_hardware = transfer == Marker::HARDWARE_CONTEXT_RETURN;
@@ -251,7 +251,7 @@ impl Checker {
         }
     }
 
-    /// An instruction in, or behind, a restartable sequence.
+    /// An instruction in, or after, a restartable sequence.
     pub(super) fn rseq_instr(&mut self, pc: u64, size: u16) {
         let signals = &mut self.signals;
         if signals.rseq_start == 0 {

@@ -12,7 +12,7 @@ impl Checker {
         self.tell_as(rule, 0, message);
     }
 
-    /// A violation that the original words in the `which`th way.
+    /// A violation that DynamoRIO words in the `which`th way.
     #[cold]
     pub(super) fn tell_as(&mut self, rule: Rule, which: usize, message: impl FnOnce() -> String) {
         if !self.is_in_part() || !self.log.count(rule, 1) {

@@ -35,7 +35,7 @@ impl Checker {
         let last = self.time.last;
         if value < last {
             let is_narrow = self.policy.filetype.any(FileType::ARCH_X86_32.or(FileType::ARCH_ARM32));
-            // A clock of 32 bits wraps; nobody waits half its range.
+            // A clock of 32 bits wraps; no wait takes half its range.
             let wraps = is_narrow && last <= u64::from(u32::MAX) && last - value > u64::from(u32::MAX / 2);
             if !wraps {
                 self.tell(Rule::TimeBackwards, || format!("clock `{value}` after `{last}`"));

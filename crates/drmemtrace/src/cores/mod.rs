@@ -213,7 +213,7 @@ fn joined(segments: impl Iterator<Item = Segment>) -> Vec<Segment> {
     joined
 }
 
-/// How often the stretches of a thread go back while time goes on.
+/// How often the stretches of a thread go back while time advances.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fall {
     count: u64,
@@ -236,7 +236,7 @@ impl Fall {
             severity: Severity::Error,
             place: Place { file: Some(file.name.clone()), ..Place::default() },
             message: format!(
-                "the schedule has thread {} go back from instruction `{from}` to `{to}` while time goes on",
+                "the schedule has thread {} go back from instruction `{from}` to `{to}` while time advances",
                 ThreadId::from_packed(file.header.tid)
             ),
             count: self.count,
@@ -246,14 +246,14 @@ impl Fall {
     }
 }
 
-/// What to say of stretches of a file that begin behind its last instruction.
+/// What to say of stretches of a file that begin after its last instruction.
 fn unreached(file: &File, first_start: u64, instrs: u64, count: u64) -> Finding {
     Finding {
         rule: "drmemtrace/schedule-unreached".into(),
         severity: Severity::Error,
         place: Place { file: Some(file.name.clone()), ..Place::default() },
         message: format!(
-            "the schedule has a stretch of thread {} begin behind instruction `{first_start}`, the thread has `{instrs}`",
+            "the schedule has a stretch of thread {} begin after instruction `{first_start}`, the thread has `{instrs}`",
             ThreadId::from_packed(file.header.tid)
         ),
         count,

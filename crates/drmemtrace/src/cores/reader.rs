@@ -17,12 +17,12 @@ use zerocopy::IntoBytes;
 pub(super) struct CoreReader {
     files: Arc<[Arc<File>]>,
     core: Arc<Core>,
-    /// Batches end before every so many instructions of the core.
+    /// Batches end before every N instructions of the core.
     cut_instrs: Option<NonZeroU64>,
     scan: Scan,
     /// Readers of the threads met so far, by file.
     lanes: FxHashMap<usize, Lane>,
-    /// The segment at hand.
+    /// The current segment.
     at: usize,
     /// True if the next batch is the first of its segment.
     turned: bool,
@@ -33,16 +33,16 @@ pub(super) struct CoreReader {
     wanted: (Range<u64>, Range<u64>),
     /// How many records to read from the first instruction that is wanted, before that is reached.
     most: Option<u64>,
-    /// Clock readings behind which records are wanted.
+    /// Clock readings after which records are wanted.
     clock: Range<u64>,
-    /// The latest reading on the core: what a thread goes on with belongs to it, whatever it read before.
+    /// The latest reading on the core: what a thread continues with belongs to it, whatever it read before.
     now: u64,
     /// Whether segments open where their clock does.
     opens: bool,
     batch: Batch,
     /// Indices of the core's own code table.
     codes: FxHashMap<Code, u32>,
-    /// Of each file, the first stretch that begins behind its end, and how many segments do.
+    /// Of each file, the first stretch that begins after its end, and how many segments do.
     unreached: BTreeMap<usize, (u64, u64)>,
 }
 
@@ -150,7 +150,7 @@ impl CoreReader {
         self.at >= self.core.segments.len() || self.records >= records.end || instrs_over || clock_over
     }
 
-    /// A batch of nothing but what the schedule says and the threads do not have, once, behind all others.
+    /// A batch of nothing but what the schedule says and the threads do not have, once, after all others.
     fn tell_unreached(&mut self) -> bool {
         if self.at < self.core.segments.len() || self.unreached.is_empty() {
             return false;
@@ -199,7 +199,7 @@ impl CoreReader {
             rows.instr.iter_mut().for_each(|instr| *instr = instr.wrapping_add(instrs));
             rows.code.iter_mut().for_each(rename);
         }
-        // What is wrong with the thread elsewhere is told with the core that it ran on there.
+        // What is wrong with the thread elsewhere is reported with the core that it ran on there.
         batch.findings.retain(|finding| {
             finding
                 .place
@@ -244,8 +244,8 @@ fn theirs_raw<'b>(theirs: &'b Batch, raw: &Range<usize>) -> &'b [Entry] {
     Entry::slice(theirs.block.get(raw.clone()).unwrap_or(&[])).0
 }
 
-/// Puts entries of a thread into the block of a core: behind who runs, if the core turns to it, and with a file type of
-/// cores. SPEC: drmemtrace.md#core-sharded-files.
+/// Puts entries of a thread into the block of a core: after the thread that runs, if the core turns to it, and with a file type
+/// of cores. SPEC: drmemtrace.md#core-sharded-files.
 fn copy_entries(entries: &[Entry], span: &Span, turns: bool, block: &mut Vec<u8>) {
     block.clear();
     if turns {

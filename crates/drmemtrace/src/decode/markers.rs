@@ -120,7 +120,7 @@ impl Interp {
         }
     }
 
-    /// True if a clock reading or processor only repeats the last one behind a chunk's seam.
+    /// True if a clock reading or processor only repeats the last one after a chunk's seam.
     fn is_repeated(&mut self, kind: Marker, value: u64) -> bool {
         if self.chunk_instrs == 0 || self.repeated.is_empty() {
             return false;

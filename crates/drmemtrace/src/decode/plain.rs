@@ -19,7 +19,7 @@ mod class {
     pub(super) const FETCHED: u8 = 2;
     /// A further iteration of a string loop.
     pub(super) const NO_FETCH: u8 = 4;
-    /// A marker: the short way goes on if it only names a branch's target.
+    /// A marker: the short way continues if it only names a branch's target.
     pub(super) const MARKER: u8 = 8;
     /// Takes the branch target that was named.
     pub(super) const INDIRECT: u8 = 16;
@@ -129,7 +129,7 @@ impl Stretch {
             let (class, kind) = CLASSES[usize::from(entry.kind().0).min(CLASSES.len() - 1)];
             let (addr, size) = (entry.addr.get(), entry.size.get());
             let is_instr = class & (class::FETCHED | class::NO_FETCH) != 0;
-            // Without a length an instruction only names itself for the data behind it.
+            // Without a length an instruction only names itself for the data after it.
             if class & (class::LONG | class::MARKER) != 0 || is_instr && size == 0 {
                 if class & class::MARKER == 0 || size != Marker::BRANCH_TARGET.0 {
                     break;

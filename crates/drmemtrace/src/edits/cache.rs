@@ -3,7 +3,7 @@
 use crate::record::{Entry, Marker, Type};
 use quipu_model::{Error, Result};
 
-/// Bytes of a line, as the original has it.
+/// Bytes of a line, as DynamoRIO has it.
 const LINE_SHIFT: u32 = 6;
 
 /// A direct-mapped cache.
@@ -17,7 +17,7 @@ impl DirectMapped {
     /// The largest cache, in bytes.
     pub const MAX_BYTES: u64 = 1 << 30;
 
-    /// An empty cache of so many bytes, in lines of 64.
+    /// An empty cache of this many bytes, in lines of 64.
     ///
     /// # Errors
     /// `Usage` if that is no power of two of at least 64, or too many.
@@ -62,7 +62,7 @@ pub struct DataCache {
 }
 
 impl DataCache {
-    /// A cache of so many bytes.
+    /// A cache of this many bytes.
     ///
     /// # Errors
     /// As [`DirectMapped::new`].
@@ -87,7 +87,7 @@ impl DataCache {
 ///
 /// What is left is a trace as a tracer with such a filter writes it: conditional branches without their outcome, no
 /// targets, an entry of size 0 that names the instruction where data stays whose instruction does not, and markers that
-/// count what was executed: 0 behind the first processor, and before each later clock reading and each exit.
+/// count what was executed: 0 after the first processor, and before each later clock reading and each exit.
 #[derive(Clone, Debug)]
 pub struct InstrCache {
     cache: DirectMapped,
@@ -98,7 +98,7 @@ pub struct InstrCache {
 }
 
 impl InstrCache {
-    /// A cache of so many bytes.
+    /// A cache of this many bytes.
     ///
     /// # Errors
     /// As [`DirectMapped::new`].
@@ -144,7 +144,7 @@ impl InstrCache {
         true
     }
 
-    /// Counts on behind the end of filtering: the file type asks for a count in each thread, also in those that were not
+    /// Counts on after the end of filtering: the file type asks for a count in each thread, also in those that were not
     /// filtered any more, where it stands before the exit.
     pub(super) fn last_count(&mut self, entry: &Entry) -> Option<Entry> {
         let kind = entry.kind();

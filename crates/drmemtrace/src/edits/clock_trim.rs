@@ -1,4 +1,4 @@
-//! The original's way to trim: what is dropped is decided anew at each clock reading (spec 17).
+//! DynamoRIO's way to trim: what is dropped is decided anew at each clock reading (spec 17).
 
 use crate::record::{Entry, Marker, Type};
 use crate::write::At;

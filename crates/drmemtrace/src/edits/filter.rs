@@ -1,4 +1,4 @@
-//! Kinds of records, chosen or left out, in the order in which the original applies its filters (spec 17).
+//! Kinds of records, chosen or left out, in the order in which DynamoRIO applies its filters (spec 17).
 //!
 //! Every filter sees every entry, and one stays if no filter leaves it out. An instruction takes its data along only if
 //! that is left out too: a filter of types that drops instructions leaves data that names none.
@@ -44,7 +44,7 @@ pub struct FilterSpec {
     pub keep_markers: Option<FxHashSet<u16>>,
     /// The only addresses whose accesses stay; empty for all.
     pub addrs: Vec<RangeInclusive<u64>>,
-    /// The original's way to trim.
+    /// DynamoRIO's way to trim.
     pub trim: Option<ClockTrim>,
     /// Encodings become synthetic ones, which keep dependencies only.
     pub to_regdeps: bool,
@@ -60,7 +60,7 @@ pub struct FilterSpec {
     pub kernel: KernelCode,
     /// New names of threads.
     pub rename_threads: FxHashMap<u64, u64>,
-    /// Entries are laid out as by the original's filter: where chunks end, and where branch targets stand.
+    /// Entries are laid out as by DynamoRIO's filter: where chunks end, and where branch targets stand.
     pub original_layout: bool,
 }
 
@@ -110,12 +110,12 @@ pub struct Filter {
     in_dropped_function: bool,
     /// The first processor was met, and the instruction count that follows it is due.
     count_is_due: bool,
-    /// Threads take turns in the file, so that it goes on behind the end of one.
+    /// Threads take turns in the file, so that it continues after the end of one.
     has_turns: bool,
     fault: Option<Error>,
 }
 
-/// Markers without which a trace is none, or nobody can tell how its instructions follow each other; choosing markers to
+/// Markers without which a trace is none, or it cannot be told how its instructions follow each other; choosing markers to
 /// keep does not leave them out.
 const NEEDED_MARKERS: [Marker; 22] = [
     Marker::TIMESTAMP,
@@ -186,7 +186,7 @@ impl Filter {
         self
     }
 
-    /// True if filters have to end with the file, because none of its clock readings has ended them. The original does
+    /// True if filters have to end with the file, because none of its clock readings has ended them. DynamoRIO does
     /// not tell of that end.
     fn must_end(&self) -> bool {
         self.is_active && self.spec.stop_timestamp.is_some() && !self.spec.original_layout
@@ -212,7 +212,7 @@ impl Filter {
     }
 
     fn keeps_marker(&self, marker: Marker) -> bool {
-        // Kernel code of a system call stands behind the call's number, and where filtering ends, numbers have to be
+        // Kernel code of a system call stands after the call's number, and where filtering ends, numbers have to be
         // everywhere if they are anywhere.
         let is_counted_on = || {
             let has_code =
@@ -255,7 +255,7 @@ impl Filter {
         }
     }
 
-    /// The filters in the original's order, ours among them. All of them see the entry.
+    /// The filters in DynamoRIO's order, ours among them. All of them see the entry.
     fn stays(&mut self, entry: &mut Entry, at: &At) -> bool {
         let mut stays = self.data_cache.as_mut().is_none_or(|cache| cache.keeps(entry));
         stays &= self.keeps_kind(entry);
@@ -302,7 +302,7 @@ impl EntryEdit for Filter {
             self.rename(entry);
         }
         if !self.is_active {
-            // A source that was filtered itself goes on with counts of its own.
+            // A source that was filtered itself continues with counts of its own.
             let cache = self.instr_cache.as_mut().filter(|_| !self.filetype.is_ifiltered());
             before.extend(cache.and_then(|cache| cache.last_count(entry)));
             return true;
@@ -357,7 +357,7 @@ impl EntryEdit for Filter {
         if spec.drops_instrs() {
             bits |= FileType::IFILTERED.0;
         }
-        // Prefetches and flushes are data of their instructions, too; the original does not say that they are missing.
+        // Prefetches and flushes are data of their instructions, too; DynamoRIO does not say that they are missing.
         let is_told =
             |kind| kind == Type::READ || kind == Type::WRITE || !spec.original_layout && is_data(kind);
         let drops_data = spec.drop_types.iter().any(|kind| is_told(Type(*kind)));
@@ -370,7 +370,7 @@ impl EntryEdit for Filter {
         if self.drops_encodings() && spec.stop_timestamp.is_none() {
             bits &= !FileType::ENCODINGS.0;
         }
-        // The original leaves these bits, and so do traces that are published.
+        // DynamoRIO leaves these bits, and so do traces that are published.
         if !spec.original_layout && !spec.to_regdeps && spec.stop_timestamp.is_none() {
             for (marker, bit) in [
                 (Marker::SYSCALL, FileType::SYSCALL_NUMBERS),

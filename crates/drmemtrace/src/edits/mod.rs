@@ -3,9 +3,9 @@
 //! | file | what |
 //! |---|---|
 //! | [`trim`] | parts of the trace, cut at instructions |
-//! | [`filter`] | kinds of records, in the order in which the original applies its filters |
+//! | [`filter`] | kinds of records, in the order in which DynamoRIO applies its filters |
 //! | [`cache`] | accesses and instructions that miss a small cache |
-//! | [`clock_trim`] | the original's way to trim, at clock readings |
+//! | [`clock_trim`] | DynamoRIO's way to trim, at clock readings |
 //!
 //! Each is an [`EntryEdit`](crate::write::EntryEdit) of one file, or a part of one. SPEC: drmemtrace.md#editing.
 

@@ -1,10 +1,10 @@
-//! Parts of a trace: so many records or instructions from here on, or what lies between two times.
+//! Parts of a trace: a number of records or instructions from here on, or what lies between two times.
 //!
 //! A part begins and ends right before an instruction that is no kernel code, so that each instruction keeps its data and
 //! its markers, and each system call its kernel code. Where a part begins in the middle, a clock reading and a processor
 //! stand first, those that held there; where there are several parts, a window id between the two numbers them, which
 //! tells everyone that the flow of control is broken on purpose (spec 18.5). Of several parts none ends with a branch: it
-//! goes on to the next instruction that is none, because a branch is followed by its successor (spec 6.2).
+//! continues to the next instruction that is none, because a branch is followed by its successor (spec 6.2).
 //!
 //! In a file of a core a part also ends where the core turns to another thread or has rested: what comes then may be of
 //! a much later time, when the thread comes back from other cores.
@@ -32,7 +32,7 @@ pub struct Trim {
     /// Ascending, without overlaps, each with the number of its window.
     parts: Vec<(Range<u64>, u64)>,
     has_windows: bool,
-    /// Parts that lie behind.
+    /// Parts that are over.
     n_behind: usize,
     /// True in a part.
     is_inside: bool,
@@ -109,7 +109,7 @@ impl Trim {
         let position = self.position(at);
         let is_wanted = self.is_wanted(position);
         if self.has_windows && self.is_inside && self.is_behind_branch {
-            // Between a branch and its successor no clock may stand: the part goes on until it ends behind something else.
+            // Between a branch and its successor no clock may stand: the part continues until it ends after something else.
             if is_wanted {
                 self.told = Some(self.n_behind);
             }

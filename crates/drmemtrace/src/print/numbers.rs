@@ -81,7 +81,7 @@ pub(super) fn push_paint(code: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Characters of most threads' texts, the colon before and the blank behind included.
+/// Characters of most threads' texts, the colon before and the blank after included.
 const THREAD_WIDTH: usize = 14;
 
 /// A thread in its column.

@@ -1,6 +1,6 @@
 //! Raw folders: what the tracer leaves before conversion, shown word by word.
 //!
-//! A raw trace stands for instructions without having them: only the tracer's converter, with the traced binaries at hand,
+//! A raw trace stands for instructions without having them: only the tracer's converter, with the traced binaries available,
 //! can make a trace of it. What can be shown are the words, the modules that they point into, and the traced functions.
 //! SPEC: drmemtrace.md#raw-folders.
 
@@ -64,7 +64,7 @@ pub fn list(source: &Source) -> Result<RawFolder> {
 
 /// Writes the modules, the functions and the words with these positions (counted over all files) as lines; words of one
 /// file follow a line with its name. For programs there are rows of words only, each with its file's name and, of code, the
-/// path of its module. What is wrong is found, and reading goes on with the next file.
+/// path of its module. What is wrong is found, and reading continues with the next file.
 ///
 /// # Errors
 /// What reading the list of modules or opening a file gives.
@@ -145,7 +145,7 @@ struct Lines<'o> {
 }
 
 impl Lines<'_> {
-    /// Hands on what there is if it is enough; false if nobody wants more.
+    /// Hands on what there is if it is enough; false if no more is wanted.
     fn pass_on(&mut self) -> bool {
         if self.text.len() < PART_BYTES {
             return true;
@@ -200,7 +200,7 @@ fn custom_end(row: &[u8], at: usize) -> Option<usize> {
     start.checked_add(b"v#1,".len() + digits + 1)?.checked_add(size)
 }
 
-/// False if nobody wants more.
+/// False if no more is wanted.
 fn dump_file(
     source: &Source,
     shown: &Shown,

@@ -1,4 +1,4 @@
-//! The word of a raw file: 8 bytes, of which the top three bits say what the rest is.
+//! The word of a raw file: 8 bytes; the top three bits say what the rest is.
 //!
 //! SPEC: drmemtrace.md#raw-folders. This file knows words, not files.
 

@@ -1,6 +1,6 @@
 //! Where batches end: before instructions of certain ordinals, and never between a record and what stands ahead of it.
 //!
-//! Encodings, targets of branches, and the entries that name a thread complete the record behind them. Who reads raw entries
+//! Encodings, targets of branches, and the entries that name a thread complete the record after them. Who reads raw entries
 //! gets them with that record, so that each batch can be understood by itself.
 
 use super::EntryReader;
@@ -10,7 +10,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use zerocopy::IntoBytes;
 
-/// Batches that end right before every so many instructions.
+/// Batches that end right before every N instructions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Intervals {
     every: NonZeroU64,
@@ -39,7 +39,7 @@ impl Intervals {
 }
 
 impl EntryReader {
-    /// Goes on to the next interval; false if the read ends here.
+    /// Continues to the next interval; false if the read ends here.
     pub(super) fn begin_interval(&mut self) -> bool {
         let instrs = self.interp.instrs;
         match &mut self.intervals {
@@ -72,7 +72,7 @@ impl EntryReader {
         first.min(end)..end
     }
 
-    /// Puts markers behind the block, where they stay until the next batch; returns where they stand.
+    /// Puts markers after the block, where they stay until the next batch; returns where they stand.
     pub(super) fn append_markers(&mut self, markers: [(Marker, u64); 2]) -> Range<usize> {
         let start = self.batch.block.len();
         for (kind, value) in markers {
@@ -96,7 +96,7 @@ impl EntryReader {
     }
 }
 
-/// True for entries that complete the record behind them.
+/// True for entries that complete the record after them.
 fn is_ahead(entry: &Entry) -> bool {
     match entry.kind() {
         Type::ENCODING | Type::THREAD | Type::PID => true,

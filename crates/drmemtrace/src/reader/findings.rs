@@ -38,7 +38,7 @@ impl EntryReader {
         self.found.add(rule, severity, || (place, message));
     }
 
-    /// The bytes behind the last whole entry of the block, told when reading gets there.
+    /// The bytes after the last whole entry of the block, told when reading gets there.
     pub(super) fn tell_rest(&mut self) {
         let rest = std::mem::take(&mut self.n_rest);
         if rest != 0 {
@@ -82,7 +82,7 @@ impl EntryReader {
             return;
         }
         let kept = self.found.as_slice();
-        // The count of the last one may still grow; the rest is told at the end.
+        // The count of the last one may still grow; the rest is reported at the end.
         self.batch
             .findings
             .extend(kept[self.n_told..].iter().map(|finding| Finding { count: 1, ..finding.clone() }));

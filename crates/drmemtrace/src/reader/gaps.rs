@@ -164,7 +164,7 @@ impl EntryReader {
         self.lose_rest(member, "drmemtrace/nonsense", message, place);
     }
 
-    /// The bytes could not be inflated any further; the stream goes on with the next member, if there is one.
+    /// The bytes could not be inflated any further; the stream continues with the next member, if there is one.
     pub(super) fn damaged(&mut self, error: &quipu_source::Error) -> Result<()> {
         use quipu_source::ErrorKind;
         if matches!(error.kind(), ErrorKind::Io | ErrorKind::Missing | ErrorKind::Usage) {
@@ -295,7 +295,7 @@ impl EntryReader {
         })
     }
 
-    /// A read ends at a seam, behind which others read: what a reader of both sides would say is said here.
+    /// A read ends at a seam, after which others read: what a reader of both sides would say is said here.
     pub(super) fn end_piece(&mut self, last: u32, ends_well: bool) {
         let next = last.saturating_add(1);
         if self.is_counting || self.file.n_missing_before(next) > 0 {

@@ -1,4 +1,4 @@
-//! Handing out entries as they are, for whoever looks at them himself.
+//! Handing out entries as they are, for callers that interpret them.
 
 use super::{EntryReader, NOWHERE};
 use crate::record::{ENTRY_BYTES, Entry, N_TYPES};
@@ -14,7 +14,7 @@ const UNKNOWN_TYPE: &str = "drmemtrace/unknown-type";
 
 impl EntryReader {
     /// Hands out parts of blocks as they are; only what must be said of bytes is looked at. PERF: a part fits into
-    /// level-1 cache, so that looking here brings it there for whoever looks next.
+    /// level-1 cache, so that looking here brings it there for the next look.
     pub(super) fn read_raw(&mut self) -> Result<bool> {
         if self.done || (self.used >= self.batch.block.len() && !self.next_block()?) {
             return Ok(self.finish_without_records());

@@ -70,7 +70,7 @@ impl EntryReader {
         u32::try_from(chunk).ok().filter(|chunk| *chunk > 0)
     }
 
-    /// After a jump to an instruction, the latest clock reading and processor come first, numbered as the original
+    /// After a jump to an instruction, the latest clock reading and processor come first, numbered as DynamoRIO
     /// numbers them: the two records before the instruction if a reading was met on the way, else twice the last.
     fn repeat_clock_and_cpu(&mut self) {
         let last = self.interp.records;

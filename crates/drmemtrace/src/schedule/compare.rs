@@ -37,7 +37,7 @@ pub(crate) enum Which {
     Cpus,
 }
 
-/// How the original's writers leave a file; readers take both.
+/// How DynamoRIO's writers leave a file; readers take both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Every stretch.

@@ -52,7 +52,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// A recorder that keeps so many points.
+    /// A recorder that keeps this many points.
     pub fn up_to(most: usize) -> Recorder {
         Recorder {
             points: Vec::new(),
@@ -87,7 +87,7 @@ impl Recorder {
         }
     }
 
-    /// Takes in so many instructions, with whatever stands between them but markers and threads.
+    /// Takes in this many instructions, with whatever stands between them but markers and threads.
     pub(crate) fn run(&mut self, instrs: u64) {
         if self.switched
             && let Some(cpu) = self.cpu
@@ -173,8 +173,8 @@ pub struct Schedule {
 impl Schedule {
     /// Every point of the files of a trace, in the order of the files.
     ///
-    /// A thread of which several files have a part (files of cores) has its instructions counted through, in the order of
-    /// time. QUIRK: the original counts through each such file instead, and takes all of it for its first thread's.
+    /// A thread with parts in several files (files of cores) has its instructions counted through, in the order of
+    /// time. QUIRK: DynamoRIO counts through each such file instead, and takes all of it for its first thread's.
     pub fn full(files: Vec<Recording>) -> Schedule {
         let mut serial = Vec::new();
         let mut parts: FxHashMap<u64, usize> = FxHashMap::default();
@@ -198,7 +198,7 @@ impl Schedule {
         Schedule { serial, cpus }
     }
 
-    /// Of neighbours of one thread only the first, as the original's writers leave them in the files.
+    /// Of neighbours of one thread only the first, as DynamoRIO's writers leave them in the files.
     pub fn collapsed(&self) -> Schedule {
         let collapse = |points: &[Stretch]| {
             let mut points = points.to_vec();

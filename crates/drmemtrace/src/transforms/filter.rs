@@ -50,14 +50,14 @@ const CACHE: OptionSpec = OptionSpec::new(
     "cache",
     Kind::Bytes,
     "none",
-    "leave out accesses that hit a direct-mapped cache of so many bytes",
+    "leave out accesses that hit a direct-mapped cache of this many bytes",
 )
 .group(LEFT_OUT);
 const ICACHE: OptionSpec = OptionSpec::new(
     "icache",
     Kind::Bytes,
     "none",
-    "leave out instructions that hit a direct-mapped cache of so many bytes; markers count all of them",
+    "leave out instructions that hit a direct-mapped cache of this many bytes; markers count all of them",
 )
 .group(LEFT_OUT);
 const INSTR_ONLY: OptionSpec = OptionSpec::flag("instr-only", "leave out all data").group(LEFT_OUT);

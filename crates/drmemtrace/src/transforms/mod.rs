@@ -102,8 +102,8 @@ impl<'a> Work<'a> {
         Ok(shown::transformed(&self.trace, summary))
     }
 
-    /// Rewrites the threads that were chosen, of files that hold one or several. With `needs_instrs`, threads of which no
-    /// instruction is left are left out.
+    /// Rewrites the threads that were chosen, of files that hold one or several. With `needs_instrs`, threads with no
+    /// instruction left are left out.
     fn rewrite_threads<E: EntryEdit>(
         &self,
         options: &WriteOptions,

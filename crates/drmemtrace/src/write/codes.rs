@@ -23,7 +23,7 @@ struct Known {
     n_pieces: u8,
     /// Bytes of the instruction that it came with; synthetic encodings have another length.
     size: u16,
-    /// Branch targets stand before the encoding here, not behind it.
+    /// Branch targets stand before the encoding here, not after it.
     target_first: bool,
     /// The source's chunk that gave the encoding last.
     read_in: u32,

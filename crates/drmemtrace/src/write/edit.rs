@@ -21,10 +21,10 @@ pub struct At {
 
 /// An edit at work on one file. Entries come in the file's order; what only the source's chunks needed is gone.
 ///
-/// Encodings and branch targets belong to the instruction behind them: they go where it goes, and an encoding that is
+/// Encodings and branch targets belong to the instruction after them: they go where it goes, and an encoding that is
 /// dropped with its instruction comes back before the next one at that address (spec 17).
 pub trait EntryEdit: Send {
-    /// True for an edit that changes nothing, for which nobody asks.
+    /// True for an edit that changes nothing: no option asks for it.
     const IS_NONE: bool = false;
 
     /// Judges an entry, which may be changed: true if it stays. What is put into `before` is written in front of it,
@@ -49,7 +49,7 @@ pub trait EntryEdit: Send {
         filetype
     }
 
-    /// True to lay entries out as the original's filter does: full chunks also end before clock readings, exits and
+    /// True to lay entries out as DynamoRIO's filter does: full chunks also end before clock readings, exits and
     /// footers, and branch targets stand before the encodings.
     fn has_original_layout(&self) -> bool {
         false

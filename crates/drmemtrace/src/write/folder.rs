@@ -36,7 +36,7 @@ pub(super) fn is_part_of_a_trace(path: &Path) -> bool {
         && (listing::is_auxiliary(&source) || listing::named_like_a_trace(listing::file_name(&source)))
 }
 
-/// Writes both schedule files, collapsed as the original writes them. If a file has more processor markers than are kept,
+/// Writes both schedule files, collapsed as DynamoRIO writes them. If a file has more processor markers than are kept,
 /// none are written, and the finding says so: a schedule of a part would be taken for one of all.
 pub(super) fn write_schedules(
     folder: &Folder,

@@ -2,7 +2,7 @@
 //!
 //! A file of a core holds the header of each thread where it first runs there, and its ids at each turn (spec 10); a
 //! stream of several threads holds one header, and ids at each turn (spec 6.1). Where an edit leaves out a thread's first
-//! turn, its header goes to the first one that is left; a thread of which nothing is left has neither header nor exit.
+//! turn, its header goes to the first one that is left; a thread with nothing left has neither header nor exit.
 
 use super::edit::{At, EntryEdit};
 use crate::header::Header;
@@ -39,7 +39,7 @@ struct Frames {
     /// The header being read; of a core's thread, or of the stream.
     header: Vec<Entry>,
     in_header: bool,
-    /// Headers that were read; the stream's is nobody's.
+    /// Headers that were read; the stream's belongs to no thread.
     headers: FxHashMap<Option<u64>, Vec<Entry>>,
     /// Any header, for threads without one.
     any_header: Vec<Entry>,
@@ -67,8 +67,8 @@ struct Ids {
 }
 
 impl<E: EntryEdit> Framed<E> {
-    /// The edit of a file with this header, done to these threads of it. With `needs_instrs`, threads of which no
-    /// instruction is left are left out.
+    /// The edit of a file with this header, done to these threads of it. With `needs_instrs`, threads with no
+    /// instruction left are left out.
     pub fn new(edit: E, header: &Header, threads: Threads, needs_instrs: bool) -> Framed<E> {
         let is_core = header.filetype.any(FileType::CORE_SHARDED);
         let is_several =
@@ -237,7 +237,7 @@ impl<E: EntryEdit> EntryEdit for Framed<E> {
             return stays && std::mem::take(&mut frames.is_at_exit);
         }
         if is_idle {
-            // Idle time is nobody's.
+            // Idle time belongs to no thread.
             before.append(&mut self.before);
             return stays && frames.running.is_some();
         }
@@ -317,7 +317,7 @@ impl<E: EntryEdit> EntryEdit for Framed<E> {
     }
 
     fn end(&mut self, at: &At, before: &mut Vec<Entry>) {
-        // Of a file of which nothing is left there is no end to be told.
+        // A file with nothing left has no end to report.
         if self.frames.as_ref().is_none_or(|frames| frames.running.is_some()) {
             self.edit.end(at, before);
         }

@@ -1,6 +1,6 @@
 //! Records of other formats as entries: one file, in which threads take turns.
 //!
-//! Addresses and sizes are those of the source. Its instructions have no encodings, and where branches went nobody knows; of
+//! Addresses and sizes are those of the source. Its instructions have no encodings, and where branches went is unknown; of
 //! accesses alone there are none at all. So the file type says that instructions are missing
 //! (SPEC: drmemtrace.md#file-type-bits), as it does where a tracer filtered them, and `quipu check` asks for no more.
 
@@ -79,7 +79,7 @@ impl RecordWriter for FromOthers {
     }
 }
 
-/// What a file says of itself behind its header and its first thread.
+/// What a file says of itself after its header and its first thread.
 fn beginning(meta: &Meta) -> Vec<Entry> {
     let arch = match meta.arch {
         Some(Arch::X86_64) => FileType::ARCH_X86_64,
@@ -103,7 +103,7 @@ struct Counts {
     /// Of them, those that are too large for an entry.
     cut: u64,
     fetches: u64,
-    /// Accesses behind the instruction that made them, and others whose instruction the source tells.
+    /// Accesses after the instruction that made them, and others whose instruction the source tells.
     placed: u64,
     misplaced: u64,
 }
@@ -134,7 +134,7 @@ impl Entries {
         self.current = Some((thread, process));
         self.threads.entry(thread).or_insert((process, false));
         let mut begins = self.begins.take().unwrap_or_default().into_iter();
-        // The header stands before all, what the file says of itself behind the first thread.
+        // The header stands before all, what the file says of itself after the first thread.
         self.buffer.extend(begins.next());
         self.buffer.extend([Entry::new(Type::THREAD, 4, thread.packed()), Entry::new(Type::PID, 4, process)]);
         self.buffer.extend(begins);
@@ -210,7 +210,7 @@ impl RecordSink for Entries {
         let (mut next, mut counts) = (0, Counts::default());
         let mut last_pc = self.pcs.get(&batch.span.thread).copied();
         for row in 0..=instrs.len() {
-            // Accesses of a record stand behind its instruction.
+            // Accesses of a record stand after its instruction.
             let until = instrs.at.get(row).copied().unwrap_or(u32::MAX);
             while accesses.at.get(next).is_some_and(|at| *at < until) {
                 self.access(batch, next, last_pc, &mut counts);

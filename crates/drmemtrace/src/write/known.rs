@@ -1,7 +1,7 @@
 //! Encodings that files of cores leave out.
 //!
 //! Such a file has each encoding once, whatever thread is the first to need it, and none where a thread brings code along
-//! that another core was given (spec 10). Where kernel code and the program share an address, the original leaves out the
+//! that another core was given (spec 10). Where kernel code and the program share an address, DynamoRIO leaves out the
 //! second one's. So an instruction's encoding may stand in any file: what is known is collected before anything is
 //! written, and the latest that was read comes first.
 
@@ -78,7 +78,7 @@ impl Known {
         let (mut regions, mut pid, mut group) = (Regions::default(), 0, Vec::new());
         let mut feed = Feed::new(trace, shard)?;
         let quiet = Quiet(progress);
-        // What is wrong with the file is told when it is read to be written.
+        // What is wrong with the file is reported when it is read to be written.
         let mut intake = Intake::new(Damaged::Keep);
         while let Some(part) = feed.next(&quiet, SoFar::default(), &mut intake)? {
             for entry in part.entries {
@@ -136,7 +136,7 @@ impl Code {
     }
 }
 
-/// Tells nobody of the first reading, which would look like progress twice.
+/// Does not report the first reading, which would look like progress twice.
 struct Quiet<'o>(&'o dyn Progress);
 
 impl Progress for Quiet<'_> {

@@ -124,7 +124,7 @@ impl WriteOptions {
         let wanted = self.chunk_instrs.filter(|instrs| *instrs > 0);
         let has_marker = header.chunk_instrs > 0;
         let is_template = header.filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES);
-        // Without the marker nobody knows how many instructions a chunk has. Several threads in one stream come from
+        // Without the marker it is unknown how many instructions a chunk has. Several threads in one stream come from
         // times without it, and so do the first versions.
         let may_have = has_marker || (header.version >= 2 && !header.is_mixed && !is_template);
         let is_archive = self.pack.packing == Packing::Zip;
@@ -270,7 +270,7 @@ fn rewrite_knowing<W: Write + Seek, E: EntryEdit>(
     let mut intake = options.intake();
     let mut feed = Feed::new(trace, shard)?;
     let mut member = None;
-    // A pipe is read once: of its members, only those before the one at hand proved good.
+    // A pipe is read once: of its members, only those before the current one proved good.
     let can_read_again = file.container.source().can_seek();
     let (mut so_far, mut member_at_hand) = (SoFar::default(), None);
     let in_file = |cause: Error| cause.in_file(&file.name);
@@ -609,7 +609,7 @@ fn nothing_left_of(reading: &Reading) -> Error {
 }
 
 /// Rewrites one file into `out`, once more if some of what was written proved damaged later.
-#[expect(clippy::too_many_arguments, reason = "two callers, which have all of these at hand")]
+#[expect(clippy::too_many_arguments, reason = "two callers, which have all of these")]
 fn rewrite_soundly<E: EntryEdit>(
     trace: &DrmemTrace,
     shard: usize,
@@ -702,7 +702,7 @@ pub(crate) fn side_by_side<T: Send>(
                     }
                     let result = work(i);
                     if result.is_err() {
-                        // Nobody needs the rest.
+                        // The rest is not needed.
                         next.store(n, Ordering::Relaxed);
                     }
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((i, result));

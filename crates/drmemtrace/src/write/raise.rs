@@ -10,8 +10,8 @@
 //! | 6, 7 | an instruction at the interrupted address is a marker of one that did not retire | repeated operations and branches there, turns of threads, filtered instructions |
 //!
 //! Nothing is made up: a file that would need it is refused, with a sentence that names the versions and the reason.
-//! A branch behind which nothing comes, at the end or where a tracing window ends, has no outcome; it is left out, as
-//! the original's converter does.
+//! A branch that nothing follows, at the end or where a tracing window ends, has no outcome; it is left out, as
+//! DynamoRIO's converter does.
 //!
 //! An instruction is held back with what follows it until the next one, or an interruption, tells how it ended.
 
@@ -38,7 +38,7 @@ enum Next {
     Instr(u64),
     /// It was interrupted, or what comes at this address was.
     Event(u64),
-    /// Nobody knows.
+    /// Unknown.
     Gap,
 }
 
@@ -186,7 +186,7 @@ impl Raiser {
         Ok(())
     }
 
-    /// Puts an entry behind what is held, or out.
+    /// Puts an entry after what is held, or out.
     fn pass(&mut self, entry: Entry, out: &mut Vec<Entry>) {
         if self.held.is_empty() { out.push(entry) } else { self.held.push(entry) }
     }
@@ -362,7 +362,7 @@ impl Raiser {
         self.n_dropped_instrs += 1;
     }
 
-    /// Writes a branch with its outcome or target, behind the clock readings that stood between it and what came next.
+    /// Writes a branch with its outcome or target, after the clock readings that stood between it and what came next.
     fn branch(&mut self, held: &[Entry], at: usize, next: Next, out: &mut Vec<Entry>) {
         let mut instr = held[at];
         let target = match next {

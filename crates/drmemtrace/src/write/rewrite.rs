@@ -204,7 +204,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
     }
 
     /// Takes entries that stay as they are, without looking at each: instructions with their branch targets and accesses, nothing
-    /// else, of which the present chunk has the encodings. False, and nothing is done, if they have to be looked at.
+    /// else, whose encodings the present chunk has. False, and nothing is done, if they have to be looked at.
     ///
     /// # Errors
     /// As [`Packer::write`].
@@ -218,7 +218,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         Ok(true)
     }
 
-    /// Entries of which the first belongs to nothing before it. What stays as it is is written in runs.
+    /// Entries, the first of which belongs to nothing before it. What stays as it is is written in runs.
     fn run(&mut self, entries: &[Entry]) -> Result<()> {
         let mut from = 0;
         let mut group = None;
@@ -334,7 +334,7 @@ impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
         if stays { self.out.add(kept) } else { Ok(()) }
     }
 
-    /// An instruction behind its encoding and branch target, if it has them.
+    /// An instruction after its encoding and branch target, if it has them.
     fn instr(&mut self, prefix: &[Entry], entry: &Entry, kept: Entry, stays: bool) -> Result<()> {
         let (records, instrs) = weight(entry);
         self.n_dropped += if stays { 0 } else { records };

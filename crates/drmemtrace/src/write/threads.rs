@@ -1,6 +1,6 @@
 //! A folder of traces in the making, a file for each thread, from entries as a recorder delivers them.
 //!
-//! Whoever records gives the entries of one thread in order, from header to footer, with the encoding before the first
+//! The recorder gives the entries of one thread in order, from header to footer, with the encoding before the first
 //! execution of each instruction. Chunks, what they repeat, and the schedule files are made here.
 
 use super::{BUFFER_BYTES, ChunkRule, Counts, NoEdit, Rewriter, folder};
@@ -127,7 +127,7 @@ pub fn write_schedules(
     folder::write_schedules(folder, schedules, pool)
 }
 
-/// True for what may be replaced by a new recording: the folder of a trace as the original names it, and what is in it.
+/// True for what may be replaced by a new recording: the folder of a trace as DynamoRIO names it, and what is in it.
 pub fn is_recorded(path: &Path) -> bool {
     let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
     if is_link || !path.is_dir() {

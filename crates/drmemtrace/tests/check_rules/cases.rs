@@ -54,7 +54,7 @@ pub(crate) fn clean() -> Vec<(&'static str, Entries)> {
     vec![
         ("a few instructions", trace(X64, &[nop(1), nop(2)])),
         (
-            "a load of which nobody knows from where",
+            "a load from an unknown address",
             trace(X64, &[i(Type::INSTR, 0x10, LOAD), m(M::SKIPPED_MEMREF, 0), nop(0x13)]),
         ),
         (
@@ -364,7 +364,7 @@ pub(crate) fn instructions() -> Vec<Case> {
 }
 
 impl Case {
-    /// The same with processors that nobody knows.
+    /// The same with unknown processors.
     fn unknown_cpu(mut self) -> Case {
         for entry in &mut self.entries {
             if entry.kind() == Type::MARKER && entry.size.get() == Marker::CPU_ID.0 {

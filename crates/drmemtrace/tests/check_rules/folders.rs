@@ -18,7 +18,7 @@ fn packed(rule: &'static str, also: &'static [&'static str], bytes: Vec<u8>) -> 
     Packed { rule, bytes, also }
 }
 
-/// A header that says so many instructions for each chunk.
+/// A header that says this many instructions for each chunk.
 fn start(chunk: u64) -> Entries {
     let mut entries = all(&[bare_header(X64), at(100)]);
     entries[6].addr = chunk.into();
@@ -83,11 +83,11 @@ pub(crate) fn templates() -> Vec<(Option<&'static str>, Vec<u8>)> {
 pub(crate) fn archives() -> Vec<Packed> {
     let whole = clean();
     let mut wrong_sum = whole.clone();
-    // The bytes of a member are stored behind its name of 14 bytes; a change breaks the data, or its checksum.
+    // The bytes of a member are stored after its name of 14 bytes; a change breaks the data, or its checksum.
     wrong_sum[30 + 14 + 6] ^= 1;
     let mut wrong_method = whole.clone();
     for at in 0..whole.len() - 12 {
-        // The method stands behind the signature, version and flags; the directory has one version more.
+        // The method stands after the signature, version and flags; the directory has one version more.
         match &whole[at..at + 4] {
             b"PK\x03\x04" => wrong_method[at + 8] = 99,
             b"PK\x01\x02" => wrong_method[at + 10] = 99,

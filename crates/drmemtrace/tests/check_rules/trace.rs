@@ -89,12 +89,12 @@ pub(crate) fn call(pc: u64, target: u64) -> Entries {
     all(&[i(Type::INSTR_DIRECT_CALL, pc, &bytes), write(8)])
 }
 
-/// A read of so many bytes.
+/// A read of this many bytes.
 pub(crate) fn read(size: u16) -> Entries {
     e(Type::READ, size, 0x8000)
 }
 
-/// A write of so many bytes.
+/// A write of this many bytes.
 pub(crate) fn write(size: u16) -> Entries {
     e(Type::WRITE, size, 0x8000)
 }

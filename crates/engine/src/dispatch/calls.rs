@@ -19,7 +19,7 @@ impl Dispatcher {
     }
 
     /// Whether a thread leaves its core at this record because of the call that it has made, and for how long it
-    /// blocks. Calls are followed by what belongs to them, so it leaves at the instruction behind.
+    /// blocks. Calls are followed by what belongs to them, so it leaves at the instruction after that.
     pub(super) fn leaves_call(&mut self, core: usize, thread: usize, head: &Head) -> (bool, u64) {
         let state = &self.threads[thread];
         let is_behind = (state.in_call || state.in_blocking_call) && head.is_instr;

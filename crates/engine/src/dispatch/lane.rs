@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 /// A thread on its way.
 struct Lane {
-    /// `None` behind its end.
+    /// `None` after its end.
     reader: Option<Box<dyn Reader>>,
     at: Cursor,
     /// The last clock reading, in microseconds.
@@ -86,7 +86,7 @@ impl Lanes {
         }
     }
 
-    /// The same with native records, of threads of which this much is known.
+    /// The same with native records, of threads about which this much is known.
     pub(super) fn with_raw(mut self, known: &[Known]) -> Lanes {
         self.has_raw = true;
         for (lane, known) in self.lanes.iter_mut().zip(known) {
@@ -191,7 +191,7 @@ impl Lanes {
         false
     }
 
-    /// How many records of the batch at hand the thread can deliver without a decision, at most `most`.
+    /// How many records of the current batch the thread can deliver without a decision, at most `most`.
     pub(super) fn plain(&mut self, thread: usize, plain: Plain, most: u32) -> u32 {
         let lane = &mut self.lanes[thread];
         let Some(reader) = &mut lane.reader else { return 0 };

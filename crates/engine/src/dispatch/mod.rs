@@ -1,4 +1,4 @@
-//! Threads scheduled onto cores: what a machine with so many cores might have made of the threads of a trace.
+//! Threads scheduled onto cores: what a machine with a given number of cores might have made of the threads of a trace.
 //!
 //! [`dispatch`] makes a trace of threads one of cores. All cores are read at once, a record of each at every step
 //! ([`Trace::rounds`]), so that the answer is the same each time. The rules are those of the drmemtrace launcher's

@@ -8,24 +8,24 @@ pub const MAX_DISPATCH_CORES: usize = 1024;
 /// When a thread has run long enough while others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantum {
-    /// After so many instructions.
+    /// After this many instructions.
     Instrs(u64),
-    /// After so many microseconds of simulated time.
+    /// After this many microseconds of simulated time.
     Micros(u64),
 }
 
 /// Whose instructions a core's time counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoreTime {
-    /// Those of all cores, as the original has it where one thread plays them all (`-core_serial`).
+    /// Those of all cores, as DynamoRIO has it where one thread plays them all (`-core_serial`).
     Shared,
-    /// Its own, as the original has it where each is played by a thread (`-core_sharded`).
+    /// Its own, as DynamoRIO has it where each is played by a thread (`-core_sharded`).
     Own,
 }
 
 /// How threads come to cores.
 ///
-/// Simulated time goes on by one unit with each instruction, and for each core with each of its own idle records; all
+/// Simulated time advances by one unit with each instruction, and for each core with each of its own idle records; all
 /// options in microseconds are multiplied by [`units_per_us`](DispatchOptions::units_per_us).
 #[derive(Clone, Debug, PartialEq)]
 pub struct DispatchOptions {
@@ -37,7 +37,8 @@ pub struct DispatchOptions {
     pub quantum: Quantum,
     /// Units of time in a simulated microsecond.
     pub units_per_us: f64,
-    /// Whether the thread whose clock is behind runs first, of those of one priority; otherwise who waits longest does.
+    /// Whether, of threads of one priority, the one with the earliest clock runs first; otherwise the one that waits longest
+    /// does.
     pub by_clock: bool,
     /// A call that is not said to block is taken for one that does from this latency on.
     pub call_us: u64,
@@ -53,7 +54,7 @@ pub struct DispatchOptions {
     pub migration_us: u64,
     /// How often the threads that wait are spread evenly.
     pub rebalance_us: u64,
-    /// A core without work looks for some at others every so many idle records; never if 0.
+    /// A core without work looks for some at others every N idle records; never if 0.
     pub steal_idles: u64,
     /// Whether any thread that waits may be next, instead of the first.
     pub at_random: bool,
@@ -65,7 +66,7 @@ pub struct DispatchOptions {
     pub layout_seed: i64,
     /// How many cores may be busy at once; all if 0.
     pub busy_cores: usize,
-    /// Threads that go before others (or behind, if negative).
+    /// Threads that go before others (or after them, if negative).
     pub priorities: Vec<(ThreadId, i32)>,
     /// Whether native records are delivered, where the format has a form of them for cores. It takes time: records go to
     /// cores one by one.
@@ -132,7 +133,7 @@ impl DispatchOptions {
         (micros as f64 * self.units_per_us) as u64 // Saturates.
     }
 
-    /// How long a call blocks that took so many microseconds in the trace, in units of time.
+    /// How long a call blocks that took this many microseconds in the trace, in units of time.
     pub(super) fn block_units(&self, micros: u64) -> u64 {
         let scaled = (micros as f64 * self.block_scale) as u64;
         self.units(scaled.min(self.max_block_us))

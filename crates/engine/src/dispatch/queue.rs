@@ -1,7 +1,7 @@
 //! Threads that wait for a core, the best one first.
 //!
 //! Which thread stands last, and so is the one that goes when threads are spread anew, depends on the shape of the heap. It
-//! is the original's, whose root has one child: children of `n` are `2n` and `2n + 1`, counted from 0 (QUIRK: for a heap
+//! is DynamoRIO's, whose root has one child: children of `n` are `2n` and `2n + 1`, counted from 0 (QUIRK: for a heap
 //! counted from 0 they are usually `2n + 1` and `2n + 2`).
 
 /// What decides who is better.

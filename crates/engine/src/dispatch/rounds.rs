@@ -74,7 +74,7 @@ pub(super) struct CoreRounds {
     /// What each core has done since the last round, in the order of turns, as the other two. PERF: batches are large, so
     /// the lists change places, not what is in them.
     now: Vec<Batch>,
-    /// What belongs to the round behind that.
+    /// What belongs to the round after that.
     next: Vec<Batch>,
     /// The round that is lent.
     round: Vec<Batch>,
@@ -132,7 +132,7 @@ impl CoreRounds {
         }
     }
 
-    /// The cores in the order of their turns. QUIRK: the original begins with the second.
+    /// The cores in the order of their turns. QUIRK: DynamoRIO begins with the second.
     fn turns(&self) -> impl Iterator<Item = usize> + use<> {
         let n_cores = self.now.len();
         (1..=n_cores).map(move |turn| turn % n_cores)
@@ -209,7 +209,7 @@ impl CoreRounds {
         span.records == 0 || span.thread.is_idle()
     }
 
-    /// Takes steps in which nobody has anything to decide.
+    /// Takes steps in which no core has anything to decide.
     fn go_on(&mut self, steps: u32) {
         for (core, load) in self.loads.iter_mut().enumerate() {
             let thread = self.dispatcher.cores[core].thread;

@@ -103,7 +103,7 @@ pub(super) struct CoreState {
     pub(super) idles: u64,
     pub(super) idles_in_a_row: u64,
     pub(super) in_kernel: bool,
-    /// Kernel code ends behind this record.
+    /// Kernel code ends after this record.
     pub(super) kernel_ends: bool,
     /// Whether a thread came into the queue since the core last looked.
     pub(super) is_fresh: bool,

@@ -55,7 +55,7 @@ fn small(cores: usize) -> DispatchOptions {
     }
 }
 
-/// What each core does, and what is told of it.
+/// What each core does, and what is reported of it.
 fn run(
     threads: Vec<MemoryShard>,
     options: DispatchOptions,
@@ -126,7 +126,7 @@ fn a_priority_goes_before_the_clock() {
 
 #[test]
 fn a_call_that_blocked_keeps_its_thread_off_for_as_long() {
-    // 20 microseconds in the trace are 20 units here: 17 rests behind what the other thread does meanwhile.
+    // 20 microseconds in the trace are 20 units here: 17 rests after what the other thread does meanwhile.
     let threads = vec![thread('A', 1).instrs(2).call(true, 5, 25).instrs(2), thread('B', 1).instrs(3)];
     let (cores, told) = run(threads, small(1));
     assert_eq!(cores, [format!("aAAaaaabBBB{}AA", "_".repeat(17))]);
@@ -177,7 +177,7 @@ fn a_request_to_switch_is_met_at_once() {
         thread('C', 1).instrs(2),
     ];
     let (cores, told) = run(threads.clone(), small(1));
-    // The thread that asked is at rest until its timeout is over, since nobody wakes it.
+    // The thread that asked is at rest until its timeout is over, since no thread wakes it.
     assert!(cores[0].starts_with("aAaacCCbBB_"), "{}", cores[0]);
     assert!(cores[0].ends_with("_A"));
     assert_eq!((told[0].direct_requests, told[0].direct_switches), (1, 1));

@@ -76,7 +76,7 @@ struct MarksPass {
     limit: u64,
     /// This mark cancels the run that [`STOP`] watches.
     cancel_at: u64,
-    /// So many marks are enough.
+    /// This many marks are enough.
     enough: u64,
 }
 

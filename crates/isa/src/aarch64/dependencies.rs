@@ -115,7 +115,7 @@ fn memory_bytes(word: Word, instr: &Instr) -> usize {
     let base = instr.mems().first().and_then(|mem| mem.base);
     let changes_base = base.is_some_and(|base| instr.writes.contains(base));
     let is_load = instr.mems().first().is_some_and(|mem| mem.access == Access::Read);
-    // A load into its own base changes no base, and is told from one that does by its indexing.
+    // A load into its own base changes no base, and its indexing distinguishes it from one that does.
     let is_same = is_load && !is_vector && base == Some(Reg(word.reg(0))) && word.reg(0) != ZERO;
     if changes_base && !is_same { most.max(8) } else { most }
 }
@@ -138,7 +138,7 @@ fn named_bytes(named: &Instruction, group: Group, instr: &Instr) -> usize {
     sources.map(|(_, operand)| bytes(operand)).max().unwrap_or(0)
 }
 
-/// Bytes of an operand; those of its field for a constant. A vector register of which a lane is named counts whole.
+/// Bytes of an operand; those of its field for a constant. A vector register with one lane named counts whole.
 fn bytes(operand: &Operand) -> usize {
     match *operand {
         Operand::Register(size, _)

@@ -71,7 +71,7 @@ const X87: &[Rule] = &[
 const CONVERSIONS: &[Rule] =
     &[("vcvt*u* vcvt*qq*", SIMD), ("cvt* vcvt*", FP.with(Categories::CONVERT).with(SIMD))];
 
-/// Vector operations that nobody classified: mostly additions of AMD and of AVX-512.
+/// Vector operations without a class of their own: mostly additions of AMD and of AVX-512.
 const UNREVIEWED: &[Rule] = &[
     ("extrq k* pavgusb pf* pi2f? pmulhrw pswapd sha1msg? sha1rnds4 sha256*", NONE),
     ("packusdw pcmpgtq pmovzx* vpmovzx* pmuldq vpmuldq vpmuludq vpmullq vpack* vpcmpgt? vmovntdq", NONE),

@@ -54,7 +54,7 @@ impl SharedCodes {
             let segment = self.segments[segment].get_or_init(|| {
                 (0..1_usize << (FIRST_LOG2 as usize + segment)).map(|_| OnceLock::new()).collect()
             });
-            // Nobody else has this number, for the lock is held.
+            // No other thread has this number, because the lock is held.
             let _ = segment[at].set(code);
             self.len.store(next + 1, Ordering::Release); // Readers stop long before 2^32 distinct instructions.
         }

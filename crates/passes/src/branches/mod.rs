@@ -99,7 +99,7 @@ result! {
         pub total: u64 => "All of them.";
         pub taken: u64 => "Those taken.";
         pub not_taken: u64 => "Those that fell through.";
-        pub unknown: u64 => "Those of which the trace does not say.";
+        pub unknown: u64 => "Those without an outcome in the trace.";
         pub taken_rate: Option<f64> => "Taken out of those known.";
     }
 }

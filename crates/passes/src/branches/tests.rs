@@ -51,7 +51,7 @@ fn a_site_has_its_distinct_targets() {
     assert_eq!(counts["return_sites"]["sites"], 2);
 }
 
-/// So many executions of each outcome.
+/// This many executions of each outcome.
 fn site_text(pc: u64, class: &str, outcomes: &[(&str, usize)]) -> String {
     outcomes.iter().map(|(outcome, n)| format!("instr {pc} 2 {class} {outcome}\n").repeat(*n)).collect()
 }

@@ -209,7 +209,7 @@ impl Names {
         id.checked_sub(self.syscall_base)
     }
 
-    /// The name to show: the first of the aliases, or what is known of it, behind the workload if it is not of the first.
+    /// The name to show: the first of the aliases, or what is known of it, after the workload if it is not of the first.
     fn label(&self, function: (u16, u64)) -> String {
         match function {
             (0, _) => self.bare_label(function),
@@ -293,7 +293,7 @@ struct Edges {
     syscalls: Option<u64>,
     /// Names that stand in the trace itself, by id.
     defined: Map<u64, String>,
-    /// How many types of the read at hand were looked at for them.
+    /// How many types of the current read were looked at for them.
     n_types: usize,
 }
 

@@ -57,7 +57,7 @@ impl Tree {
         Tree::new(Arc::clone(&self.names), self.most)
     }
 
-    /// Takes in the calls of a batch that begins behind record `first_record` of a shard.
+    /// Takes in the calls of a batch that begins after record `first_record` of a shard.
     pub(super) fn consume(&mut self, calls: &Calls, shard: u32, thread: ThreadId, first_record: u64) {
         if self.most == 0 || calls.is_empty() {
             return;
@@ -72,7 +72,7 @@ impl Tree {
             part.edges.push(Edge {
                 function,
                 edge,
-                // The row stands at the record behind the call's values.
+                // The row stands at the record after the call's values.
                 record: first_record + u64::from(calls.at[row]),
                 return_to: calls.return_to[row],
                 result: calls.result[row],
@@ -81,7 +81,7 @@ impl Tree {
         }
     }
 
-    /// Appends what was read right behind.
+    /// Appends what was read right after this.
     pub(super) fn merge(&mut self, later: Tree) {
         let (most, names) = (self.most, Arc::clone(&self.names));
         self.threads.merge(later.threads, |thread, later| {

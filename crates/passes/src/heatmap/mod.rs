@@ -194,11 +194,11 @@ impl AddressRow {
     }
 }
 
-/// Rows belong to one band unless there are more than so many bytes, and so many blocks, between them.
+/// Rows belong to one band unless there are more than this many bytes, and this many blocks, between them.
 const MIN_GAP_BYTES: u64 = 64 << 10;
 const MIN_GAP_BLOCKS: u64 = 16;
 
-/// A document has at most so many bands.
+/// A document has at most this many bands.
 const MAX_BANDS: usize = 24;
 
 impl ReportBody for AddressHeat {

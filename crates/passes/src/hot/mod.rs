@@ -18,7 +18,7 @@
 //!
 //! *Pages*: executed instructions by their first byte, and the reads and writes of the page's lines.
 //!
-//! With `per-thread` the same is told of each thread, out of what that thread executes, calls and touches. So executions,
+//! With `per-thread` the same is reported for each thread, out of what that thread executes, calls and touches. So executions,
 //! calls, reads and writes of one instruction, address, line or page add up to those of the whole; how instructions gather
 //! into blocks and functions may differ, as each thread enters and calls other places.
 //!
@@ -184,7 +184,7 @@ fn add_all(lines: &mut Spans<(u64, u64)>, first: u64, last: u64, (reads, writes)
     });
 }
 
-/// The uses of a run of lines, of which each has as many, page by page: an address in the page, reads, writes.
+/// The uses of a run of lines, each with as many, page by page: an address in the page, reads, writes.
 fn in_pages(
     lines: Lines,
     pages: Lines,

@@ -15,7 +15,7 @@ use quipu_model::result::Hex;
 use quipu_model::{Batch, Code};
 use std::cmp::Reverse;
 
-/// How far behind the place that is called an instruction may stand and still count as the function's: 1 MiB.
+/// How far after the place that is called an instruction may stand and still count as the function's: 1 MiB.
 const MAX_FUNCTION_BYTES: u64 = 1 << 20;
 
 result! {
@@ -30,7 +30,7 @@ result! {
             "Those with the most executed instructions, most first; equal ones by ascending address.";
         pub outside_functions: u64 => "Executed instructions that belong to no function.";
         pub calls_to_unknown: u64 =>
-            "Calls of which neither the trace nor the instruction's bytes say where they go.";
+            "Calls whose targets neither the trace nor the instruction's bytes have.";
     }
 }
 
@@ -48,7 +48,7 @@ result! {
 }
 
 result! {
-    /// One function: what stands behind an address that is called.
+    /// One function: the code from an address that is called on.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct HotFunction {
         pub pc: u64 as Hex => "The address that is called.";
@@ -81,7 +81,7 @@ pub(super) struct Flow {
     iterations: Tally<u64>,
     /// Calls by the address that is called.
     callees: Tally<u64>,
-    /// Calls of which the trace does not say where they go, by the call's own address.
+    /// Calls whose targets the trace does not have, by the call's own address.
     unknown: Tally<u64>,
 }
 

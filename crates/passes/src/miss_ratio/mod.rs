@@ -8,13 +8,13 @@
 //!
 //! With `sample`, only some lines are looked at: those whose hash is below a threshold, all accesses to them, and distances
 //! count for as much more as there are lines for each one sampled (Waldspurger and others, *SHARDS*, 2015). `sample=0.01`
-//! takes this share of the lines; `sample=8192` takes at most so many lines, whatever the trace, by lowering the threshold as
+//! takes this share of the lines; `sample=8192` takes at most this many lines, whatever the trace, by lowering the threshold as
 //! lines come, so that memory stays the same. How far the sampled ratios may be off is estimated from eight parts of the
 //! sample, each with a curve of its own, by the standard error of their mean, and from the distances: where a size falls
-//! among lines of which few are in the sample, a steep place of the curve may stand a little before it or behind it, in all
+//! among lines with few in the sample, a steep place of the curve may stand a little before it or after it, in all
 //! parts alike. `error` is both together. It knows nothing of lines that are too few to be in the sample: with fewer than two
-//! thousand lines in it, which is told, or very uneven use of them, be generous. Sizes that the parts cannot tell apart are left
-//! out: those of fewer lines than eight times as many as there are for each one sampled (with `sample=0.1`, fewer than 80).
+//! thousand lines in it, which is reported, or very uneven use of them, be generous. Sizes that the parts cannot tell apart are
+//! left out: those of fewer lines than eight times as many as there are for each one sampled (with `sample=0.1`, fewer than 80).
 //!
 //! Memory grows with the number of distinct lines, by about 100 bytes each, or of those in the sample; not with the length of
 //! the trace.
@@ -89,7 +89,7 @@ impl Tool for MissRatio {
         let has = [trace.columns().has(Columns::ACCESS_FETCH), trace.meta().data != Recorded::Nothing];
         if let Some(what) = nothing_of(sides, has) {
             return Err(Error::missing(format!(
-                "tool `{}` was asked for {what}, of which this trace has none",
+                "tool `{}` was asked for {what}, but this trace has none",
                 INFO.name
             )));
         }
@@ -134,7 +134,7 @@ struct Setup {
     sides: [bool; 2],
 }
 
-/// So many lines of a sample are enough for errors that can be relied upon.
+/// This many lines of a sample are enough for errors that can be relied upon.
 const ENOUGH_LINES: u64 = 2000;
 
 result! {
@@ -146,7 +146,7 @@ result! {
         pub sampled: Option<u64> => "Those that were looked at.";
         pub sampled_lines: Option<u64> => "Distinct lines that were looked at.";
         pub is_coarse: Option<bool> => "Whether these are so few that errors may be larger than they say.";
-        pub lines: u64 => "Distinct lines; with a sample, about so many.";
+        pub lines: u64 => "Distinct lines; with a sample, an estimate.";
         pub mean_error: Option<f64> => "The mean of the errors of all sizes.";
         pub largest_error: Option<f64> => "The largest of them.";
         pub points: Vec<Point> => "The ratios, by size.";
@@ -266,7 +266,7 @@ impl Answer for Ratios {
     }
 }
 
-/// An error in points of a per cent, of which ratios show one digit.
+/// An error in percentage points; ratios show one digit of them.
 fn points(error: f64) -> Cell {
     Cell::Text(format!("{:.3} %", 100.0 * error))
 }

@@ -11,7 +11,7 @@ pub(super) enum Sample {
     All,
     /// This share of them.
     Share(f64),
-    /// No more than so many.
+    /// No more than this many.
     Lines(usize),
 }
 
@@ -31,7 +31,7 @@ fn step(distance: u64) -> usize {
     match distance.checked_ilog2() {
         None => 0,
         Some(octave) => {
-            // The four bits behind the highest one.
+            // The four bits below the highest one.
             let bits = if octave >= 4 { distance >> (octave - 4) } else { distance << (4 - octave) };
             1 + FINE * octave as usize + (bits as usize & (FINE - 1))
         }
@@ -76,7 +76,7 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// Adds an access at a distance among lines of which this share is looked at.
+    /// Adds an access at a distance among lines that are looked at in this share.
     fn add(&mut self, distance: Option<u64>, share: f64) {
         let weight = 1.0 / share;
         match distance {
@@ -90,8 +90,8 @@ impl Weights {
         self.first += other.first;
     }
 
-    /// The share of so many accesses that miss in a cache whose largest missing bin this is. What the sample has too many or too
-    /// few of are uses of few lines, which are hits.
+    /// The share of this many accesses that miss in a cache whose largest missing bin this is. What the sample has too many or
+    /// too few of are uses of few lines, which are hits.
     fn miss_ratio(&self, bin: usize, accesses: u64) -> f64 {
         let misses = self.first + self.bins[bin..].iter().sum::<f64>();
         (misses / accesses.max(1) as f64).clamp(0.0, 1.0)
@@ -166,7 +166,7 @@ impl Sums {
         self.all.miss_ratio(bin, self.accesses)
     }
 
-    /// What it does to the ratio of a cache of so many lines that distances are told by few lines. A distance of `n` lines has
+    /// What it does to the ratio of a cache of this many lines that distances are told by few lines. A distance of `n` lines has
     /// `n / scale` of them in the sample, give or take the root of that, and all accesses of one loop are off together, in
     /// every part. Of those within twice that, half: of a smooth curve these are as many as within once, and of a step half
     /// its height.
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(sizes, [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]);
         for distance in (0..3000).chain([u64::MAX]) {
             let at = bin(distance);
-            // A cache of so many lines misses; the next larger one does not.
+            // A cache of this many lines misses; the next larger one does not.
             assert!(lines_of(at).is_none_or(|lines| lines <= distance), "{distance}");
             let next = (at + 1..BINS).find_map(lines_of);
             assert!(next.is_none_or(|lines| distance < lines), "{distance}");

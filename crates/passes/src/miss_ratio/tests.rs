@@ -27,7 +27,7 @@ fn program(n: u64, spread: u64) -> (String, Vec<u64>) {
     (text, lines)
 }
 
-/// The miss ratio of a plain LRU cache of so many lines.
+/// The miss ratio of a plain LRU cache of this many lines.
 fn plain(lines: &[u64], size: usize) -> f64 {
     let mut held: Vec<u64> = Vec::new();
     let mut misses = 0;
@@ -62,7 +62,7 @@ fn exact_ratios_are_those_of_a_plain_cache() {
         assert!((ratio - expected).abs() < 1e-9, "{size}: {ratio}, expected {expected}");
         assert_eq!(*error, None);
     }
-    // Behind the last size only first uses are left.
+    // After the last size only first uses are left.
     let distinct: std::collections::BTreeSet<u64> = lines.iter().copied().collect();
     assert_eq!(found["lines"], distinct.len() as u64);
     assert!((points.last().unwrap().1 - distinct.len() as f64 / 3000.0).abs() < 1e-9);
@@ -93,7 +93,7 @@ fn sampled_ratios_are_as_near_as_they_say() {
 
 #[test]
 fn a_steep_place_that_a_small_sample_misplaces_is_within_the_error() {
-    // A few lines over and over, and a loop over so many that caches of up to 512 lines miss all of it.
+    // A few lines over and over, and a loop over enough that caches of up to 512 lines miss all of it.
     let mut text = String::new();
     for i in 0..40_000u64 {
         let line = if i % 8 == 0 { 1000 + i / 8 % 510 } else { i % 4 };

@@ -7,7 +7,7 @@
 //! distinct lines. The total adds up what the shards have; it is not about the threads interleaved.
 //! (SPEC: drmemtrace.md#reuse_distance.)
 //!
-//! Of intervals, each begins with an empty stack, so that a line's first use in it has no distance. (The original tells no
+//! Of intervals, each begins with an empty stack, so that a line's first use in it has no distance. (DynamoRIO tells no
 //! intervals of this tool.)
 //!
 //! With `limit`, the lowest line is *pruned* from a stack that would become higher: its next use is then a first one.
@@ -60,7 +60,7 @@ const LIMIT: OptionSpec = OptionSpec::new(
     "limit",
     Kind::Count,
     "0",
-    "most lines on a stack, the lowest of which is pruned; 0 for no limit",
+    "most lines on a stack, beyond which the lowest is pruned; 0 for no limit",
 )
 .value("LINES");
 const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "how many lines each list has");
@@ -186,7 +186,7 @@ impl Use {
 const SIDES: [Option<usize>; AccessKind::ALL.len()] = {
     let mut sides = [None; AccessKind::ALL.len()];
     sides[AccessKind::Fetch as usize] = Some(INSTR);
-    // QUIRK: to the original, only fetches are accesses of instructions.
+    // QUIRK: to DynamoRIO, only fetches are accesses of instructions.
     sides[AccessKind::PrefetchInstr as usize] = Some(DATA);
     sides[AccessKind::Prefetch as usize] = Some(DATA);
     sides[AccessKind::Read as usize] = Some(DATA);

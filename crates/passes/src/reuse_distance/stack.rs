@@ -3,7 +3,7 @@
 //! The lines used last stand in a short array, in the order of the stack: there a line's place is its distance. What
 //! falls out of the array goes to a sequence of *slots*, one for each time that happened; a line is marked at the slot
 //! of its latest fall and nowhere else. So the distance of such a line is the length of the array plus the number of
-//! marks behind its own. Marks are counted by word, by block of eight words, and by a Fenwick tree over blocks. When the slots
+//! marks after its own. Marks are counted by word, by block of eight words, and by a Fenwick tree over blocks. When the slots
 //! are used up, the marks are moved together and numbered anew, which costs a constant for each fall.
 //!
 //! PERF: most accesses of a real trace end in the array and touch neither the hash table nor the slots; bench
@@ -60,7 +60,7 @@ pub(crate) struct Stack {
     far: Vec<[u64; 2]>,
     places: Map<u64, u32>,
     lines: Vec<Line>,
-    /// Places in `lines` of which the line was forgotten.
+    /// Places in `lines` whose line was forgotten.
     free: Vec<u32>,
     slots: Slots,
     /// Accesses that were no reuse.
@@ -98,7 +98,7 @@ impl Stack {
     /// `Limit` for more distinct lines than can be numbered.
     #[inline]
     pub(crate) fn access(&mut self, line: u64, side: usize) -> Result<Option<u64>> {
-        // Behind the lines that are there stand some that are not.
+        // After the lines that are there stand some that are not.
         match self.recent.iter().position(|recent| *recent == line).filter(|at| *at < self.n_recent) {
             Some(at) => {
                 self.near[at][side & 1] += 1;
@@ -321,12 +321,12 @@ impl Slots {
         }
     }
 
-    /// How many marks stand behind a slot.
+    /// How many marks stand after a slot.
     fn n_behind(&self, slot: u32) -> u32 {
         let slot = slot as usize;
         let block = slot / BLOCK;
         let in_word = ((self.words[slot / WORD] >> (slot % WORD)) >> 1).count_ones();
-        // The counts of the words behind, and then their sum by pairs and by a product.
+        // The counts of the words after it, and then their sum by pairs and by a product.
         let counts = u64::from_le_bytes(self.counts[block]);
         let behind = (counts >> (8 * (slot % BLOCK / WORD))) >> 8;
         const EVEN: u64 = 0x00ff_00ff_00ff_00ff;

@@ -5,7 +5,7 @@
 //! access right before. A line's first use has no time. An access counts on the line of its first byte. The total adds up
 //! what the shards have. (SPEC: drmemtrace.md#reuse_time.)
 //!
-//! Of intervals, each begins with no line used yet. (The original tells no intervals of this tool.)
+//! Of intervals, each begins with no line used yet. (DynamoRIO tells no intervals of this tool.)
 //!
 //! Memory grows with the number of distinct lines of each shard and of distinct times, by about 30 bytes each.
 //!

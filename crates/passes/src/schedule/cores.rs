@@ -16,7 +16,7 @@ const INSTRS_BIN: u64 = 50_000;
 const TICKS_BIN: u64 = 5;
 /// How many ends of stretches are listed.
 const MAX_LISTED: usize = 24;
-/// A schedule is written out up to so many letters; a trace that switches more often is not read that way.
+/// A schedule is written out up to this many letters; a trace that switches more often is not read that way.
 const MAX_LETTERS: usize = 1 << 20;
 /// The reading, perhaps a window, the processor, then the call. (SPEC: drmemtrace.md#grammar-of-a-file.)
 const FRAME_RECORDS: u64 = 4;
@@ -187,7 +187,7 @@ impl CoreWatch {
         self.rest(is_new, b'-', n);
     }
 
-    /// Writes a letter for the beginning of a rest, and for each so many records of it.
+    /// Writes a letter for the beginning of a rest, and for every N records of it.
     fn rest(&mut self, is_new: bool, letter: u8, n: u64) {
         if is_new {
             self.write(letter);

@@ -15,7 +15,7 @@ pub(super) enum LaneOf {
     Core,
 }
 
-/// A call that may block is framed by readings if it follows the one before within so many records: the reading itself, the
+/// A call that may block is framed by readings if it follows the one before within this many records: the reading itself, the
 /// cpu, perhaps a window, and the call's number stand in between. (SPEC: drmemtrace.md#grammar-of-a-file.)
 const FRAME_RECORDS: u64 = 4;
 
@@ -118,7 +118,7 @@ impl Lane {
         if self.ends.is_some() { &mut self.tail } else { &mut self.head }
     }
 
-    /// Appends what was seen right behind this lane's part of the trace.
+    /// Appends what was seen right after this lane's part of the trace.
     pub(super) fn append(&mut self, later: Lane) {
         let Some((later_first, later_last)) = later.ends else {
             let gap = self.gap();

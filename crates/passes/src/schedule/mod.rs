@@ -8,7 +8,7 @@
 //! **Busy time** comes from clock readings, which stand at the start of each traced buffer and, in newer traces, before and
 //! after each system call. A *thread* counts as busy between two readings, unless they frame a system call that may
 //! block: then that time counts as idle. Where a call that may block and other records stand between two
-//! readings, as in older traces, nobody can tell: the time counts as busy, and also as *unclear*. A thread that was
+//! readings, as in older traces, it is unknown: the time counts as busy, and also as *unclear*. A thread that was
 //! preempted, or that the tracer itself held up, looks busy. In a trace with a file for each *core*, the core counts as busy
 //! for the share of records between two readings that are neither idle nor wait records, at the beginning of that
 //! time. Time before the first and after the last reading counts nowhere; a clock that runs back adds nothing; readings of 0
@@ -16,10 +16,10 @@
 //! drmemtrace.md#core-sharded-files.)
 //!
 //! In a trace with a file for each core, the tool also tells what the cores did. A *context switch* is where a core leaves a
-//! thread for another one or for idling; it is *voluntary* if a system call or the thread's end stands behind the last
+//! thread for another one or for idling; it is *voluntary* if a system call or the thread's end stands after the last
 //! instruction outside the kernel, and *direct* if it goes to the thread that the last one asked for. A *migration* is
 //! the coming of a thread that ran on another core before, by the clock. *Latencies* of system calls are those of
-//! `syscalls`, apart for calls behind which the core was switched; where the clock is one that a scheduler made up, as in
+//! `syscalls`, apart for calls after which the core was switched; where the clock is one that a scheduler made up, as in
 //! files that DynamoRIO's scheduler wrote, they say little. A core's *schedule* is a string: a capital letter where the
 //! core turns to a thread, small letters for as many further instructions as the option `letter` says, `_` where it idles and
 //! `-` where it waits; it ends at 2^20 letters. In a trace that is arranged by core as it was recorded (`--order cores`), no
@@ -206,7 +206,7 @@ impl Doings {
         self.cpus.insert(cpu);
     }
 
-    /// Goes on with processors of which the first and last are these.
+    /// Continues with processors, the first and last of which are these.
     fn run_on(&mut self, first: u64, last: u64) {
         let Some((start, end)) = self.cpu_ends else {
             self.cpu_ends = Some((first, last));
@@ -221,7 +221,7 @@ impl Doings {
         self.clocks = Some((lo.min(first), hi.max(last)));
     }
 
-    /// Appends what the same thread did behind this, in the same shard.
+    /// Appends what the same thread did after this, in the same shard.
     fn append(&mut self, later: Doings) {
         if let Some((first, last)) = later.cpu_ends {
             self.run_on(first, last);
@@ -387,7 +387,7 @@ impl Pass for Watch {
                 (first, last)
             });
             if !is_new && ends.1 == first {
-                // The thread goes on across the border: both sides have counted the stretch.
+                // The thread continues across the border: both sides have counted the stretch.
                 self.doings.entry((shard, first), Doings::default).stretches -= 1;
             }
             ends.1 = last;

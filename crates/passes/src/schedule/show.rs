@@ -169,7 +169,7 @@ impl Schedules {
             ),
         ];
         let latencies = [
-            ("latency of calls behind which the core was switched", &switching.total.switched_latencies),
+            ("latency of calls after which the core was switched", &switching.total.switched_latencies),
             ("latency of other calls", &switching.total.other_latencies),
         ];
         for (title, calls) in latencies.into_iter().filter(|(_, calls)| !calls.is_empty()) {

@@ -47,7 +47,7 @@ result! {
         pub idles: u64 => "Idle records.";
         pub waits: u64 => "Wait records.";
         pub switches: u64 => "How often a thread was left for another or for idling.";
-        pub voluntary: u64 => "Those behind a system call or the thread's end.";
+        pub voluntary: u64 => "Those after a system call or the thread's end.";
         pub direct: u64 => "Those to the thread that was asked for.";
         pub direct_requests: u64 => "How often a thread asked for another.";
         pub syscalls: u64 => "System calls.";
@@ -59,7 +59,7 @@ result! {
         pub stretch_instrs: Vec<Bin> => "User instructions of each stretch that ended: bins of 50,000.";
         pub thread_stretch_instrs: Vec<ThreadBins> => "The same for each thread.";
         pub switched_latencies: Vec<CallBins> =>
-            "Latencies of system calls behind which the core was switched: bins of 5 ticks.";
+            "Latencies of system calls after which the core was switched: bins of 5 ticks.";
         pub other_latencies: Vec<CallBins> => "Latencies of the others.";
     }
 }
@@ -69,7 +69,7 @@ result! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Bin {
         pub from: u64 => "The smallest.";
-        pub to: u64 => "Behind the largest.";
+        pub to: u64 => "After the largest.";
         pub count: u64 => "How many.";
     }
 }

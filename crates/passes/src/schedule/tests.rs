@@ -190,7 +190,7 @@ fn a_thread_migrates_when_it_comes_to_another_core_by_the_clock() {
         "thread 1 1\nclock 10\ninstr 0 4\nthread 2 1\nclock 30\ninstr 0 4\nthread 1 1\nclock 50\ninstr 0 4\n",
     ) + &core("thread 3 1\nclock 20\ninstr 0 4\nthread 1 1\nclock 40\ninstr 0 4");
     let switching = json(&Schedule, "", &text)["switching"].clone();
-    // Each clock reading stands behind the thread's coming, so the one before counts: 1 comes to the second core at 20.
+    // Each clock reading stands after the thread's coming, so the one before counts: 1 comes to the second core at 20.
     assert_eq!(switching["total"]["migrations"], 2);
     assert_eq!(
         switching["cores_per_thread"],

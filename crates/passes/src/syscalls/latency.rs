@@ -28,7 +28,7 @@ result! {
 /// Latencies on their way. The sum saturates: a damaged clock may say anything.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latencies {
-    /// How many need so many bits.
+    /// How many need this many bits.
     bins: Vec<u64>,
     total: u64,
     ends: Option<(u64, u64)>,

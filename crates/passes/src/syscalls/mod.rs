@@ -1,13 +1,13 @@
 //! `syscalls`: which system calls are made, how they end, and how long they take.
 //!
 //! For each number: *calls*; *failed*, by error; those that *may block*; after how many of them another thread ran on the
-//! core before this one went on (*switched*; seen in traces with a file for each core, where the thread goes on on the
-//! same core); the *latency*, from the clock reading right before the call to the first one behind it; and where the trace
+//! core before this one went on (*switched*; seen in traces with a file for each core, where the thread continues on the
+//! same core); the *latency*, from the clock reading right before the call to the first one after it; and where the trace
 //! has the kernel's code, how many calls were recorded with it, and its instructions, further iterations of string
 //! loops left out.
 //!
 //! A latency is taken only where it is one: the reading before the call stands at most four records before it, and the
-//! one behind comes before the thread's next instruction outside the kernel. Traces before version 6 have no such
+//! one after comes before the thread's next instruction outside the kernel. Traces before version 6 have no such
 //! readings. It includes the time in which the thread was blocked or preempted, and what the tracer itself took. The
 //! histogram has a bin for 0 ticks, one for 1, one for 2 to 3, one for 4 to 7, and so on. Errors that stand before the
 //! first call of a thread count as *unknown*; in a trace with a file for each core, as errors of the core's latest call, if
@@ -109,7 +109,7 @@ result! {
         pub calls: u64 => "How often it was called.";
         pub failed: u64 => "How often it failed.";
         pub errors: Vec<ErrorCount> => "Why, most frequent first; equal counts by ascending number.";
-        pub may_block: u64 => "Calls of which the trace says that they may block.";
+        pub may_block: u64 => "Calls that may block, as the trace says.";
         pub switched: u64 => "Calls after which another thread ran before this one went on.";
         pub latency: Option<Latency> => "How long it took; null if no call has a latency.";
         pub kernel: Option<KernelCode> => "The kernel's code; null if the trace has none for it.";
@@ -165,7 +165,7 @@ struct Thread {
     latest: Option<u64>,
     /// The call whose kernel code is being read.
     kernel: Option<u64>,
-    /// The record behind its latest batch.
+    /// The record after its latest batch.
     end: u64,
 }
 

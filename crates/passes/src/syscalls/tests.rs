@@ -40,7 +40,7 @@ fn a_reading_that_does_not_frame_the_call_gives_no_latency() {
         "clock 100\nnofetch 1 1\nnofetch 1 1\nnofetch 1 1\nnofetch 1 1\nsyscall 1\nclock 200",
         // The thread has gone on before the reading.
         "clock 100\nsyscall 1\ninstr 0x10 4\nclock 200",
-        // No reading behind.
+        // No reading after it.
         "clock 100\nsyscall 1",
         // Readings that say nothing.
         "clock 0\nsyscall 1\nclock 100",
@@ -57,7 +57,7 @@ fn an_error_before_any_call_is_of_an_unknown_call() {
     assert_eq!(found["syscalls"][0]["errors"][0]["name"], "EBADF");
 }
 
-/// Thread 1 calls, thread 2 runs, thread 1 goes on inside its call, then outside it.
+/// Thread 1 calls, thread 2 runs, thread 1 continues inside its call, then outside it.
 fn switched(kind: ShardKind) -> MemoryTrace {
     let shard = MemoryShard::new("core.0")
         .kind(kind)

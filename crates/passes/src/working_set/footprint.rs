@@ -77,7 +77,7 @@ impl Footprint {
         self.wide.change(first, last, |intervals| intervals.unwrap_or(0) | now);
     }
 
-    /// Leaves each line in one place only; what is told of a footprint needs that.
+    /// Leaves each line in one place only; what is said of a footprint needs that.
     pub(super) fn settle(&mut self) {
         gather(&mut self.lines, &mut self.wide, |intervals, others| intervals | others);
         self.forget_marked();

@@ -8,7 +8,7 @@
 //! access belongs to the instruction before it. In a trace without instruction fetches positions are records. For each
 //! interval the tool says how many distinct lines were touched in it, and how many up to its end. Shards are
 //! laid over each other by position for the series of the whole trace, and a line that two of them
-//! touch counts once. With `per-thread` the same is told of each thread, at the positions of its shard. (Position is
+//! touch counts once. With `per-thread` the same is reported for each thread, at the positions of its shard. (Position is
 //! progress of each shard, not time of day.)
 //!
 //! Memory grows with the number of distinct lines of each shard, about 20 to 40 bytes each, those of an access to more than

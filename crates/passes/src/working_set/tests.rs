@@ -86,7 +86,7 @@ fn threads_that_share_a_shard_are_told_apart_and_add_up() {
     assert_eq!(threads[0]["lines"], json!({ "total": 3, "instr": 1, "data": 2 }));
     assert_eq!(threads[1]["lines"], json!({ "total": 3, "instr": 1, "data": 2 }));
     assert_eq!(threads[0]["data_lines"], json!([1, 0, 1]));
-    // A thread is there from where it is switched to, which is behind the other's instruction 0.
+    // A thread is there from where it is switched to, which is after the other's instruction 0.
     assert_eq!(threads[1]["data_lines"], json!([0, 2]));
     assert_eq!(threads[1]["start"], 0);
 }

@@ -34,7 +34,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// The hex digits that stand at `at` in bytes of which 16 are there, at most 16 of them: their value and how many there are.
+/// The hex digits that stand at `at` where 16 bytes are there, at most 16 of them: their value and how many there are.
 /// PERF: two words without a loop; a line with all its parts takes 15 ns (`lackey_without_columns`).
 #[inline(always)]
 pub fn hex_run<const N: usize>(bytes: &[u8; N], at: usize) -> (u64, usize) {
@@ -45,7 +45,7 @@ pub fn hex_run<const N: usize>(bytes: &[u8; N], at: usize) -> (u64, usize) {
     (number, (n_first + n_second) as usize) // At most 16.
 }
 
-/// Where the first line end is, from the word at `from` on; `N` if there is none. PERF: the next line begins behind it,
+/// Where the first line end is, from the word at `from` on; `N` if there is none. PERF: the next line begins after it,
 /// whatever its numbers are, so that the processor works on several lines at once.
 #[inline(always)]
 pub fn line_end<const N: usize>(bytes: &[u8; N], from: usize) -> usize {

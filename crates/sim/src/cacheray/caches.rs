@@ -1,11 +1,11 @@
-//! The caches of the original's model, with its faults.
+//! The caches of Cacheray's model, with its faults.
 //!
-//! SPEC: cacheray.md#the-originals-model.
+//! SPEC: cacheray.md#cacherays-model.
 
 use quipu_model::{Error, Result};
 use serde::Deserialize;
 
-/// A configuration file of the original.
+/// A configuration file of Cacheray.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Configuration {
     /// The levels, the first the nearest to the core.
@@ -21,7 +21,7 @@ pub struct LevelSpec {
     pub cache_size: u32,
     /// Bytes of a line.
     pub block_size: u32,
-    /// Read, and not used: as in the original.
+    /// Read, and not used: as in Cacheray.
     pub write_policy: i64,
     /// Ways of a set; 0 stands for one set of all lines.
     pub set_assoc: u64,
@@ -40,10 +40,10 @@ impl Configuration {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// `Usage` if it is none, or asks for what the original cannot make; line and key are named where they are known.
+    /// `Usage` if it is none, or asks for what Cacheray cannot make; line and key are named where they are known.
     pub fn parse(text: &str) -> Result<Configuration> {
         let config: Configuration = serde_json::from_str(text).map_err(|error| {
-            Error::usage(format!("this is no configuration of the original's caches: {error}"))
+            Error::usage(format!("this is no configuration of Cacheray's caches: {error}"))
         })?;
         let mut n_lines = 0u64;
         for level in &config.caches {
@@ -90,7 +90,7 @@ impl Configuration {
 enum Replacement {
     Lru,
     Fifo,
-    /// Ends the original's run as soon as a set is full.
+    /// Ends Cacheray's run as soon as a set is full.
     Lifo,
     /// Ends it at the first read.
     Filo,
@@ -202,7 +202,7 @@ impl Level {
     #[cold]
     fn set_divided(&self, addr: i64) -> Result<usize> {
         usize::try_from(addr / self.block_bytes % self.n_sets).map_err(|_| {
-            Error::unsupported(format!("the original ends at address `{addr:#x}`, which lies in no set"))
+            Error::unsupported(format!("Cacheray ends at address `{addr:#x}`, which lies in no set"))
         })
     }
 
@@ -226,7 +226,7 @@ impl Level {
             }
             Replacement::Lifo => {
                 return Err(Error::unsupported(format!(
-                    "cache `{}` has policy LIFO, and a set is full: the original ends here",
+                    "cache `{}` has policy LIFO, and a set is full: Cacheray ends here",
                     self.name
                 )));
             }
@@ -236,7 +236,7 @@ impl Level {
     }
 }
 
-/// The lines of all sets, side by side. Each set is a ring: its newest line stands at its head, and what was before it behind
+/// The lines of all sets, side by side. Each set is a ring: its newest line stands at its head, and what was before it after
 /// that, round to the slot before the head.
 #[derive(Clone, Debug)]
 struct Sets {
@@ -328,7 +328,7 @@ impl Levels {
     /// Takes an access; `served` is what it did. `tell` hears of every event with the name of its level.
     ///
     /// # Errors
-    /// `Unsupported` where the original ends its run.
+    /// `Unsupported` where Cacheray ends its run.
     pub fn access(
         &mut self,
         addr: i64,
@@ -368,7 +368,7 @@ impl Levels {
             level.reads += u64::from(!level.is_full());
             if level.replacement == Replacement::Filo {
                 return Err(Error::unsupported(format!(
-                    "cache `{}` has policy FILO: the original ends at the first read",
+                    "cache `{}` has policy FILO: Cacheray ends at the first read",
                     level.name
                 )));
             }

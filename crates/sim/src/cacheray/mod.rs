@@ -8,7 +8,7 @@
 //! | [`mod@caches`] | configuration files, levels, events |
 //! | `places` | which region holds an address |
 //! | [`structs`] | regions, structures, members, remaps |
-//! | [`text`] | what the original writes |
+//! | [`text`] | what Cacheray writes |
 //! | [`tool`] | the caches as an analysis |
 
 pub mod caches;
@@ -42,7 +42,7 @@ impl Simulator {
     /// Takes an access; `tell` hears of every event.
     ///
     /// # Errors
-    /// `Unsupported` where the original ends its run.
+    /// `Unsupported` where Cacheray ends its run.
     pub fn access(
         &mut self,
         addr: u64,
@@ -50,7 +50,7 @@ impl Simulator {
         is_write: bool,
         tell: &mut impl FnMut(&str, Event),
     ) -> Result<()> {
-        // The original's addresses and sizes have a sign.
+        // Cacheray's addresses and sizes have a sign.
         let (addr, size) = (addr as i64, size as i8);
         let seen = self.structs.translate(addr);
         self.levels.access(seen, size, is_write, &mut self.served, tell)?;

@@ -75,7 +75,7 @@ impl Places {
             None => {
                 let mut page = Page { number, grains: [NONE; N_GRAINS] };
                 page.fill(0, N_GRAINS, stretches);
-                let at = self.pages.len() as u32; // At most so many.
+                let at = self.pages.len() as u32; // At most this many.
                 self.pages.push(page);
                 self.numbers.insert(number, at);
                 at

@@ -1,8 +1,8 @@
-//! Which members of which structures the accesses of the original's model go to, with its faults.
+//! The structures and members that the accesses of Cacheray's model go to, with its faults.
 //!
 //! Regions live for ever and may lie over each other; each that holds an address counts the access. Regions alike are kept
 //! once with their number, so that a program that allocates again and again in one place costs no more for it.
-//! SPEC: cacheray.md#the-originals-model.
+//! SPEC: cacheray.md#cacherays-model.
 
 use super::caches::Served;
 use super::places::{NONE, Places, Stretches};
@@ -35,11 +35,11 @@ pub struct CountedStruct {
     sums: Vec<(Vec<usize>, u32)>,
 }
 
-/// Sizes of accesses that have places: so many powers of two.
+/// Sizes of accesses that have places: this many powers of two.
 const N_SIZES: usize = 5;
 /// Bytes of a structure that has places.
 const MAX_PLACES: i64 = 1 << 12;
-/// The place of sums of accesses that nobody has met.
+/// The place of sums of accesses that have not been met.
 const UNKNOWN: u32 = u32::MAX;
 
 /// A member with what was counted.
@@ -63,7 +63,7 @@ pub struct CountedMember {
 #[derive(Clone, Copy, Debug, Default)]
 struct Region {
     start: i64,
-    /// Behind its last byte, if its length is positive.
+    /// After its last byte, if its length is positive.
     end: i64,
     ty: usize,
     times: u64,
@@ -174,7 +174,7 @@ impl Structs {
     pub fn add(&mut self, name: &str, addr: u64, n_elements: u32) {
         self.n_adds += 1;
         self.last = (0, 0, Region::default());
-        let n_elements = n_elements as i32; // The original's numbers have a sign.
+        let n_elements = n_elements as i32; // Cacheray's numbers have a sign.
         self.n_elements += i64::from(n_elements);
         let ty = match self.lookup.find(name) {
             Some(ty) => ty,
@@ -185,7 +185,7 @@ impl Structs {
         };
         let Some(counted) = self.structs.get_mut(ty) else { return };
         counted.is_present = true;
-        let start = addr as i64; // The original's addresses have a sign.
+        let start = addr as i64; // Cacheray's addresses have a sign.
         let length = counted.size.saturating_mul(n_elements.into());
         if length == 0 {
             return;
@@ -425,7 +425,7 @@ impl CountedStruct {
         n_left_out
     }
 
-    /// Where in an element an address lies, as the original computes it: wrong, even below zero, unless the region begins
+    /// Where in an element an address lies, as Cacheray computes it: wrong, even below zero, unless the region begins
     /// at a multiple of the element's size.
     fn offset(&self, addr: i64, start: i64) -> i64 {
         if self.size == 0 { 0 } else { addr.wrapping_rem(self.size) - start.wrapping_rem(self.size) }
@@ -440,7 +440,7 @@ impl CountedStruct {
         if is_odd || own <= 0 || own > MAX_PLACES || addr < 0 || region.start < 0 {
             return None;
         }
-        // What is left of the address behind multiples of the size, less what is left of the start.
+        // What is left of the address after multiples of the size, less what is left of the start.
         let mut offset = addr - region.start;
         if offset >= own {
             offset %= own;
@@ -451,7 +451,7 @@ impl CountedStruct {
         Some((offset + own) as usize * N_SIZES + size.trailing_zeros() as usize) // Not negative.
     }
 
-    /// Where the sums are of accesses like this one, of which there was none so far.
+    /// Where the sums are of accesses like this one, the first so far.
     #[cold]
     fn find_sums(
         &mut self,

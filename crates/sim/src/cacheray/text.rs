@@ -1,12 +1,12 @@
-//! What the original's simulator writes: events, a log of the trace, and the report.
+//! What Cacheray's simulator writes: events, a log of the trace, and the report.
 //!
-//! SPEC: cacheray.md#the-originals-model.
+//! SPEC: cacheray.md#cacherays-model.
 
 use super::caches::{Event, Level};
 use super::structs::{CountedStruct, Remapped, Structs};
 use std::fmt::Write as _;
 
-/// Lines of 64 bytes and 512 sets: the constants with which the original takes addresses apart, whatever its caches are.
+/// Lines of 64 bytes and 512 sets: the constants with which Cacheray takes addresses apart, whatever its caches are.
 const SHOWN_LINE: i64 = 64;
 const SHOWN_SETS: i64 = 512;
 
@@ -42,7 +42,7 @@ pub fn event(level: &str, event: Event, out: &mut String) {
 /// Appends the line of an access in the log of the trace.
 pub fn logged_access(thread: u64, is_write: bool, addr: u64, size: u8, out: &mut String) {
     let what = if is_write { "WRITE" } else { "READ" };
-    let (tag, index, _) = parts(addr as i64); // The original's addresses have a sign.
+    let (tag, index, _) = parts(addr as i64); // Cacheray's addresses have a sign.
     let _ = writeln!(
         out,
         "CPU: {thread}\tEVENT: {what}\tAddress: {addr:#x}\tSIZE: {}\tTag: {tag}\tIndex: {index}",
@@ -97,7 +97,7 @@ pub fn found(name: &str, out: &mut String) {
 /// Longer names of members are cut.
 const NAME_CHARS: usize = 16;
 
-/// The report behind the simulation. Structures stand in the order of their names; the original's order is that of a hash.
+/// The report after the simulation. Structures stand in the order of their names; Cacheray's order is that of a hash.
 pub fn report(levels: &[Level], structs: &Structs, n_records: u64) -> String {
     let mut present: Vec<CountedStruct> = structs.present().collect();
     present.sort_by(|a, b| a.name.cmp(&b.name));
@@ -131,7 +131,7 @@ pub fn report(levels: &[Level], structs: &Structs, n_records: u64) -> String {
     let _ = writeln!(out, "{RULE}\n");
     for level in levels {
         let Level { name, accesses, hits, misses, reads, .. } = level;
-        let rate = |count: u64| java_double(count as f64 / *reads as f64 * 100.0); // As the original has it.
+        let rate = |count: u64| java_double(count as f64 / *reads as f64 * 100.0); // As Cacheray has it.
         let _ = writeln!(out, "{name}: \n{accesses} accesses");
         let _ = writeln!(out, "{hits} hits. {}% hit rate.", rate(*hits));
         let _ = writeln!(out, "{misses} misses. {}% miss rate.\n ", rate(*misses));

@@ -1,4 +1,4 @@
-//! The original's caches as an analysis of any trace that has accesses.
+//! Cacheray's caches as an analysis of any trace that has accesses.
 
 use super::caches::{Configuration, Level, Levels, Served};
 use quipu_model::ReportBody;
@@ -22,7 +22,7 @@ pub static INFO: ToolInfo = ToolInfo {
 const MAX_SIZE: u32 = i8::MAX as u32;
 
 /// The model at work. Loads and stores run through one hierarchy in the order of time; prefetches, flushes and fetches are
-/// left out, since the original knows none.
+/// left out, since Cacheray knows none.
 #[derive(Clone, Debug)]
 pub struct ModelPass {
     levels: Levels,
@@ -58,7 +58,7 @@ impl Pass for ModelPass {
                 continue;
             }
             self.is_used = true;
-            // The original's addresses have a sign; the size was looked at.
+            // Cacheray's addresses have a sign; the size was looked at.
             let (addr, size) = (*addr as i64, *size as i8);
             self.levels.access(addr, size, is_write, &mut self.served, &mut |_, _| {})?;
         }

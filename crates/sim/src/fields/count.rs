@@ -1,16 +1,16 @@
-//! Numbers by field: each type has a counter for each of its fields, and a few behind them.
+//! Numbers by field: each type has a counter for each of its fields, and a few after them.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use std::ops::Range;
 
-/// Behind the counters of a type's fields: what belongs to no field.
+/// After the counters of a type's fields: what belongs to no field.
 pub(super) const GAP: u32 = 0;
-/// What lies behind a region's only element.
+/// What lies after a region's only element.
 pub(super) const BEYOND: u32 = 1;
 /// What was counted for several fields, so often too much for the type.
 const EXTRA: u32 = 2;
-/// How many counters stand behind those of the fields.
+/// How many counters stand after those of the fields.
 pub(super) const PARTS_BEHIND: u32 = 3;
 
 /// A type that regions were said to have, or a name that leads to none.
@@ -47,7 +47,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Makes room for so many counters.
+    /// Makes room for this many counters.
     pub(super) fn fit(&mut self, n_counters: u32, n_levels: usize) {
         if self.counts.len() < n_counters as usize {
             self.n_levels = n_levels;
@@ -61,7 +61,7 @@ impl Counters {
         self.counts[counter as usize][is_write] += 1;
     }
 
-    /// Notes that an access was counted so many times too often, at the counter behind the fields of its type.
+    /// Notes that an access was counted this many times too often, at the counter after the fields of its type.
     pub(super) fn add_extra(&mut self, behind: u32, n: u64, is_write: usize) {
         self.counts[(behind + EXTRA) as usize][is_write] += n;
     }

@@ -5,7 +5,7 @@
 //!
 //! An access counts once for its type and once for each field that it touches; with one that touches several, fields add up to
 //! more than their type. A miss counts for the field that has the first byte that was wanted of the line. What lies in a region
-//! without belonging to a field is its padding; what lies behind a region's only element is *beyond* it.
+//! without belonging to a field is its padding; what lies after a region's only element is *beyond* it.
 //!
 //! What of a line was never touched is known when a region ends, or the trace: then its lines are *settled*, field by field, and
 //! count as fresh for what comes after.
@@ -59,7 +59,7 @@ const MAX_SITES: usize = 1 << 16;
 /// Threads that are told apart; all further ones are one.
 const MAX_THREADS: usize = 1 << 12;
 
-/// What kinds of variables begin with whose type nobody says.
+/// What kinds of variables of unknown type begin with.
 pub(crate) const UNKNOWN: &str = "unknown type, symbol ";
 
 /// Where memory was got: a variable, or annotations that say the same.
@@ -100,7 +100,7 @@ pub(crate) struct Fields {
     n_counters: u32,
     /// The bytes of all kinds.
     cells: Vec<Cell>,
-    /// What the accesses of the last call were told as, row by row; empty if nobody tells them.
+    /// What the accesses of the last call were reported as, row by row; empty if they are not reported.
     told: Vec<Told>,
     space: Space,
     sharing: Sharing,
@@ -113,7 +113,7 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// No access yet. Lines have so many bytes as a power of two, misses so many levels.
+    /// No access yet. Lines have this many bytes as a power of two, misses this many levels.
     pub(crate) fn new(types: Types, line_shift: u32, n_levels: usize) -> Fields {
         let mut fields = Fields {
             attribution: Attribution::new(types),
@@ -227,7 +227,7 @@ impl Fields {
         }
     }
 
-    /// Adds variables of which only the name is known, moved as those of [`Fields::add_variables`].
+    /// Adds variables that are known by name only, moved as those of [`Fields::add_variables`].
     pub(crate) fn add_symbols(&mut self, symbols: &[DataSymbol], base: u64) {
         for symbol in symbols.iter().take(MAX_SITES / 2) {
             let kind = self.add_kind(format!("{UNKNOWN}{}", symbol.name), None);
@@ -380,7 +380,7 @@ impl Fields {
         self.touched = seen;
     }
 
-    /// Notes an access that goes on in further lines.
+    /// Notes an access that continues in further lines.
     #[cold]
     fn spill(&mut self, addr: u64, last: u64, thread: u32, is_write: usize) {
         if last < addr {
@@ -470,7 +470,7 @@ fn bits_between(first: u64, last: u64, line_shift: u32, unit_shift: u32) -> u64 
     (u64::MAX >> (63 - (last - first))) << first
 }
 
-/// A thread touches a line that another one touched last, or nobody.
+/// A thread touches a line that another one touched last, or none.
 #[cold]
 fn take_over(line: &mut Line, number: u64, thread: u32, sharing: &mut Sharing, lines: &mut count::LineSets) {
     lines.add(count::Whose::Thread(thread), number);

@@ -20,7 +20,7 @@ pub(crate) struct Cell {
     room: u16,
 }
 
-/// Bytes of all types that have cells; what goes beyond is told without.
+/// Bytes of all types that have cells; what goes beyond is counted without.
 const MAX_CELLS: usize = 1 << 24;
 /// The cell of memory without fields.
 const PLAIN: u32 = 0;
@@ -72,7 +72,7 @@ struct Window {
     /// The cell of the first byte, and those bits of an offset that lead to others.
     cell: u64,
     mask: u64,
-    /// What an access to the first field is told as.
+    /// What an access to the first field is counted as.
     told: Told,
 }
 
@@ -117,7 +117,7 @@ impl Window {
     }
 }
 
-/// The bits of so many bytes.
+/// The bits of this many bytes.
 const BITS: [u64; 128] = {
     let mut bits = [u64::MAX; 128];
     let mut n = 0;

@@ -57,14 +57,14 @@ result! {
     pub struct TypeRow {
         pub name: String, key => "Its name; of one that was not found, as the trace has it.";
         pub is_known: bool => "Whether it was found.";
-        pub size: u64 => "Bytes from one element of an array to the next; 0 if nobody knows.";
+        pub size: u64 => "Bytes from one element of an array to the next; 0 if unknown.";
         pub align: u64 => "Its alignment as far as fields tell it.";
         pub declared: Option<String> => "Where it is declared: file and line.";
         pub regions: u64 => "Regions that were said to have it.";
         pub numbers: Numbers, flat => "What was counted.";
         pub straddling: u64 => "Accesses that go on in a further line.";
         pub several_fields: u64 => "Accesses to more than one field, padding among them.";
-        pub leaving: u64 => "Accesses that begin in a region and go on behind it.";
+        pub leaving: u64 => "Accesses that begin in a region and continue after it.";
         pub fetched: u64 =>
             "Bytes of the type in lines in which it was touched; each time that memory is given to another \
              region, anew.";
@@ -72,7 +72,7 @@ result! {
         pub false_moves: u64 => "How often lines with this type went from thread to thread for nothing.";
         pub fields: Vec<FieldRow> => "Its fields, by offset.";
         pub padding: PartRow => "What belongs to no field.";
-        pub beyond: PartRow => "What lies behind the only element of a region that is longer.";
+        pub beyond: PartRow => "What lies after the only element of a region that is longer.";
         pub threads: Vec<ThreadRow> => "Accesses of each thread; those without any are left out.";
     } beside {
         pub(super) bytes: Vec<Byte> =>
@@ -170,7 +170,7 @@ pub(crate) struct Around<'a> {
     pub(crate) top: usize,
 }
 
-/// The largest type of which a picture is kept, in bytes.
+/// The largest type whose picture is kept, in bytes.
 const MAX_PICTURE: u64 = 1 << 12;
 
 impl Numbers {
@@ -292,7 +292,7 @@ impl Fields {
         (rows.into_iter().map(|(_, row)| row).collect(), more)
     }
 
-    /// True if only variables have the type: nobody said that it matters.
+    /// True if only variables have the type: no annotation said that it matters.
     fn is_variables_only(&self, name: &str) -> bool {
         let of = |site: &&Site| self.kinds.get(site.kind as usize).is_some_and(|kind| kind.name == name);
         self.sites.iter().filter(of).all(|site| site.is_variable)

@@ -92,7 +92,7 @@ impl Fields {
 const MAX_PARTS: usize = 64;
 
 impl Shared {
-    /// Says what some bytes are, and of which kind, that threads have touched.
+    /// Says what some bytes are that threads have touched, and their kind.
     fn resolve(&mut self, with: SharedWith, kind: u32, bits: u64) {
         if self.touched.iter().any(|(_, touched)| touched & bits != 0) {
             self.count(kind);

@@ -3,7 +3,7 @@
 //! A *turn* is what one thread does to a line until another thread touches it. Where a turn follows that of another thread and
 //! either of them wrote, the line had to move between the cores' caches. If one of them touched a byte that the other wrote,
 //! they share data, and the line moved for a reason; if not, they share only the line: *false sharing*, which another layout
-//! would have spared. Turns in which nobody wrote move nothing.
+//! would have spared. Turns without a write move nothing.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -23,7 +23,7 @@ pub(crate) struct Turn {
 /// What a line had to move for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
-    /// Nobody wrote: it did not have to.
+    /// Without a write it did not have to.
     None,
     /// Data.
     True,
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     pub(crate) with: Vec<SharedWith>,
     /// How often it moved for nothing, by the kind of what was touched.
     pub(crate) by_kind: Vec<KindMoves>,
-    /// Moves for nothing of which all is told apart.
+    /// Moves for nothing for which every kind is known.
     n_settled: u64,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct Sharing {
 
 impl Sharing {
     /// A turn at a line is over. One in which nothing was touched that is still there is none, and one of the thread that had
-    /// the last one goes on with that.
+    /// the last one continues with that.
     pub(crate) fn ended(&mut self, line: u64, turn: Turn) -> Move {
         if turn.seen == [0; 2] {
             return Move::None;
@@ -129,7 +129,7 @@ impl Sharing {
 const MAX_KINDS: usize = 64;
 
 impl Shared {
-    /// Counts the moves for nothing since the last time for a kind of which something was touched.
+    /// Counts the moves for nothing since the last time for a kind that was touched.
     pub(crate) fn count(&mut self, kind: u32) {
         let until = self.moves[1];
         let has_room = self.by_kind.len() < MAX_KINDS;

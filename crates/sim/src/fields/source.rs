@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct TypeSource {
     /// The types.
     pub types: Types,
-    /// Variables of which only the program's table of symbols knows.
+    /// Variables that only the program's table of symbols knows.
     pub symbols: Arc<[DataSymbol]>,
     /// What is added to the addresses of the program's file to get those of the trace.
     pub base: u64,

@@ -23,12 +23,12 @@ const N_NEAR: usize = 1 << 12;
 
 /// An entry of bytes that no region has.
 const NONE: Slot = Slot::MAX;
-/// An entry of bytes of which only the map knows.
+/// An entry of bytes that only the map knows.
 const MIXED: Slot = Slot::MAX - 1;
-/// Mark of an entry of bytes of which one region has those that lie in it, and none has the others. Slots are smaller.
+/// Mark of an entry of bytes that belong to one region or to none. Slots are smaller.
 const EDGE: Slot = 1 << 31;
 
-/// The owner of a line that nobody touched.
+/// The owner of a line that no thread touched.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
 /// What happened to a line. Bits stand for its bytes, or for as many bytes as it takes for 64 bits to be enough.
@@ -67,7 +67,7 @@ impl Line {
 /// Bytes that belong together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot<'a> {
-    /// The first of them, and the one behind the last.
+    /// The first of them, and the one after the last.
     pub(crate) start: u64,
     pub(crate) end: u64,
     /// Their region.
@@ -95,7 +95,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// No page yet, with lines of so many bytes as a power of two.
+    /// No page yet, with lines of this many bytes as a power of two.
     pub(crate) fn new(line_shift: u32) -> Space {
         Space {
             line_shift,

@@ -186,7 +186,7 @@ fn each_access_counts_for_its_type_once_and_for_every_field_that_it_touches() {
     let report = report(vec![script], &[]);
     assert_eq!(report.levels, ["L1D", "LL"]);
     assert_eq!((report.all.accesses, report.all.reads, report.all.writes, report.all.lines), (9, 7, 2, 3));
-    // Two lines of its own, and bytes behind the region.
+    // Two lines of its own, and bytes after the region.
     assert_eq!((report.unknown.accesses, report.unknown.lines), (2, 3));
     // 0x1000; 0x5000 and 0x5040.
     assert_eq!((&report.all.misses[..], &report.unknown.misses[..]), (&[3, 3][..], &[2, 2][..]));

@@ -1,9 +1,9 @@
 //! `types`: which types and fields the program's accesses and misses go to.
 //!
-//! All accesses run through the machine of `caches`, and each is told by the type that its memory has: by field, by place of
+//! All accesses run through the machine of `caches`, and each is reported by the type that its memory has: by field, by place of
 //! allocation, by thread. Memory has a type where the trace annotates it (of regions over each other, the newest counts), and
 //! where a variable of the program lies, if `base` says where the program was loaded. What has neither is *unknown*, and always
-//! shown. A trace that says nothing of regions is told by variables alone. Variables on the stack are unknown: no access
+//! shown. A trace that says nothing of regions is reported by variables alone. Variables on the stack are unknown: no access
 //! comes with the stack pointer that debug information counts from.
 //!
 //! Types come from the program's debug information (`binary`) or from a file of types as Cacheray's extractor writes it
@@ -13,13 +13,13 @@
 //! * The elements of an array are one field, `slots[].key`. Members of a union that have the same bytes are one, `i|f`, and
 //!   bit fields that share bytes; of other members that lie over each other, the one that fits the access best is meant.
 //! * An access counts once for its type and once for each field that it touches. One that touches several fields, or a field and
-//!   padding, is counted as such, and so is one that goes on in the next line. A miss counts for the field that has the
+//!   padding, is counted as such, and so is one that continues in the next line. A miss counts for the field that has the
 //!   first byte that was wanted of the line.
 //! * Fields are *hot* that together have 80 % of their type's accesses (the fewest that do), and *cold* that have less than 1 %.
 //! * *Fetched* are a type's bytes in lines in which it was touched, *used* those that were touched; what of padding was
 //!   fetched is lost in any case, what of cold fields was is lost until they move elsewhere. Memory that is freed and given
 //!   out again counts anew. With lines of more than 64 bytes, all bytes of a 64th of a line count as one.
-//! * *False sharing*: a turn is what one thread does to a line until another touches it. If either of two turns behind each other
+//! * *False sharing*: a turn is what one thread does to a line until another touches it. If either of two successive turns
 //!   wrote, and neither touched a byte that the other wrote, the line moved from core to core for nothing. Turns are those of the
 //!   trace's order, and prefetches do not count.
 //!

@@ -22,7 +22,7 @@ pub(super) struct Arrangement {
 pub(super) enum Form {
     /// One structure.
     Struct,
-    /// Two, of which the second is the cold one.
+    /// Two; the second is the cold one.
     Split,
     /// An array for each member.
     Arrays,
@@ -50,10 +50,10 @@ pub(super) struct Place {
     pub(super) step: u64,
 }
 
-/// What is left free behind a member.
+/// What is left free after a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gap {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
     /// The rest of its line.
     Line,
@@ -65,7 +65,7 @@ pub(super) const LINK_BYTES: u64 = 8;
 /// Room that is asked for beside an order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Room {
-    /// Behind which members, and how much.
+    /// After which members, and how much.
     pub(super) gaps: Vec<(usize, Gap)>,
     /// Whether each element has lines of its own.
     pub(super) whole_lines: bool,
@@ -98,7 +98,7 @@ impl Arrangement {
         Arrangement { what, parts: vec![part], places, form: Form::Struct }
     }
 
-    /// The order as it is, with some room between and behind.
+    /// The order as it is, with some room between and after.
     pub(super) fn widened(members: &Members, room: &Room, line: u64, what: String) -> Arrangement {
         let mut moved = 0;
         let mut align = members.align;
@@ -238,9 +238,9 @@ impl Room {
         let gaps = self.gaps.iter().map(|(unit, gap)| {
             let name = members.units.get(*unit).map_or("", |unit| unit.name.as_str());
             match gap {
-                Gap::Bytes(1) => format!("1 byte behind {name}"),
-                Gap::Bytes(n) => format!("{n} bytes behind {name}"),
-                Gap::Line => format!("a new line behind {name}"),
+                Gap::Bytes(1) => format!("1 byte after {name}"),
+                Gap::Bytes(n) => format!("{n} bytes after {name}"),
+                Gap::Line => format!("a new line after {name}"),
             }
         });
         let mut told: Vec<String> = gaps.collect();
@@ -265,7 +265,7 @@ impl Room {
     }
 }
 
-/// Puts members one behind the other from `start` on.
+/// Puts members one after the other from `start` on.
 fn lay(
     members: &Members,
     order: &[usize],

@@ -88,7 +88,7 @@ impl Lines<'_> {
         self.at = offset * 8;
     }
 
-    /// A bit field, at so many bits from the beginning.
+    /// A bit field, at this many bits from the beginning.
     fn bits(&mut self, of: &Declared, start: u64, is_first: bool) {
         let What::Bits(type_bytes) = of.what else { return };
         if is_first && !self.at.is_multiple_of(8) {
@@ -245,7 +245,7 @@ impl Writer<'_> {
         self.close(name, is_typedef, out);
     }
 
-    /// Lines within a structure, so many bits behind its beginning.
+    /// Lines within a structure, this many bits after its beginning.
     fn lines<'o>(&self, is_packed: bool, at: u64, out: &'o mut String) -> Lines<'o> {
         Lines { language: self.language, is_packed, indent: 1, at, n_gaps: 0, out }
     }

@@ -4,7 +4,7 @@ use crate::machine::Machine;
 use crate::spec::MachineSpec;
 use quipu_model::Result;
 
-/// Which caches are of which level.
+/// The caches of each level.
 #[derive(Clone, Debug)]
 pub(super) struct Levels {
     pub(super) names: Vec<String>,

@@ -34,7 +34,7 @@ pub(super) struct New {
     pub(super) bases: Vec<u64>,
     /// Bytes from one element of the first part to the next: of others, the part says it.
     first_stride: u64,
-    /// Where memory behind the first part was taken, to give it back.
+    /// Where memory after the first part was taken, to give it back.
     taken: Vec<(u64, u64)>,
 }
 
@@ -50,7 +50,7 @@ impl Fresh {
         Fresh { next: from, free: HashMap::default() }
     }
 
-    /// The address of so many bytes.
+    /// The address of this many bytes.
     fn take(&mut self, bytes: u64, align: u64) -> u64 {
         if let Some(addr) = self.free.get_mut(&bytes).and_then(Vec::pop) {
             return addr;
@@ -105,7 +105,7 @@ impl Moved {
             self.n_kept += 1;
             return New::default();
         }
-        // What the region has besides elements stays behind the first part, as it was.
+        // What the region has besides elements stays after the first part, as it was.
         let slack = if old.n > 1 { old.stride - members.size } else { 0 };
         let tail = if old.n > 1 { 0 } else { old.bytes - members.size };
         let first_stride = parts[0].stride + slack;
@@ -206,7 +206,7 @@ impl Moved {
             _ => (offset / old.stride, offset % old.stride),
         };
         let Some((unit, is_inside)) = members.at(within).filter(|_| element < old.n.max(1)) else {
-            // Behind the elements, or between them.
+            // After the elements, or between them.
             let bytes = old.stride.max(within + 1) - within;
             let behind = within.saturating_sub(members.size);
             let link = if old.n == 1 && self.arrangement.form == Form::Split { LINK_BYTES } else { 0 };

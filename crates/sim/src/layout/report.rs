@@ -55,7 +55,7 @@ result! {
         pub size: u64 => "Bytes of an element, all parts together.";
         pub misses: Vec<u64> => "Misses of all accesses, level by level.";
         pub type_misses: Vec<u64> => "Those of accesses to the type.";
-        pub members: Vec<MissesBy> => "Those of each member; of what belongs to none behind them.";
+        pub members: Vec<MissesBy> => "Those of each member; of what belongs to none after them.";
         pub moved: u64 => "Regions that went elsewhere.";
         pub kept: u64 => "Regions that stay as they are.";
         pub divided: u64 => "Accesses that became several.";

@@ -20,7 +20,7 @@ pub(super) struct Side {
     pub(super) moved: Option<Moved>,
     /// The type's live regions, by their number.
     news: Vec<New>,
-    /// Misses of each member, level by level; those of what belongs to none behind them.
+    /// Misses of each member, level by level; those of what belongs to none after them.
     pub(super) misses: Vec<u64>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct LayoutPass {
     live: Live,
     placement: Placement,
     sides: Vec<Side>,
-    /// Accesses of each member: reads and writes; those of what belongs to none behind them.
+    /// Accesses of each member: reads and writes; those of what belongs to none after them.
     accesses: Vec<[u64; 2]>,
     /// Accesses to data that go elsewhere.
     n_others: u64,
@@ -184,7 +184,7 @@ impl Pass for LayoutPass {
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         self.is_used |= batch.span.records > 0;
-        // What happens to regions counts, also where nobody runs.
+        // What happens to regions counts, also where no thread runs.
         let core = self.placement.core_of(batch)?.unwrap_or(0);
         self.run(batch, core);
         if batch.threads.what.contains(&ThreadEvent::Stop) {

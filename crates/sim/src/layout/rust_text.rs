@@ -1,6 +1,6 @@
 //! Types of Rust as its compiler names them in debug information, turned into code that it reads.
 //!
-//! The names there have no lifetimes, name what nobody can (`alloc::alloc::Global`), and give the modules where the standard
+//! The names there have no lifetimes, name what programs cannot (`alloc::alloc::Global`), and give the modules where the standard
 //! library keeps things instead of those where it offers them.
 
 use std::iter::Peekable;
@@ -197,7 +197,7 @@ impl Reader<'_> {
         Some(self.signature(depth).map(|signature| format!("{front}fn{signature}")))
     }
 
-    /// What stands behind `fn`.
+    /// What stands after `fn`.
     fn signature(&mut self, depth: usize) -> Option<String> {
         self.in_function += 1;
         self.sign('(')?;

@@ -23,7 +23,7 @@ pub(super) struct Declaration {
     pub(super) refusal: Option<&'static str>,
 }
 
-/// What stands before and behind members.
+/// What stands before and after members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     /// `struct`, `class` or `union`.
@@ -68,14 +68,14 @@ pub(super) enum What {
     Base,
     /// The pointer to virtual functions.
     Virtual,
-    /// Some bits of a type of so many bytes.
+    /// Some bits of a type of this many bytes.
     Bits(u64),
     /// A structure or union without a name.
     Body(Record, Vec<Declared>),
 }
 
 impl Declared {
-    /// The byte behind it.
+    /// The byte after it.
     pub(super) fn end(&self) -> u64 {
         self.bit_start.saturating_add(self.bit_size).div_ceil(8)
     }

@@ -9,7 +9,7 @@ use rustc_hash::FxBuildHasher;
 
 /// Accesses to the type that are looked back at: members of one element that are among them are used together.
 pub(super) const WINDOW: usize = 32;
-/// Addresses are looked at in stretches of 2^40 bytes, of which there are so many.
+/// Addresses are looked at in this many stretches of 2^40 bytes.
 const STRETCHES: u64 = 1 << 7;
 const STRETCH_SHIFT: u32 = 40;
 

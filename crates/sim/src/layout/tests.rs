@@ -134,7 +134,7 @@ fn room_is_told_in_words() {
     let room = Room { gaps: vec![(1, Gap::Bytes(8)), (4, Gap::Line)], whole_lines: true, align: 32 };
     assert_eq!(
         room.told(&members),
-        "8 bytes behind b, a new line behind name, lines of its own for each element, aligned to 32"
+        "8 bytes after b, a new line after name, lines of its own for each element, aligned to 32"
     );
     let room = Room { align: 1, ..Room::default() };
     assert_eq!(room.told(&members), "");
@@ -183,7 +183,7 @@ fn accesses_go_where_members_are_now() {
     let mut go = |addr, size| pieces(&mut moved, (&old, &new), &members, addr, size);
     assert_eq!(go(0x1000 + 3 * 32 + 8, 8), [(0x1000 + 3 * 24, 8)]);
     assert_eq!(go(0x1000 + 9 * 32 + 24, 6), [(0x1000 + 9 * 24 + 12, 6)]);
-    // A copy of `b`, `c` and `d`, with the hole between: `d` is behind `b` now, `c` elsewhere.
+    // A copy of `b`, `c` and `d`, with the hole between: `d` is after `b` now, `c` elsewhere.
     assert_eq!(go(0x1008, 16), [(0x1000, 8), (0x1000 + 19, 1), (0x1008, 4)]);
     // A hole alone is where its member ends.
     assert_eq!(go(0x1001, 4), [(0x1000 + 18, 4)]);

@@ -39,7 +39,7 @@ impl Language {
         }
     }
 
-    /// The language that a type looks like of which nothing else says it.
+    /// The language that a type looks like if nothing else says it.
     pub(super) fn guessed(shape: &Shape, declaration: &Declaration) -> Language {
         let texts = || declaration.members.iter().map(|member| member.text.as_str());
         if texts().any(|text| is_rust_number(text) || text.starts_with("alloc::")) {
@@ -124,10 +124,10 @@ pub(super) fn identifier(name: &str) -> String {
     name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect()
 }
 
-/// A name with its type, as C writes it; the type is [`c_type`]'s, or `None` for so many bytes.
+/// A name with its type, as C writes it; the type is [`c_type`]'s, or `None` for this many bytes.
 pub(super) fn c_declared(text: Option<&str>, bytes: u64, name: &str, dimensions: &str) -> String {
     let Some(text) = text else { return format!("unsigned char {name}{dimensions}[{bytes}]") };
-    // Functions and arrays behind a pointer have the name inside.
+    // Pointers to functions and arrays have the name inside.
     let inside = text.char_indices().find(|(at, c)| {
         *c == ')' && text[..*at].rfind('(').is_some_and(|open| text[open..*at].contains('*'))
     });
@@ -175,7 +175,7 @@ pub(super) fn c_type(text: &str, language: Language) -> Option<String> {
     Some(text.strip_prefix("complex ").map_or_else(|| text.to_owned(), |of| format!("_Complex {of}")))
 }
 
-/// A type of so many bytes in Rust; `None` if it has no name there. Names of the crate `own` begin at `crate`.
+/// A type of this many bytes in Rust; `None` if it has no name there. Names of the crate `own` begin at `crate`.
 pub(super) fn rust_type(text: &str, bytes: u64, own: &str) -> Option<String> {
     let text = text.trim();
     if let Some(of) = text.strip_suffix('*').or_else(|| text.strip_suffix("* const")) {

@@ -10,13 +10,13 @@
 //! What may be asked for:
 //!
 //! * `order`: members in this order, each as soon as its alignment allows; those that are not named follow as they were.
-//! * `split`: hot members apart from all others, which lie behind in an array of their own, by the same index. Hot are those
+//! * `split`: hot members apart from all others, which lie after them in an array of their own, by the same index. Hot are those
 //!   given (`split=a,b` or `split=cold=c,d`), or, with `split=hot`, the fewest that have 90 % of the type's accesses. A
 //!   single element gets a pointer of 8 bytes to its cold part, which lies in an array of cold parts; following it is not
 //!   simulated.
 //! * `arrays=soa`: an array for each member, where a region has several elements; `arrays=aos`: members that are arrays of one
 //!   length become one array of structures.
-//! * `pad`: bytes left free behind members, `pad=a=8`, up to the next line, `pad=a=line`, or lines of its own for each element,
+//! * `pad`: bytes left free after members, `pad=a=8`, up to the next line, `pad=a=line`, or lines of its own for each element,
 //!   `pad=line`; several with commas. `align`: what each element's address is a multiple of.
 //! * `remap`: a file of Cacheray's simulator that says where members lie.
 //!

@@ -55,7 +55,7 @@ pub(super) enum UnitKind {
 }
 
 impl Unit {
-    /// The byte behind it.
+    /// The byte after it.
     pub(super) fn end(&self) -> u64 {
         self.start + self.bytes
     }
@@ -91,7 +91,7 @@ impl Members {
     /// The members of a type, as they are declared.
     ///
     /// # Errors
-    /// `Unsupported` for a type without members, one whose members cannot be moved or lie nobody knows where, one that ends
+    /// `Unsupported` for a type without members, one whose members cannot be moved or lie at unknown places, one that ends
     /// with an array of any length, and one that is too large.
     pub(super) fn of(shape: &Shape, declaration: &Declaration) -> Result<Members> {
         let refuse =
@@ -184,7 +184,7 @@ fn units(declaration: &Declaration, shape: &Shape) -> (Vec<Unit>, Vec<Declared>)
             Some(last) if start < last.end() => {
                 let is_bits = matches!(of.what, What::Bits(_));
                 match &last.what {
-                    // Members of derived classes may lie in the padding behind a base class.
+                    // Members of derived classes may lie in the padding after a base class.
                     UnitKind::Base if last.start < start => {
                         last.bytes = start - last.start;
                         last.step = last.bytes;
@@ -241,7 +241,7 @@ fn unit(of: Declared, shape: &Shape) -> Unit {
         // Files of types tell of arrays only how long they are.
         (unit.dimensions, unit.step) = (vec![bytes / step], step);
     }
-    // A text of characters is one field, of which only the type tells that it is an array.
+    // A text of characters is one field; only its type says that it is an array.
     let is_text = matches!(unit.text.as_str(), "char" | "signed char" | "unsigned char");
     // Rust's `char` is a number of four bytes.
     if is_text && align == 1 && unit.dimensions.is_empty() && bytes > 1 {

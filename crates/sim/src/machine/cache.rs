@@ -63,7 +63,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Looks at what a cache without sets would do; `None` if nobody wants to know.
+    /// Looks at what a cache without sets would do; `None` if that is not wanted.
     #[inline]
     pub(super) fn shade(&mut self, line: u64) -> Option<bool> {
         self.shadow.as_mut().map(|shadow| shadow.touch(line))

@@ -1,7 +1,7 @@
 //! What the caches of one level are asked, for many caches that are tried at once.
 //!
 //! A [`Feed`] makes requests of accesses as a machine does, and collects them in a [`Block`]: those of first caches right
-//! away, those of a last cache behind the first caches that it has. Each cache that is tried takes the whole block, on whatever
+//! away, those of a last cache below the first caches that it has. Each cache that is tried takes the whole block, on whatever
 //! thread; a [`Lone`] is such a cache, of any policy and with any prefetcher, once for each core if cores have their own.
 
 use super::stream::{CHUNK, OWN, PREFETCH, Pass, Rows, SIDE, Sides, Want, sort};
@@ -62,7 +62,7 @@ enum Event {
 
 /// What happens to one cache.
 pub(crate) enum Step {
-    /// A line is wanted, and so many times more right behind.
+    /// A line is wanted, and this many times more right after.
     Use { line: u64, is_prefetch: bool, again: u64 },
     /// These lines are flushed, the first and the last.
     Flush { first: u64, last: u64 },
@@ -238,7 +238,7 @@ pub(crate) struct Lone {
 }
 
 impl Lone {
-    /// So many caches like this; where their lots begin is a matter of `seed`, which is 1 for first caches for data.
+    /// This many caches like this; where their lots begin is a matter of `seed`, which is 1 for first caches for data.
     ///
     /// # Errors
     /// `Usage` if there is no such cache.

@@ -26,7 +26,7 @@ pub(super) use pass::Pass;
 /// Accesses in a chunk.
 pub(super) const CHUNK: usize = 2048;
 /// Room for the requests of one side: an access makes two at most (what makes more is not taken in chunks), and one is written
-/// behind the last.
+/// after the last.
 pub(super) const SIDE: usize = 2 * CHUNK + 2;
 
 /// Accesses as columns of equal length, but for `pc`, which may be empty.
@@ -101,9 +101,9 @@ impl Want {
         let purpose = PURPOSES[(self.row >> 30) as usize][rows.kind[row] as usize % 8];
         let is_own = self.row & OWN != 0;
         let addr = rows.addr[row];
-        // Where nobody asks for single misses, sizes are left out.
+        // Where single misses are not asked for, sizes are left out.
         let size = rows.size.get(row).copied().unwrap_or(0);
-        // Of lines behind the first one, and of what a cache wants, it is the beginning.
+        // Of lines after the first one, and of what a cache wants, it is the beginning.
         let start = self.line << shift;
         let is_first = !is_own & ((addr >> shift | space) == self.line);
         let whole = Request { addr, size, pc: rows.pc(row), purpose, row: row as u32 }; // Of a chunk.
@@ -166,7 +166,7 @@ impl Streams {
     }
 }
 
-/// Whether further uses of a line right behind a use can be counted with it, though the cache may have prefetched
+/// Whether further uses of a line right after a use can be counted with it, though the cache may have prefetched
 /// for it in between: if prefetched lines go to other sets, or cannot drive out the line used last.
 pub(super) fn joins(cache: &CacheSpec, sets: u64) -> bool {
     let keeps = cache.policy == Policy::Lru && cache.ways > 1;
@@ -213,7 +213,7 @@ impl Machine {
         self.streams = Some(streams);
     }
 
-    /// Counts the rows of the misses logged since there were `n_logged` from the beginning on, of which the chunk is `at` away.
+    /// Counts the rows of the misses logged since there were `n_logged` from the beginning on; the chunk is `at` away from it.
     #[inline]
     pub(super) fn number(&mut self, n_logged: usize, at: usize) {
         if at > 0 {
@@ -380,7 +380,7 @@ fn sort_as<const UNIFIED: bool, const JOINS: bool>(
         }
         turn(&mut side, u64::from(kind != AccessKind::Fetch).wrapping_neg(), &mut lines, &mut places);
         let is_new = (lines[0] != line) | !JOINS;
-        // It is written behind the last, whether it stays there or not.
+        // It is written after the last, whether it stays there or not.
         let place = if UNIFIED { &mut end } else { &mut places[0] };
         wanted[*place as usize] = want;
         *place += u64::from(is_new);

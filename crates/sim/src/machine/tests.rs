@@ -221,7 +221,7 @@ proptest! {
     }
 }
 
-/// A machine of one core with one cache of so many bytes.
+/// A machine of one core with one cache of this many bytes.
 fn one(bytes: u64, ways: u64) -> Machine {
     let cache = CacheSpec { core: Some(0), ..CacheSpec::new("L1", bytes, ways) };
     let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches: vec![cache], seed: 0 };

@@ -99,7 +99,7 @@ impl Simulated {
     pub fn staged(&self) -> Option<String> {
         let n = self.stages.len();
         (n > 1)
-            .then(|| format!("counts are those of the last of {n} stages, behind the last point of reset-at"))
+            .then(|| format!("counts are those of the last of {n} stages, after the last point of reset-at"))
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -330,5 +330,5 @@ fn field_grid(rows: &[MissingField], levels: &[String], more: u64) -> Grid {
     Grid { title: "fields that miss most".into(), head, rows: rows.iter().map(row).collect(), more }
 }
 
-/// So many threads, or cores, are listed for people.
+/// This many threads, or cores, are listed for people.
 const MAX_THREADS: usize = 64;

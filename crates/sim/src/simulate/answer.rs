@@ -48,7 +48,7 @@ impl Simulation {
         wanted.shortfall(self.extent, self.met, is_empty, || self.machine.filled())
     }
 
-    /// Ends a warm-up that goes on to the end: there are no statistics behind it.
+    /// Ends a warm-up that lasts to the end: there are no statistics after it.
     fn settle(&mut self) {
         if !self.extent.is_warm() && self.warmup.is_none() && !self.settings.counts_cold {
             self.end_warmup();

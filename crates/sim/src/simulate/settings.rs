@@ -30,7 +30,7 @@ pub struct Setup {
     pub processors: Vec<Option<u64>>,
     /// Whether misses are divided by cause.
     pub causes: bool,
-    /// How many instructions, functions and lines to list that miss most; with 0, nobody looks where misses come from.
+    /// How many instructions, functions and lines to list that miss most; with 0, the sources of misses are not counted.
     pub top: usize,
     /// Whether loads that miss at a steady distance are what is asked for, and from where on they are listed.
     pub strides: Option<Limits>,
@@ -38,7 +38,7 @@ pub struct Setup {
     pub physical: Option<Translator>,
     /// What the trace has.
     pub recording: Recording,
-    /// Whether what a warm-up that does not end has counted stands for the statistics, as in the original, instead of nothing.
+    /// Whether what a warm-up that does not end has counted stands for the statistics, as in drcachesim, instead of nothing.
     pub counts_cold: bool,
     /// Where types come from, if misses are told by field.
     pub types: Option<TypeSource>,

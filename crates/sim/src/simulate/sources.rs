@@ -1,7 +1,7 @@
 //! Where misses come from: instructions, functions, lines of memory.
 //!
-//! A function is what stands behind an address that is called. Where calls go is seen where the trace goes on behind them, so
-//! that no encoding and no symbol is needed; an interrupt right behind a call makes its handler look called.
+//! A function is the code from an address that is called on. Where calls go is seen where the trace continues after them, so
+//! that no encoding and no symbol is needed; an interrupt right after a call makes its handler look called.
 
 use hashbrown::{HashMap, HashSet};
 use quipu_model::Batch;
@@ -11,7 +11,7 @@ use rustc_hash::FxBuildHasher;
 /// Misses in first and in last caches.
 pub(crate) type Pair = [u64; 2];
 
-/// How far behind the place that is called an instruction may stand and still count as the function's: 1 MiB.
+/// How far after the place that is called an instruction may stand and still count as the function's: 1 MiB.
 const MAX_FUNCTION_BYTES: u64 = 1 << 20;
 
 /// Misses of an access to more lines than this are counted in small fields for all lines of a page: no instruction wants

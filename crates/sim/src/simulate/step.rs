@@ -51,7 +51,7 @@ impl Simulation {
                 turns.push(Turn::default());
             }
             let turn = &mut turns[busy.len()];
-            // Nobody can tell at which step of a round: formats with regions have one shard.
+            // The step of a round is unknown: formats with regions have one shard.
             self.pass_regions(batch);
             turn.lane.begin(batch, !self.extent.is_all(), &mut self.physical);
             self.met += turn.lane.n_refs();

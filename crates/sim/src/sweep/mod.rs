@@ -1,7 +1,7 @@
 //! `sweep`: how caches of many sizes, ways, policies, lines and prefetchers would serve the trace, in one read of it.
 //!
 //! What is tried is one level: the first caches of the cores for instructions (`l1i`), for data (`l1d`) or for both (`l1`),
-//! or the last cache (`ll`) behind first caches that stay the same. `sizes`, `ways`, `policies`, `line-sizes` and
+//! or the last cache (`ll`) below first caches that stay the same. `sizes`, `ways`, `policies`, `line-sizes` and
 //! `prefetchers` are lists, and every combination that can be built is tried; a range such as `16K..1M` doubles from its
 //! first number on. Each has the numbers that `caches` would give for it. With `bound`, each is compared with Belady's
 //! policy, which no other policy can beat without prefetches: what is lost to it could be won by a better choice, the rest
@@ -63,7 +63,7 @@ const WARMUP_INSTRS: OptionSpec = option(
     "warmup-instrs",
     Kind::Count,
     "0",
-    "begin the statistics behind so many instructions",
+    "begin the statistics after this many instructions",
     WARMUP_REFS.group,
 );
 const THREADS: OptionSpec = option("threads", Kind::Count, "all", "how many threads share the work", "");
@@ -211,7 +211,7 @@ impl Sweep {
             let mut shapes: Vec<Shape> = Vec::new();
             for point in points.iter().filter(|point| in_stacks(point) && point.line_size == group.line_size)
             {
-                let ways = point.ways as usize; // There are not so many lines.
+                let ways = point.ways as usize; // There are fewer lines than that.
                 match shapes.iter_mut().find(|shape| shape.sets == point.sets()) {
                     Some(shape) => shape.ways = shape.ways.max(ways),
                     None => shapes.push(Shape { sets: point.sets(), ways }),

@@ -12,7 +12,7 @@ use quipu_model::number::counted as counted_words;
 use quipu_model::pass::Detail;
 use quipu_model::result;
 
-/// Curves are drawn of so many combinations at most; the table has all.
+/// Curves are drawn of this many combinations at most; the table has all.
 const MAX_CURVES: usize = 16;
 
 result! {
@@ -105,7 +105,7 @@ impl PointCounts {
     }
 }
 
-/// A size in the largest unit of which there is one: `1.5 MiB`.
+/// A size in the largest unit that fits: `1.5 MiB`.
 fn size(bytes: u64) -> String {
     let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
     let (unit, name) = units.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1, "B"));

@@ -1,7 +1,7 @@
 //! What a sweep tries: lists of sizes, ways and so on, from options or from a file, and what comes of them together.
 //!
 //! A file has a key and its values on each line, with spaces or commas between values, and `#` or `//` before remarks. The keys
-//! are the names of the options. What is wrong is told with line, key, what was found and what is allowed.
+//! are the names of the options. What is wrong is reported with line, key, what was found and what is allowed.
 
 use crate::config::MAX_BYTES;
 use crate::extent::{Extent, Warmup};
@@ -22,7 +22,7 @@ pub enum Level {
     Data,
     /// One first cache for both, of each core.
     First,
-    /// The last cache, for all cores, behind first caches that stay the same.
+    /// The last cache, for all cores, below first caches that stay the same.
     Last,
 }
 

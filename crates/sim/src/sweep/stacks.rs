@@ -33,9 +33,9 @@ pub(crate) struct Stacks {
     cores: Vec<Core>,
     /// For each shape, uses that were found at each place; demands and prefetches.
     places: Vec<Vec<[u64; 2]>>,
-    /// Uses that were first in the lists of this shape, and so of all behind it.
+    /// Uses that were first in the lists of this shape, and so of all after it.
     firsts: Vec<[u64; 2]>,
-    /// Uses that were first in all lists, of which nobody asked.
+    /// Uses that were first in all lists that were asked for.
     again: u64,
     uses: [u64; 2],
     compulsory: u64,
@@ -135,7 +135,7 @@ impl Stacks {
         }
     }
 
-    /// What a cache of so many sets and ways has counted. It must be one of those asked for.
+    /// What a cache of this many sets and ways has counted. It must be one of those asked for.
     pub(crate) fn counts(&self, sets: u64, ways: usize) -> Counts {
         let Some(at) = self.shapes.iter().position(|shape| shape.sets == sets) else {
             return Counts::default();

@@ -163,7 +163,7 @@ fn a_trace_without_fetches_has_no_caches_for_instructions() {
     assert!(error.message().starts_with("tool `sweep` tries caches for instructions, which needs"));
 }
 
-/// What some cores did side by side: some records of each, of which a few are neither accesses nor instructions.
+/// What some cores did side by side: some records of each; a few are neither accesses nor instructions.
 fn round(rng: &mut Rng, cores: u32) -> Vec<Batch> {
     let records = 1 + rng.below(40) as u32;
     let of_core = |core| {

@@ -9,7 +9,7 @@ use crate::packed::Packed;
 pub(super) struct Block {
     /// Its bytes, inflated.
     pub(super) bytes: Vec<u8>,
-    /// What ends the data behind these bytes.
+    /// What ends the data after these bytes.
     pub(super) fault: Option<Error>,
     /// Bytes before this one were handed out.
     taken: usize,

@@ -91,7 +91,7 @@ fn behind_the_end(packed: &mut Packed) -> End {
     match packed.fill(1) {
         Ok([]) => End::Done,
         Ok(_) => End::Fault(
-            Error::malformed("there are bytes behind the end of the packed data").at_packed(packed.at()),
+            Error::malformed("there are bytes after the end of the packed data").at_packed(packed.at()),
         ),
         Err(cause) => End::Fault(unreadable(cause)),
     }

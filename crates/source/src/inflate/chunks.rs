@@ -1,10 +1,10 @@
-//! Bare snappy blocks, each behind its length, as apitrace writes them: no checksums, no framing.
+//! Bare snappy blocks, each after its length, as apitrace writes them: no checksums, no framing.
 //!
 //! ```text
 //! 61 74  then chunks:  length u32 | one raw snappy block of that many bytes
 //! ```
 //!
-//! A length of 0 ends the data, unless a block stands behind it: then the length is what is wrong. SPEC: apitrace.md#containers.
+//! A length of 0 ends the data, unless a block stands after it: then the length is what is wrong. SPEC: apitrace.md#containers.
 
 use super::blocks::{Block, Blocks};
 use super::{cut, take, unreadable};
@@ -20,7 +20,7 @@ const MAX_EXPANSION: usize = 22;
 const USUAL_CHUNK_BYTES: usize = 1 << 20;
 const USUAL_PACKED_BYTES: usize = 32 + USUAL_CHUNK_BYTES + USUAL_CHUNK_BYTES / 6;
 
-/// What is behind the end of the data is no block unless it makes more than this.
+/// What is after the end of the data is no block unless it makes more than this.
 const MIN_BEHIND_END_BYTES: usize = 256;
 
 const MARK: [u8; 2] = *b"at";
@@ -35,7 +35,7 @@ pub(crate) struct Chunks {
     begun: bool,
     decoder: snap::raw::Decoder,
     n_chunks: u64,
-    /// True if reading began in the middle, so that nobody knows the numbers of chunks.
+    /// True if reading began in the middle, so that the numbers of chunks are unknown.
     is_midway: bool,
 }
 
@@ -68,7 +68,7 @@ impl Blocks for Chunks {
             return Ok(false);
         }
         let len_bytes = u32::from_le_bytes(take(packed, CUT)?) as usize;
-        // Nobody knows it if reading began in the middle.
+        // Unknown if reading began in the middle.
         let number = (!self.is_midway).then_some(self.n_chunks);
         if len_bytes == 0 {
             let shown = packed.fill(USUAL_PACKED_BYTES).map_err(unreadable)?;
@@ -81,7 +81,7 @@ impl Blocks for Chunks {
                 "{} has `{len_bytes}` bytes, the limit is `{MAX_PACKED_CHUNK_BYTES}`",
                 chunk_name(number)
             );
-            // The block itself says how far it goes, so that nothing behind it is taken for a part of it.
+            // The block itself says how far it goes, so that nothing after it is taken for a part of it.
             let shown = packed.fill(USUAL_PACKED_BYTES).map_err(unreadable)?;
             inflate_prefix(&shown[..shown.len().min(USUAL_PACKED_BYTES)], &mut self.chunk.bytes);
             self.chunk.fault = Some(Error::new(ErrorKind::Limit, what).at_packed(at));
@@ -129,7 +129,7 @@ impl Blocks for Chunks {
 }
 
 impl Chunks {
-    /// Inflates the block that these bytes begin with to just the length that it states, if it can be and there are so many;
+    /// Inflates the block that these bytes begin with to just the length that it states, if it can be and there are this many;
     /// says how many bytes it takes.
     fn whole_block(&mut self, bytes: &[u8], min_bytes: usize) -> Option<usize> {
         let len = snap::raw::decompress_len(bytes).ok().filter(|len| *len >= min_bytes)?;
@@ -162,7 +162,7 @@ fn inflate_prefix(block: &[u8], out: &mut Vec<u8>) {
     inflate_up_to(block, most, out);
 }
 
-/// Inflates the beginning of a block up to so many bytes, as far as it goes; says how many bytes of the block that takes.
+/// Inflates the beginning of a block up to this many bytes, as far as it goes; says how many bytes of the block that takes.
 fn inflate_up_to(block: &[u8], most: usize, out: &mut Vec<u8>) -> usize {
     let Some(header) = block.iter().take(5).position(|byte| byte & 0x80 == 0) else { return 0 };
     let mut rest = &block[header + 1..];

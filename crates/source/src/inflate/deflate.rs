@@ -231,7 +231,7 @@ fn read_gzip_header(packed: &mut Packed) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tapes and block devices pad with zeros; anything else behind the data is a fault.
+/// Tapes and block devices pad with zeros; anything else after the data is a fault.
 fn only_padding(packed: &mut Packed) -> Result<(), Error> {
     loop {
         let shown = packed.fill(1).map_err(unreadable)?;
@@ -243,7 +243,7 @@ fn only_padding(packed: &mut Packed) -> Result<(), Error> {
         packed.consume(zeros);
         if !all {
             return Err(
-                Error::malformed("there are bytes behind the end of the packed data").at_packed(packed.at())
+                Error::malformed("there are bytes after the end of the packed data").at_packed(packed.at())
             );
         }
     }

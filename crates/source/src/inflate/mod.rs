@@ -1,7 +1,7 @@
 //! Decompressors: packed bytes in, inflated bytes out, one member at a time.
 //!
 //! All of them share one contract ([`Inflater::inflate`]). They hold no more than their window or one block of
-//! their format, verify every checksum that the format has, and never deliver a byte behind a fault.
+//! their format, verify every checksum that the format has, and never deliver a byte after a fault.
 
 mod blocks;
 mod brotli;
@@ -32,7 +32,7 @@ pub(crate) enum End {
     More,
     /// The member ended well: checksums and stated sizes fit.
     Done,
-    /// Nothing of this member can be had behind this point.
+    /// Nothing of this member can be had after this point.
     Fault(Error),
 }
 

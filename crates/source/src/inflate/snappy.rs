@@ -46,7 +46,7 @@ impl Blocks for Snappy {
         self.chunk.clear();
         let at = packed.at();
         if packed.fill(1).map_err(unreadable)?.is_empty() {
-            // Nobody writes a file of nothing but chunks to be skipped: a wrong bit makes such a chunk of data.
+            // No program writes a file of nothing but chunks to be skipped: a wrong bit makes such a chunk of data.
             return match self.skipped.take().filter(|_| !self.has_data) {
                 Some((kind, at)) => {
                     let what = format!("no data but a snappy chunk of the unused kind `{kind:#04x}`");

@@ -57,7 +57,7 @@ pub(super) struct Compressors {
 }
 
 impl Compressors {
-    /// Packs `plain` behind what is in `out`.
+    /// Packs `plain` after what is in `out`.
     pub(super) fn pack(&mut self, work: &Work, level: u8, plain: &[u8], out: &mut Vec<u8>) -> Result<()> {
         match work {
             Work::Gzip => {

@@ -1,7 +1,7 @@
 //! Deflating traces at the fastest level: a few gigabytes a second where code repeats.
 //!
 //! Records of a trace repeat at a distance (that of the loop's last round) with a few bytes changed in between, so the
-//! distance of the last match is tried first, right behind the byte that broke it; only then is a place looked up where
+//! distance of the last match is tried first, right after the byte that broke it; only then is a place looked up where
 //! the same eight bytes stood. One place is known for each hash, and none inside of matches: what is found is seldom the
 //! longest, and always soon. Codes are made for each 65,536 symbols.
 //!
@@ -444,7 +444,7 @@ mod tests {
 
     #[test]
     fn codes_are_complete_and_not_too_long() {
-        // Weights of which Huffman makes the longest codes that there are.
+        // Weights for which Huffman makes the longest codes that there are.
         let mut counts = [0_u32; N_DISTANCES];
         let (mut one, mut other) = (1, 1);
         for count in &mut counts {

@@ -80,7 +80,7 @@ pub(crate) fn next_local(packed: &mut Packed) -> io::Result<Next> {
 
 /// Moves the cursor forward to the next bytes that look like a local header; false at the end of the file.
 ///
-/// The four bytes of the signature may occur in packed data by chance, so the fields behind them must make sense.
+/// The four bytes of the signature may occur in packed data by chance, so the fields after them must make sense.
 pub(crate) fn find_local_header(packed: &mut Packed) -> io::Result<bool> {
     loop {
         let shown = packed.fill(LOCAL_BYTES)?;
@@ -225,7 +225,7 @@ impl Measure {
                     (member.len, member.crc32) = (Some(len), Some(crc));
                     (crc != found_crc).then(|| Error::checksum("CRC-32", crc, found_crc))
                 }
-                None => Some(Error::malformed("the record behind the member does not state its size")),
+                None => Some(Error::malformed("the record after the member does not state its size")),
             },
         };
         let lost = problem.is_some() && member.crc32.is_none();

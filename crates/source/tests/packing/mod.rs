@@ -186,7 +186,7 @@ pub struct HandMember<'a> {
     pub name: &'a [u8],
     pub bytes: &'a [u8],
     pub stored: bool,
-    /// Sizes behind the data, in a descriptor with or without signature, 32 or 64 bits wide.
+    /// Sizes after the data, in a descriptor with or without signature, 32 or 64 bits wide.
     pub descriptor: Option<Descriptor>,
     /// Sizes and offset in zip64 fields.
     pub zip64: bool,

@@ -23,7 +23,7 @@ pub(crate) struct FileTypes {
 }
 
 impl FileTypes {
-    /// The types of a file. Of several with one name the last counts, as in the original's simulator, but a
+    /// The types of a file. Of several with one name the last counts, as in Cacheray's simulator, but a
     /// declaration hides nothing.
     pub(crate) fn new(file: &TypesFile) -> FileTypes {
         let mut types = FileTypes::default();
@@ -54,7 +54,7 @@ impl FileTypes {
         types
     }
 
-    /// The type of this name, as C, LLVM or the file writes it, with LLVM's number behind it or without.
+    /// The type of this name, as C, LLVM or the file writes it, with LLVM's number after it or without.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.find_exactly(name).or_else(|| {
             let (short, number) = name.rsplit_once('.')?;

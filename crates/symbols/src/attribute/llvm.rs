@@ -9,15 +9,15 @@ const POINTER_BYTES: u64 = 8;
 /// What LLVM's text of a type means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Text<'a> {
-    /// So many bytes of a sort.
+    /// This many bytes of a sort.
     Scalar(u64, LeafKind),
     /// A type with a name.
     Named(&'a str),
-    /// So many of another.
+    /// This many of another.
     Array(u64, Box<Text<'a>>),
 }
 
-/// What is behind a pointer's text: an annotation names the pointer that memory was cast to, if that points to no structure.
+/// What the text of a pointer points to: an annotation names the pointer that memory was cast to, if that points to no structure.
 /// `None` if it is no pointer, or one to nothing.
 pub(crate) fn pointee(name: &str) -> Option<Text<'_>> {
     parse(name.trim().strip_suffix('*')?.trim_end(), 0)

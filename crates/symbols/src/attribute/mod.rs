@@ -297,7 +297,7 @@ impl Attribution {
     /// Adds the region of an annotation: `n_elements` of `element_bytes` each, of the type called `name`.
     ///
     /// An annotation says how many bytes were allocated, not of how many elements: one "element" that has as many bytes as
-    /// several of the type is taken for so many. Elements of any other size are one of the type each, with what is behind it, or
+    /// several of the type is taken for that many. Elements of any other size are one of the type each, with what is after it, or
     /// as much of the type as there is room for. SPEC: cacheray.md#regions.
     pub fn add(
         &mut self,

@@ -31,12 +31,12 @@ pub struct Shape {
     pub place: Option<Place>,
     /// Its fields, by offset.
     pub fields: Vec<Field>,
-    /// True if it ends with an array of any length, so that whatever is behind it belongs to that array.
+    /// True if it ends with an array of any length, so that whatever is after it belongs to that array.
     pub is_open: bool,
     level: Level,
     /// The field of each byte, [`GAP`] or [`SEVERAL`].
     table: Vec<u16>,
-    /// The most bytes of which the first and the last belong to one field only if all do: other things lie between the places
+    /// The most bytes where the first and the last belong to one field only if all do: other things lie between the places
     /// where a field is.
     reach: u64,
 }
@@ -161,7 +161,7 @@ impl Parts {
         Level { parts: joined, overlap }
     }
 
-    /// Gives one field the name of another as well, and so many bytes.
+    /// Gives one field the name of another as well, and this many bytes.
     fn join(&mut self, one: u32, other: u32, size: u64) {
         let (path, text) = match self.fields.get(other as usize) {
             Some(other) => (other.path.clone(), other.text.clone()),

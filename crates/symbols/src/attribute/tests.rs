@@ -114,7 +114,7 @@ fn a_block_of_several_times_the_size_is_an_array() {
     attribution.add("struct.Pair", 0x1000, 160, 1, 7);
     let hit = attribution.at(0x1000 + 0x99).unwrap();
     assert_eq!((hit.element, hit.offset, hit.region.what.origin), (9, 9, 7));
-    // With something behind, it is one.
+    // With something after, it is one.
     attribution.add("struct.Pair", 0x2000, 24, 1, 0);
     assert_eq!(attribution.at(0x2014).map(|hit| (hit.element, hit.offset)), Some((0, 20)));
     // Elements that are said to be further apart are.

@@ -34,7 +34,7 @@ struct Aligning<'b, 'a> {
     known: HashMap<TypeId, Alignment>,
 }
 
-/// As a number of so many bytes.
+/// As a number of this many bytes.
 fn natural(bytes: u64) -> Alignment {
     let bytes = if bytes == 0 { 1 } else { (1 << bytes.trailing_zeros()).min(MAX_NATURAL) };
     Alignment { bytes, is_packed: false, asked: None }

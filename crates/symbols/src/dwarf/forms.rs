@@ -198,7 +198,7 @@ impl<'a> Bytes<'a> {
             gimli::DW_FORM_indirect => {
                 let mut at = at;
                 let form = DwForm(u16::try_from(leb(self.unit, &mut at)?).ok()?);
-                // One that leads to another one again is nobody's name.
+                // One that leads to another one again is no name.
                 return if form == gimli::DW_FORM_indirect { None } else { self.text(form, at) };
             }
             _ => return None,

@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     end: u32,
     pub(crate) tag: DwTag,
     pub(crate) is_declaration: bool,
-    /// True of a namespace that nobody has to write.
+    /// True of a namespace that need not be written.
     is_inline: bool,
 }
 
@@ -285,7 +285,7 @@ impl DebugInfo {
     ///
     /// Names are as C (`struct X`, `X`), C++ (`ns::Outer::X<int>`), Rust (`core::option::Option<u32>`) or LLVM
     /// (`struct.X`, `class.ns::X`) writes them. Another name of a type leads to the type. If there is no type of exactly
-    /// this name, a number behind it counts as LLVM's (`struct.X.12`); then arguments of templates may be missing, the last of
+    /// this name, a number after it counts as LLVM's (`struct.X.12`); then arguments of templates may be missing, the last of
     /// them or all, or namespaces, those within a path if they are inline or have no name, and blanks may be others, as may the
     /// order of `const` and of words as in `unsigned long`; `std::string` and its like stand for what they are. Definitions
     /// go before declarations.

@@ -33,7 +33,7 @@ impl DebugInfo {
         let (unit, view) = (function.id.unit, self.view());
         let Ok(open) = view.open(unit) else { return Vec::new() };
         let mut found: Vec<Found> = Vec::new();
-        // What stands behind damage is lost.
+        // What stands after damage is lost.
         let _ = children(&view, &open, function.id, |die| {
             // Those within one that has the address are deeper than it; of two beside each other one has it.
             let is_within = found.last().is_none_or(|outer| outer.depth < die.depth());

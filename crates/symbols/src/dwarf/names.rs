@@ -28,7 +28,7 @@ pub(super) fn split_keyword(name: &str) -> (&'static [DwTag], &str) {
     found.unwrap_or((&[], name))
 }
 
-/// The last part of a path: what stands behind the last `::` that is not inside brackets.
+/// The last part of a path: what stands after the last `::` that is not inside brackets.
 pub(crate) fn own_name(path: &str) -> &str {
     let bytes = path.as_bytes();
     let mut depth = 0_usize;
@@ -86,7 +86,7 @@ fn number(words: &[&str]) -> Option<String> {
     Some(format!("{sign}{core}"))
 }
 
-/// A name with the words of numbers in the usual order, and `const` and `volatile` behind what they belong to. Blanks stand only
+/// A name with the words of numbers in the usual order, and `const` and `volatile` after what they belong to. Blanks stand only
 /// where they divide words.
 fn ordered(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
@@ -188,10 +188,10 @@ fn without_parameters(name: &str) -> String {
     out
 }
 
-/// Which namespaces of a program nobody has to write.
+/// Which namespaces of a program need not be written.
 #[derive(Debug, Default)]
 pub(super) struct Spelling {
-    /// Paths of inline namespaces, with `::` behind them, and the same without the last part; the shortest first.
+    /// Paths of inline namespaces, with `::` after them, and the same without the last part; the shortest first.
     inline: Vec<(String, String)>,
 }
 
@@ -255,7 +255,7 @@ impl Spelling {
     }
 }
 
-/// Namespaces that libraries put around a version of themselves, and that nobody writes; older debug information does not say
+/// Namespaces that libraries put around a version of themselves, and that sources leave out; older debug information does not say
 /// that they are inline. What is in a namespace without a name can be called as if there were none.
 const INLINE_NAMESPACES: [&str; 4] = ["__cxx11::", "__1::", "__ndk1::", "(anonymous namespace)::"];
 

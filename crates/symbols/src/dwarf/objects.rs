@@ -216,7 +216,7 @@ fn within<'b>(ids: &'b [TypeId], units: &Range<u32>) -> &'b [TypeId] {
 /// Where a variable lies.
 enum Location {
     Address(u64),
-    /// Bytes behind the frame's base.
+    /// Bytes after the frame's base.
     Frame(i64),
 }
 
@@ -282,7 +282,7 @@ impl<'a> Reading<'_, 'a> {
     fn stack_variables(self, id: TypeId, open: &Open<'a>) -> Vec<StackVariable> {
         let mut variables = Vec::new();
         let mut inner: Option<isize> = None;
-        // Damage costs those that stand behind it.
+        // Damage costs those that stand after it.
         let _ = children(self.view, open, id, |die| {
             if inner.is_some_and(|depth| die.depth() > depth) {
                 return;

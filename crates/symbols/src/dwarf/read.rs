@@ -80,7 +80,7 @@ fn signed(value: Option<Value<'_>>) -> Option<i128> {
 /// Counts of the dimensions of an array, the outermost first.
 pub(crate) fn counts<'a>(view: &View<'a>, open: &Open<'a>, id: TypeId) -> Vec<Option<u64>> {
     let mut counts = Vec::new();
-    // Damage behind the dimensions costs those that were not read.
+    // Damage after the dimensions costs those that were not read.
     let _ = children(view, open, id, |die| {
         if die.depth() != 1 || counts.len() >= MAX_DEPTH {
             return;

@@ -9,9 +9,9 @@ use object::read::{CompressionFormat, Object, ObjectKind, ObjectSection, ReadCac
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Compressed sections of one file may grow to so many bytes for each byte of the file…
+/// Compressed sections of one file may grow to this many bytes for each byte of the file…
 const MAX_GROWTH: u64 = 64;
-/// … and to so many in any case.
+/// … and to this many in any case.
 const ALWAYS_GROWS: u64 = 16 << 20;
 
 /// Sections that no question needs. In a package, rows point into them, so there they are read all the same.

@@ -80,7 +80,7 @@ fn declare<'a>(view: &View<'a>, info: &DebugInfo, id: Option<TypeId>, inner: Str
     }
 }
 
-/// A word in front of what it qualifies, or behind the star of a pointer.
+/// A word in front of what it qualifies, or after the star of a pointer.
 fn qualified(
     word: &str,
     target: Option<TypeId>,

@@ -82,7 +82,7 @@ pub enum Kind {
     Class,
     /// A `union`.
     Union,
-    /// A structure of which one variant at a time is there: an enum of Rust with fields. The variants are members.
+    /// A structure with one variant at a time: an enum of Rust with fields. The variants are members.
     Variants,
     /// Names for numbers.
     Enum(Vec<(String, i64)>),
@@ -180,7 +180,7 @@ pub struct Hole {
     pub bit_offset: u64,
     /// How many bits.
     pub bit_size: u64,
-    /// True if it lies behind all members: padding.
+    /// True if it lies after all members: padding.
     pub is_tail: bool,
 }
 
@@ -190,7 +190,7 @@ impl Type {
         matches!(self.kind, Kind::Struct | Kind::Class | Kind::Union | Kind::Variants)
     }
 
-    /// Bits between and behind its own members. What its members leave free inside themselves does not count; members of
+    /// Bits between and after its own members. What its members leave free inside themselves does not count; members of
     /// unknown size are taken for empty.
     pub fn holes(&self) -> Vec<Hole> {
         let Some(end) = self.size.and_then(|size| size.checked_mul(8)).filter(|_| self.is_record()) else {

@@ -102,7 +102,7 @@ impl Units {
             let dwarf = view.dwarf(number)?;
             let mut infos = dwarf.units();
             let mut types = dwarf.type_units();
-            // What stands behind a damaged header cannot be found; what stands before it can.
+            // What stands after a damaged header cannot be found; what stands before it can.
             while let Ok(Some(header)) = infos.next() {
                 found.push(unit(number, false, &header));
             }

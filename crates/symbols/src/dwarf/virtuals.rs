@@ -1,7 +1,7 @@
 //! Where virtual base classes lie in a whole object.
 //!
 //! Debug information says how the running program finds them, in a table of the object's class. Where they are follows from the
-//! rules that gcc and clang share (the C++ ABI that began with Itanium): behind everything else, in the order in which they
+//! rules that gcc and clang share (the C++ ABI that began with Itanium): after everything else, in the order in which they
 //! are met in depth, each where its alignment allows. What comes out is believed only if it gives the size that the compiler
 //! wrote down.
 
@@ -121,7 +121,7 @@ impl Reading<'_, '_> {
             is_table_only &= member.name.as_deref().is_some_and(|name| name.starts_with("_vptr"));
             end = end.max(member.offset()?.checked_add(member.size()?)?);
         }
-        // What is behind the members of a class as C has it is nobody else's.
+        // Bytes after the members of a class that C has, too, belong to nothing else.
         if !has_bases && end > 0 && self.is_plain(ty.id) && !is_table_only {
             end = ty.size?;
         }

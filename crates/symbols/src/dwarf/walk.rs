@@ -12,12 +12,12 @@ use std::collections::HashMap;
 
 /// Abbreviations with numbers below this are remembered; compilers count from 1.
 const MAX_CODES: usize = 1 << 14;
-/// How deep what is told of is nested at most; what stands behind something deeper is lost.
+/// How deep reported entries are nested at most; what stands after something deeper is lost.
 pub(super) const MAX_NESTING: usize = 512;
 /// No abbreviation that can be stepped over in one go.
 const SLOW: u32 = 0;
 
-/// What is told of.
+/// What is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// What can be looked up by its name.
@@ -89,7 +89,7 @@ struct Shape {
     has_children: bool,
     is_declaration: bool,
     is_inline: bool,
-    /// True if nothing among its children is told of, and it says where they end.
+    /// True if nothing among its children is reported, and it says where they end.
     leaps: bool,
     forms: [Option<DwForm>; N_NOTES],
     steps: Vec<Step>,
@@ -110,11 +110,11 @@ pub(super) struct Tables {
     of: HashMap<(u32, usize, Encoding), Table>,
 }
 
-/// An entry that is told of.
+/// An entry that is reported.
 pub(super) struct Met<'w, 'a> {
     /// Where it is in its unit.
     pub(super) offset: u32,
-    /// Where what stands behind its attributes begins.
+    /// Where what stands after its attributes begins.
     pub(super) end: u32,
     pub(super) role: Role,
     pub(super) tag: DwTag,
@@ -140,16 +140,16 @@ impl<'a> Met<'_, 'a> {
     }
 }
 
-/// Who is told.
+/// What receives the entries.
 pub(super) trait Visit {
-    /// An entry is met. Of those that have children, the end is told.
+    /// An entry is met. Of those that have children, the end is reported.
     fn entry(&mut self, met: &Met<'_, '_>);
 
     /// The last entry that was met and has not ended ends before `offset`.
     fn end(&mut self, offset: u32);
 }
 
-/// Tells of all entries of a unit. What stands behind damage is lost.
+/// Tells of all entries of a unit. What stands after damage is lost.
 pub(super) fn walk(units: &Units, view: &View<'_>, tables: &mut Tables, number: u32, visit: &mut impl Visit) {
     let Some(unit) = usize::try_from(number).ok().and_then(|at| units.list.get(at)) else { return };
     let (Ok(header), Ok(dwarf)) = (view.header(number), view.dwarf(unit.space)) else { return };
@@ -164,7 +164,7 @@ pub(super) fn walk(units: &Units, view: &View<'_>, tables: &mut Tables, number: 
         std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
         std::collections::hash_map::Entry::Vacant(vacant) => {
             let Ok(abbreviations) = dwarf.abbreviations(&header) else { return };
-            // One that nobody else has is taken out; most units share theirs with none.
+            // One that no other unit has is taken out; most units share theirs with none.
             let abbreviations = std::sync::Arc::unwrap_or_clone(abbreviations);
             vacant.insert(Table { abbreviations, encoding, quick: Vec::new(), shapes: Vec::new() })
         }
@@ -195,7 +195,7 @@ fn steps(
     let unit = bytes.unit;
     let mut at = start;
     let mut depth = 0_usize;
-    // Depths of the entries whose end is told.
+    // Depths of the entries whose end is reported.
     let mut open: Vec<usize> = Vec::new();
     let mut noted = [0; N_NOTES];
     while let Some(&first) = unit.get(at) {
@@ -282,14 +282,14 @@ fn steps(
 }
 
 impl Table {
-    /// What an abbreviation comes to; `None` if there is none of this number, or it has a form that nobody knows.
+    /// What an abbreviation comes to; `None` if there is none of this number, or it has an unknown form.
     fn shape(&mut self, code: u64) -> Option<&Shape> {
         let at = usize::try_from(code).ok().filter(|at| *at < MAX_CODES).unwrap_or(0);
         if self.shapes.len() <= at {
             self.shapes.resize_with(at + 1, || None);
             self.quick.resize(at + 1, SLOW);
         }
-        // The first place, of which there is no abbreviation, is for all with large numbers.
+        // The first place, which no abbreviation has, is for all with large numbers.
         if at == 0 || self.shapes[at].is_none() {
             let shape = self.made(code)?;
             self.quick[at] = shape.quick().filter(|_| at > 0).unwrap_or(SLOW);
@@ -365,7 +365,7 @@ impl Table {
 }
 
 impl Shape {
-    /// How it is stepped over, if all of it is fixed and nobody is told.
+    /// How it is stepped over, if all of it is fixed and nothing is reported.
     fn quick(&self) -> Option<u32> {
         let len = match self.steps[..] {
             _ if self.role != Role::Other || self.leaps => return None,

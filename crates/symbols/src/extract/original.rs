@@ -1,9 +1,9 @@
-//! The original extractor's types file, with its faults.
+//! The types file of Cacheray's extractor, with its faults.
 //!
 //! QUIRK: only what stands at the top level of a unit is seen, and no classes; of a name the first is kept, be it a
 //! declaration; an array has the size of its first dimension, and of one element where the compiler wrote down the last
 //! index instead of the number; pointers have 8 bytes; an unnamed member is taken for the first anonymous structure of the
-//! program if there is one. Where the original ends with an exception, there is an error: at bit fields and static members
+//! program if there is one. Where Cacheray ends with an exception, there is an error: at bit fields and static members
 //! without an offset in bytes, at other names of nothing.
 
 use super::{MemberDef, StructDef, TypedefDef, TypesFile, UnionDef, UnionMemberDef};
@@ -80,14 +80,14 @@ impl<'a> Extractor<'_, 'a> {
         Ok(())
     }
 
-    /// What an attribute refers to, which the original cannot do without.
+    /// What an attribute refers to, which Cacheray cannot do without.
     fn required(&self, id: TypeId, die: &Die<'a>, name: DwAt) -> Result<TypeId, DebugError> {
         self.view.reference(id.unit, die, name).ok_or_else(|| self.missing(id, name))
     }
 
     #[cold]
     fn missing(&self, id: TypeId, name: DwAt) -> DebugError {
-        let what = format!("the original extractor gives up at an entry without `{name}`");
+        let what = format!("Cacheray's extractor gives up at an entry without `{name}`");
         DebugError::new(what).in_section(".debug_info").at(self.info.section_offset(id))
     }
 
@@ -146,7 +146,7 @@ impl<'a> Extractor<'_, 'a> {
                     (self.text(ty, 0), member, self.info.section_offset(ty), self.size(ty, 0))
                 }
                 None => {
-                    // QUIRK: here the type of an unnamed member is taken to be what stands behind it, as clang writes it.
+                    // QUIRK: here the type of an unnamed member is taken to be what stands after it, as clang writes it.
                     let next = children.get(at + 1).map(|(next, _)| *next);
                     let next = next.ok_or_else(|| self.missing(*child, gimli::DW_AT_name))?;
                     let (name, id, size) = self.anonymous(next, depth)?;

@@ -1,4 +1,4 @@
-//! Types files, against those that the original wrote.
+//! Types files, against those that Cacheray wrote.
 
 use crate::programs::{compile, has};
 use quipu_symbols::dwarf::DebugInfo;
@@ -7,14 +7,14 @@ use quipu_symbols::types_file::TypesFile;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// The types of a program as file, compiled by the original's compiler.
+/// The types of a program as file, compiled by the compiler for which Cacheray's tools were made.
 fn extracted(program: &Path, compat: Compat) -> Result<TypesFile, String> {
     types_file(&DebugInfo::open(program).unwrap(), compat).map_err(|error| error.to_string())
 }
 
 #[test]
 fn the_types_file_is_the_originals_where_that_is_right() {
-    // What the original wrote of programs with these types, but for identities, which depend on the rest of the program.
+    // What Cacheray wrote of programs with these types, but for identities, which depend on the rest of the program.
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/cacheray/types");
     if !has("clang", "clang") {
         return;
@@ -66,7 +66,7 @@ fn the_originals_faults_are_behind_a_switch() {
     let path = compile("gcc", &folder, "shapes.c", &["-gdwarf-5"]).unwrap();
     let error = extracted(&path, Compat::Original).unwrap_err();
     assert!(
-        error.contains("the original extractor gives up at an entry without `DW_AT_data_member_location`"),
+        error.contains("Cacheray's extractor gives up at an entry without `DW_AT_data_member_location`"),
         "{error}"
     );
     assert_eq!(without_ids(extracted(&path, Compat::Right).unwrap()), without_ids(right));

@@ -6,7 +6,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use quipu_model::doc::{Cell, Figure, Grid, Listing, Pictures};
 use std::fmt::Write as _;
 
-/// No table shows more rows than this, nor grows beyond so many bytes.
+/// No table shows more rows than this, nor grows beyond this many bytes.
 const MAX_ROWS: usize = 300;
 const MAX_GRID_BYTES: usize = 192 << 10;
 

@@ -28,7 +28,7 @@ const SCRIPT: &str = include_str!("page.js");
 /// No document shows more blocks than this: an analysis may have one for each of thousands of threads.
 const MAX_BLOCKS: usize = 24;
 
-/// No page shows more documents than this, and none goes on behind so many bytes: what is left out is said.
+/// No page shows more documents than this, and none continues after this many bytes; a page says what it leaves out.
 const MAX_DOCUMENTS: usize = 64;
 const MAX_BYTES: usize = 1200 << 10;
 

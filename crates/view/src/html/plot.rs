@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 const MAX_BARS: usize = 48;
 const MAX_LINES: usize = 12;
 
-/// Longer series are brought to so many steps, each with the largest of its values.
+/// Longer series are brought to this many steps, each with the largest of its values.
 const MAX_STEPS: usize = 256;
 
 /// Curves are drawn with no more points than this.

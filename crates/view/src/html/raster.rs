@@ -21,11 +21,11 @@ const LANE_SHADES: usize = 6;
 /// How many colours rows may have.
 const HUES: usize = 2;
 
-/// So many lanes have a row with a name each; more are drawn closely, and beyond the next, neighbours are folded.
+/// This many lanes have a row with a name each; more are drawn closely, and beyond the next, neighbours are folded.
 const MAX_NAMED_LANES: usize = 40;
 const MAX_LANES: usize = 120;
 
-/// Lanes and rows of heat maps are brought to so many steps, and heat maps to so many rows.
+/// Lanes and rows of heat maps are brought to this many steps, and heat maps to this many rows.
 const MAX_STEPS: usize = 160;
 const MAX_ROWS: usize = 320;
 

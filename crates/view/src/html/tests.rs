@@ -66,7 +66,7 @@ fn page_of(document: Document, title: &str) -> String {
     html_page(&[document], &PageFrame { title, subtitle: title, footer: title })
 }
 
-/// Names of the elements of a page, as a browser would find them: what stands behind each `<`. Style and script are
+/// Names of the elements of a page, as a browser would find them: what stands after each `<`. Style and script are
 /// left out.
 fn elements(page: &str) -> Vec<String> {
     let page = page.replace(STYLE, "").replace(SCRIPT, "");

@@ -45,7 +45,7 @@ enum Role {
 
 /// Bits of a word that tell the role.
 const ROLE_BITS: u32 = 3;
-/// The log is not gone through before it has so many words.
+/// The log is not gone through before it has this many words.
 const LEAST_WORDS: usize = 1 << 19;
 
 /// The parts of a word.
@@ -211,12 +211,12 @@ impl Log {
         }
     }
 
-    /// The call at hand begins an object.
+    /// The current call begins an object.
     pub(super) fn begin(&mut self, exists: Slot) {
         self.begins.insert(exists, self.n_records);
     }
 
-    /// The call at hand ends objects: it is kept if one of them is needed.
+    /// The current call ends objects: it is kept if one of them is needed.
     pub(super) fn end(&mut self, exist: Vec<Slot>) {
         self.ends.push((self.n_records, exist.into_boxed_slice()));
     }

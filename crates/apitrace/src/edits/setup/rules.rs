@@ -8,7 +8,7 @@ use crate::objects::Class;
 /// What a call does, as far as what comes later may need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Nobody knows: it is kept.
+    /// Unknown: it is kept.
     Unknown,
     /// It has an effect of its own that needs nothing, and is kept.
     Keep,

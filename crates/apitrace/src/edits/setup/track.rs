@@ -146,7 +146,7 @@ impl Tracker {
         self.slot(group, Part::Current(thread))
     }
 
-    /// The context that a thread uses; one that nobody made if it has none.
+    /// The context that a thread uses; one that no call made if it has none.
     pub(super) fn context(&mut self, thread: u64) -> usize {
         match self.current.get(&thread) {
             Some(context) => *context,

@@ -1,6 +1,6 @@
 //! `counts`: how many records of each sort a trace has, in all, for each thread or core, and for each window.
 //!
-//! What is counted is what tools see: repeated clock readings behind a chunk's seam, entries that only name an
+//! What is counted is what tools see: repeated clock readings after a chunk's seam, entries that only name an
 //! instruction, and the like are left out (docs/formats/drmemtrace.md, section *Reading*). Distinct instructions are
 //! counted by address; in the total, an address that several threads execute counts once. A thread's file that gives
 //! encodings gives one at each address's first execution in a chunk: there, the addresses given one are counted.

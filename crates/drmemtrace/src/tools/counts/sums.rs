@@ -141,7 +141,7 @@ impl Executed {
 }
 
 impl Counted {
-    /// Adds the counts of the chunks right behind these.
+    /// Adds the counts of the chunks right after these.
     pub(crate) fn append(&mut self, later: Counted) {
         self.tids.extend(later.tids);
         self.filetype = self.filetype.or(later.filetype);
@@ -156,7 +156,7 @@ impl Counted {
             };
             for window in part.windows {
                 match mine.windows.last_mut() {
-                    // A window without a number goes on with the one before.
+                    // A window without a number continues with the one before.
                     Some(last) if window.id.is_none() || window.id == last.id => {
                         last.sums.merge(&window.sums)
                     }

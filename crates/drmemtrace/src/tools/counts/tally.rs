@@ -45,7 +45,7 @@ pub(crate) struct Counter {
     part: usize,
     /// Records that the state machine did not see.
     n_bulk: u64,
-    /// So many entries ahead are for the state machine.
+    /// This many entries ahead are for the state machine.
     n_odd: usize,
     /// A chunk began, and no instruction came since.
     at_chunk_start: bool,
@@ -83,7 +83,7 @@ const SLOW: u64 = 1 << 63;
 /// Above all packed counters, too.
 const MARK: u64 = 1 << 62;
 const LANE_BITS: usize = 12;
-/// The packed counters overflow after so many entries.
+/// The packed counters overflow after this many entries.
 const MAX_RUN: usize = (1 << LANE_BITS) - 1;
 /// Rules for types 0 to 63; those of markers of kind 0 to 63 follow.
 const N_RULES: usize = 64;

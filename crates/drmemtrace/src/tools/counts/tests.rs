@@ -178,7 +178,7 @@ fn a_run_of_one_type_longer_than_a_packed_counter_holds_is_counted_in_full() {
 }
 
 /// A thread's chunks as a tracer writes them: an encoding at each address's first execution in a chunk, targets before
-/// indirect branches, repeated clock readings behind each seam.
+/// indirect branches, repeated clock readings after each seam.
 fn chunked(seed: u64, n: usize, with_windows: bool) -> Vec<Entry> {
     let mut numbers = Numbers(seed);
     let marker = |kind: Marker, value: u64| Entry::new(Type::MARKER, kind.0, value);

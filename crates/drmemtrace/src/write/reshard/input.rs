@@ -15,7 +15,7 @@ use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::transform::Progress;
 use std::sync::Arc;
 
-/// Entries that are looked at to find the processor behind a clock reading.
+/// Entries that are looked at to find the processor after a clock reading.
 const LOOK_AHEAD: usize = 8;
 /// Entries that are copied from the reader at a time: of thousands of files, each holds these.
 const FEW: usize = 64;
@@ -44,7 +44,7 @@ pub(super) struct Input {
     /// The file, whose chunks are compared with what is counted.
     file: Option<Arc<File>>,
     comparer: Comparer,
-    /// Entries at hand, without what only chunks need; those before `next` are done.
+    /// Buffered entries, without what only chunks need; those before `next` are done.
     entries: Vec<Entry>,
     next: usize,
     /// How many entries of the reader's present part were put there.
@@ -116,7 +116,7 @@ impl Input {
         self.feed.is_none() && self.next >= self.entries.len()
     }
 
-    /// Makes sure that some entries are at hand, if there are any.
+    /// Makes sure that some entries are buffered, if there are any.
     pub(super) fn fill(
         &mut self,
         outputs: &mut Outputs<'_>,
@@ -188,7 +188,7 @@ impl Input {
         Ok(())
     }
 
-    /// When the next stretch is: its clock reading, which for the first stands behind the header.
+    /// When the next stretch is: its clock reading, which for the first stands after the header.
     pub(super) fn time(&mut self) -> u64 {
         let at_hand = self.entries.get(self.next..).unwrap_or_default();
         let later =
@@ -197,14 +197,14 @@ impl Input {
         clock.map_or(self.time, |entry| entry.addr.get())
     }
 
-    /// The processor that is named behind a clock reading.
+    /// The processor that is named after a clock reading.
     fn cpu_ahead(&self) -> Option<u64> {
         let rest = self.entries.get(self.next..).unwrap_or_default();
         let ahead = rest.iter().take(LOOK_AHEAD).find(|entry| entry.is_marker(Marker::CPU_ID));
         ahead.map(|entry| entry.addr.get())
     }
 
-    /// Hands out everything up to the next clock reading behind this one.
+    /// Hands out everything up to the next clock reading after this one.
     pub(super) fn run_stretch(
         &mut self,
         outputs: &mut Outputs<'_>,

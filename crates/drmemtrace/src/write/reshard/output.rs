@@ -20,7 +20,7 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Entries are given to the writer when there are so many of them.
+/// Entries are given to the writer when there are this many of them.
 const MAX_PENDING: usize = 1 << 10;
 
 /// Where the files go.
@@ -192,7 +192,7 @@ impl Outputs<'_> {
             let last = self.last_core.insert(input.tid, key);
             let was_away = self.sharding == Sharding::Cores && last.is_some_and(|last| last != key);
             if was_away && output.thread == Some(input.tid) {
-                // The thread went elsewhere, nobody else came, and it is back: in between the core was idle.
+                // The thread went elsewhere, no other came, and it is back: in between the core was idle.
                 output.write(&[Entry::marker(Marker::CORE_IDLE, 0)])?;
                 output.thread = None;
             }

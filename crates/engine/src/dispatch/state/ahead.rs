@@ -32,7 +32,7 @@ impl Dispatcher {
         }
     }
 
-    /// `core` has delivered records of a thread with so many instructions, the last of them at `time`.
+    /// `core` has delivered records of a thread with this many instructions, the last of them at `time`.
     pub(in super::super) fn ran(&mut self, core: usize, thread: usize, instrs: u64, time: u64) {
         self.cores[core].time = time;
         self.cores[core].instrs += instrs;
@@ -46,7 +46,7 @@ impl Dispatcher {
         }
     }
 
-    /// How many rests in a row are certain for a core that has found nothing to run, if time goes on by at most `pace` with
+    /// How many rests in a row are certain for a core that has found nothing to run, if time advances by at most `pace` with
     /// each; 0 if it must look.
     pub(in super::super) fn certain_rests(&self, core: usize, pace: u64) -> u64 {
         let state = &self.cores[core];
@@ -85,7 +85,7 @@ impl Dispatcher {
         turns
     }
 
-    /// `core` has rested so many turns, the last of them at `time`.
+    /// `core` has rested this many turns, the last of them at `time`.
     pub(in super::super) fn rested(&mut self, core: usize, turns: u64, time: u64) {
         let state = &mut self.cores[core];
         state.idles += turns;

@@ -4,7 +4,7 @@ use super::super::queue::Waiting;
 use super::Dispatcher;
 
 impl Dispatcher {
-    /// Every so many rests, takes a thread from another core, and makes it the one that `core` runs.
+    /// Every N rests, takes a thread from another core, and makes it the one that `core` runs.
     pub(super) fn steal(&mut self, core: usize) -> Option<usize> {
         let every = self.options.steal_idles;
         if every == 0 {
@@ -23,7 +23,7 @@ impl Dispatcher {
         None
     }
 
-    /// Takes the first thread that may run out of the queue of `from`, for a core or for nobody in particular.
+    /// Takes the first thread that may run out of the queue of `from`, for a core or for none in particular.
     pub(super) fn take(&mut self, from: usize, to: Option<usize>, end: End) -> (Option<usize>, Why) {
         let time = self.cores[from].time;
         let (mut skipped, mut blocked) = (Vec::new(), Vec::new());
@@ -140,11 +140,11 @@ pub(super) enum End {
     Last,
 }
 
-/// Why nobody was found.
+/// Why no thread was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     /// All block.
     Blocked,
-    /// Nobody may come.
+    /// No thread may come.
     Nobody,
 }

@@ -28,7 +28,7 @@ impl Pass<'_> {
 
     /// As [`Pass::run`], where nothing has to be known of a request but its line; with `NEXT`, the next line is prefetched.
     ///
-    /// PERF: misses are counted and told behind the loop, which leaves a single look-up of the line in it; bench `types`.
+    /// PERF: misses are counted and reported after the loop, which leaves a single look-up of the line in it; bench `types`.
     fn run_plain<L: Lines, const NEXT: bool>(
         &mut self,
         store: &mut L,
