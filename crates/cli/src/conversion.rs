@@ -128,7 +128,7 @@ pub(crate) fn run(
     let lines = converted.ledger.lines();
     if target.json {
         let mut answer = Map::new();
-        answer.insert("output".into(), target.path.display().to_string().into());
+        answer.insert("output".into(), rewrite::written_to(&target.path));
         answer.insert("from".into(), result::json(from));
         answer.insert("to".into(), name.into());
         answer.extend(converted.facts.iter().map(|fact| (fact.key.clone().into_owned(), fact.json())));
@@ -144,7 +144,7 @@ pub(crate) fn run(
             vec![line.fate.name().into(), count, line.what.clone().into()]
         });
         let head = ["fate", "count", "what"].map(str::to_owned).into();
-        let document = Document::new(format!("{}: {from} as {name}", target.path.display()))
+        let document = Document::new(format!("{}: {from} as {name}", rewrite::title(&target.path)))
             .with(Block::Grid(Grid { title: String::new(), head, rows: rows.collect(), more: 0 }));
         screen.documents([&document])?;
     }

@@ -31,6 +31,7 @@ mod signals;
 mod stories;
 mod streams;
 mod terminal;
+mod tools;
 mod tutorial;
 mod work;
 mod written;

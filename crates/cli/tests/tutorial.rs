@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// What a reader would have: the programs' folder, and `quipu` in `PATH`.
-struct Desk {
+pub(crate) struct Desk {
     folder: tempfile::TempDir,
     path: String,
 }
 
 /// A command of the tutorial, and what the tutorial shows of its output.
 #[derive(Debug, Default)]
-struct Step {
-    command: String,
-    shown: Vec<String>,
+pub(crate) struct Step {
+    pub(crate) command: String,
+    pub(crate) shown: Vec<String>,
 }
 
-fn docs() -> PathBuf {
+pub(crate) fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
 /// The commands of all `console` blocks; a `text` block belongs to the one before it.
-fn steps(tutorial: &str) -> Vec<Step> {
+pub(crate) fn steps(tutorial: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut block = None;
     for line in tutorial.lines() {
@@ -43,7 +43,7 @@ fn steps(tutorial: &str) -> Vec<Step> {
 }
 
 /// A line without what differs between compilers and machines: numbers, addresses, and the widths that follow from them.
-fn shape(line: &str) -> String {
+pub(crate) fn shape(line: &str) -> String {
     let is_number = |word: &str| {
         let digits = word.trim_start_matches(['-', '+', '(']).trim_end_matches([')', ',']);
         digits.starts_with("0x")
@@ -59,7 +59,7 @@ fn shape(line: &str) -> String {
 }
 
 impl Desk {
-    fn new() -> Desk {
+    pub(crate) fn new() -> Desk {
         let folder = tempfile::tempdir().unwrap();
         for entry in fs::read_dir(docs().join("tutorial")).unwrap() {
             let path = entry.unwrap().path();
@@ -77,10 +77,11 @@ impl Desk {
         Desk { folder, path }
     }
 
-    fn type_in(&self, command: &str) -> String {
+    pub(crate) fn type_in(&self, command: &str) -> String {
         let mut shell = Command::new("sh");
         shell.args(["-e", "-c", command]).current_dir(&self.folder);
         shell.env("PATH", &self.path).env("COLUMNS", "132").env("XDG_CACHE_HOME", self.folder.path());
+        shell.env("CARGO_NET_OFFLINE", "true").env_remove("CARGO_TARGET_DIR");
         let output = shell.stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command}: {said}");
@@ -89,7 +90,7 @@ impl Desk {
 }
 
 /// True if all that the tutorial needs is here; else what is missing is said.
-fn has_tools(desk: &Desk) -> bool {
+pub(crate) fn has_tools(desk: &Desk) -> bool {
     let list = desk.type_in("quipu record --list");
     let qemu = list.lines().skip_while(|line| !line.starts_with("qemu")).nth(1);
     let has_compiler = Command::new("gcc").arg("--version").stdout(Stdio::null()).status().is_ok();

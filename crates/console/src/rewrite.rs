@@ -267,7 +267,7 @@ fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Screen) -
     }
     if is_json {
         let mut answer = Map::new();
-        answer.insert("output".into(), path.display().to_string().into());
+        answer.insert("output".into(), written_to(path));
         answer.extend(facts.iter().map(|fact| (fact.key.clone().into_owned(), fact.json())));
         answer.insert("notes".into(), result::json(&notes));
         // Of several files, each says it.
@@ -278,12 +278,22 @@ fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Screen) -
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {
         let blocks = if shown.is_empty() { vec![Block::Facts(lines(&facts))] } else { shown };
-        let document = Document { title: path.display().to_string(), blocks };
+        let document = Document { title: title(path), blocks };
         screen.documents([&document])?;
     }
     notes.iter().for_each(|note| screen.say(format_args!("note: {note}")));
     let outcome = verdict.tell(screen);
     Ok(if is_flawed { Outcome::Flawed } else { outcome })
+}
+
+/// What an answer is about; where nothing is written, what was made of it was printed.
+pub fn title(path: &Path) -> String {
+    if path.as_os_str().is_empty() { "printed".to_owned() } else { path.display().to_string() }
+}
+
+/// The same for programs.
+pub fn written_to(path: &Path) -> Value {
+    if path.as_os_str().is_empty() { Value::Null } else { path.display().to_string().into() }
 }
 
 /// Facts as lines for people.

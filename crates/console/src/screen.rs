@@ -130,9 +130,10 @@ impl Screen {
     }
 
     /// The screen for the answer of a verb that has written to `output`: where that is standard output itself, and a pipe, the
-    /// answer would be mixed with what was written, and goes to standard error.
+    /// answer would be mixed with what was written, and goes to standard error. So it would where `output` has no name, and what
+    /// was made was printed.
     pub fn beside(self, output: &Path) -> Screen {
-        if !terminal::is_piped_stdout(output) {
+        if !output.as_os_str().is_empty() && !terminal::is_piped_stdout(output) {
             return self;
         }
         Screen { is_out_taken: true, out_color: self.err_color, ..self }

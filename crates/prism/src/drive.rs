@@ -2,11 +2,11 @@
 
 use crate::batch::Batch;
 use crate::codec::{Codec, State};
-use crate::fault::{self, Fault, Wrong};
+use crate::fault::{Fault, Wrong};
 use crate::trace::PrismTrace;
 use quipu_model::damaged::{Damaged, Intake, Reading, SoFar};
 use quipu_model::transform::Progress;
-use quipu_model::{Error, ErrorKind, OpenOptions, Place, Reader, Result, Scan, ShardId};
+use quipu_model::{Error, OpenOptions, Place, Reader, Result, Scan, ShardId};
 use quipu_records::Records;
 use quipu_records::write::is_after;
 
@@ -72,19 +72,5 @@ impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
         let place = Place { offset: Some(fault.offset), ..Place::default() };
         Error::malformed(fault.what.sentence()).at(&place)
-    }
-}
-
-impl From<fault::Error> for Error {
-    fn from(error: fault::Error) -> Error {
-        match error {
-            fault::Error::Fault(fault) => fault.into(),
-            fault::Error::Delivery(fault) => Error::malformed(fault.to_string()),
-            fault::Error::Stop(message) => Error::unsupported(message),
-            fault::Error::Io { path, error } => Error::new(ErrorKind::Io, "cannot be written")
-                .in_file(path.display().to_string())
-                .because(error),
-            fault::Error::File(error) => *error,
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! What can be wrong with a stream, and why a run ends.
 
+pub use quipu_hooks::{Error, Result};
+use quipu_model::ErrorKind;
 use std::fmt;
-use std::path::{Path, PathBuf};
 
 /// What is wrong, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,66 +93,40 @@ impl fmt::Display for Wrong {
 
 impl std::error::Error for Fault {}
 
-/// Why a run ends early.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Error {
-    /// The stream is wrong.
-    Fault(Fault),
-    /// What another process delivers is wrong.
-    Delivery(crate::delivery::Fault),
-    /// Hooks stop the run, with their message.
-    Stop(String),
-    /// A file cannot be written.
-    Io {
-        /// Which one.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// A file cannot be written, as those who write files say it.
-    File(Box<quipu_model::Error>),
-}
-
-impl Error {
-    /// An error of a file.
-    #[must_use]
-    pub fn io(path: &Path, error: std::io::Error) -> Error {
-        Error::Io { path: path.to_owned(), error }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Fault(fault) => fault.fmt(f),
-            Error::Delivery(fault) => fault.fmt(f),
-            Error::Stop(message) => f.write_str(message),
-            Error::Io { path, error } => write!(f, "{}: {error}", path.display()),
-            Error::File(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
-        Error::Fault(fault)
+        Error::other(fault)
     }
 }
 
 impl From<crate::delivery::Fault> for Error {
     fn from(fault: crate::delivery::Fault) -> Error {
-        Error::Delivery(fault)
+        Error::other(fault)
     }
 }
 
-impl From<quipu_model::Error> for Error {
-    fn from(error: quipu_model::Error) -> Error {
-        Error::File(Box::new(error))
-    }
+/// An error of a file, as those who write files say it.
+pub(crate) fn of_file(error: quipu_model::Error) -> Error {
+    Error::other(error)
 }
 
-/// What a run gives.
-pub type Result<T> = std::result::Result<T, Error>;
+/// An error of a run, as verbs say it.
+pub(crate) fn said(error: Error) -> quipu_model::Error {
+    let error = match error {
+        Error::Stop(message) => return quipu_model::Error::unsupported(message),
+        Error::Io { path, error } => {
+            return quipu_model::Error::new(ErrorKind::Io, "cannot be written")
+                .in_file(path.display().to_string())
+                .because(error);
+        }
+        Error::Other(error) => error,
+        other => return quipu_model::Error::unsupported(other.to_string()),
+    };
+    match error.downcast::<quipu_model::Error>().map(|error| *error) {
+        Ok(error) => error,
+        Err(error) => match error.downcast_ref::<Fault>() {
+            Some(fault) => (*fault).into(),
+            None => quipu_model::Error::malformed(error.to_string()),
+        },
+    }
+}

@@ -1,6 +1,6 @@
 //! Files that back ends write: each appears when it is complete.
 
-use crate::fault::Result;
+use crate::fault::{Result, of_file};
 use quipu_model::fresh::{Folder, Fresh, Replace, cannot};
 use quipu_source::OutputFile;
 use std::io::{self, Write};
@@ -39,11 +39,11 @@ impl Files {
         match &self.0 {
             Where::Whole(folder) => {
                 let path = folder.join(name);
-                Ok(NewFile { file: folder.create(&path)?, fresh: None, path })
+                Ok(NewFile { file: folder.create(&path).map_err(of_file)?, fresh: None, path })
             }
             Where::Each(folder) => {
                 let path = folder.join(name);
-                let (fresh, file) = Fresh::file(&path, Replace::Allowed)?;
+                let (fresh, file) = Fresh::file(&path, Replace::Allowed).map_err(of_file)?;
                 Ok(NewFile { file, fresh: Some(fresh), path })
             }
         }
@@ -56,7 +56,7 @@ impl Files {
     pub fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let mut file = self.create(name)?;
         let written = file.write_all(bytes);
-        written.map_err(|cause| cannot("write", &file.path, cause))?;
+        written.map_err(|cause| of_file(cannot("write", &file.path, cause)))?;
         file.finish()
     }
 }
@@ -82,7 +82,7 @@ impl NewFile {
     /// If that fails; then there is no file.
     pub fn finish(self) -> Result<()> {
         drop(self.file);
-        Ok(self.fresh.map_or(Ok(()), Fresh::commit)?)
+        self.fresh.map_or(Ok(()), Fresh::commit).map_err(of_file)
     }
 }
 

@@ -5,10 +5,11 @@
 //!
 //! SPEC: prism.md#fixed-encoding
 
-use crate::batch::{BATCH_EVENTS, Batch, Position};
-use crate::detail::{Detail, has};
+use crate::batch::{BATCH_EVENTS, Batch};
+use crate::detail::Detail;
 use crate::event::{Compute, Context, Control, Event, Memory, Name, Place, Sync, context, sync};
 use crate::fault::{Fault, Wrong};
+use crate::position::{Position, has};
 
 /// Bytes of an event.
 pub const EVENT_BYTES: usize = 18;

@@ -5,11 +5,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`event`], [`batch`], [`detail`] | events; batches of one thread; which fields events have |
+//! | [`event`], [`batch`], [`detail`] | events; batches of one thread; which fields events have: `quipu-hooks` has them |
 //! | [`fixed`], [`dump`] | the encoding of 18 bytes; dumps of its buffers |
 //! | [`variable`] | the encoding of 1 to 258 bytes, with configuration events |
 //! | [`convert`] | one encoding into the other, refused where something would be lost |
-//! | [`hooks`] | what analyses implement, and how batches reach them |
+//! | [`hooks`] | whole streams through what analyses implement |
 //! | [`simplecount`], [`stgen`], [`sigilclassic`] | back ends |
 //! | [`shadow`] | what is known of each byte of memory, in pages |
 //! | [`delivery`] | events from other processes, through shared memory |
@@ -19,18 +19,16 @@
 //! | [`rewrite`], `file`, `drive` | `convert`: streams and plain files of events |
 //! | [`import`], `front`, `operation` | records of other formats as events |
 //! | [`run`], [`files`] | events through back ends, and the files that these write |
+//! | [`loaded`] | the same through tools of users, which are libraries that are loaded |
 //!
 //! The events are described in docs/formats/prism.md.
 
-pub mod batch;
 pub mod check;
 pub mod codec;
 pub mod convert;
 pub mod delivery;
-pub mod detail;
 mod drive;
 pub mod dump;
-pub mod event;
 pub mod fault;
 mod file;
 pub mod files;
@@ -38,7 +36,9 @@ pub mod fixed;
 mod front;
 pub mod hooks;
 pub mod import;
+pub mod loaded;
 mod operation;
+mod position;
 pub mod rewrite;
 pub mod rules;
 pub mod run;
@@ -51,11 +51,8 @@ pub mod table;
 pub mod trace;
 pub mod variable;
 
-pub use batch::Batch;
-pub use detail::Detail;
-pub use event::Event;
 pub use fault::{Error, Fault, Result};
-pub use hooks::Hooks;
+pub use quipu_hooks::{Batch, Detail, Event, Hooks, batch, detail, event};
 
 use quipu_model::convert::RecordWriter;
 use quipu_model::options::Kind;

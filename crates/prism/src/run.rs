@@ -5,13 +5,14 @@
 
 use crate::batch::Batch;
 use crate::drive::{Job, each_batch};
+use crate::fault::said;
 use crate::files::Files;
 use crate::front::{COLUMNS, Front};
 use crate::hooks::Sink;
 use crate::sigilclassic::SigilClassic;
 use crate::simplecount::SimpleCount;
 use crate::stgen::{Form, Options as StgenOptions, Stgen};
-use crate::trace;
+use crate::{loaded, trace};
 use quipu_model::convert::{Ledger, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
 use quipu_model::fresh::{Folder, Fresh, Replace, cannot};
 use quipu_model::number;
@@ -31,9 +32,24 @@ const BACKEND: OptionSpec = OptionSpec::new(
 .value("NAME[,OPTION=VALUE]...")
 .repeated();
 
+/// A library of the user's.
+const TOOL: OptionSpec = OptionSpec::new(
+    "tool",
+    Kind::Text,
+    "",
+    "A library that takes the events, and the options that it takes; `quipu new-tool` makes one (docs/hooks.md).",
+)
+.value("LIBRARY[,OPTIONS]")
+.repeated();
+
 /// Whether the defects of Prism's back ends are wanted.
 const QUIRKS: OptionSpec =
     OptionSpec::flag("quirks", "Write the values of Prism's own back ends, wrong ones included.");
+
+const OPTIONS: &[OptionSpec] = &[BACKEND, TOOL, QUIRKS];
+
+/// What ends the names of folders that tools write into.
+const TOOL_ENDING: &str = ".tool";
 
 /// The file with SimpleCount's lines.
 pub const SIMPLECOUNT_FILE: &str = "simplecount.txt";
@@ -47,7 +63,7 @@ pub struct Run;
 static INFO: TransformInfo = TransformInfo {
     name: "run",
     title: "what back ends make of the events: a folder of files",
-    options: &[BACKEND, QUIRKS],
+    options: OPTIONS,
 };
 
 /// The verb `run` for records of other formats.
@@ -55,7 +71,7 @@ static INFO: TransformInfo = TransformInfo {
 pub struct Runner;
 
 static RUNNER_INFO: RecordWriterInfo =
-    RecordWriterInfo { required: Columns::NONE, taken: COLUMNS, made_up: &[], options: &[BACKEND, QUIRKS] };
+    RecordWriterInfo { required: Columns::NONE, taken: COLUMNS, made_up: &[], options: OPTIONS };
 
 /// A back end as it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,6 +162,7 @@ enum Tool {
     SimpleCount(Box<SimpleCount>),
     Stgen(Box<Stgen>),
     SigilClassic(Box<SigilClassic>),
+    Loaded(Box<loaded::Running>),
     Null,
 }
 
@@ -155,17 +172,24 @@ impl Tool {
             Tool::SimpleCount(tool) => Some(&mut **tool),
             Tool::Stgen(tool) => Some(&mut **tool),
             Tool::SigilClassic(tool) => Some(&mut **tool),
+            Tool::Loaded(tool) => Some(&mut **tool),
             Tool::Null => None,
         }
     }
 }
 
 /// Back ends at work on one stream of events, and the folder in the making.
-struct Backends {
-    fresh: Fresh,
-    folder: Folder,
-    tools: Vec<(String, Files, Tool)>,
+pub(crate) struct Backends {
+    folder: Option<(Fresh, Folder)>,
+    tools: Vec<At>,
     n_events: u64,
+}
+
+/// A back end, and where its files go.
+struct At {
+    name: String,
+    files: Option<Files>,
+    tool: Tool,
 }
 
 /// True for files that runs write, and for folders of such.
@@ -174,82 +198,121 @@ fn is_of_run(file: &Path) -> bool {
     if file.is_dir() {
         let is_named = Spec::parse(name.split('-').next().unwrap_or("")).is_ok();
         let mut within = std::fs::read_dir(file).into_iter().flatten().flatten();
-        return is_named && within.all(|entry| !entry.path().is_dir() && is_of_run(&entry.path()));
+        // What tools write there, they alone know.
+        return name.ends_with(TOOL_ENDING)
+            || is_named && within.all(|entry| !entry.path().is_dir() && is_of_run(&entry.path()));
     }
     name.starts_with("sigil.") || name == SIMPLECOUNT_FILE || name == SIGILCLASSIC_FILE
 }
 
+/// A name that no back end of a run has yet.
+fn free_name(tools: &[At], name: &str, ending: &str) -> String {
+    let is_taken = |wanted: &str| tools.iter().any(|at| at.name == wanted);
+    let first = format!("{name}{ending}");
+    let further = (2_u64..).map(|n| format!("{name}-{n}{ending}"));
+    std::iter::once(first).chain(further).find(|wanted| !is_taken(wanted)).unwrap_or_default()
+}
+
 impl Backends {
     /// Begins the folder.
-    fn begin(options: &Options, output: &Path, replace: bool) -> Result<Backends> {
+    pub(crate) fn begin(options: &Options, output: &Path, replace: bool) -> Result<Backends> {
         let specs = options.texts(&BACKEND).map(Spec::parse).collect::<Result<Vec<_>>>()?;
-        if specs.is_empty() {
+        let asked = loaded::Asked::load(options.texts(&TOOL))?;
+        if specs.is_empty() && asked.is_empty() {
             return Err(Error::usage("`--backend` is missing: nothing would take the events")
-                .hint("back ends: simplecount, stgen, sigilclassic, null"));
+                .hint("back ends: simplecount, stgen, sigilclassic, null; or a library, with `--tool`"));
         }
-        let has_quirks = options.flag(&QUIRKS);
-        let (fresh, folder) = Fresh::folder(output, Replace::from(replace), &is_of_run)?;
-        let mut tools: Vec<(String, Files, Tool)> = Vec::new();
+        // Without a name, there is no folder: tools print their results, and write no files.
+        let has_folder = !output.as_os_str().is_empty();
+        if let (false, Some(spec)) = (has_folder, specs.iter().find(|spec| **spec != Spec::Null)) {
+            return Err(Error::usage(format!("`--output` is missing: {} writes files", spec.name()))
+                .hint("`-o DIR` names their folder"));
+        }
+        let folder =
+            has_folder.then(|| Fresh::folder(output, Replace::from(replace), &is_of_run)).transpose()?;
+        let mut all = Backends { folder, tools: Vec::new(), n_events: 0 };
         for spec in &specs {
-            let n_before = tools.iter().filter(|(name, ..)| name.starts_with(spec.name())).count();
-            let name = match n_before {
-                0 => spec.name().to_owned(),
-                n => format!("{}-{}", spec.name(), n + 1),
+            let name = free_name(&all.tools, spec.name(), "");
+            let place = if specs.len() == 1 { all.place(None) } else { all.place(Some(&name)) }?;
+            let files = place.map(Files::whole);
+            let tool = match (*spec, &files) {
+                (Spec::SimpleCount, _) => Tool::SimpleCount(Box::default()),
+                (Spec::Stgen { aggregation, form }, Some(files)) => {
+                    let has_quirks = options.flag(&QUIRKS);
+                    let options = StgenOptions { out: files.clone(), aggregation, form, has_quirks };
+                    Tool::Stgen(Box::new(Stgen::new(options)))
+                }
+                (Spec::SigilClassic, _) => Tool::SigilClassic(Box::default()),
+                (Spec::Null | Spec::Stgen { .. }, _) => Tool::Null,
             };
-            let place = if specs.len() == 1 { folder.clone() } else { folder.within(&name) };
-            if specs.len() > 1 {
-                std::fs::create_dir(&*place).map_err(|cause| cannot("create", &place, cause))?;
-            }
-            let files = Files::whole(place);
-            let mut tool = match *spec {
-                Spec::SimpleCount => Tool::SimpleCount(Box::default()),
-                Spec::Stgen { aggregation, form } => Tool::Stgen(Box::new(Stgen::new(StgenOptions {
-                    out: files.clone(),
-                    aggregation,
-                    form,
-                    has_quirks,
-                }))),
-                Spec::SigilClassic => Tool::SigilClassic(Box::default()),
-                Spec::Null => Tool::Null,
-            };
-            if let Some(sink) = tool.sink() {
-                sink.start()?;
-            }
-            tools.push((name, files, tool));
+            all.add(At { name, files, tool })?;
         }
-        Ok(Backends { fresh, folder, tools, n_events: 0 })
+        for asked in asked {
+            let name = free_name(&all.tools, asked.name(), TOOL_ENDING);
+            let place = all.place(Some(&name))?.map(|folder| folder.to_path_buf());
+            let running = loaded::Running::begin(asked, place).map_err(said)?;
+            all.add(At { name, files: None, tool: Tool::Loaded(Box::new(running)) })?;
+        }
+        Ok(all)
     }
 
-    fn take(&mut self, batch: &Batch) -> Result<u64> {
+    /// The folder of a back end: the run's, or one in it.
+    fn place(&self, within: Option<&str>) -> Result<Option<Folder>> {
+        let Some((_, folder)) = &self.folder else { return Ok(None) };
+        let Some(name) = within else { return Ok(Some(folder.clone())) };
+        let place = folder.within(name);
+        std::fs::create_dir(&*place).map_err(|cause| cannot("create", &place, cause))?;
+        Ok(Some(place))
+    }
+
+    fn add(&mut self, mut at: At) -> Result<()> {
+        if let Some(sink) = at.tool.sink() {
+            sink.start().map_err(said)?;
+        }
+        self.tools.push(at);
+        Ok(())
+    }
+
+    pub(crate) fn n_events(&self) -> u64 {
+        self.n_events
+    }
+
+    pub(crate) fn take(&mut self, batch: &Batch) -> Result<u64> {
         self.n_events += batch.events.len() as u64;
-        for (_, _, tool) in &mut self.tools {
+        for At { tool, .. } in &mut self.tools {
             if let Some(sink) = tool.sink() {
-                sink.take(batch)?;
+                sink.take(batch).map_err(said)?;
             }
         }
         Ok(self.n_events)
     }
 
     /// Lets back ends write what they know at the end.
-    fn end(&mut self) -> Result<()> {
-        for (_, files, tool) in &mut self.tools {
+    pub(crate) fn end(&mut self) -> Result<()> {
+        for At { files, tool, .. } in &mut self.tools {
             if let Some(sink) = tool.sink() {
-                sink.finish()?;
+                sink.finish().map_err(said)?;
             }
+            let Some(files) = files else { continue };
             match tool {
-                Tool::SimpleCount(counts) => files.put(SIMPLECOUNT_FILE, counts.to_string().as_bytes())?,
-                Tool::SigilClassic(tables) => files.put(SIGILCLASSIC_FILE, tables.to_string().as_bytes())?,
-                Tool::Stgen(_) | Tool::Null => {}
+                Tool::SimpleCount(counts) => files.put(SIMPLECOUNT_FILE, counts.to_string().as_bytes()),
+                Tool::SigilClassic(tables) => files.put(SIGILCLASSIC_FILE, tables.to_string().as_bytes()),
+                Tool::Stgen(_) | Tool::Loaded(_) | Tool::Null => Ok(()),
             }
+            .map_err(said)?;
         }
-        Ok(())
+        let loaded = self.tools.iter_mut().filter_map(|at| match &mut at.tool {
+            Tool::Loaded(tool) => Some(&mut **tool),
+            _ => None,
+        });
+        loaded::Running::finish_all(&mut loaded.collect::<Vec<_>>()).map_err(said)
     }
 
     /// Gives the folder its name.
-    fn commit(self) -> Result<Vec<Fact>> {
-        let Backends { fresh, folder, tools, n_events } = self;
+    pub(crate) fn commit(self) -> Result<Vec<Fact>> {
+        let Backends { folder, tools, n_events } = self;
         let mut facts = vec![Fact::new("events", "events", n_events)];
-        for (name, _, tool) in &tools {
+        for At { name, tool, .. } in &tools {
             let (key, label) = (format!("{name}_unplaced"), format!("{name}: accesses without an address"));
             if let Tool::Stgen(stgen) = tool
                 && stgen.unplaced() > 0
@@ -257,11 +320,20 @@ impl Backends {
                 facts.push(Fact::new(key, label, stgen.unplaced()));
             }
         }
-        let names: Vec<&str> = tools.iter().map(|(name, ..)| &**name).collect();
-        facts.push(Fact::new("backends", "back ends", names.join(", ")));
+        let (loaded, brought): (Vec<&At>, Vec<&At>) =
+            tools.iter().partition(|at| matches!(at.tool, Tool::Loaded(_)));
+        for (key, label, of) in [("backends", "back ends", brought), ("tools", "tools", loaded)] {
+            let names: Vec<&str> =
+                of.iter().map(|at| at.name.strip_suffix(TOOL_ENDING).unwrap_or(&at.name)).collect();
+            if !names.is_empty() {
+                facts.push(Fact::new(key, label, names.join(", ")));
+            }
+        }
         drop(tools);
-        folder.judge()?;
-        fresh.commit()?;
+        if let Some((fresh, folder)) = folder {
+            folder.judge()?;
+            fresh.commit()?;
+        }
         Ok(facts)
     }
 }
@@ -287,7 +359,7 @@ impl Transform for Run {
         let reading = Job { opening: job.opening, damaged: job.damaged, strict: job.strict };
         let reading = each_batch(&trace, reading, progress, |batch, _| tools.take(batch))
             .map_err(|error| error.in_file(job.source.name()))?;
-        if let Some(error) = reading.nothing_left().filter(|_| tools.n_events == 0) {
+        if let Some(error) = reading.nothing_left().filter(|_| tools.n_events() == 0) {
             return Err(error);
         }
         tools.end()?;
@@ -323,7 +395,7 @@ impl RecordSink for Running {
     }
 
     fn n_written(&self) -> u64 {
-        self.tools.n_events
+        self.tools.n_events()
     }
 
     fn end(&mut self, _: &mut Ledger) -> Result<()> {

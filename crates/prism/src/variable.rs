@@ -2,11 +2,12 @@
 //!
 //! SPEC: prism.md#variable-encoding
 
-use crate::batch::{BATCH_EVENTS, Batch, Position};
-use crate::detail::{Detail, has};
+use crate::batch::{BATCH_EVENTS, Batch};
+use crate::detail::Detail;
 use crate::event::{Compute, Config, Context, Control, Event, Kind, Memory, Place, Sync, context, sync};
 use crate::fault::{Fault, Wrong};
 use crate::fixed::field;
+use crate::position::{Position, has};
 
 /// The first byte of the event that ends a buffer.
 pub const END: u8 = 6 << 5;

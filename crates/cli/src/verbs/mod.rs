@@ -16,6 +16,7 @@ mod formats;
 mod impersonate;
 mod info;
 mod merge;
+mod new_tool;
 mod record;
 mod recover;
 mod report;
@@ -50,6 +51,7 @@ pub(crate) enum Verb {
     Record(record::Options),
     Sim(sim::Options),
     Run(run::Options),
+    NewTool(new_tool::Options),
     Info(info::Options),
     Describe(describe::Options),
     Formats(formats::Options),
@@ -88,6 +90,7 @@ impl Verb {
             Verb::Record(options) => record::run(options, screen),
             Verb::Sim(options) => sim::run(options, common, screen),
             Verb::Run(options) => run::run(options, common, screen),
+            Verb::NewTool(options) => new_tool::run(options, screen),
             Verb::Info(options) => info::run(options, screen),
             Verb::Describe(options) => describe::run(options, screen),
             Verb::Formats(options) => formats::run(options, screen),

@@ -231,10 +231,8 @@ fn a_file_that_is_cut_is_an_error() {
         let mut cuts = Cuts(&file);
         let error = receiver.run(&mut cuts, &mut |_| Wish::Drain).unwrap_err();
         let place = Place::File(receiver.path().to_owned());
-        match &error {
-            Error::Delivery(fault) => assert_eq!(*fault, Fault { place, what: Wrong::Cut }, "{begins}"),
-            other => panic!("{other}"),
-        }
+        let Error::Other(cause) = &error else { panic!("{error}") };
+        assert_eq!(cause.downcast_ref(), Some(&Fault { place, what: Wrong::Cut }), "{begins}");
         assert!(error.to_string().ends_with("/events: the file was cut while it was mapped"), "{error}");
     }
 }

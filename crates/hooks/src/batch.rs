@@ -60,38 +60,3 @@ impl Batch {
         At { thread: self.thread, ordinal: self.first + index as u64, clock: self.clocks.get(index).copied() }
     }
 }
-
-/// Where a reader is in a stream, whatever the encoding.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Position {
-    pub(crate) thread: Option<u64>,
-    pub(crate) ordinal: u64,
-    pub(crate) offset: u64,
-}
-
-impl Position {
-    /// Empties a batch that is filled from here.
-    pub(crate) fn begin(&self, batch: &mut Batch) {
-        batch.clear();
-        batch.thread = self.thread;
-        batch.first = self.ordinal;
-    }
-
-    /// Takes an event into the batch, unless it begins another thread's and the batch has some: then nothing changes.
-    #[inline]
-    pub(crate) fn take(&mut self, batch: &mut Batch, event: Event, bytes: usize) -> bool {
-        if let Some(thread) = event.swap()
-            && self.thread != Some(thread)
-        {
-            if !batch.events.is_empty() {
-                return false;
-            }
-            self.thread = Some(thread);
-            batch.thread = Some(thread);
-        }
-        batch.events.push(event);
-        self.ordinal += 1;
-        self.offset += bytes as u64;
-        true
-    }
-}

@@ -118,9 +118,3 @@ impl fmt::Display for Detail {
         write!(f, "{:02x}:{:02x}:{:02x}", self.memory, self.compute, self.control)
     }
 }
-
-/// Whether a byte of fields has this one.
-#[inline]
-pub(crate) fn has(fields: u8, field: u8) -> bool {
-    fields & field != 0
-}

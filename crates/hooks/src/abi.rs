@@ -1,0 +1,335 @@
+//! The table of functions between the program and a tool: `include/quipu_tool.h`, in Rust.
+//!
+//! Each structure begins with its size, and the table with size and version, so that either side may be the older one. What
+//! version 1 describes stays as it is; later versions append.
+
+use crate::detail::Detail;
+use crate::event::{Compute, Config, Context, Control, Event, Kind, Memory, Name, Place, Sync};
+use std::ffi::{c_char, c_void};
+
+/// The version of this table.
+pub const VERSION: u32 = 1;
+
+/// The function that a library has: it gives its table.
+pub const SYMBOL: &std::ffi::CStr = c"quipu_tool_table";
+
+/// One instance for the whole run.
+pub const ONE: u32 = 0;
+/// One instance each time that a run names the tool.
+pub const MANY: u32 = 1;
+/// One instance for each thread.
+pub const PER_THREAD: u32 = 2;
+
+/// The kind of events that have none.
+pub const UNKNOWN: u8 = 255;
+/// Of synchronization: it has a second word. Of contexts: they have a name.
+pub const SECOND: u8 = 0x80;
+/// Of control flow: it was taken.
+pub const TAKEN: u8 = 1;
+/// Of control flow: its target is computed.
+pub const INDIRECT: u8 = 2;
+
+/// An event.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RawEvent {
+    /// See [`Kind`]; or [`UNKNOWN`].
+    pub kind: u8,
+    /// The type of an access, synchronization, context or control flow; the format of a computation; the kind that a
+    /// configuration changes; the tag of an unknown event.
+    pub what: u8,
+    /// Which fields it has, as in [`Detail`]; see [`SECOND`].
+    pub fields: u8,
+    /// The operation of a computation; the fields of a configuration.
+    pub operation: u8,
+    /// Bytes of an access, or of a computation's result.
+    pub size: u16,
+    /// Arguments of a computation.
+    pub arguments: u8,
+    /// See [`TAKEN`] and [`INDIRECT`].
+    pub flags: u8,
+    /// The id of an access.
+    pub id: u8,
+    /// Ids of arguments.
+    pub ids: [u8; 4],
+    /// Zero.
+    pub unused: [u8; 3],
+    /// An address, a target, or what is synchronized.
+    pub data: u64,
+    /// The second word of synchronization.
+    pub second: u64,
+    /// Where a name begins, in the names of the batch.
+    pub name_start: u32,
+    /// How long it is.
+    pub name_length: u32,
+}
+
+/// Events of one thread, in order.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RawBatch {
+    /// Bytes of this structure.
+    pub size: u32,
+    /// Bytes of an event.
+    pub event_size: u32,
+    /// Where the first event stands, counted from 0.
+    pub first: u64,
+    /// The thread.
+    pub thread: u64,
+    /// 1 if the thread is known.
+    pub has_thread: u32,
+    /// Zero.
+    pub unused: u32,
+    /// How many events there are.
+    pub n_events: u64,
+    /// The events.
+    pub events: *const RawEvent,
+    /// A clock reading for each event, or null.
+    pub clocks: *const u64,
+    /// Bytes of names.
+    pub names: *const c_char,
+    /// How many.
+    pub n_name_bytes: u64,
+}
+
+/// What the program does for a tool.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RawHost {
+    /// Bytes of this structure.
+    pub size: u32,
+    /// The version that the program speaks.
+    pub version: u32,
+    /// What `print` is given first.
+    pub context: *mut c_void,
+    /// Prints a part of the results. It may be called until the process ends.
+    pub print: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize)>,
+    /// Where files go; or null.
+    pub folder: *const c_char,
+}
+
+/// Fields that a tool looks at.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RawDetail {
+    /// Of accesses.
+    pub memory: u8,
+    /// Of computations.
+    pub compute: u8,
+    /// Of control flow.
+    pub control: u8,
+    /// Of synchronization.
+    pub sync: u8,
+    /// Of contexts.
+    pub context: u8,
+}
+
+/// What a function of a tool gives: null if all is well, else why the run ends. The text lives until the next call.
+pub type Message = *const c_char;
+
+/// A tool.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// Bytes of this table.
+    pub size: u32,
+    /// The version that the tool speaks.
+    pub version: u32,
+    /// Its name.
+    pub name: *const c_char,
+    /// [`ONE`], [`MANY`] or [`PER_THREAD`].
+    pub instances: u32,
+    /// Zero.
+    pub unused: u32,
+    /// Makes an instance.
+    pub create: Option<unsafe extern "C" fn(*const RawHost, *const c_char, *mut *mut c_void) -> Message>,
+    /// Takes a batch.
+    pub take: Option<unsafe extern "C" fn(*mut c_void, *const RawBatch) -> Message>,
+    /// Drops an instance.
+    pub destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// Says which fields it looks at; all if there is no such function.
+    pub needs: Option<unsafe extern "C" fn(*const c_void, *mut RawDetail)>,
+    /// Called before the first batch.
+    pub start: Option<unsafe extern "C" fn(*mut c_void) -> Message>,
+    /// Called after the last batch.
+    pub finish: Option<unsafe extern "C" fn(*mut c_void) -> Message>,
+    /// Called once with all instances.
+    pub finish_all: Option<unsafe extern "C" fn(*const *mut c_void, usize) -> Message>,
+}
+
+// SAFETY: a table is constant, and its name a constant text.
+unsafe impl std::marker::Sync for Table {}
+
+impl From<Detail> for RawDetail {
+    fn from(detail: Detail) -> RawDetail {
+        let Detail { memory, compute, control, sync, context } = detail;
+        RawDetail { memory, compute, control, sync, context }
+    }
+}
+
+impl From<RawDetail> for Detail {
+    fn from(detail: RawDetail) -> Detail {
+        let RawDetail { memory, compute, control, sync, context } = detail;
+        Detail { memory, compute, control, sync, context }
+    }
+}
+
+/// A field of an event that has it.
+#[inline]
+fn field(has: bool, bit: u8) -> u8 {
+    if has { bit } else { 0 }
+}
+
+impl RawEvent {
+    /// An event, with the fields that a tool asks for.
+    #[must_use]
+    #[inline]
+    pub fn of(event: &Event, asked: &Detail) -> RawEvent {
+        let none = RawEvent::default();
+        match *event {
+            Event::Memory(Memory { access, size, address, id }) => {
+                let fields = field(access.is_some(), Detail::TYPE)
+                    | field(size.is_some(), Detail::SIZE)
+                    | field(address.is_some(), Detail::ADDRESS)
+                    | field(id.is_some(), Detail::ID);
+                RawEvent {
+                    kind: Kind::Memory as u8,
+                    what: access.unwrap_or(0),
+                    fields: fields & asked.memory,
+                    size: size.unwrap_or(0),
+                    id: id.unwrap_or(0),
+                    data: address.unwrap_or(0),
+                    ..none
+                }
+                .without_unasked()
+            }
+            Event::Compute(Compute { format, width, operation, arguments, ids }) => {
+                let fields = field(format.is_some(), Detail::TYPE)
+                    | field(width.is_some(), Detail::SIZE)
+                    | field(operation.is_some(), Detail::OPERATION)
+                    | field(arguments.is_some(), Detail::ARITY)
+                    | field(ids.is_some(), Detail::IDS);
+                RawEvent {
+                    kind: Kind::Compute as u8,
+                    what: format.unwrap_or(0),
+                    fields: fields & asked.compute,
+                    size: width.unwrap_or(0),
+                    operation: operation.unwrap_or(0),
+                    arguments: arguments.unwrap_or(0),
+                    ids: ids.unwrap_or([0; 4]),
+                    ..none
+                }
+                .without_unasked()
+            }
+            Event::Control(Control { kind, taken, indirect, target }) => {
+                let fields = field(kind.is_some(), Detail::TYPE)
+                    | field(taken.is_some(), Detail::TAKEN)
+                    | field(target.is_some(), Detail::TARGET)
+                    | field(indirect.is_some(), Detail::INDIRECT);
+                RawEvent {
+                    kind: Kind::Control as u8,
+                    what: kind.unwrap_or(0),
+                    fields: fields & asked.control,
+                    flags: field(taken == Some(true), TAKEN) | field(indirect == Some(true), INDIRECT),
+                    data: target.unwrap_or(0),
+                    ..none
+                }
+                .without_unasked()
+            }
+            Event::Sync(Sync { kind, data, second }) => RawEvent {
+                kind: Kind::Sync as u8,
+                what: kind,
+                fields: field(second.is_some(), SECOND),
+                data,
+                second: second.unwrap_or(0),
+                ..none
+            },
+            Event::Context(Context { kind, place }) => {
+                let event = RawEvent { kind: Kind::Context as u8, what: kind, ..none };
+                match place {
+                    Place::Address(data) => RawEvent { data, ..event },
+                    Place::Name(Name { start, len }) => {
+                        RawEvent { fields: SECOND, name_start: start, name_length: len, ..event }
+                    }
+                }
+            }
+            Event::Config(Config { kind, fields }) => {
+                RawEvent { kind: Kind::Config as u8, what: kind as u8, operation: fields, ..none }
+            }
+            Event::Unknown(tag) => RawEvent { kind: UNKNOWN, what: tag, ..none },
+        }
+    }
+
+    /// Without the values that its fields say it has not.
+    #[inline]
+    fn without_unasked(mut self) -> RawEvent {
+        let lacks = |bit: u8| self.fields & bit == 0;
+        let (no_type, no_size) = (lacks(Detail::TYPE), lacks(Detail::SIZE));
+        // The bits of the others mean different things for each kind.
+        let (no_20, no_10) = (lacks(0x20), lacks(0x10));
+        if no_type {
+            self.what = 0;
+        }
+        match Kind::of(self.kind) {
+            Some(Kind::Memory) => {
+                self.size = if no_size { 0 } else { self.size };
+                self.data = if no_20 { 0 } else { self.data };
+                self.id = if no_10 { 0 } else { self.id };
+            }
+            Some(Kind::Compute) => {
+                self.size = if no_size { 0 } else { self.size };
+                self.operation = if no_20 { 0 } else { self.operation };
+                self.arguments = if no_10 { 0 } else { self.arguments };
+                self.ids = if self.fields & Detail::IDS == 0 { [0; 4] } else { self.ids };
+            }
+            Some(Kind::Control) => {
+                self.flags &= !(field(no_size, TAKEN) | field(no_10, INDIRECT));
+                self.data = if no_20 { 0 } else { self.data };
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// The event.
+    #[must_use]
+    #[inline]
+    pub fn event(&self) -> Event {
+        let has = |bit: u8| self.fields & bit != 0;
+        match Kind::of(self.kind) {
+            Some(Kind::Memory) => Event::Memory(Memory {
+                access: has(Detail::TYPE).then_some(self.what),
+                size: has(Detail::SIZE).then_some(self.size),
+                address: has(Detail::ADDRESS).then_some(self.data),
+                id: has(Detail::ID).then_some(self.id),
+            }),
+            Some(Kind::Compute) => Event::Compute(Compute {
+                format: has(Detail::TYPE).then_some(self.what),
+                width: has(Detail::SIZE).then_some(self.size),
+                operation: has(Detail::OPERATION).then_some(self.operation),
+                arguments: has(Detail::ARITY).then_some(self.arguments),
+                ids: has(Detail::IDS).then_some(self.ids),
+            }),
+            Some(Kind::Control) => Event::Control(Control {
+                kind: has(Detail::TYPE).then_some(self.what),
+                taken: has(Detail::TAKEN).then_some(self.flags & TAKEN != 0),
+                indirect: has(Detail::INDIRECT).then_some(self.flags & INDIRECT != 0),
+                target: has(Detail::TARGET).then_some(self.data),
+            }),
+            Some(Kind::Sync) => {
+                let second = has(SECOND).then_some(self.second);
+                Event::Sync(Sync { kind: self.what, data: self.data, second })
+            }
+            Some(Kind::Context) => {
+                let name = Name { start: self.name_start, len: self.name_length };
+                let place = if has(SECOND) { Place::Name(name) } else { Place::Address(self.data) };
+                Event::Context(Context { kind: self.what, place })
+            }
+            Some(Kind::Config) => match Kind::of(self.what) {
+                Some(kind) => Event::Config(Config { kind, fields: self.operation }),
+                None => Event::Unknown(self.what),
+            },
+            None => Event::Unknown(self.what),
+        }
+    }
+}
