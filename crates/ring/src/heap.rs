@@ -106,6 +106,13 @@ impl<'s> Heap<'s> {
         Ok(())
     }
 
+    /// How many bytes the name of a number has, as far as the heap says; `None` if there is no such number.
+    pub fn name_bytes(&self, number: u32) -> Option<u64> {
+        let n_words = self.used.load(Ordering::Relaxed).min(self.names.len() as u64);
+        let at = (number as usize).checked_sub(1).filter(|at| (*at as u64) < n_words)?;
+        Some(self.names[at].load(Ordering::Relaxed))
+    }
+
     /// Whether a number is that of this name.
     fn is(&self, number: u32, name: &[u8]) -> bool {
         let at = (number as usize).wrapping_sub(1);

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The first eight bytes: `QUIPURNG`.
 const MAGIC: u64 = u64::from_le_bytes(*b"QUIPURNG");
 /// Version of the layout.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Bytes before the heads of slots.
 const HEAD_BYTES: usize = 4096;
 /// More slots than this make no sense.

@@ -5,6 +5,11 @@ use crate::map::{Shared, sleep_on, wake};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
+/// The bits of a slot's state that say which it is; while it is claimed, the others are the process that claims it.
+const STATE_BITS: u32 = 3;
+/// A producer is about to write.
+const CLAIMED: u32 = 1;
+
 /// Words between two looks at whether the recorder still listens.
 const STRETCH_WORDS: u64 = 4096;
 /// How long a producer waits for room before it looks whether there is a recorder.
@@ -25,9 +30,9 @@ pub enum SlotState {
 
 impl SlotState {
     fn of(number: u32) -> SlotState {
-        match number {
+        match number & STATE_BITS {
             0 => SlotState::Free,
-            1 => SlotState::Claimed,
+            CLAIMED => SlotState::Claimed,
             2 => SlotState::Live,
             _ => SlotState::Left,
         }
@@ -74,6 +79,12 @@ impl std::fmt::Debug for crate::layout::Head {
     }
 }
 
+/// The state of a slot that a process claims: one word, so that it is known whose the slot is whenever the process ends.
+fn claimed_by(pid: u32) -> u32 {
+    // The system's numbers of processes have 22 bits.
+    pid << 2 | CLAIMED
+}
+
 impl<'s> Producer<'s> {
     /// Claims a slot for thread `tid` of process `pid`; `None` if all are taken, which is counted, or if the recorder has
     /// closed.
@@ -90,7 +101,9 @@ impl<'s> Producer<'s> {
             let (slot, first) = shared.slot(index)?;
             let state = &slot.state.0;
             if state.load(Ordering::Relaxed) != 0
-                || state.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err()
+                || state
+                    .compare_exchange(0, claimed_by(claim.pid), Ordering::Acquire, Ordering::Relaxed)
+                    .is_err()
             {
                 continue;
             }
@@ -399,6 +412,15 @@ impl<'s> Consumer<'s> {
         self.slot.reader_sleeps.store(0, Ordering::Relaxed);
     }
 
+    /// Frees the slot if a process claimed it that ended before it wrote anything; says whether it did.
+    pub fn free_if_claimed_by_dead(&self, is_alive: impl FnOnce(u32) -> bool) -> bool {
+        let state = self.slot.state.0.load(Ordering::Acquire);
+        if state & STATE_BITS != CLAIMED || is_alive(state >> 2) {
+            return false;
+        }
+        self.slot.state.0.compare_exchange(state, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
     /// Frees the slot for the next claim. To be called when its thread has left, or is no more, and all is read.
     pub fn free(self) {
         self.slot.head.0.store(self.slot.tail.0.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -473,6 +495,21 @@ mod tests {
         assert_eq!(consumer.state(), SlotState::Left);
         consumer.free();
         assert!(Producer::claim(&shared, 1, 4).is_some());
+    }
+
+    #[test]
+    fn a_slot_that_a_dead_process_claimed_is_freed() {
+        let shared = shared();
+        let (slot, _) = shared.slot(0).unwrap();
+        slot.state.0.store(claimed_by(4711), Ordering::Relaxed);
+        let consumer = Consumer::new(&shared, 0).unwrap();
+        assert_eq!(consumer.state(), SlotState::Claimed);
+        assert!(!consumer.free_if_claimed_by_dead(|pid| pid == 4711));
+        assert!(consumer.free_if_claimed_by_dead(|pid| pid != 4711));
+        assert_eq!(consumer.state(), SlotState::Free);
+        let producer = Producer::claim(&shared, 4711, 1).unwrap();
+        assert!(!consumer.free_if_claimed_by_dead(|_| false), "one that writes is not touched");
+        producer.leave();
     }
 
     #[test]

@@ -111,6 +111,8 @@ pub struct Outcome {
     pub n_buffers: u64,
     /// Events that were delivered.
     pub n_events: u64,
+    /// Events with a wrong name, which were not.
+    pub n_wrong: u64,
     /// Why the channel ended before its front end said so.
     pub fault: Option<Fault>,
 }
@@ -228,6 +230,7 @@ struct Channel {
     decoder: Decoder,
     n_buffers: u64,
     n_events: u64,
+    n_wrong: u64,
     fault: Option<Fault>,
     /// When the front end was seen to have closed `empty`.
     closed: Option<Instant>,
@@ -263,6 +266,7 @@ impl Channel {
             decoder,
             n_buffers: 0,
             n_events: 0,
+            n_wrong: 0,
             fault: None,
             closed: None,
             batch: Batch::default(),
@@ -273,7 +277,8 @@ impl Channel {
     }
 
     fn outcome(&self) -> Outcome {
-        Outcome { n_buffers: self.n_buffers, n_events: self.n_events, fault: self.fault.clone() }
+        let (n_buffers, n_events, n_wrong) = (self.n_buffers, self.n_events, self.n_wrong);
+        Outcome { n_buffers, n_events, n_wrong, fault: self.fault.clone() }
     }
 
     fn is_open(&self) -> bool {
@@ -433,7 +438,18 @@ impl Channel {
         });
         while !rest.is_empty() {
             let Decoder::Fixed(decoder) = &mut self.decoder else { break };
-            let n = decoder.decode(rest, &names, &mut self.batch)?;
+            let n = match decoder.decode(rest, &names, &mut self.batch) {
+                Ok(n) => n,
+                // As in a dump, an event with a wrong name costs itself.
+                Err(_) if rest.len() >= fixed::EVENT_BYTES => {
+                    decoder.pass_over();
+                    readings.next();
+                    rest = &rest[fixed::EVENT_BYTES..];
+                    self.n_wrong += 1;
+                    continue;
+                }
+                Err(fault) => return Err(fault.into()),
+            };
             self.batch.clocks.extend(readings.by_ref().take(n));
             rest = &rest[n * fixed::EVENT_BYTES..];
             self.n_events += n as u64;

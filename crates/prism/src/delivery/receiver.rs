@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Chunks that a producer may have delivered before it is another one's turn.
 const CHUNKS_IN_TURN: usize = 8;
+/// Bytes of names that are copied before all are copied anew.
+const MAX_KNOWN_BYTES: usize = 64 << 20;
 /// How long the receiver sleeps before it looks whether producers still live.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -152,7 +154,7 @@ impl Receiver {
             n_producers: 0,
             bell: None,
             outcome: Outcome::default(),
-            heap: Heap { memory, known: FxHashMap::default() },
+            heap: Heap { memory, known: FxHashMap::default(), n_bytes: 0 },
             batch: Batch::default(),
             words: Vec::new(),
         };
@@ -199,6 +201,8 @@ impl<'s> Memory<'s> {
 struct Heap<'s> {
     memory: Memory<'s>,
     known: FxHashMap<u32, Box<[u8]>>,
+    /// Bytes of these.
+    n_bytes: usize,
 }
 
 impl Names for Heap<'_> {
@@ -214,6 +218,12 @@ impl Names for Heap<'_> {
         })?;
         if found.is_ok() {
             out.extend_from_slice(&name);
+            // A producer may give numbers in the middle of names, which are many more.
+            self.n_bytes += name.len();
+            if self.n_bytes > MAX_KNOWN_BYTES {
+                self.known.clear();
+                self.n_bytes = name.len();
+            }
             self.known.insert(number, name.into());
         }
         Ok(found)
@@ -266,7 +276,7 @@ impl Run<'_> {
                 continue;
             }
             if looked.elapsed() >= PATIENCE {
-                self.look_for_dead();
+                self.look_for_dead()?;
                 looked = Instant::now();
             }
             let n_live = self.lanes.iter().flatten().count();
@@ -378,11 +388,21 @@ impl Run<'_> {
     }
 
     /// Notes producers whose threads are no more. What they published is read at their next turns.
-    fn look_for_dead(&mut self) {
-        for lane in self.lanes.iter_mut().flatten() {
+    /// Slots that were claimed and not used by then are free again.
+    fn look_for_dead(&mut self) -> Result<()> {
+        for (slot, lane) in self.lanes.iter_mut().enumerate() {
+            let Some(lane) = lane else {
+                let slot = slot as u32; // As many as slots.
+                self.memory.look(|shared| {
+                    let consumer = Consumer::new(shared, slot);
+                    consumer.map(|consumer| consumer.free_if_claimed_by_dead(|pid| life::is_alive(pid, 0)))
+                })?;
+                continue;
+            };
             let (process, thread) = (lane.told.process, lane.told.thread_id);
             lane.is_dead = lane.is_dead || !life::is_thread_alive(process, thread, lane.start);
         }
+        Ok(())
     }
 
     /// Ends a producer and frees its ring.

@@ -185,7 +185,7 @@ fn a_receiver_of_another_version_is_refused() {
     let connection = Connection::open(&path).unwrap();
     let refusal = connection.writer(Options::default()).unwrap_err().to_string();
     assert_eq!(refusal, "the recorder does not take the encoding Variable");
-    put(&file(receiver.path()), 8, &[4 | 16 << 32]);
+    put(&file(receiver.path()), 8, &[5 | 16 << 32]);
     assert_eq!(refused(), "no shared memory of this version");
 }
 
@@ -235,6 +235,36 @@ fn a_file_that_is_cut_is_an_error() {
         assert_eq!(cause.downcast_ref(), Some(&Fault { place, what: Wrong::Cut }), "{begins}");
         assert!(error.to_string().ends_with("/events: the file was cut while it was mapped"), "{error}");
     }
+}
+
+#[test]
+fn rings_that_killed_producers_claimed_are_free_again() {
+    let base = tempfile::tempdir().unwrap();
+    let mut receiver = Receiver::create_in(base.path(), SMALL, Detail::ALL).unwrap();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let pid = child.id();
+    child.wait().unwrap();
+    let file = file(receiver.path());
+    for slot in 0..16 {
+        file.write_all_at(&(pid << 2 | 1).to_ne_bytes(), SLOT + 384 * slot).unwrap();
+    }
+    let connection = connect(&receiver);
+    assert!(connection.writer(Options::default()).is_err(), "all are claimed");
+    let (mut keep, mut has_sent) = (Keep::default(), false);
+    let mut wish = |_| {
+        if has_sent {
+            return Wish::Drain;
+        }
+        if let Ok(mut writer) = connection.writer(Options::default()) {
+            assert_eq!(writer.memory(1, 4, 0, 0), Put::Taken);
+            writer.close();
+            has_sent = true;
+        }
+        Wish::Wait
+    };
+    let outcome = receiver.run(&mut keep, &mut wish).unwrap();
+    assert_eq!((outcome.producers.len(), outcome.producers[0].end.clone()), (1, End::Left));
+    assert_eq!(keep.events.len(), 1);
 }
 
 proptest! {

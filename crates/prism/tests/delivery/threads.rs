@@ -120,6 +120,42 @@ fn the_level_of_detail_changes_in_the_variable_encoding() {
 }
 
 #[test]
+fn names_of_the_heap_that_the_encoding_has_no_room_for_cost_nothing_else() {
+    for (encoding, taken) in [(Encoding::Variable, &[1, 256][..]), (Encoding::Fixed, &[0, 1, 256, 257, 4095])]
+    {
+        let (_base, mut receiver) = receiver(Detail::ALL);
+        let connection = connect(&receiver);
+        let mut writer = connection.writer(options(encoding)).unwrap();
+        for len in [0, 1, 256, 257, 4095] {
+            let number = connection.intern(&vec![b'n'; len]).unwrap();
+            let expected = if taken.contains(&len) { Put::Taken } else { Put::NoRoom };
+            assert_eq!(writer.context_number(context::ENTER, number), expected, "{encoding:?} {len}");
+        }
+        assert_eq!(writer.memory(1, 4, 0, 0), Put::Taken);
+        writer.close();
+        let mut keep = Keep::default();
+        let outcome = receiver.run(&mut keep, &mut when_ended(1)).unwrap();
+        assert_eq!(outcome.producers[0].end, End::Left);
+        assert_eq!(outcome.producers[0].n_dropped, 5 - taken.len() as u64);
+        assert_eq!(keep.events.len(), taken.len() + 1);
+    }
+}
+
+#[test]
+fn fields_that_were_not_asked_for_are_not_configured() {
+    let (_base, mut receiver) = receiver(Detail { memory: 0xc0, ..Detail::ALL });
+    let connection = connect(&receiver);
+    let mut writer = connection.writer(options(Encoding::Variable)).unwrap();
+    assert_eq!(writer.configure(0, 0xe0), Put::Taken);
+    assert_eq!(writer.memory(1, 4, 0x1000, 0), Put::Taken);
+    writer.close();
+    let mut keep = Keep::default();
+    receiver.run(&mut keep, &mut when_ended(1)).unwrap();
+    let memory = Memory { access: Some(1), size: Some(4), address: None, id: None };
+    assert_eq!(keep.events[1].3, Event::Memory(memory));
+}
+
+#[test]
 fn events_that_an_encoding_has_no_room_for_are_refused_and_counted() {
     let (_base, mut receiver) = receiver(Detail::ALL);
     let connection = connect(&receiver);

@@ -303,6 +303,13 @@ impl Writer<'_> {
         if !encode::is_named(kind) || number == 0 {
             return self.no_room();
         }
+        // The heap takes longer names than the variable encoding has room for, and empty ones.
+        if self.options.encoding == Encoding::Variable {
+            let len = self.connection.shared.heap().and_then(|heap| heap.name_bytes(number));
+            if !len.is_some_and(|len| (1..=256).contains(&len)) {
+                return self.no_room();
+            }
+        }
         if self.references.len() == MAX_REFERENCES {
             self.flush();
         }
@@ -331,6 +338,8 @@ impl Writer<'_> {
         if self.options.encoding == Encoding::Fixed {
             return self.no_room();
         }
+        // What was not asked for is not sent.
+        let fields = fields & self.connection.asked.fields[*place];
         let mut bytes = [0; encode::FIXED_BYTES];
         (bytes[0], bytes[1]) = (5 << 5 | kind << 2, fields);
         let put = self.put(Some((bytes, 2)));
