@@ -43,6 +43,11 @@ impl Child {
         self.process.id()
     }
 
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.try_wait().ok().flatten()
+    }
+
     /// Waits for its end.
     ///
     /// # Errors

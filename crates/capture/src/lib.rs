@@ -18,6 +18,7 @@
 
 mod child;
 pub mod dynamorio;
+pub mod events;
 pub mod lackey;
 mod library;
 pub mod limits;

@@ -389,3 +389,209 @@ fn totals(stats: &Path) -> (u64, u64) {
     };
     (sum("Reads :"), sum("Writes:"))
 }
+
+#[test]
+fn configuration_events_make_no_thread_and_reach_those_that_are_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let convert = |args: &[&str]| {
+        let output = quipu(&[&["convert", "-q"], args].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let threads = |path: &str| json(&["info", "--json", path])["facts"]["threads"].as_u64().unwrap();
+    let dump = sample("fixed/threads.full.fixed18.zst");
+    convert(&["--format", "prism", &dump, "-o", &at("fixed.prism")]);
+    convert(&[&at("fixed.prism"), "--events", "variable", "-o", &at("variable.prism")]);
+    assert_eq!(threads(&at("variable.prism")), threads(&at("fixed.prism")));
+    for name in ["fixed.prism", "variable.prism"] {
+        let one = at(&format!("one-{name}"));
+        convert(&["--thread", "2", &at(name), "-o", &one]);
+        assert_eq!(threads(&one), 1, "{name}");
+        let events = |path: &str| {
+            let output = quipu(&["view", "--table", "events", "--csv", "--thread", "2", path]);
+            let text = String::from_utf8(output.stdout).unwrap();
+            let rows = text.lines().skip(1).filter(|line| !line.contains("configure-"));
+            rows.map(|line| line.split_once(',').unwrap().1.to_owned()).collect::<Vec<_>>()
+        };
+        assert!(events(&one) == events(&at(name)) && events(&one).len() > 1000, "{name}");
+    }
+    let trace = fixtures("drmemtrace").join("thr");
+    convert(&[trace.to_str().unwrap(), "-o", &at("thr.prism")]);
+    assert_eq!(threads(&at("thr.prism")), 4);
+}
+
+#[test]
+fn fields_that_only_an_option_says_are_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    // A swap, an access and a computation without fields.
+    let bytes = [&[0x45][..], &1u64.to_le_bytes(), &[0x08, 0x20, 0xc0]].concat();
+    let plain = put(folder.path(), "none.bin", &bytes);
+    let out = folder.path().join("none.prism").to_str().unwrap().to_owned();
+    let open = ["--format", "prism", "--open", "encoding=variable", "--open", "detail=none"];
+    let output = quipu(&[&["convert", "-q"], &open[..], &[&plain, "-o", &out]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let info = json(&["info", "--json", &out]);
+    assert_eq!(info["facts"]["by_type"]["access"], 1, "{info}");
+    assert_eq!(info["facts"]["by_type"]["compute"], 1, "{info}");
+}
+
+#[test]
+fn what_is_whole_of_damaged_buffers_is_kept_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let swap = sync(5, 1);
+    let load = [&[1][..], &0x1000u64.to_le_bytes(), &[8, 0, 1]].concat();
+    let bad_name = named(3, 200, 9);
+    let slots: [&[u8]; 4] = [&swap, &load, &bad_name, &load];
+    let whole = buffer(&slots, b"");
+    let cut = [&whole[..], &whole[..16 + 18 + 18 + 5]].concat();
+    let path = put(folder.path(), "cut.bin", &cut);
+    let out = folder.path().join("kept.bin").to_str().unwrap().to_owned();
+    let open = ["--format", "prism", "--open", "encoding=fixed"];
+    let args = [&["convert", "-q", "--plain", "--keep-damaged"], &open[..], &[&path, "-o", &out]].concat();
+    let output = quipu(&args);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let check = quipu(&[&["check", "-q"], &open[..], &[&out]].concat());
+    assert_eq!(check.status.code(), Some(0), "{check:?}");
+    let info = json(&[&["info", "--json"], &open[..], &[&out]].concat());
+    // Three of the first buffer, two of the second.
+    assert_eq!(info["facts"]["records"], 5, "{info}");
+}
+
+#[test]
+fn the_report_says_who_works_who_talks_and_who_is_waited_for() {
+    let trace = sample("fixed/prodcons.full.fixed18.zst");
+    let open = ["--format", "prism", "--open", "encoding=fixed"];
+    let report = json(&[&["report", "--json", "--no-machine"], &open[..], &[&trace]].concat());
+    let workload = &report["results"]["workload"];
+    let sum = |list: &str, key: &str| {
+        let items = workload[list].as_array().unwrap();
+        items.iter().map(|item| item[key].as_u64().unwrap()).sum::<u64>()
+    };
+    // As SimpleCount has them.
+    let counts = std::fs::read_to_string(sample("stgen/prodcons.simplecount.txt")).unwrap();
+    let line = |name: &str| {
+        let start = format!("[SimpleCount] Total {name:<9} Events: ");
+        counts.lines().find_map(|line| line.strip_prefix(&start)).unwrap().parse::<u64>().unwrap()
+    };
+    for list in ["threads", "functions"] {
+        assert_eq!(sum(list, "integer"), line("IOP"), "{list}");
+        assert_eq!(sum(list, "float"), line("FLOP"), "{list}");
+        assert_eq!([sum(list, "loads"), sum(list, "stores")], [line("ReadMem"), line("WriteMem")], "{list}");
+    }
+    let path = workload["critical_path"].as_u64().unwrap();
+    assert_eq!(sum("threads", "on_critical_path"), path);
+    let busiest = workload["threads"].as_array().unwrap().iter().map(|thread| {
+        ["integer", "float", "other", "loads", "stores"]
+            .iter()
+            .map(|key| thread[key].as_u64().unwrap())
+            .sum::<u64>()
+    });
+    let work = workload["work"].as_u64().unwrap();
+    assert!(busiest.max().unwrap() <= path && path <= work, "{path} of {work}");
+    assert!(sum("communication", "bytes") > 0);
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let output = quipu(&[&["report", "-q", "--html", page.to_str().unwrap()], &open[..], &[&trace]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("bytes from thread (rows) to thread (columns)") && page.contains("critical path"));
+}
+
+/// The example of `prism-c`, built with the compiler of this machine.
+fn front_end(folder: &Path) -> PathBuf {
+    let programs = Path::new(env!("CARGO_BIN_EXE_quipu")).parent().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prism-c");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--locked", "--offline", "-p", "quipu-prism-c", "--target-dir"]);
+    cargo.arg(programs.parent().unwrap()).current_dir(&root);
+    if programs.ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().unwrap().success());
+    let program = folder.join("workload");
+    let built = Command::new("cc")
+        .args(["-O1", "-I"])
+        .arg(root.join("include"))
+        .arg(root.join("examples/workload.c"))
+        .arg(programs.join("libquipu_prism_c.a"))
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&program)
+        .status();
+    assert!(built.unwrap().success());
+    program
+}
+
+#[test]
+fn a_program_that_sends_its_events_runs_with_back_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = front_end(folder.path());
+    let program = program.to_str().unwrap();
+    let out = folder.path().join("out").to_str().unwrap().to_owned();
+    let output = quipu(&["run", "--json", "--backend", "simplecount", "-o", &out, "--", program]);
+    assert_eq!(output.status.code(), Some(1), "an event has no room: {output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (said, answer) = text.split_at(text.find('{').unwrap());
+    assert_eq!(said, "child: thread of its own\ndropped 1\n");
+    let answer: Value = serde_json::from_str(answer).unwrap();
+    assert_eq!(answer["front_ends"], 3, "{answer}");
+    assert!(answer["notes"][0].as_str().unwrap().contains("1 events could not be sent"), "{answer}");
+    let counts = std::fs::read_to_string(Path::new(&out).join("simplecount.txt")).unwrap();
+    let line = |name: &str| counts.lines().any(|line| line == format!("[SimpleCount] {name}"));
+    assert!(line("Total ReadMem   Events: 100000") && line("Total IOP       Events: 100000"), "{counts}");
+    assert!(line("Total WriteMem  Events: 3") && line("Total Spawn     Events: 1"), "{counts}");
+
+    // Front ends that others run.
+    let out = folder.path().join("listened").to_str().unwrap().to_owned();
+    let mut listener = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    listener.args(["run", "--listen", "--backend", "simplecount", "-o", &out]);
+    let mut listener =
+        listener.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut complaint = std::io::BufReader::new(listener.stderr.take().unwrap());
+    let mut first = String::new();
+    std::io::BufRead::read_line(&mut complaint, &mut first).unwrap();
+    let path = first.trim().strip_prefix("QUIPU_PRISM=").unwrap();
+    let ran = Command::new(program).env("QUIPU_PRISM", path).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    assert_eq!(listener.wait().unwrap().code(), Some(1));
+    let listened = std::fs::read_to_string(Path::new(&out).join("simplecount.txt")).unwrap();
+    assert_eq!(listened, counts);
+
+    // A trace and a program are one too many; a program that is not there leaves nothing.
+    let both = quipu(&["run", "--backend", "null", "-o", &out, "x.prism", "--", program]);
+    assert_eq!(both.status.code(), Some(2), "{both:?}");
+    let out = folder.path().join("none").to_str().unwrap().to_owned();
+    let none = quipu(&["run", "--backend", "simplecount", "-o", &out, "--", "/nowhere/program"]);
+    assert_eq!(none.status.code(), Some(2), "{none:?}");
+    assert!(!Path::new(&out).exists());
+}
+
+#[test]
+fn damage_of_the_first_frame_ends_all_verbs_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let dump = sample("fixed/prodcons.main.fixed18.gz");
+    let convert =
+        |args: &[&str]| assert_eq!(quipu(&[&["convert", "-q"], args].concat()).status.code(), Some(0));
+    convert(&["--format", "prism", "--open", "encoding=fixed", &dump, "-o", &at("fixed.prism")]);
+    convert(&[&at("fixed.prism"), "--events", "variable", "-o", &at("variable.prism")]);
+    for name in ["fixed.prism", "variable.prism"] {
+        let whole = std::fs::read(at(name)).unwrap();
+        let mut changed = whole.clone();
+        changed[whole.len() / 3] ^= 0xff;
+        for (what, bytes) in [("cut", &whole[..whole.len() * 2 / 3]), ("changed", &changed)] {
+            let path = put(folder.path(), &format!("{what}-{name}"), bytes);
+            let out = at("out");
+            for verb in [
+                &["convert", &path, "-o", &out][..],
+                &["run", "--backend", "simplecount", &path, "-o", &out],
+                &["report", "--no-machine", &path],
+                &["check", &path],
+                &["view", &path],
+            ] {
+                let output = quipu(verb);
+                assert_eq!(output.status.code(), Some(1), "{what} {verb:?}: {output:?}");
+                assert!(!Path::new(&out).exists(), "{what} {verb:?}");
+            }
+        }
+    }
+}

@@ -97,6 +97,14 @@ fn compare(name: &str, large: Option<u64>, small: Option<u64>) {
     );
 }
 
+/// What a hook costs in the loop over events: with a back end that counts them, less one that takes none.
+#[test]
+fn the_hook_of_a_back_end() {
+    let trace = fixtures("prism").join("fixed/prodcons.full.fixed18.zst");
+    let run = |backend| count(&["run", "--format", "prism", "--backend", backend, "@", "-o", ">"], &trace);
+    compare("prism-hook", run("simplecount"), run("null"));
+}
+
 const THREADS: &str = "drmemtrace/threadsig.x64";
 const SMALL: &str = "drmemtrace/small/drmemtrace.small.x64.trace";
 

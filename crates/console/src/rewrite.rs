@@ -254,7 +254,10 @@ pub fn transform_into(
 }
 
 /// Says what was written, and what was odd in what was read.
-fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Screen) -> Result<Outcome> {
+///
+/// # Errors
+/// If the answer cannot be written.
+pub fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Screen) -> Result<Outcome> {
     let screen = &screen.beside(path);
     let Transformed { facts, shown, doubtful, reading, notes, is_flawed } = transformed;
     let doubtful_from = reading.doubtful_from;

@@ -11,7 +11,7 @@
 //! | [`error`] | why a run ends early |
 //! | [`tool`] | tools: hooks with a name and options, several of them side by side |
 //! | [`abi`] | the table of functions between the program and a tool, as `include/quipu_tool.h` describes it for C |
-//! | [`export`] | that table for a tool in Rust |
+//! | [`mod@export`] | that table for a tool in Rust |
 //! | `load` | the other side: a library is loaded, and its tools are hooks (feature `load`) |
 //!
 //! docs/hooks.md is a tutorial.

@@ -299,7 +299,9 @@ impl Codec {
         let thread = event.swap().or(state.thread);
         let is_instr = matches!(&event, Event::Context(of) if of.kind == context::INSTRUCTION);
         let must_stop = is_instr && out.n_instrs() == out.stop_instr();
-        if must_stop || !out.enter(thread.unwrap_or(0).into()) {
+        // What fields events have concerns the threads that follow.
+        let has_none = thread.is_none() && matches!(&event, Event::Config(_));
+        if must_stop || !has_none && !out.enter(thread.unwrap_or(0).into()) {
             state.events.names.truncate(n_names);
             return Step::Cut;
         }
@@ -309,8 +311,9 @@ impl Codec {
         }
         state.thread = thread;
         if out.is_empty() {
-            (state.events.thread, state.events.first) = (thread, out.n_records());
+            state.events.first = out.n_records();
         }
+        state.events.thread = thread;
         match &event {
             Event::Config(config) => state.decoder.configure(*config),
             Event::Unknown(tag) => out.tell(&rules::TAG, format!("an event of tag `{tag}`")),

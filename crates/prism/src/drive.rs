@@ -2,6 +2,7 @@
 
 use crate::batch::Batch;
 use crate::codec::{Codec, State};
+use crate::event::Event;
 use crate::fault::{Fault, Wrong};
 use crate::trace::PrismTrace;
 use quipu_model::damaged::{Damaged, Intake, Reading, SoFar};
@@ -44,8 +45,18 @@ pub(crate) fn each_batch(
         };
         progress.go_on()?;
         let n_before = n_written;
+        let state = reader.state();
         if span.records > 0 && (threads.is_empty() || threads.contains(&span.thread)) {
-            n_written = take(reader.state().events(), reader.state())?;
+            n_written = take(state.events(), state)?;
+        } else if span.records > 0 {
+            // Which fields events have concerns all threads.
+            let Batch { thread, first, events, .. } = state.events();
+            let events: Vec<Event> =
+                events.iter().filter(|event| matches!(event, Event::Config(_))).copied().collect();
+            if !events.is_empty() {
+                let batch = Batch { thread: *thread, first: *first, events, ..Batch::default() };
+                n_written = take(&batch, state)?;
+            }
         }
         let n_good = if is_after(&findings, &span) { n_written } else { n_before };
         if let Err(refused) = intake.take(&mut findings, SoFar::unvouched(n_good)) {

@@ -59,6 +59,15 @@ impl<'a> Buffer<'a> {
         })
     }
 
+    /// What is whole of a buffer that the bytes end within: its events as far as they reach, and, if all are there, the names.
+    pub(crate) fn cut(bytes: &'a [u8]) -> Option<Buffer<'a>> {
+        let (head, rest) = bytes.split_at_checked(HEADER_BYTES)?;
+        let said = usize::try_from(u64::from_le_bytes(*head.first_chunk()?)).ok().filter(|n| *n <= SLOTS)?;
+        let n_whole = (rest.len() / EVENT_BYTES).min(said);
+        let (events, names) = rest.split_at(n_whole * EVENT_BYTES);
+        Some(Buffer { events, names: if n_whole == said { names } else { &[] } })
+    }
+
     /// Bytes of the buffer in a dump.
     #[must_use]
     pub fn len(&self) -> usize {

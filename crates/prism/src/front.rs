@@ -55,11 +55,14 @@ struct Work {
     target: Option<u64>,
 }
 
+/// Functions of this number and above are system calls, where their arguments are recorded.
+const SYSTEM_CALLS: u64 = 1 << 32;
+
 /// A call that has not returned.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     function: u64,
-    args: [Option<u64>; 2],
+    args: [Option<u64>; 3],
 }
 
 /// What a function is to events.
@@ -73,6 +76,7 @@ struct Function {
 /// Makes events out of batches.
 pub(crate) struct Front {
     columns: Columns,
+    arch: Option<Arch>,
     decoder: Option<Decoder>,
     works: FxHashMap<(u32, u32), Work>,
     functions: FxHashMap<(u16, u64), Function>,
@@ -98,6 +102,7 @@ impl Front {
         }
         Front {
             columns,
+            arch: meta.arch,
             decoder,
             works: FxHashMap::default(),
             functions,
@@ -188,7 +193,7 @@ impl Front {
         let is_enter = calls.edge[row] == CallEdge::Enter;
         let args = if is_enter {
             let values = calls.args.get(row);
-            let args = [values.first().copied(), values.get(1).copied()];
+            let args = [values.first().copied(), values.get(1).copied(), values.get(2).copied()];
             if open.len() < MAX_OPEN {
                 open.push(Open { function: id, args });
             }
@@ -200,11 +205,19 @@ impl Front {
                     open.truncate(at);
                     args
                 }
-                None => [None; 2],
+                None => [None; 3],
             }
         };
         let Some(Function { name, sync }) = function.filter(|function| !function.name.is_empty()) else {
-            counts.nameless += 1;
+            match sync_of_system_call(self.arch, id, args) {
+                Some((kind, at_entry)) if at_entry == is_enter => {
+                    let second = (kind == sync::WAIT).then_some(0);
+                    self.put(Event::Sync(Sync { kind, data: args[0].unwrap_or(0), second }));
+                    counts.syncs += 1;
+                }
+                Some(_) => {}
+                None => counts.nameless += 1,
+            }
             return;
         };
         let happens_here = sync.is_some_and(|(_, at_entry)| at_entry == is_enter);
@@ -349,6 +362,8 @@ fn function_of(name: Vec<u8>) -> Function {
 /// The synchronization that a call of a function is, and whether it happens where the function is entered. As in Prism, locks
 /// and creations happen when their call returns, joins and barriers when it begins.
 fn sync_of_function(name: &[u8]) -> Option<(u8, bool)> {
+    // The module stands before it, as in `libc.so.6!pthread_create`.
+    let name = name.rsplit(|byte| *byte == b'!').next().unwrap_or_default();
     // Versions of symbols follow a sign.
     let name = name.split(|byte| *byte == b'@' || *byte == b'*').next().unwrap_or_default();
     Some(match name {
@@ -362,6 +377,34 @@ fn sync_of_function(name: &[u8]) -> Option<(u8, bool)> {
         b"pthread_cond_broadcast" => (sync::BROADCAST, false),
         b"pthread_spin_lock" => (sync::SPIN_LOCK, false),
         b"pthread_spin_unlock" => (sync::SPIN_UNLOCK, false),
+        _ => return None,
+    })
+}
+
+/// The synchronization that a system call is, and whether it happens where the call begins: what `futex` awaits has happened
+/// when it returns, and what it wakes has when it begins.
+fn sync_of_system_call(arch: Option<Arch>, function: u64, args: [Option<u64>; 3]) -> Option<(u8, bool)> {
+    /// Beneath flags of operations.
+    const OPERATION: u64 = 0x7f;
+    let number = function.checked_sub(SYSTEM_CALLS)?;
+    let futex = match arch? {
+        Arch::X86_64 => 202,
+        Arch::Aarch64 => 98,
+        _ => return None,
+    };
+    if number != futex {
+        return None;
+    }
+    args[0]?;
+    Some(match args[1]? & OPERATION {
+        // Wait, and wait with a set of bits.
+        0 | 9 => (sync::WAIT, false),
+        // Wake, and wake with a set of bits: how many.
+        1 | 10 if args[2] == Some(1) => (sync::SIGNAL, true),
+        1 | 10 => (sync::BROADCAST, true),
+        // Locks and unlocks of mutexes that inherit priorities.
+        6 | 13 => (sync::LOCK, false),
+        7 => (sync::UNLOCK, true),
         _ => return None,
     })
 }
@@ -450,5 +493,39 @@ impl Counts {
         ] {
             ledger.add(what, fate, count);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_thread_libraries_are_known_by_their_name_without_module_and_version() {
+        for name in [
+            "pthread_mutex_lock",
+            "libc.so.6!pthread_mutex_lock",
+            "libpthread.so.0!pthread_mutex_lock@@GLIBC_2.2.5",
+        ] {
+            assert_eq!(sync_of_function(name.as_bytes()), Some((sync::LOCK, false)), "{name}");
+        }
+        for name in ["tiny!fib", "my_pthread_mutex_lock", "tiny!operator!=", ""] {
+            assert_eq!(sync_of_function(name.as_bytes()), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_futex_with_arguments_is_a_wait_or_what_ends_it() {
+        let call = |arch, number, operation, count| {
+            let args = [Some(0x7000), Some(operation), Some(count)];
+            sync_of_system_call(Some(arch), SYSTEM_CALLS + number, args)
+        };
+        let private = 128;
+        assert_eq!(call(Arch::X86_64, 202, private, 2), Some((sync::WAIT, false)));
+        assert_eq!(call(Arch::X86_64, 202, 1, 1), Some((sync::SIGNAL, true)));
+        assert_eq!(call(Arch::Aarch64, 98, 1 | private, 99), Some((sync::BROADCAST, true)));
+        assert_eq!(call(Arch::X86_64, 1, 1, 1), None);
+        assert_eq!(sync_of_system_call(Some(Arch::X86_64), 202, [Some(1); 3]), None, "a function");
+        assert_eq!(sync_of_system_call(Some(Arch::X86_64), SYSTEM_CALLS + 202, [None; 3]), None);
     }
 }

@@ -19,7 +19,9 @@
 //! | [`rewrite`], `file`, `drive` | `convert`: streams and plain files of events |
 //! | [`import`], `front`, `operation` | records of other formats as events |
 //! | [`run`], [`files`] | events through back ends, and the files that these write |
+//! | [`live`] | the same while front ends run |
 //! | [`loaded`] | the same through tools of users, which are libraries that are loaded |
+//! | [`workload`], [`tools`] | work, communication and the critical path; the analyses of reports |
 //!
 //! The events are described in docs/formats/prism.md.
 
@@ -36,6 +38,7 @@ pub mod fixed;
 mod front;
 pub mod hooks;
 pub mod import;
+pub mod live;
 pub mod loaded;
 mod operation;
 mod position;
@@ -48,8 +51,10 @@ pub mod simplecount;
 pub mod stgen;
 mod survey;
 pub mod table;
+pub mod tools;
 pub mod trace;
 pub mod variable;
+pub mod workload;
 
 pub use fault::{Error, Fault, Result};
 pub use quipu_hooks::{Batch, Detail, Event, Hooks, batch, detail, event};
@@ -109,7 +114,7 @@ pub static INFO: FormatInfo = FormatInfo {
     print_options: &[],
 };
 
-static TOOLS: &[&dyn Tool] = &[&check::CHECK];
+static TOOLS: &[&dyn Tool] = &[&check::CHECK, &tools::workload::OfWorkload];
 
 impl Format for Prism {
     fn info(&self) -> &'static FormatInfo {

@@ -4,7 +4,7 @@ use crate::codec::Encoding;
 use crate::drive::{Job, each_batch};
 use crate::file::{EventFile, Target, put_batch};
 use crate::trace::{self, PrismTrace};
-use crate::{dump, fault};
+use crate::{dump, fault, fixed};
 use quipu_model::options::Kind;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, OptionSpec, Options, Result};
@@ -66,7 +66,9 @@ impl Transform for Convert {
             is_plain: job.options.flag(&PLAIN),
         };
         // A stream says its fields first, unless its events do.
-        let is_said = codec.encoding == Encoding::Variable && codec.detail == crate::Detail::NONE;
+        let is_said = codec.encoding == Encoding::Variable
+            && codec.detail == crate::Detail::NONE
+            && trace::is_configured(&job.source.head(1)?);
         let mut file = EventFile::create(target, encoding, codec.detail, is_said)?;
         let reading = Job { opening: job.opening, damaged: job.damaged, strict: job.strict };
         let is_copy =
@@ -83,7 +85,8 @@ impl Transform for Convert {
         })
         .map_err(|error| error.in_file(job.source.name()))?;
         if is_copy {
-            copy_buffers(&trace, &mut file)?;
+            let is_damaged = !reading.findings.is_empty() || reading.error.is_some();
+            copy_buffers(&trace, is_damaged, &mut file)?;
         }
         if let Some(error) = reading.nothing_left().filter(|_| file.n_events() == 0) {
             return Err(error);
@@ -93,22 +96,45 @@ impl Transform for Convert {
 }
 
 /// Copies whole buffers, with the bytes in them that mean nothing.
-fn copy_buffers(trace: &PrismTrace, file: &mut EventFile) -> Result<()> {
+fn copy_buffers(trace: &PrismTrace, is_damaged: bool, file: &mut EventFile) -> Result<()> {
     let mut feed = Feed::new(trace.container(), &StreamOptions::default())?;
     while feed.more(dump::HEADER_BYTES) {
         let n_bytes = dump::needed(feed.unused()).unwrap_or(dump::HEADER_BYTES);
         feed.more(n_bytes);
         let buffer = match dump::Buffer::read(feed.unused(), feed.offset()) {
             Ok(buffer) => buffer,
-            // What is wrong was found before.
-            Err(fault::Fault { .. }) => return Ok(()),
+            // What is wrong was found before. Of a buffer that is cut, the events are kept that are whole.
+            Err(fault::Fault { .. }) => {
+                return match dump::Buffer::cut(feed.unused()) {
+                    Some(buffer) => put_whole(&buffer, trace.codec().detail, file),
+                    None => Ok(()),
+                };
+            }
         };
-        file.put_buffer(&buffer)?;
         let n_bytes = buffer.len();
+        match is_damaged {
+            true => put_whole(&buffer, trace.codec().detail, file)?,
+            false => file.put_buffer(&buffer)?,
+        }
         feed.use_up(n_bytes);
     }
     match feed.take_failure() {
         Some(error) if !error.is_damage() => Err(error),
         _ => Ok::<(), Error>(()),
     }
+}
+
+/// Copies the events of a buffer that readers take, those with wrong names left out.
+fn put_whole(buffer: &dump::Buffer<'_>, detail: crate::Detail, file: &mut EventFile) -> Result<()> {
+    let (mut scratch, mut events) = (crate::Batch::default(), Vec::with_capacity(buffer.events.len()));
+    for slot in buffer.events.as_chunks::<{ fixed::EVENT_BYTES }>().0 {
+        scratch.clear();
+        if fixed::event(slot, buffer.names, detail, &mut scratch).is_ok() {
+            events.extend_from_slice(slot);
+        }
+    }
+    if events.is_empty() {
+        return Ok(());
+    }
+    file.put_buffer(&dump::Buffer { events: &events, names: buffer.names })
 }

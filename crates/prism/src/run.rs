@@ -4,6 +4,7 @@
 //! several back ends, each has a folder of its own name in the one that is written.
 
 use crate::batch::Batch;
+use crate::detail::Detail;
 use crate::drive::{Job, each_batch};
 use crate::fault::said;
 use crate::files::Files;
@@ -46,7 +47,8 @@ const TOOL: OptionSpec = OptionSpec::new(
 const QUIRKS: OptionSpec =
     OptionSpec::flag("quirks", "Write the values of Prism's own back ends, wrong ones included.");
 
-const OPTIONS: &[OptionSpec] = &[BACKEND, TOOL, QUIRKS];
+/// The options of `run`.
+pub(crate) const OPTIONS: &[OptionSpec] = &[BACKEND, TOOL, QUIRKS];
 
 /// What ends the names of folders that tools write into.
 const TOOL_ENDING: &str = ".tool";
@@ -273,6 +275,12 @@ impl Backends {
         Ok(())
     }
 
+    /// The fields that all of them look at together.
+    pub(crate) fn detail(&mut self) -> Detail {
+        let sinks = self.tools.iter_mut().filter_map(|at| at.tool.sink());
+        sinks.fold(Detail::NONE, |all, sink| all.with(sink.detail()))
+    }
+
     pub(crate) fn n_events(&self) -> u64 {
         self.n_events
     }
@@ -313,11 +321,18 @@ impl Backends {
         let Backends { folder, tools, n_events } = self;
         let mut facts = vec![Fact::new("events", "events", n_events)];
         for At { name, tool, .. } in &tools {
-            let (key, label) = (format!("{name}_unplaced"), format!("{name}: accesses without an address"));
-            if let Tool::Stgen(stgen) = tool
-                && stgen.unplaced() > 0
-            {
-                facts.push(Fact::new(key, label, stgen.unplaced()));
+            let (unplaced, forgotten) = match tool {
+                Tool::Stgen(stgen) => (stgen.unplaced(), 0),
+                Tool::SigilClassic(classic) => (classic.unplaced(), classic.forgotten()),
+                _ => (0, 0),
+            };
+            for (count, key, what) in [
+                (unplaced, "unplaced", "accesses without address, size or a known type"),
+                (forgotten, "forgotten", "bytes whose readers were forgotten, for want of room"),
+            ] {
+                if count > 0 {
+                    facts.push(Fact::new(format!("{name}_{key}"), format!("{name}: {what}"), count));
+                }
             }
         }
         let (loaded, brought): (Vec<&At>, Vec<&At>) =

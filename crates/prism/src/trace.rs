@@ -36,6 +36,11 @@ pub fn encoding_of(head: &[u8]) -> Encoding {
     }
 }
 
+/// Whether events of the variable encoding begin with one that says which fields they have.
+pub(crate) fn is_configured(head: &[u8]) -> bool {
+    head.first().is_some_and(|head| head >> 5 == Kind::Config as u8)
+}
+
 /// Opens a stream.
 ///
 /// # Errors
@@ -63,7 +68,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<PrismTrace> {
         })
     });
     let said = said.transpose()?;
-    let is_configured = head.first().is_some_and(|head| head >> 5 == Kind::Config as u8);
+    let is_configured = is_configured(&head);
     let detail = said.unwrap_or(match encoding {
         Encoding::Fixed => Detail::VALGRIND,
         Encoding::Variable if is_configured => Detail::NONE,

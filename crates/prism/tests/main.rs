@@ -9,3 +9,4 @@ mod hooks;
 mod samples;
 mod sigilclassic;
 mod stgen;
+mod workload;

@@ -1,12 +1,17 @@
 //! `quipu run`: events through back ends, each of which writes files, and through tools of users.
 
 use crate::conversion::{self, Conversion};
+use quipu::model::transform::Transformed;
 use quipu::model::{Error, OptionSpec};
+use quipu_capture::events;
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::Stored;
-use quipu_console::rewrite::{self, EXIT_CODES, Output};
+use quipu_console::rewrite::{self, EXIT_CODES, Output, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
 /// Run back ends over the events of a trace
@@ -24,8 +29,15 @@ pub(crate) struct Options {
     input: Stored,
     #[command(flatten)]
     flags: Flags<RunFlags>,
+    /// Take the events of front ends that other programs run, until the last of them has ended; prints what the environment
+    /// variable QUIPU_PRISM has to be for them
+    #[arg(long, conflicts_with = "program")]
+    listen: bool,
     #[command(flatten)]
     output: Output,
+    /// A program that sends its events itself, and its arguments: it is run, and its events are taken as they come
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
 }
 
 /// The options of all formats whose traces can be run.
@@ -46,6 +58,7 @@ Examples:
   quipu run --backend stgen,c=10,l=textv2 trace.dir -o traces.dir
   quipu run --backend simplecount --backend sigilclassic events.quipu -o results.dir
   quipu run --tool target/release/libmine.so trace.dir
+  quipu run --backend simplecount -o results.dir -- ./front-end input.txt
 ";
 
 fn help() -> String {
@@ -63,6 +76,12 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if target.path == Path::new("-") {
         target.path = PathBuf::new();
     }
+    if options.listen || !options.program.is_empty() {
+        if input.path != Path::new("-") {
+            return Err(Error::usage("events come from a trace or from programs, not from both").into());
+        }
+        return live(options, &target, screen);
+    }
     let recognised = rewrite::recognise(&input.path, &input.opening)?;
     if recognised.format.transforms().iter().any(|transform| transform.info().name == NAME) {
         let made = rewrite::of_recognised(NAME, recognised, &input.opening, given, &target, common, screen);
@@ -73,4 +92,28 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let trace = quipu::open(&recognised.source, &input.opening.options())?;
     let how = (&target, &input.opening, common);
     conversion::run(&*trace, to, Some(runner), &Conversion::default(), given, how, screen)
+}
+
+/// Takes events from programs while they run.
+fn live(options: &Options, target: &Target, screen: &Screen) -> Result<Outcome> {
+    let (given, replace) = (options.flags.given(), target.force);
+    let (done, status) = if options.listen {
+        let ready = |path: &Path| screen.say(format_args!("QUIPU_PRISM={}", path.display()));
+        let done = session::watched(screen, |watch| {
+            events::listen(given, &target.path, replace, ready, &|| watch.is_cancelled())
+        });
+        (done?, None)
+    } else {
+        let (done, status) = events::run(&options.program, given, &target.path, replace)?;
+        (done, Some(status))
+    };
+    let is_flawed = !done.losses.is_empty();
+    let made = Transformed { facts: done.facts, notes: done.losses, is_flawed, ..Transformed::default() };
+    let outcome = rewrite::tell(made, &target.path, target.json, screen)?;
+    // What a shell would say of how the program ended.
+    let code = status.and_then(|status| status.code().or_else(|| status.signal().map(|signal| 128 + signal)));
+    Ok(match code {
+        Some(code) if code != 0 => Outcome::Program(code as u8), // The system gives no more.
+        _ => outcome,
+    })
 }

@@ -41,6 +41,7 @@ pub(crate) const VERBS: &[(&str, Call)] = &[
     ("record", None),
     ("sim", Some(&["sim", "cache", "@"])),
     ("run", Some(&["run", "--backend", "null", "@", "-o", "%"])),
+    ("new-tool", None),
     ("info", Some(&["info", "@"])),
     // Most traces do not describe themselves.
     ("describe", None),

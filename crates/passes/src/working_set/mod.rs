@@ -283,10 +283,11 @@ impl Answer for Footprints {
             let [of_lines, of_pages] = words;
             vec![Cell::Count(lines), of_lines, Cell::Bytes(bytes), Cell::Count(pages), of_pages]
         };
-        let facts = vec![
-            ("data".to_owned(), row(total.lines.data, total.pages.data)),
-            ("instructions".to_owned(), row(total.lines.instr, total.pages.instr)),
-        ];
+        let mut facts = vec![("data".to_owned(), row(total.lines.data, total.pages.data))];
+        // A trace without fetches does not say where instructions are, which is no count of 0.
+        if total.lines.instr > 0 {
+            facts.push(("instructions".to_owned(), row(total.lines.instr, total.pages.instr)));
+        }
         let mut document = Document::new("Working set")
             .with(Block::Facts(facts))
             .with(Block::Series(self.series("", total, detail)));
@@ -306,13 +307,18 @@ impl Answer for Footprints {
 
 impl Footprints {
     fn series(&self, title: &str, footing: &Footing, detail: Detail) -> Series {
+        let has_instrs = self.total.lines.instr > 0;
         let mut lines = vec![
             series_line("data lines", &footing.data_lines, "max"),
             series_line("data lines so far", &footing.data_lines_so_far, "all"),
-            series_line("instr lines", &footing.instr_lines, "max"),
         ];
+        if has_instrs {
+            lines.push(series_line("instr lines", &footing.instr_lines, "max"));
+        }
         if detail == Detail::Full {
-            lines.push(series_line("instr lines so far", &footing.instr_lines_so_far, "all"));
+            if has_instrs {
+                lines.push(series_line("instr lines so far", &footing.instr_lines_so_far, "all"));
+            }
             lines.push(series_line("data pages", &footing.data_pages, "max"));
             lines.push(series_line("data pages so far", &footing.data_pages_so_far, "all"));
         }

@@ -141,9 +141,16 @@ pub struct SigilClassic {
     stacks: FxHashMap<Option<u64>, Vec<u32>>,
     edges: BTreeMap<(u32, u32), Bytes>,
     current: Option<(Option<u64>, u32)>,
+    unplaced: u64,
 }
 
 impl SigilClassic {
+    /// Accesses that count nowhere: they have no address, no size or no type that is known.
+    #[must_use]
+    pub fn unplaced(&self) -> u64 {
+        self.unplaced
+    }
+
     /// How often it was forgotten who read a byte before, for want of room: further reads of it may count as unique again.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
@@ -242,12 +249,15 @@ impl Hooks for SigilClassic {
 
     #[inline]
     fn on_memory(&mut self, at: At, event: &Memory) -> Result<()> {
-        let (Some(address), Some(size)) = (event.address, event.size) else { return Ok(()) };
+        let (Some(address), Some(size)) = (event.address, event.size) else {
+            self.unplaced += 1;
+            return Ok(());
+        };
         let entity = self.inside(at.thread);
         match event.access {
             Some(access::LOAD) => self.read(entity, address, u64::from(size)),
             Some(access::STORE) => self.write(entity, address, u64::from(size)),
-            _ => {}
+            _ => self.unplaced += 1,
         }
         Ok(())
     }

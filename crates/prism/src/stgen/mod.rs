@@ -363,7 +363,8 @@ impl Hooks for Stgen {
             _ => None,
         };
         let current = self.current()?;
-        self.unplaced += u64::from(place.is_none());
+        let is_known = matches!(event.access, Some(access::LOAD | access::STORE));
+        self.unplaced += u64::from(place.is_none() || !is_known);
         match event.access {
             Some(access::LOAD) => self.read(current, place),
             Some(access::STORE) => self.write(current, place),

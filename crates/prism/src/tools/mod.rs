@@ -1,0 +1,3 @@
+//! Analyses of events, as `quipu analyze` and `quipu report` have them.
+
+pub mod workload;
