@@ -249,6 +249,7 @@ const NEWER: &[&str] = &[
     "crates/prism-c/",
     "crates/dtrace/",
     "crates/dtrace-c/",
+    "crates/hooks/",
 ];
 
 /// The crates of families whose records are flat.

@@ -19,8 +19,8 @@ pub(crate) struct Options {
     /// The language: rust or c
     #[arg(long, value_name = "LANGUAGE", default_value = "rust", ignore_case = true)]
     language: Language,
-    /// Where `quipu-hooks` comes from: a folder, or the address of a repository, at the revision of this program; if not said, the
-    /// folder that this program was built from
+    /// Where `quipu-hooks` comes from: a folder, or the address of a repository, at the revision of this program; if not said,
+    /// the folder that this program was built from
     #[arg(long, value_name = "WHERE")]
     hooks: Option<String>,
 }

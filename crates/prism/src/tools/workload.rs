@@ -1,8 +1,8 @@
 //! `workload`: what threads and functions compute, move and tell each other, and the critical path.
 //!
-//! Work is computations, loads and stores. A byte is communicated when a thread reads it that another one wrote last. The critical
-//! path is the longest chain of work in which each part had to wait for the one before it, at creations and joins of threads,
-//! locks, barriers and conditions: no number of processors makes the run shorter.
+//! Work is computations, loads and stores. A byte is communicated when a thread reads it that another one wrote last. The
+//! critical path is the longest chain of work in which each part had to wait for the one before it, at creations and joins of
+//! threads, locks, barriers and conditions: no number of processors makes the run shorter.
 //!
 //! * **Needs** workload events.
 //! * **Options** `top` (functions that are listed, those with the most work; default 20; JSON has all).
