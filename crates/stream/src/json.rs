@@ -80,7 +80,18 @@ impl fmt::Display for Json {
 /// Bytes in hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = Vec::new();
+    put_hex(bytes, &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+/// Appends bytes in hexadecimal.
+pub fn put_hex(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.reserve(2 * bytes.len());
+    for byte in bytes {
+        out.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
 }
 
 /// A value of CBOR.

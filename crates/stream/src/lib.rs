@@ -19,7 +19,7 @@
 //! | [`mod@write`], [`spec`], [`record`], [`datum`], [`pack`] | writing: the stream, schemas, rows of structures and of values |
 //! | [`open`] | rooms in files that programs have mapped, which outlive the program |
 //! | [`mod@slice`] | parts of streams as streams, flight recorders, appending |
-//! | [`json`], [`text`], [`summary`] | records for programs and people |
+//! | [`json`], [`text`], [`float`], [`summary`] | records for programs and people |
 //!
 //! Bodies of other formats are handed out as bytes; those formats' own crates decode them.
 
@@ -33,6 +33,7 @@ pub mod column;
 pub mod datum;
 pub mod decode;
 pub mod finding;
+pub mod float;
 pub mod follow;
 pub mod frame;
 pub mod index;

@@ -5,6 +5,7 @@
 
 use crate::batch::Rows;
 use crate::column::Column;
+use crate::float;
 use crate::json::{self, Json};
 use crate::meta::Metadata;
 use quipu_wire::layout::Layout;
@@ -169,13 +170,9 @@ fn converted(how: &Conversion, column: &Column, layout: &Layout, row: usize, out
             ("", letter.unwrap_or(char::REPLACEMENT_CHARACTER).to_string())
         }
         ('f' | 'F' | 'e' | 'E' | 'g' | 'G', _, Some(x)) => {
-            let size = x.abs();
-            let n = how.precision.unwrap_or(6);
-            let text = match how.letter {
-                'f' | 'F' => format!("{size:.n$}"),
-                'e' | 'E' => exponent(size, n),
-                _ => size.to_string(),
-            };
+            let mut text = Vec::new();
+            float::digits(&mut text, x, how.letter as u8, how.precision, how.alternate); // It is one of six of ASCII.
+            let text = String::from_utf8(text).unwrap_or_default();
             (if x.is_sign_negative() { "-" } else { "" }, text)
         }
         _ => {
@@ -208,14 +205,24 @@ fn converted(how: &Conversion, column: &Column, layout: &Layout, row: usize, out
     }
 }
 
-/// A number with an exponent of two digits at least, as C writes it.
-fn exponent(size: f64, precision: usize) -> String {
-    let text = format!("{size:.precision$e}");
-    match text.split_once('e') {
-        Some((digits, exponent)) => {
-            let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |n| ('-', n));
-            format!("{digits}e{sign}{exponent:0>2}")
-        }
-        None => text,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_wire::layout;
+
+    #[test]
+    fn numbers_with_a_point_are_those_of_c() {
+        let layout = layout::resolve(None, &Type::Float(64), |_| None).unwrap();
+        let text = |format: &str, value: f64| {
+            let (how, _) = conversion(format, || 0).unwrap();
+            let mut out = String::new();
+            converted(&how, &Column::F64(vec![value]), &layout, 0, &mut out);
+            out
+        };
+        assert_eq!(text("g", 1e-7), "1e-07");
+        assert_eq!(text("12.3g", -1234.5), "   -1.23e+03");
+        assert_eq!(text("G", 1e9), "1E+09");
+        assert_eq!(text("+.2e", 1.5), "+1.50e+00");
+        assert_eq!(text("f", f64::NAN), "nan");
     }
 }

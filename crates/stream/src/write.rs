@@ -259,7 +259,7 @@ impl<W: Write> State<W> {
         let (name, described) = ty.describe(|part| self.type_id(part))?;
         let id = self.next_type;
         self.next_type += 1;
-        self.define(records::TypeRecord { id, name, ty: described }.into())?;
+        self.define(records::TypeRecord { id, name, ty: described, native: None }.into())?;
         self.types.push((ty.clone(), id));
         Ok(id)
     }

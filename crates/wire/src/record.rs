@@ -441,13 +441,16 @@ pub struct TypeRecord {
     pub name: Option<String>,
     /// The type.
     pub ty: Type,
+    /// What its source says of it, in words of its own.
+    pub native: Option<String>,
 }
 
 impl Part for TypeRecord {
     fn read(value: Option<&Value>) -> Option<Self> {
         let map = value?;
         let ty = Type::read(map.get(3)?.as_u64()?, map.get(4), map.get(5))?;
-        Some(TypeRecord { id: Part::read(map.get(1))?, name: Part::read(map.get(2))?, ty })
+        let (id, name, native) = (Part::read(map.get(1))?, Part::read(map.get(2))?, Part::read(map.get(6))?);
+        Some(TypeRecord { id, name, ty, native })
     }
     fn write(&self) -> Option<Value> {
         let (kind, four, five) = self.ty.write();
@@ -457,6 +460,7 @@ impl Part for TypeRecord {
             (3, Some(Value::Uint(kind))),
             (4, four),
             (5, five),
+            (6, self.native.write()),
         ];
         let parts = parts.into_iter().filter_map(|(key, value)| Some((Value::Uint(key), value?)));
         Some(Value::Map(parts.collect()))

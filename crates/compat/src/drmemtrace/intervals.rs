@@ -137,20 +137,7 @@ fn general(value: f64) -> String {
     if !value.is_finite() {
         return "nan".to_owned();
     }
-    let scientific = format!("{value:.5e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let trimmed = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
-    };
-    match exponent.parse::<i32>() {
-        Ok(exponent @ -4..=5) => trimmed(&format!("{value:.*}", exponent.abs_diff(5) as usize)),
-        Ok(exponent) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{}e{sign}{:02}", trimmed(digits), exponent.abs())
-        }
-        Err(_) => scientific,
-    }
+    quipu_stream::float::general(value)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use super::Stgen;
 use super::thread::{Counts, Thread};
 use crate::fault::Result;
+use quipu_stream::float::general;
 use std::fmt::Write;
 
 /// The name of the file of threads and barriers.
@@ -138,27 +139,6 @@ fn ratio(part: u64, whole: u64, has_quirks: bool) -> String {
         return "inf".to_owned();
     }
     general(f64::from(quotient))
-}
-
-/// A number as C's `%g` prints it.
-fn general(number: f64) -> String {
-    if number == 0.0 {
-        return "0".to_owned();
-    }
-    let scientific = format!("{number:.5e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..6).contains(&exponent) {
-        let decimals = (5 - exponent).max(0) as usize; // Not negative.
-        return trimmed(&format!("{number:.decimals$}")).to_owned();
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{}e{sign}{:02}", trimmed(digits), exponent.abs())
-}
-
-/// Without zeros at the end of a fraction.
-fn trimmed(number: &str) -> &str {
-    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
 #[cfg(test)]
