@@ -4,7 +4,7 @@
 //! wrong values included, and so is the exit status that a script asked for.
 
 use quipu::dtrace::trace;
-use quipu::model::{Error, OpenOptions, Severity};
+use quipu::model::{Error, Finding, OpenOptions, Severity};
 use quipu::source::Source;
 use quipu_console::Common;
 use quipu_console::screen::{Outcome, Result, Screen};
@@ -81,8 +81,9 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
     let printed = quipu::dtrace::print_to(&capture, true.into(), PIECE_BYTES, &mut put)?;
     put(&printed.out)?;
     let messages = String::from_utf8_lossy(&printed.messages);
-    let findings: Vec<_> =
-        capture.findings.iter().filter(|finding| finding.severity == Severity::Error).cloned().collect();
+    // The consumer's own messages say what was dropped, and its status does not depend on that.
+    let is_said = |finding: &&Finding| finding.severity == Severity::Error && finding.rule != "dtrace/drops";
+    let findings: Vec<_> = capture.findings.iter().filter(is_said).cloned().collect();
     // What loading found is said once.
     let is_new = |fault: &&Error| findings.iter().all(|finding| finding.message != fault.message());
     let faults = printed.faults.iter().filter(is_new).map(ToString::to_string);

@@ -5,7 +5,8 @@
  *
  * It stands between the consumer and the system: device calls go through unchanged, and what they gave is copied. The capture is
  * written when the device is closed or the program ends. QUIPU_DTRACE_OPTIONS has options about text that the device does not
- * know: `quiet,flowindent`. Symbols are not asked for, so addresses are printed as numbers.
+ * know: `quiet,flowindent`; QUIPU_DTRACE_ACTIONS is the number of the first of the consumer's own actions where it is not 54.
+ * Symbols are not asked for, so addresses are printed as numbers.
  */
 #define _GNU_SOURCE
 #include "quipu_dtrace.h"
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define DEVICE "/dev/dtrace"
 
@@ -70,14 +72,28 @@ static void write_capture(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Dates are printed in the zone of this host, wherever that is done. */
+static void say_zone(void)
+{
+    time_t now = time(NULL);
+    struct tm here;
+    tzset();
+    if (localtime_r(&now, &here))
+        quipu_dtrace_zone(capture, (int32_t)here.tm_gmtoff, here.tm_zone ? here.tm_zone : "");
+}
+
 static void begin(int opened)
 {
     pthread_mutex_lock(&lock);
     if (!capture) {
-        const char *options = getenv("QUIPU_DTRACE_OPTIONS");
+        const char *options = getenv("QUIPU_DTRACE_OPTIONS"), *actions = getenv("QUIPU_DTRACE_ACTIONS");
         capture = quipu_dtrace_open("dtrace");
         if (capture && options)
             quipu_dtrace_options(capture, options);
+        if (capture && actions)
+            quipu_dtrace_library_base(capture, strtoull(actions, NULL, 0));
+        if (capture)
+            say_zone();
         atexit(write_capture);
     }
     device = opened;

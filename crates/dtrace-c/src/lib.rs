@@ -4,7 +4,7 @@
 //! at the border.
 
 use quipu_dtrace::build::{Builder, Snapshot};
-use quipu_dtrace::carried::Encoded;
+use quipu_dtrace::carry::Encoded;
 use quipu_model::{Error, Result};
 use quipu_wire::record::Producer;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

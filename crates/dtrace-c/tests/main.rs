@@ -160,6 +160,7 @@ fn device_calls_of_a_consumer_are_recorded() {
             .env("QUIPU_FAKE_CASE", path("case"))
             .env("QUIPU_DTRACE_CAPTURE", path("out.quipu"))
             .env("QUIPU_DTRACE_OPTIONS", options)
+            .env("TZ", "UTC0")
             .output()
             .unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{name}: {output:?}");
@@ -170,4 +171,15 @@ fn device_calls_of_a_consumer_are_recorded() {
         n += 1;
     }
     assert!(n > 40, "{n}");
+    // The zone of the host travels.
+    let output = Command::new(path("consumer"))
+        .env("LD_PRELOAD", &preload)
+        .env("QUIPU_FAKE_CASE", path("case"))
+        .env("QUIPU_DTRACE_CAPTURE", path("out.quipu"))
+        .env("TZ", "ABC-2")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let zone = load(&path("out.quipu")).zone;
+    assert_eq!((zone.offset_s, &*zone.name), (7200, "ABC"));
 }

@@ -4,16 +4,16 @@
 
 use crate::buffer::Cursor;
 use crate::bytes::{ByteOrder, until_nul};
-use crate::carried::{self, Encoded};
+use crate::carry::{self, Encoded};
 use crate::describe::{Aggregation, Buffer, Capture, Dialect, Event, Probe, Status};
 use crate::symbols::{Symbol, Symbols};
 use crate::validate;
 use crate::zone::Zone;
-use crate::{mid, raw};
+use crate::{described, mid, raw};
 use quipu_model::{Error, Result};
 use quipu_wire::record::Producer;
 use rustc_hash::FxHasher;
-use std::hash::Hasher;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -210,10 +210,13 @@ impl Builder {
     /// Writes all that was given so far as a stream.
     ///
     /// # Errors
-    /// As [`finish`](Builder::finish) and [`carried::write`].
-    pub fn write_stream<W: Write>(&self, producer: Producer, encoded: Encoded, out: W) -> Result<W> {
-        let capture = self.finish()?;
-        carried::write(&capture, Producer { uuid: id_of(&capture), ..producer }, encoded, out)
+    /// As [`finish`](Builder::finish) and [`carry::write`].
+    pub fn write_stream<W: Write>(&mut self, producer: Producer, encoded: Encoded, out: W) -> Result<W> {
+        // PERF: buffers are not copied.
+        self.capture.symbols = Symbols::new(self.symbols.clone());
+        self.capture.index();
+        validate::all(&self.capture)?;
+        carry::write(&self.capture, Producer { uuid: new_id(), ..producer }, encoded, out)
     }
 
     /// The records of a CPU as a buffer that carries its descriptions.
@@ -226,7 +229,7 @@ impl Builder {
         let buffer = buffer.ok_or_else(|| Error::usage(format!("no records of CPU {cpu} were given")))?;
         let mut cursor = Cursor::new(buffer);
         while cursor.next_record(&capture, buffer)?.is_some() {}
-        mid::write(&capture, buffer, Producer { uuid: id_of(&capture), ..producer })
+        mid::write(&capture, buffer, Producer { uuid: new_id(), ..producer })
     }
 }
 
@@ -251,14 +254,17 @@ fn add(all: &mut Vec<Buffer>, kind: &str, snapshot: &Snapshot<'_>) -> Result<()>
     Ok(())
 }
 
-/// A number that two captures share only if their buffers are the same, so that the same capture gives the same bytes.
-pub(crate) fn id_of(capture: &Capture) -> [u8; 16] {
+/// A number that two captures share only if they are the same, so that the same capture gives the same bytes.
+pub fn id_of(capture: &Capture) -> [u8; 16] {
     let mut id = [0; 16];
+    let records = described::records(capture, Producer::default());
     for (half, seed) in id.chunks_exact_mut(8).zip([1u64, 2]) {
         let mut hasher = FxHasher::default();
         hasher.write_u64(seed);
+        records.iter().for_each(|record| hasher.write(&record.to_bytes()));
         for buffer in capture.buffers.iter().chain(&capture.states) {
             hasher.write_u32(buffer.cpu);
+            hasher.write_u64(buffer.drops);
             hasher.write(&buffer.bytes);
         }
         for event in &capture.events {
@@ -270,5 +276,21 @@ pub(crate) fn id_of(capture: &Capture) -> [u8; 16] {
         }
         half.copy_from_slice(&hasher.finish().to_le_bytes());
     }
+    as_random(id)
+}
+
+/// A number of a capture that was made now: another one may have the same records and is another all the same.
+fn new_id() -> [u8; 16] {
+    let mut id = [0; 16];
+    for half in id.chunks_exact_mut(8) {
+        half.copy_from_slice(&RandomState::new().build_hasher().finish().to_le_bytes());
+    }
+    as_random(id)
+}
+
+/// The form of random UUIDs.
+fn as_random(mut id: [u8; 16]) -> [u8; 16] {
+    id[6] = id[6] & 0x0f | 0x40;
+    id[8] = id[8] & 0x3f | 0x80;
     id
 }

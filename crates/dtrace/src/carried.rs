@@ -1,143 +1,308 @@
-//! Buffers in a stream that describes itself: the bodies that `.quipu` files carry for DTrace, and their descriptions.
+//! Captures read from streams that describe themselves: the bodies that `.quipu` files carry for DTrace, and their descriptions.
 //!
 //! SPEC: dtrace.md#captures
 
-use crate::buffer::Cursor;
 use crate::bytes::ByteOrder;
-use crate::dense;
-use crate::describe::{Buffer, Capture, Dialect, Event, Status};
+use crate::carry::ALIGN;
+use crate::combine;
+use crate::describe::{Buffer, Capture, Dialect, Event};
 use crate::described::{self, Describer};
+use crate::meta::MAX_BUFFER_BYTES;
+use crate::origin::Origin;
 use crate::rules;
 use crate::validate;
+use crate::{dense, dense_samples};
 use quipu_model::loss::Amount;
 use quipu_model::{Error, Finding, Place, Result, RuleInfo};
+use quipu_source::Source;
 use quipu_stream::decode::Registry;
-use quipu_stream::frame::{Header, SYNC, encoding};
+use quipu_stream::frame::{Header, SYNC, encoding, kind};
 use quipu_stream::loss::Loss;
 use quipu_stream::meta::Metadata;
 use quipu_stream::reader::{Content, StreamReader};
-use quipu_stream::wire::record::{self as wire, Producer, Record};
-use quipu_stream::write::{Options, Writer};
+use quipu_stream::scan::find_header;
+use quipu_stream::wire::record::Record;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-use std::io::Write;
 
 /// A file is never larger.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// Records of buffers are aligned to this.
-const ALIGN: usize = 8;
+/// What the first bytes of a file say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    /// It carries bodies of DTrace.
+    Ours,
+    /// It carries something else, or is no stream.
+    Other,
+    /// There is nothing yet but descriptions.
+    Nothing,
+}
 
-/// True if a file begins as a stream with bodies of DTrace in it.
-pub fn is_likely(head: &[u8]) -> bool {
-    let mut at = 0;
-    while let Some(bytes) = head.get(at..).filter(|bytes| bytes.starts_with(&SYNC)) {
-        let Ok(header) = Header::read(bytes) else { return false };
-        if is_ours(header.encoding) && (header.is_foreign() || is_dense(head)) {
-            return true;
+/// How many bytes are looked at: more only where those before said nothing.
+const PROBED_BYTES: [usize; 3] = [64 << 10, 1 << 20, 256 << 20];
+
+/// True if a source is a stream with bodies of DTrace in it, also if its first frames are damaged.
+pub fn is_likely(source: &Source) -> bool {
+    let known = source.learned(|| -> Result<Recognised> {
+        let mut said = Said::Other;
+        for n_bytes in PROBED_BYTES {
+            let head = source.head(n_bytes)?;
+            let is_all = head.len() < n_bytes;
+            said = looks(&head, is_all);
+            if said != Said::Nothing || is_all {
+                break;
+            }
         }
-        let Ok(length) = usize::try_from(header.frame_len()) else { return false };
+        Ok(Recognised(said == Said::Ours))
+    });
+    known.is_ok_and(|known| known.0)
+}
+
+/// What was found out about a source.
+struct Recognised(bool);
+
+/// What some first bytes say, by the first frame that has no descriptions.
+fn looks(head: &[u8], is_all: bool) -> Said {
+    let is_begun = head.starts_with(&SYNC);
+    let mut at = 0;
+    let mut has_frame = false;
+    while at < head.len() {
+        let Some(header) = head.get(at..).and_then(|bytes| Header::read(bytes).ok()) else {
+            // After damage, and where a stream was joined in the middle, the next frame is searched.
+            match find_header(&mut &*head, at as u64 + 1) {
+                Ok(Ok(next)) => at = usize::try_from(next).unwrap_or(usize::MAX),
+                _ => break,
+            }
+            continue;
+        };
+        has_frame = true;
+        if matches!(header.kind, kind::DATA | kind::AGG | kind::OPEN) {
+            let is_ours = is_ours(header.encoding)
+                && (!is_private(header.encoding) || is_announced(head, header.encoding));
+            return if is_ours { Said::Ours } else { Said::Other };
+        }
+        let length = usize::try_from(header.frame_len()).unwrap_or(usize::MAX);
         at = at.saturating_add(length.max(SYNC.len()));
     }
-    false
+    match has_frame || is_begun {
+        // Of a capture without records there are descriptions.
+        true if is_all && describes(head) => Said::Ours,
+        true => Said::Nothing,
+        false => Said::Other,
+    }
+}
+
+/// True if metadata describe what only DTrace has.
+fn describes(head: &[u8]) -> bool {
+    let mut reader = reader(head);
+    let _ = reader.data_frames();
+    let records = reader.session().epochs().values().flat_map(|epoch| epoch.metadata.entries());
+    records.filter_map(|(_, entry)| entry.record.as_deref()).any(|record| match record {
+        Record::Enabling(_) | Record::KernelAggregation(_) => true,
+        Record::Setting(setting) => setting.name == described::DIALECT,
+        _ => false,
+    })
 }
 
 fn is_ours(body: u16) -> bool {
-    matches!(body, encoding::DTRACE | encoding::DTRACE_LINUX | encoding::DTRACE_AGGREGATIONS | dense::NUMBER)
+    let plain = [encoding::DTRACE, encoding::DTRACE_LINUX, encoding::DTRACE_AGGREGATIONS];
+    plain.contains(&body) || is_private(body)
+}
+
+fn is_private(body: u16) -> bool {
+    matches!(body, dense::NUMBER | dense_samples::NUMBER)
 }
 
 /// A reader that hands out the bodies of DTrace.
 fn reader(bytes: &[u8]) -> StreamReader<&[u8]> {
     let mut registry = Registry::default();
     registry.hand_out(dense::NUMBER);
+    registry.hand_out(dense_samples::NUMBER);
     StreamReader::new(bytes).with_registry(registry)
 }
 
-/// True if a stream announces dense bodies: other programs may use the number for something else.
-fn is_dense(head: &[u8]) -> bool {
+/// True if a stream announces a private encoding of these: other programs may use the number for something else.
+fn is_announced(head: &[u8], body: u16) -> bool {
     let mut reader = reader(head);
-    while let Ok(Some(part)) = reader.next_part() {
-        if part.header.encoding == dense::NUMBER {
-            return announces(part.metadata);
-        }
-    }
-    false
+    let _ = reader.data_frames();
+    reader.session().epochs().values().any(|epoch| announces(&epoch.metadata, body))
 }
 
-fn announces(metadata: &Metadata) -> bool {
+fn announces(metadata: &Metadata, body: u16) -> bool {
+    let announced = match body {
+        dense_samples::NUMBER => dense_samples::announced(),
+        _ => dense::announced(),
+    };
     metadata.entries().any(|(_, entry)| {
-        matches!(entry.record.as_deref(), Some(Record::Encoding(encoding)) if dense::is_announced_by(encoding))
+        matches!(entry.record.as_deref(), Some(Record::Encoding(said)) if dense::is_same(said, &announced))
     })
 }
 
-/// Reads a stream with the buffers of one producer.
+/// Descriptions and bodies of a producer, in one of its epochs.
+struct Part {
+    describer: Describer,
+    /// Which records were taken.
+    taken: BTreeSet<u32>,
+    n_known: usize,
+    /// Private encodings that it announces, as far as its records were looked at.
+    encodings: FxHashMap<u16, bool>,
+    buffers: Bodies,
+    states: Bodies,
+}
+
+impl Part {
+    fn new(file: &str) -> Part {
+        Part {
+            describer: Describer::new(file, Dialect::Classic),
+            taken: BTreeSet::new(),
+            n_known: 0,
+            encodings: FxHashMap::default(),
+            buffers: Bodies::default(),
+            states: Bodies::default(),
+        }
+    }
+
+    /// Takes descriptions that are new; gives what is wrong with them.
+    fn learn(&mut self, metadata: &Metadata) -> Vec<Error> {
+        let n = metadata.n_entries();
+        // PERF: all frames of a stream that can be read at any place share what is known; it is looked at once.
+        if std::mem::replace(&mut self.n_known, n) == n {
+            return Vec::new();
+        }
+        self.encodings.clear();
+        let mut wrong = Vec::new();
+        for (ordinal, entry) in metadata.entries() {
+            let Some(record) = entry.record.as_deref().filter(|_| self.taken.insert(ordinal)) else {
+                continue;
+            };
+            wrong.extend(self.describer.take(record).err());
+        }
+        wrong
+    }
+
+    fn announces(&mut self, metadata: &Metadata, body: u16) -> bool {
+        *self.encodings.entry(body).or_insert_with(|| announces(metadata, body))
+    }
+
+    fn cpu(&self, stream: u32) -> u32 {
+        self.describer.cpus.get(&stream).copied().unwrap_or(stream)
+    }
+
+    fn has_bodies(&self) -> bool {
+        let capture = &self.describer.capture;
+        !(self.buffers.all.is_empty() && self.states.all.is_empty() && capture.events.is_empty())
+    }
+
+    /// The capture, without its buffers' drops.
+    fn finish(self, file: &str) -> Capture {
+        let Part { mut describer, buffers, states, .. } = self;
+        let cpus = std::mem::take(&mut describer.cpus);
+        let beside = std::mem::take(&mut describer.counts);
+        let mut capture = describer.finish();
+        let named = |(stream, bytes): (u32, Vec<u8>)| {
+            let cpu = cpus.get(&stream).copied().unwrap_or(stream);
+            Buffer { cpu, file: file.to_owned(), bytes, ..Buffer::default() }
+        };
+        capture.buffers = buffers.all.into_iter().map(named).collect();
+        capture.states = states.all.into_iter().map(named).collect();
+        for (is_states, cpu, errors, timestamp) in beside {
+            let all = if is_states { &mut capture.states } else { &mut capture.buffers };
+            let known = all.iter().position(|buffer| buffer.cpu == cpu);
+            let at = known.unwrap_or_else(|| {
+                all.push(Buffer { cpu, file: file.to_owned(), ..Buffer::default() });
+                all.len() - 1
+            });
+            (all[at].errors, all[at].timestamp) = (errors, timestamp);
+        }
+        capture
+    }
+}
+
+/// Reads a stream. What several producers recorded, on several machines or one after the other, becomes one capture.
 ///
 /// # Errors
-/// `Unsupported` for buffers of several producers; `Malformed` for descriptions that are wrong.
+/// `Unsupported` for captures of several producers that cannot be one; `Malformed` for descriptions that are wrong.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
     let unreadable = |cause| Error::malformed("the stream cannot be read").because(cause).in_file(file);
     let place = |offset: u64| Place { file: Some(file.to_owned()), offset: Some(offset), ..Place::default() };
     let mut reader = reader(bytes);
-    let mut describer = Describer::new(file, Dialect::Classic);
-    let mut epoch = None;
-    let (mut taken, mut n_known) = (BTreeSet::new(), 0);
+    let mut parts: Vec<((u64, u32), Part)> = Vec::new();
     let mut findings = Vec::new();
-    let (mut buffers, mut states) = (Bodies::default(), Bodies::default());
-    while let Some(part) = reader.next_part().map_err(unreadable)? {
-        let Content::Foreign(body) = part.content else { continue };
-        if !is_ours(part.header.encoding) {
+    let mut n_bytes = 0_u64;
+    reader.data_frames().map_err(unreadable)?;
+    // Also a capture without records has descriptions.
+    for (id, epoch) in reader.session().epochs() {
+        let mut part = Part::new(file);
+        part.learn(&epoch.metadata);
+        parts.push((*id, part));
+    }
+    while let Some(frame) = reader.next_part().map_err(unreadable)? {
+        let Content::Foreign(body) = frame.content else { continue };
+        if !is_ours(frame.header.encoding) {
             continue;
         }
-        let this = (part.header.producer, part.header.epoch);
-        if *epoch.get_or_insert(this) != this {
-            let message = "the stream has buffers of several producers; take it apart first: quipu split";
-            return Err(Error::unsupported(message).at(&place(part.offset)));
+        // A few packed bytes may stand for many.
+        n_bytes += body.len() as u64;
+        if n_bytes > MAX_BUFFER_BYTES {
+            return Err(Error::limit("bytes of all buffers", n_bytes, MAX_BUFFER_BYTES).in_file(file));
         }
-        if part.header.encoding == encoding::DTRACE_LINUX {
-            describer.capture.dialect = Dialect::Linux;
+        let id = (frame.header.producer, frame.header.epoch);
+        let at = parts.iter().position(|(known, _)| *known == id).unwrap_or_else(|| {
+            parts.push((id, Part::new(file)));
+            parts.len() - 1
+        });
+        let part = &mut parts[at].1;
+        for error in part.learn(frame.metadata) {
+            findings.push(rules::METADATA.broken(place(frame.offset), error.message().to_owned()));
         }
-        // PERF: all frames of a stream that can be read at any place share what is known; it is looked at once.
-        let n = part.metadata.n_entries();
-        let is_new = std::mem::replace(&mut n_known, n) != n;
-        for (ordinal, entry) in part.metadata.entries().filter(|_| is_new) {
-            let Some(record) = entry.record.as_deref().filter(|_| taken.insert(ordinal)) else { continue };
-            if let Err(error) = describer.take(record) {
-                findings.push(rules::METADATA.broken(place(part.offset), error.message().to_owned()));
-            }
+        let lost = |message: String, n: u32| lost_in(&rules::ENCODING, place(frame.offset), message, n);
+        let (stream, encoding) = (frame.header.stream, frame.header.encoding);
+        if matches!(encoding, encoding::DTRACE_LINUX | dense_samples::NUMBER) {
+            part.describer.capture.dialect = Dialect::Linux;
         }
-        let stream = part.header.stream;
-        match part.header.encoding {
+        let cut = "a dense body cannot be read to its end";
+        let cpu = part.cpu(stream);
+        match encoding {
             encoding::DTRACE_LINUX => {
-                let cpu = describer.cpus.get(&stream).copied().unwrap_or(stream);
-                let order = describer.capture.order;
-                samples(&mut describer.capture, cpu, order, body, part.offset);
+                let order = part.describer.capture.order;
+                samples(&mut part.describer.capture, cpu, order, body, frame.offset);
             }
-            encoding::DTRACE => buffers.add(stream, body),
-            dense::NUMBER if announces(part.metadata) => {
-                let unpacked = dense::unpack(&describer.capture, body);
+            encoding::DTRACE => part.buffers.add(stream, body),
+            body if is_private(body) && !part.announces(frame.metadata, body) => {
+                let message = format!("a body has the encoding {body:#x}, which is not known");
+                findings.push(lost(message, frame.header.records));
+            }
+            dense_samples::NUMBER => {
+                let unpacked = dense_samples::unpack(&part.describer.capture, body);
                 if !unpacked.is_whole {
-                    let lost = part.header.records.saturating_sub(unpacked.n_records);
-                    let message = "a dense body cannot be read to its end".to_owned();
-                    findings.push(lost_in(&rules::ENCODING, place(part.offset), message, lost));
+                    let n = frame.header.records.saturating_sub(unpacked.samples.len() as u32);
+                    findings.push(lost(cut.to_owned(), n));
                 }
-                buffers.add(stream, &unpacked.bytes);
+                n_bytes += unpacked.samples.iter().map(|sample| sample.len() as u64).sum::<u64>();
+                let line = frame.offset;
+                let sample = |bytes| Event::Sample { cpu, line, bytes };
+                part.describer.capture.events.extend(unpacked.samples.into_iter().map(sample));
             }
             dense::NUMBER => {
-                let message = format!("a body has the encoding {:#x}, which is not known", dense::NUMBER);
-                findings.push(lost_in(&rules::ENCODING, place(part.offset), message, part.header.records));
+                let unpacked = dense::unpack(&part.describer.capture, body);
+                if !unpacked.is_whole {
+                    let n = frame.header.records.saturating_sub(unpacked.n_records);
+                    findings.push(lost(cut.to_owned(), n));
+                }
+                n_bytes += unpacked.bytes.len() as u64;
+                part.buffers.add(stream, &unpacked.bytes);
             }
-            _ if describer.capture.dialect == Dialect::Linux => {
-                let cpu = describer.cpus.get(&stream).copied().unwrap_or(stream);
-                if !linux_states(&mut describer.capture, cpu, body) {
+            _ if part.describer.capture.dialect == Dialect::Linux => {
+                if !linux_states(&mut part.describer.capture, cpu, body) {
                     let message = "states of aggregations cannot be read to their end".to_owned();
-                    findings.push(rules::CUT.broken(place(part.offset), message));
+                    findings.push(rules::CUT.broken(place(frame.offset), message));
                 }
             }
-            _ => states.add(stream, body),
+            _ => part.states.add(stream, body),
         }
     }
     let session = reader.session();
-    let losses = session.losses();
     findings.extend(session.findings.iter().map(|found| {
         let at = place(found.number("offset").unwrap_or(0));
         let message = format!("the stream that carries the buffers: {}", found.name);
@@ -150,16 +315,27 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
             _ => rules::STREAM.broken(at, message),
         }
     }));
-    let cpus = std::mem::take(&mut describer.cpus);
-    let mut capture = describer.finish();
-    let named = |(stream, bytes): (u32, Vec<u8>)| {
-        let cpu = cpus.get(&stream).copied().unwrap_or(stream);
-        Buffer { cpu, file: file.to_owned(), bytes, ..Buffer::default() }
-    };
-    capture.buffers = buffers.all.into_iter().map(named).collect();
-    capture.states = states.all.into_iter().map(named).collect();
+    // Producers that recorded nothing of DTrace are none of a capture.
+    if parts.len() > 1 {
+        parts.retain(|(_, part)| part.describer.describes_dtrace() || part.has_bodies());
+    }
+    let only = (parts.len() == 1).then(|| parts[0].0);
+    let cpus: FxHashMap<u32, u32> = parts.iter().flat_map(|(_, part)| part.describer.cpus.clone()).collect();
+    let captures = parts.into_iter().map(|(_, part)| part.finish(file)).collect();
+    let mut capture = combine::all(captures).map_err(|error| error.in_file(file))?;
+    for attachment in session.attachments() {
+        let Some(bytes) = attachment.bytes() else { continue };
+        // Descriptions of one producer are not those of all.
+        let bytes = match only == Some(attachment.from) {
+            true => capture.origin.take(&attachment.name, bytes),
+            false => Origin::default().take(&attachment.name, bytes),
+        };
+        if let Some(bytes) = bytes {
+            capture.beside.push((attachment.name.clone(), bytes));
+        }
+    }
     let mut counters = Counters::new(&capture);
-    for (stream, loss) in losses {
+    for (stream, loss) in session.losses() {
         let stream = loss.stream.unwrap_or(stream);
         counters.lose(&mut capture, cpus.get(&stream).copied().unwrap_or(stream), &loss);
     }
@@ -186,14 +362,11 @@ struct Bodies {
 }
 
 impl Bodies {
-    /// Adds a body to those of its stream. Offsets count in what the stream has of it.
+    /// Adds a body to those of its stream. Frames end between records, so that nothing stands between them.
     fn add(&mut self, stream: u32, body: &[u8]) {
         let position = *self.positions.entry(stream).or_insert(self.all.len());
         match self.all.get_mut(position) {
-            Some((_, bytes)) => {
-                bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
-                bytes.extend_from_slice(body);
-            }
+            Some((_, bytes)) => bytes.extend_from_slice(body),
             None => self.all.push((stream, body.to_vec())),
         }
     }
@@ -279,166 +452,4 @@ impl Counters {
             _ => {}
         }
     }
-}
-
-/// How the records of buffers are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Encoded {
-    /// As they are.
-    #[default]
-    Plain,
-    /// As differences and runs, where all of a buffer can be read; see [`dense`].
-    Dense,
-}
-
-/// Writes a capture as a stream: descriptions, then the buffers as they are, or in another encoding.
-///
-/// # Errors
-/// What writing says.
-pub fn write<W: Write>(capture: &Capture, producer: Producer, encoded: Encoded, out: W) -> Result<W> {
-    let failed = |cause| Error::new(quipu_model::ErrorKind::Io, "cannot write the stream").because(cause);
-    let mut records = described::records(capture, producer).into_iter();
-    let Some(Record::Producer(producer)) = records.next() else {
-        return Err(Error::new(quipu_model::ErrorKind::Internal, "descriptions begin without a producer"));
-    };
-    let writer = Writer::new(out, Options { producer, ..Options::new("quipu") });
-    writer.define(clock()).map_err(failed)?;
-    let of_buffers = capture.buffers.iter().chain(&capture.states).map(|buffer| buffer.cpu);
-    let mut numbers = BTreeSet::new();
-    for cpu in of_buffers.chain(capture.events.iter().map(Event::cpu)) {
-        if !numbers.insert(cpu) {
-            continue;
-        }
-        let stream = wire::Stream {
-            number: cpu,
-            name: Some(format!("cpu{cpu}")),
-            clock: Some(CLOCK),
-            cpu: Some(cpu.into()),
-            format: Some("dtrace".to_owned()),
-            ..wire::Stream::default()
-        };
-        writer.define(stream).map_err(failed)?;
-    }
-    for record in records {
-        writer.define(record).map_err(failed)?;
-    }
-    if encoded == Encoded::Dense {
-        writer.define(dense::announced()).map_err(failed)?;
-    }
-    put_events(capture, &writer).map_err(failed)?;
-    for (buffers, body) in
-        [(&capture.buffers, encoding::DTRACE), (&capture.states, encoding::DTRACE_AGGREGATIONS)]
-    {
-        for buffer in buffers {
-            let mut stream = writer.stream(buffer.cpu).map_err(failed)?;
-            if buffer.drops > 0 {
-                let cause = if body == encoding::DTRACE { 1 } else { 2 };
-                let loss = Loss { cause, records: Some(buffer.drops), ..Loss::default() };
-                writer.loss(buffer.cpu, &loss).map_err(failed)?;
-            }
-            if !buffer.bytes.is_empty() {
-                let (records, times) = times_of(capture, buffer, body);
-                let is_dense = encoded == Encoded::Dense && body == encoding::DTRACE;
-                match is_dense.then(|| dense::pack(capture, buffer)).flatten() {
-                    Some(packed) => stream.foreign(dense::NUMBER, records, times, &packed).map_err(failed)?,
-                    None => {
-                        let mut bytes = buffer.bytes.clone();
-                        // The oldest record comes first.
-                        bytes.rotate_left(buffer.oldest.min(buffer.bytes.len()));
-                        stream.foreign(body, records, times, &bytes).map_err(failed)?;
-                    }
-                }
-            }
-            stream.finish().map_err(failed)?;
-        }
-    }
-    for (n, cause) in counts(&capture.status) {
-        writer.loss(0, &Loss { cause, records: Some(n), ..Loss::default() }).map_err(failed)?;
-    }
-    writer.finish().map_err(failed)?;
-    writer
-        .into_inner()
-        .ok_or_else(|| Error::new(quipu_model::ErrorKind::Internal, "the stream is still being written"))
-}
-
-/// Writes samples and states of Linux in the order of their arrival, those that follow one another on a CPU in one frame.
-fn put_events<W: Write>(capture: &Capture, writer: &Writer<W>) -> std::io::Result<()> {
-    let kind_of = |event: &Event| (event.cpu(), matches!(event, Event::Sample { .. }));
-    for events in capture.events.chunk_by(|a, b| kind_of(a) == kind_of(b)) {
-        let mut body = Vec::new();
-        let Some(first) = events.first() else { continue };
-        let pad = |body: &mut Vec<u8>| body.resize(body.len().next_multiple_of(ALIGN), 0);
-        for event in events {
-            let mut word = |n: usize| capture.order.put(&mut body, n as u64, 4);
-            match event {
-                Event::Sample { bytes, .. } => {
-                    word(bytes.len().next_multiple_of(ALIGN));
-                    let start = body.len();
-                    body.extend_from_slice(bytes);
-                    body.resize(start + bytes.len().next_multiple_of(ALIGN), 0);
-                }
-                Event::State { aggregation, key, data, .. } => {
-                    word(capture.aggregations.get(*aggregation).map_or(0, |described| described.id as usize));
-                    word(key.len());
-                    word(data.len());
-                    word(0);
-                    body.extend_from_slice(key);
-                    pad(&mut body);
-                    body.extend_from_slice(data);
-                    pad(&mut body);
-                }
-            }
-        }
-        let encoding = match first {
-            Event::Sample { .. } => encoding::DTRACE_LINUX,
-            Event::State { .. } => encoding::DTRACE_AGGREGATIONS,
-        };
-        let n = u32::try_from(events.len()).unwrap_or(u32::MAX);
-        let mut stream = writer.stream(first.cpu())?;
-        stream.foreign(encoding, n, (0, 0), &body)?;
-        stream.finish()?;
-    }
-    Ok(())
-}
-
-const CLOCK: u32 = 1;
-
-fn clock() -> wire::Clock {
-    wire::Clock {
-        id: CLOCK,
-        name: Some("hrtime".to_owned()),
-        ticks_per_s: 1_000_000_000,
-        flags: Some(1),
-        ..wire::Clock::default()
-    }
-}
-
-/// Drops of no CPU, with their causes.
-fn counts(status: &Status) -> impl Iterator<Item = (u64, u64)> {
-    let all = [
-        (status.dyndrops, 3),
-        (status.dyndrops_rinsing, 4),
-        (status.dyndrops_dirty, 5),
-        (status.specdrops, 6),
-        (status.specdrops_busy, 7),
-        (status.specdrops_unavail, 8),
-        (status.stkstroverflows, 9),
-        (status.dblerrors, 10),
-    ];
-    all.into_iter().filter(|(n, _)| *n > 0)
-}
-
-/// How many records a buffer has, and the times of the first and the last.
-fn times_of(capture: &Capture, buffer: &Buffer, body: u16) -> (u32, (u64, u64)) {
-    if body != encoding::DTRACE {
-        return (0, (0, 0));
-    }
-    let mut cursor = Cursor::new(buffer);
-    let (mut n, mut times) = (0, None);
-    while let Ok(Some(record)) = cursor.next_record(capture, buffer) {
-        n += 1;
-        let (first, _) = times.unwrap_or((record.time, 0));
-        times = Some((first, record.time));
-    }
-    (n, times.unwrap_or((0, 0)))
 }

@@ -6,7 +6,7 @@
 use crate::aggregate::Aggregates;
 use crate::aggtext::{self, Context};
 use crate::convert::{self, Mismatch, Spec};
-use crate::describe::{Capture, Dialect, Event, Probe, Rec};
+use crate::describe::{Capture, Dialect, Enabling, Event, Probe, Rec};
 use crate::flow::Flow;
 use crate::format::{Amount, Format, Piece};
 use crate::options::Settings;
@@ -85,8 +85,8 @@ pub fn print_to<E: From<Error>>(
     let mut printed = Printed::default();
     let mut consumer = Consumer::new(capture, style);
     let mut walk = Walk::new(capture)?;
-    for (_, message) in messages::drops(capture) {
-        printed.messages.extend_from_slice(message.as_bytes());
+    for drop in messages::dropped(capture) {
+        printed.messages.extend_from_slice(drop.message.as_bytes());
         printed.messages.push(b'\n');
     }
     printed.faults.extend(consumer.take_buffers());
@@ -204,6 +204,22 @@ impl Consumer {
             None => Ok(()),
             Some(message) => Err(self.fault(firing, message)),
         }
+    }
+
+    /// Why records of an enabling cannot be printed, as far as that does not depend on their values. The consumer is of no use
+    /// for anything else after that.
+    pub(crate) fn fault_of(&mut self, enabling: &Enabling) -> Option<String> {
+        let capture = Arc::clone(&self.capture);
+        let (position, _) = capture.enabling(enabling.id)?;
+        let plans = Arc::clone(&self.plans);
+        let plan = plans.get(position as usize).filter(|plan| !plan.is_error)?;
+        let ends = enabling.recs.iter().map(|rec| rec.offset as usize + rec.size as usize);
+        let zeros = vec![0; ends.max().unwrap_or(0).max(enabling.size as usize)];
+        let mut out = Vec::new();
+        plan.ops.iter().find_map(|op| {
+            out.clear();
+            self.op(op, &enabling.recs, &zeros, &mut out).err()
+        })
     }
 
     /// The end of the run: aggregations that were not printed.

@@ -56,6 +56,18 @@ pub(crate) struct Mismatch {
     pub(crate) size: usize,
 }
 
+/// Whether a conversion shows a number as signed; `None` for conversions that show none.
+pub(crate) fn sign(dialect: Dialect, letter: u8, rec: &Rec, size: usize) -> Option<bool> {
+    Some(match (letter, dialect) {
+        (b'i', Dialect::Classic | Dialect::ClassicV0) => true,
+        // QUIRK: a `d` that stands in a format of the classic kernel leaves small numbers as they are.
+        (b'd', Dialect::Classic | Dialect::ClassicV0) => rec.signed.unwrap_or(size >= 4),
+        (b'd' | b'i', Dialect::Linux) => rec.signed.unwrap_or(true),
+        (b'u' | b'o' | b'x' | b'X' | b'p', _) => false,
+        _ => return None,
+    })
+}
+
 /// Prints one argument.
 pub(crate) fn argument(
     capture: &Capture,
@@ -71,12 +83,7 @@ pub(crate) fn argument(
     let start = out.len();
     match letter {
         b'd' | b'i' if is_number => {
-            let is_signed = match (letter, capture.dialect) {
-                (b'i', Dialect::Classic | Dialect::ClassicV0) => true,
-                // QUIRK: a `d` that stands in a format of the classic kernel leaves small numbers as they are.
-                (_, Dialect::Classic | Dialect::ClassicV0) => rec.signed.unwrap_or(bytes.len() >= 4),
-                (_, Dialect::Linux) => rec.signed.unwrap_or(true),
-            };
+            let is_signed = sign(capture.dialect, letter, rec, bytes.len()).unwrap_or(true);
             let value = if is_signed { order.signed(bytes) } else { order.number(bytes) as i64 };
             if is_signed || bytes.len() < 8 {
                 signed(spec, value, out);

@@ -39,25 +39,31 @@ const FLAG_BITS: u32 = 2;
 
 /// The record that announces the encoding.
 pub(crate) fn announced() -> Encoding {
+    private(NUMBER, NAME, encoding::DTRACE)
+}
+
+/// The record that announces a private encoding of DTrace.
+pub(crate) fn private(number: u16, name: &str, based_on: u16) -> Encoding {
     Encoding {
-        id: NUMBER.into(),
-        name: Some(NAME.to_owned()),
+        id: number.into(),
+        name: Some(name.to_owned()),
         version: Some(quipu_wire::cbor::Value::Uint(1)),
-        based_on: Some(encoding::DTRACE.into()),
+        based_on: Some(based_on.into()),
         described: Some(DESCRIBED.to_owned()),
         ..Encoding::default()
     }
 }
 
-/// True if a record announces this encoding, in a version that is known.
-pub(crate) fn is_announced_by(record: &Encoding) -> bool {
-    record.id == u32::from(NUMBER)
-        && record.name.as_deref() == Some(NAME)
-        && record.version.as_ref().and_then(|version| version.as_u64()) == Some(1)
-        && record.based_on == Some(encoding::DTRACE.into())
+/// True if a record announces an encoding, in the version that is known.
+pub(crate) fn is_same(record: &Encoding, known: &Encoding) -> bool {
+    let version = |of: &Encoding| of.version.as_ref().and_then(|version| version.as_u64());
+    record.id == known.id
+        && record.name == known.name
+        && version(record) == version(known)
+        && record.based_on == known.based_on
 }
 
-fn put_uv(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_uv(out: &mut Vec<u8>, mut value: u64) {
     while value > 0x7f {
         out.push(value as u8 | 0x80); // The lowest seven bits, and that more follow.
         value >>= 7;
@@ -65,7 +71,7 @@ fn put_uv(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8); // Seven bits.
 }
 
-fn put_sv(out: &mut Vec<u8>, value: i64) {
+pub(crate) fn put_sv(out: &mut Vec<u8>, value: i64) {
     put_uv(out, (value as u64) << 1 ^ (value >> 63) as u64); // The sign comes lowest.
 }
 
@@ -101,16 +107,21 @@ fn usual_gap(at: usize, enabling: &Enabling) -> usize {
 
 /// The dense form of a buffer; `None` if it cannot be read to its end, or its records would not come out the same.
 pub fn pack(capture: &Capture, buffer: &Buffer) -> Option<Vec<u8>> {
-    let mut bytes = buffer.bytes.clone();
-    // The oldest record comes first.
-    bytes.rotate_left(buffer.oldest.min(buffer.bytes.len()));
-    let whole = Buffer { bytes, oldest: 0, ..Buffer::default() };
+    pack_whole(capture, &buffer.turned())
+}
+
+/// The dense form of a part of a buffer, which begins and ends between records.
+pub(crate) fn pack_part(capture: &Capture, bytes: &[u8]) -> Option<Vec<u8>> {
+    pack_whole(capture, &Buffer { bytes: bytes.to_vec(), ..Buffer::default() })
+}
+
+fn pack_whole(capture: &Capture, whole: &Buffer) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     put_uv(&mut body, whole.bytes.len() as u64);
     let mut context = Context::default();
-    let mut cursor = Cursor::new(&whole);
+    let mut cursor = Cursor::new(whole);
     let mut end = 0;
-    while let Some(record) = cursor.next_record(capture, &whole).ok()? {
+    while let Some(record) = cursor.next_record(capture, whole).ok()? {
         let gap = record.offset - end;
         let has_gap = gap != usual_gap(end, record.enabling);
         let is_plain = !is_covered(capture, record.enabling, record.bytes);
@@ -131,12 +142,12 @@ pub fn pack(capture: &Capture, buffer: &Buffer) -> Option<Vec<u8>> {
 }
 
 /// How many bytes of a buffer a body may stand for.
-fn limit_of(n_body: usize) -> u64 {
+pub(crate) fn limit_of(n_body: usize) -> u64 {
     (n_body as u64).saturating_mul(MAX_RATIO).saturating_add(FREE_BYTES).min(MAX_BUFFER_BYTES)
 }
 
 /// True if all bytes of a record but those of its header and its parts are zeros, and its parts lie apart.
-fn is_covered(capture: &Capture, enabling: &Enabling, bytes: &[u8]) -> bool {
+pub(crate) fn is_covered(capture: &Capture, enabling: &Enabling, bytes: &[u8]) -> bool {
     let mut at = capture.dialect.header_bytes() as usize;
     for rec in &enabling.recs {
         let (start, n) = (rec.offset as usize, rec.size as usize);
@@ -163,11 +174,21 @@ fn put_record(
         put_sv(body, time.wrapping_sub(context.time) as i64); // Times that fall become negative.
         context.time = time;
     }
-    let before = context.values(enabling);
+    put_parts(capture.order, enabling, bytes, context.values(enabling), body);
+}
+
+/// Writes the parts of a record, and remembers their numbers.
+pub(crate) fn put_parts(
+    order: ByteOrder,
+    enabling: &Enabling,
+    bytes: &[u8],
+    before: &mut [u64],
+    body: &mut Vec<u8>,
+) {
     for (rec, before) in enabling.recs.iter().zip(before) {
         let part = rec.of(bytes);
         if is_number(part.len()) {
-            let value = capture.order.number(part);
+            let value = order.number(part);
             put_sv(body, difference(value, *before, part.len()));
             *before = value;
         } else {
@@ -203,13 +224,21 @@ fn put_runs(bytes: &[u8], body: &mut Vec<u8>) {
 }
 
 /// Reads a body from its front.
-struct Reader<'b> {
+pub(crate) struct Reader<'b> {
     body: &'b [u8],
     at: usize,
 }
 
 impl<'b> Reader<'b> {
-    fn uv(&mut self) -> Option<u64> {
+    pub(crate) fn new(body: &'b [u8]) -> Reader<'b> {
+        Reader { body, at: 0 }
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at >= self.body.len()
+    }
+
+    pub(crate) fn uv(&mut self) -> Option<u64> {
         let (mut value, mut shift) = (0u64, 0);
         loop {
             let byte = *self.body.get(self.at)?;
@@ -231,7 +260,7 @@ impl<'b> Reader<'b> {
         Some((value >> 1) as i64 ^ -((value & 1) as i64)) // The sign stands lowest.
     }
 
-    fn bytes(&mut self, n: usize) -> Option<&'b [u8]> {
+    pub(crate) fn bytes(&mut self, n: usize) -> Option<&'b [u8]> {
         let bytes = self.body.get(self.at..self.at.checked_add(n)?)?;
         self.at += n;
         Some(bytes)
@@ -252,11 +281,11 @@ pub struct Unpacked {
 /// The buffer that a dense body stands for.
 pub fn unpack(capture: &Capture, body: &[u8]) -> Unpacked {
     let mut unpacked = Unpacked::default();
-    let mut reader = Reader { body, at: 0 };
+    let mut reader = Reader::new(body);
     let n_bytes = reader.uv().filter(|n| *n <= limit_of(body.len()));
     let Some(n_bytes) = n_bytes.and_then(|n| usize::try_from(n).ok()) else { return unpacked };
     let mut context = Context::default();
-    while reader.at < body.len() {
+    while !reader.is_at_end() {
         let start = unpacked.bytes.len();
         if take_record(capture, &mut reader, &mut context, n_bytes, &mut unpacked.bytes).is_none() {
             unpacked.bytes.truncate(start);
@@ -302,13 +331,24 @@ fn take_record(
         put_number(capture.order, &mut record[4..8], context.time >> 32);
         put_number(capture.order, &mut record[8..12], context.time & 0xffff_ffff);
     }
-    let before = context.values(enabling);
+    take_parts(capture.order, enabling, reader, context.values(enabling), record)
+}
+
+/// Reads the parts of a record into it.
+pub(crate) fn take_parts(
+    order: ByteOrder,
+    enabling: &Enabling,
+    reader: &mut Reader<'_>,
+    before: &mut [u64],
+    record: &mut [u8],
+) -> Option<()> {
     for (rec, before) in enabling.recs.iter().zip(before) {
-        let part = record.get_mut(rec.offset as usize..rec.offset as usize + rec.size as usize)?;
+        let end = (rec.offset as usize).checked_add(rec.size as usize)?;
+        let part = record.get_mut(rec.offset as usize..end)?;
         if is_number(part.len()) {
             let value = before.wrapping_add(reader.sv()? as u64); // Differences may be negative.
-            put_number(capture.order, part, value);
-            *before = capture.order.number(part);
+            put_number(order, part, value);
+            *before = order.number(part);
         } else {
             take_runs(reader, part)?;
         }
@@ -316,7 +356,7 @@ fn take_record(
     Some(())
 }
 
-fn put_number(order: ByteOrder, to: &mut [u8], value: u64) {
+pub(crate) fn put_number(order: ByteOrder, to: &mut [u8], value: u64) {
     let n = to.len();
     match order {
         ByteOrder::Little => to.copy_from_slice(&value.to_le_bytes()[..n]),

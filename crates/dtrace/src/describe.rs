@@ -3,6 +3,7 @@
 use crate::action::{Action, Function};
 use crate::bytes::ByteOrder;
 use crate::options::Settings;
+use crate::origin::Origin;
 use crate::symbols::Symbols;
 use crate::types::Types;
 use crate::zone::Zone;
@@ -179,6 +180,16 @@ pub struct Buffer {
     pub timestamp: u64,
 }
 
+impl Buffer {
+    /// The same records, the oldest at the beginning.
+    #[must_use]
+    pub fn turned(&self) -> Buffer {
+        let mut turned = Buffer { oldest: 0, ..self.clone() };
+        turned.bytes.rotate_left(self.oldest.min(self.bytes.len()));
+        turned
+    }
+}
+
 /// Something of a Linux capture, in order of arrival.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -275,6 +286,10 @@ pub struct Capture {
     pub is_stopped: bool,
     /// Counts of drops.
     pub status: Status,
+    /// The text that the descriptions were read from.
+    pub origin: Origin,
+    /// Further files of the folder, by their names.
+    pub beside: Vec<(String, Vec<u8>)>,
     /// What was odd in the descriptions.
     pub findings: Vec<Finding>,
 }

@@ -4,8 +4,9 @@
 
 use crate::action::Action;
 use crate::bytes::ByteOrder;
-use crate::describe::{Aggregation, Capture, Dialect, Enabling, Probe, Rec};
+use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Probe, Rec};
 use crate::symbols::{Symbol, Symbols};
+use crate::type_records;
 use crate::zone::Zone;
 use quipu_model::{Error, Result};
 use quipu_wire::cbor::Value;
@@ -27,16 +28,27 @@ const WRITTEN: u64 = 2;
 const BEGAN: &str = "session.began-cpu";
 const ENDED: &str = "session.ended-cpu";
 const STOPPED: &str = "session.stopped";
-const DIALECT: &str = "session.dialect";
+pub(crate) const DIALECT: &str = "session.dialect";
+
+/// What the settings begin with that say what stands beside a buffer, of records and of aggregations: the CPU follows, and the
+/// value is errors and time with a blank.
+const BUFFER: &str = "session.buffer.";
+const STATES: &str = "session.aggregation-buffer.";
+
+/// What a stream says of each attachment.
+pub(crate) const ATTACHED: &str = "quipu.attached";
 
 /// Makes a capture of records.
 #[derive(Debug)]
 pub(crate) struct Describer {
     pub(crate) capture: Capture,
     symbols: Vec<Symbol>,
+    types: type_records::Known,
     modules: FxHashMap<u32, String>,
     /// CPUs of streams.
     pub(crate) cpus: FxHashMap<u32, u32>,
+    /// What stands beside buffers: whether of aggregations, the CPU, errors, the time.
+    pub(crate) counts: Vec<(bool, u32, u64, u64)>,
 }
 
 impl Describer {
@@ -48,7 +60,14 @@ impl Describer {
             library_base: LIBRARY_BASE,
             ..Capture::default()
         };
-        Describer { capture, symbols: Vec::new(), modules: FxHashMap::default(), cpus: FxHashMap::default() }
+        Describer {
+            capture,
+            symbols: Vec::new(),
+            types: type_records::Known::default(),
+            modules: FxHashMap::default(),
+            cpus: FxHashMap::default(),
+            counts: Vec::new(),
+        }
     }
 
     /// Takes a record in; one of a number that is known already must say the same.
@@ -126,6 +145,7 @@ impl Describer {
                 };
                 self.symbols.extend(all.symbols.iter().map(symbol));
             }
+            Record::Type(described) => self.types.take(described),
             Record::Setting(setting) => self.setting(&setting.name, &setting.value),
             Record::Stream(stream) => {
                 if let Some(cpu) = stream.cpu.and_then(|cpu| u32::try_from(cpu).ok()) {
@@ -149,6 +169,16 @@ impl Describer {
                 };
                 self.capture.dialect = dialect.unwrap_or(self.capture.dialect);
             }
+            ATTACHED => {}
+            _ if name.starts_with(BUFFER) || name.starts_with(STATES) => {
+                let cpu = name.rsplit('.').next().and_then(|cpu| cpu.parse().ok());
+                let counts = value.as_text().and_then(|text| text.split_once(' '));
+                let counts =
+                    counts.and_then(|(errors, time)| Some((errors.parse().ok()?, time.parse().ok()?)));
+                if let (Some(cpu), Some((errors, time))) = (cpu, counts) {
+                    self.counts.push((name.starts_with(STATES), cpu, errors, time));
+                }
+            }
             STOPPED => self.capture.is_stopped = !matches!(value, Value::Uint(0)),
             _ => {
                 let value = match value {
@@ -161,10 +191,18 @@ impl Describer {
         }
     }
 
+    /// True if anything of DTrace is described.
+    pub(crate) fn describes_dtrace(&self) -> bool {
+        !(self.capture.enablings.is_empty()
+            && self.capture.aggregations.is_empty()
+            && self.capture.probes.is_empty())
+    }
+
     /// The capture, whose buffers the caller adds.
     pub(crate) fn finish(self) -> Capture {
         let mut capture = self.capture;
         capture.symbols = Symbols::new(self.symbols);
+        capture.types = self.types.finish();
         capture
     }
 }
@@ -174,7 +212,11 @@ fn first_id(dialect: Dialect) -> u32 {
     u32::from(dialect == Dialect::Linux)
 }
 
-/// A part: action, size, offset, alignment, format, argument, statement, name of a routine.
+/// Whether a value is signed, as the ninth number of a part says it where that is known.
+const SIGNED: i128 = 1;
+const UNSIGNED: i128 = 2;
+
+/// A part: action, size, offset, alignment, format, argument, statement, name of a routine, and a sign where it is known.
 fn rec(part: &[i128], dialect: Dialect) -> Result<Rec> {
     let wrong = || Error::malformed("a part of a description is out of range");
     let number = |at: usize| part.get(at).copied().unwrap_or(0);
@@ -199,7 +241,11 @@ fn rec(part: &[i128], dialect: Dialect) -> Result<Rec> {
         format: short(4)?,
         arg,
         uarg: long(6)?,
-        signed: None,
+        signed: match number(8) {
+            SIGNED => Some(true),
+            UNSIGNED => Some(false),
+            _ => None,
+        },
     })
 }
 
@@ -213,6 +259,16 @@ fn aggregation(described: &wire::KernelAggregation, dialect: Dialect) -> Result<
 
 /// The records that say what a capture says, in an order in which nothing is used before it is described.
 pub(crate) fn records(capture: &Capture, producer: wire::Producer) -> Vec<Record> {
+    records_beside(capture, producer, &capture.buffers, &capture.states)
+}
+
+/// The same beside some of the buffers.
+pub(crate) fn records_beside(
+    capture: &Capture,
+    producer: wire::Producer,
+    buffers: &[Buffer],
+    states: &[Buffer],
+) -> Vec<Record> {
     let mut all = vec![Record::from(wire::Producer {
         byte_order: Some(u32::from(capture.order == ByteOrder::Big)),
         address_bits: Some(8 * capture.pointer_bytes),
@@ -234,6 +290,15 @@ pub(crate) fn records(capture: &Capture, producer: wire::Producer) -> Vec<Record
         let value = value.map(|value| Value::Uint(value.into()));
         all.extend(value.map(|value| wire::Setting { name: name.to_owned(), value }.into()));
     }
+    let beside = |prefix: &str, buffer: &Buffer| {
+        let Buffer { cpu, errors, timestamp, .. } = buffer;
+        // An empty buffer has no frame that says that it was there.
+        let is_told = *errors > 0 || *timestamp > 0 || buffer.bytes.is_empty();
+        let value = Value::Text(format!("{errors} {timestamp}"));
+        is_told.then(|| wire::Setting { name: format!("{prefix}{cpu}"), value }.into())
+    };
+    all.extend(buffers.iter().filter_map(|buffer| beside(BUFFER, buffer)));
+    all.extend(states.iter().filter_map(|buffer| beside(STATES, buffer)));
     let mut probes: Vec<&Probe> = capture.probes.values().collect();
     probes.sort_by_key(|probe| probe.id);
     all.extend(probes.into_iter().map(|probe| {
@@ -251,6 +316,7 @@ pub(crate) fn records(capture: &Capture, producer: wire::Producer) -> Vec<Record
         let symbols = vec![(lo, hi.saturating_sub(lo), name)];
         wire::Symbols { object: Some(Value::Text(object)), symbols, pid: user.then_some(0) }.into()
     }));
+    all.extend(type_records::of(&capture.types).into_iter().map(Record::from));
     let mut statements = Statements::default();
     for enabling in &capture.enablings {
         let actions = enabling.recs.iter().map(|rec| part(capture, rec, &mut statements)).collect();
@@ -293,7 +359,8 @@ fn part(capture: &Capture, rec: &Rec, statements: &mut Statements) -> Vec<i128> 
     let number = rec.arg.checked_sub(capture.library_base).filter(|_| rec.action == Action::Library);
     let routine = number.and_then(|number| ROUTINES.iter().find(|(_, other)| *other == number));
     let arg = if routine.is_some() { 0 } else { i128::from(rec.arg) };
-    vec![
+    let sign = rec.signed.map(|is_signed| if is_signed { SIGNED } else { UNSIGNED });
+    let numbers = [
         rec.code.into(),
         rec.size.into(),
         rec.offset.into(),
@@ -302,5 +369,6 @@ fn part(capture: &Capture, rec: &Rec, statements: &mut Statements) -> Vec<i128> 
         arg,
         statements.number(rec.uarg),
         routine.map_or(0, |(name, _)| i128::from(*name)),
-    ]
+    ];
+    numbers.into_iter().chain(sign).collect()
 }

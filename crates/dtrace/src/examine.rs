@@ -2,12 +2,14 @@
 
 use crate::aggregate::Records;
 use crate::buffer::Cursor;
+use crate::consumer::{Consumer, Style};
 use crate::describe::{Capture, Dialect};
 use crate::messages;
 use crate::rules;
 use crate::walk::{Step, Walk};
 use quipu_model::loss::Amount;
 use quipu_model::{Error, Finding, Loss, Place};
+use std::sync::Arc;
 
 /// Buffers or samples that cannot be read on, and are reported one by one.
 const MAX_FAULTS: u64 = 100;
@@ -16,9 +18,9 @@ const MAX_FAULTS: u64 = 100;
 pub(crate) fn all(capture: &mut Capture, file: &str) {
     let place = || Place { file: Some(file.to_owned()), ..Place::default() };
     let mut findings: Vec<Finding> = Vec::new();
-    for (n, message) in messages::drops(capture) {
-        let loss = Loss { records: Amount::known(Some(n)), ..Loss::from(place()) };
-        findings.push(rules::DROPS.broken(place(), message).losing(loss));
+    for drop in messages::dropped(capture) {
+        let loss = Loss { records: Amount::known(Some(drop.n)), ..Loss::from(place()) };
+        findings.push(rules::DROPS.broken(place(), drop.message).losing(loss));
     }
     let mut n_faults = 0;
     faults(capture, &mut |error| {
@@ -31,7 +33,26 @@ pub(crate) fn all(capture: &mut Capture, file: &str) {
         let message = format!("{} more buffers or samples that cannot be read on", n_faults - MAX_FAULTS);
         findings.push(rules::UNKNOWN.broken(place(), message));
     }
+    findings.extend(unprintable(capture, file));
     capture.findings.append(&mut findings);
+}
+
+/// Enablings whose records cannot be printed as they are described: all of them are tried once, with nothing but zeros.
+fn unprintable(capture: &mut Capture, file: &str) -> Vec<Finding> {
+    let shared = Arc::new(std::mem::take(capture));
+    let mut findings = Vec::new();
+    let mut consumer = Consumer::new(&shared, Style::default());
+    for (enabling, message) in shared.enablings.iter().filter_map(|of| Some((of, consumer.fault_of(of)?))) {
+        let what = if shared.dialect == Dialect::Linux { "statement" } else { "EPID" };
+        let place = Place { file: Some(file.to_owned()), ..Place::default() };
+        findings.push(rules::FORMAT.broken(place, format!("{what} {}: {message}", enabling.id)));
+        if findings.len() as u64 >= MAX_FAULTS {
+            break;
+        }
+    }
+    drop(consumer);
+    *capture = Arc::unwrap_or_clone(shared);
+    findings
 }
 
 /// Gives why buffers of aggregations, then those of records, cannot be read to their ends.

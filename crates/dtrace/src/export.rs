@@ -4,10 +4,9 @@
 
 use crate::action::Action;
 use crate::bytes::ByteOrder;
-use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Event, Rec};
+use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Rec};
 use crate::options::Settings;
-use crate::{linux, meta};
-use quipu_stream::json::hex;
+use crate::{linux, meta, origin};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,12 +14,20 @@ use std::fmt::Write as _;
 /// A file of a capture: its name and its bytes.
 pub type File = (String, Vec<u8>);
 
-/// The files of a capture.
+/// The files of a capture: those that it was read from, byte for byte, where they say what it says; and further files of its
+/// folder.
 pub fn files(capture: &Capture) -> Vec<File> {
-    match capture.dialect {
+    let known = capture.origin.files(capture);
+    let mut files = known.unwrap_or_else(|| match capture.dialect {
         Dialect::Linux => lines(capture),
         _ => buffers(capture),
+    });
+    for (name, bytes) in capture.beside.iter().filter(|(name, _)| origin::is_plain(name)) {
+        if !files.iter().any(|(known, _)| known == name) {
+            files.push((name.clone(), bytes.clone()));
+        }
     }
+    files
 }
 
 /// The options of a consumer as a list: `quiet,aggsortkeypos=1`.
@@ -168,15 +175,10 @@ fn lines(capture: &Capture) -> Vec<File> {
         line("type", json!(of));
     }
     line("zone", json!(capture.zone));
+    let mut text = text.into_bytes();
     for event in &capture.events {
-        match event {
-            Event::Sample { cpu, bytes, .. } => line("sample", json!({"cpu": cpu, "raw": hex(bytes)})),
-            Event::State { cpu, aggregation, key, data } => {
-                let id = capture.aggregations.get(*aggregation).map_or(0, |of| of.id);
-                line("aggsnap", json!({"id": id, "cpu": cpu, "key": hex(key), "data": hex(data)}));
-            }
-        }
+        linux::put_event(capture, event, &mut text);
     }
     let options = format!("{}\n", options(&capture.settings, " ", "-x "));
-    vec![(linux::FILE.to_owned(), text.into_bytes()), (linux::OPTIONS.to_owned(), options.into_bytes())]
+    vec![(linux::FILE.to_owned(), text), (linux::OPTIONS.to_owned(), options.into_bytes())]
 }

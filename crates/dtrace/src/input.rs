@@ -1,7 +1,7 @@
 //! All bytes of a file, up to a limit.
 
 use quipu_model::{Error, ErrorKind, Result};
-use quipu_source::{Source, StreamOptions};
+use quipu_source::{Codec, Source, StreamOptions};
 
 /// Reads a file that is kept as a whole.
 ///
@@ -42,4 +42,21 @@ pub(crate) fn partly(source: &Source, limit: u64) -> Result<(Vec<u8>, Option<Err
         }
         all.extend_from_slice(&block);
     }
+}
+
+/// The bytes of a file as it lies there, packed or not; none if they are too many.
+///
+/// # Errors
+/// What the source says.
+pub(crate) fn as_it_lies(source: &Source, limit: u64) -> Result<Option<Vec<u8>>> {
+    let container = source.container_as(Codec::Plain)?;
+    let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
+    let (mut all, mut block) = (Vec::new(), Vec::new());
+    while stream.next(&mut block)?.is_some() {
+        if (all.len() + block.len()) as u64 > limit {
+            return Ok(None);
+        }
+        all.extend_from_slice(&block);
+    }
+    Ok(Some(all))
 }

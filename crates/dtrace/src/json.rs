@@ -8,6 +8,7 @@ use crate::action::Action;
 use crate::aggregate::{Aggregates, Entry};
 use crate::bytes::until_nul;
 use crate::describe::{Capture, Dialect, Rec};
+use crate::messages::Dropped;
 use crate::options::Settings;
 use crate::sort;
 use crate::symbols::{Address, Shown};
@@ -70,9 +71,27 @@ pub(crate) fn message(text: &[u8]) -> Json {
     object([("message", String::from_utf8_lossy(text).into())])
 }
 
-/// A value by its type, as text.
+/// A value by its type, as lines.
 pub(crate) fn typed(text: &[u8]) -> Json {
-    self::text("type", text.trim_ascii())
+    let lines = String::from_utf8_lossy(text);
+    let lines = lines.trim().lines().map(|line| Json::from(line.trim_end()));
+    object([("type", lines.collect())])
+}
+
+/// What was dropped, as a firing of a probe that there is not.
+pub(crate) fn drop(of: &Dropped) -> Json {
+    object([
+        ("cpu", of.cpu.map_or(-1, i64::from).into()),
+        ("id", 0.into()),
+        ("provider", "dtrace".into()),
+        ("module", "INTERNAL".into()),
+        ("function", "INTERNAL".into()),
+        ("name", "DROP".into()),
+        ("count", of.n.into()),
+        ("total", of.n.into()),
+        ("kind", of.tag.into()),
+        ("msg", of.message.clone().into()),
+    ])
 }
 
 /// Text under a name.

@@ -8,10 +8,13 @@
 //! | [`describe`] | probes, enablings, aggregations, buffers: a capture |
 //! | [`action`], [`options`], [`symbols`], [`types`], [`zone`] | what descriptions are made of |
 //! | [`meta`], [`linux`] | folders with `meta.json`; `raw.jsonl` |
-//! | [`mid`], [`carried`], `described` | buffers with metadata records in them; `.quipu` streams; these records |
+//! | [`mid`], `described`, `type_records` | buffers with metadata records in them; these records |
+//! | [`carried`], [`carry`] | captures read from `.quipu` streams, and written |
+//! | [`combine`] | captures of several machines as one |
+//! | [`origin`] | the text that descriptions were read from |
 //! | [`build`] | captures made step by step by a consumer |
 //! | `examine` | what is wrong with buffers is found when a capture is loaded |
-//! | [`dense`] | buffers as differences and runs, an encoding of streams |
+//! | [`dense`], [`dense_samples`] | buffers and samples as differences and runs, encodings of streams |
 //! | [`validate`] | descriptions are checked before they are used |
 //! | [`layout`], [`raw`] | how kernels lay records out, and describe them |
 //! | [`buffer`], [`walk`] | records of a buffer; the order in which a consumer takes them |
@@ -25,8 +28,8 @@
 //! | [`quirks`] | what consumers print wrongly |
 //! | [`trace`], [`reader`], [`table`], `print` | the family as the rest of Quipu sees it |
 //! | [`export`] | captures as folders of files |
-//! | [`rewrite`] | `convert`: captures as streams, buffers with their descriptions |
-//! | [`tools`] | the analysis `aggregations` |
+//! | [`rewrite`] | `convert`: captures as streams, buffers with their descriptions; `merge` |
+//! | [`tools`] | the analyses `aggregations` and `timeline` |
 //! | [`check`], [`rules`] | the rules that a capture must follow |
 //!
 //! The formats are described in docs/formats/dtrace.md.
@@ -40,10 +43,13 @@ pub mod buffer;
 pub mod build;
 pub mod bytes;
 pub mod carried;
+pub mod carry;
 pub mod check;
+pub mod combine;
 pub mod consumer;
 mod convert;
 pub mod dense;
+pub mod dense_samples;
 pub mod describe;
 mod described;
 mod examine;
@@ -62,6 +68,7 @@ pub mod meta;
 pub mod mid;
 mod objects;
 pub mod options;
+pub mod origin;
 mod packed;
 mod plan;
 mod print;
@@ -79,6 +86,7 @@ pub mod table;
 mod text;
 pub mod tools;
 pub mod trace;
+mod type_records;
 mod typed;
 pub mod types;
 pub mod validate;
@@ -145,7 +153,7 @@ impl Format for Dtrace {
     }
 
     fn transforms(&self) -> &'static [&'static dyn Transform] {
-        &[&rewrite::Convert]
+        &[&rewrite::Convert, &rewrite::Merge]
     }
 
     fn describe(&self, source: &Source, options: &OpenOptions) -> Result<Description> {
@@ -155,7 +163,7 @@ impl Format for Dtrace {
     }
 
     fn tools(&self) -> &'static [&'static dyn Tool] {
-        &[&check::Check, &tools::aggregations::Values]
+        &[&check::Check, &tools::aggregations::Values, &tools::timeline::Timeline]
     }
 
     fn rules(&self) -> &'static [RuleInfo] {

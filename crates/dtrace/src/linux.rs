@@ -4,6 +4,7 @@ use crate::action::{Action, Function};
 use crate::bytes::from_hex;
 use crate::describe::{Aggregation, Capture, Dialect, Enabling, Event, Probe, Rec};
 use crate::meta::MetaRec;
+use crate::origin::{self, Lines as Origins, Origin};
 use crate::rules;
 use crate::symbols::{Symbol, Symbols};
 use crate::types::{Type, Types};
@@ -11,8 +12,10 @@ use crate::validate;
 use crate::zone::Zone;
 use quipu_model::loss::Amount;
 use quipu_model::{Loss, Place, Result};
+use quipu_stream::json::put_hex;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
+use std::io::Write as _;
 use std::sync::Arc;
 
 /// The file of a capture.
@@ -108,8 +111,10 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
     };
     let mut lines = Lines { capture, ..Lines::default() };
     let (mut offset, mut n_wrong) = (0, 0);
+    let (mut origin, mut scratch) = (Origins::default(), Vec::new());
     for (number, line) in (1u64..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
         let content = line.trim_ascii();
+        let n_events = lines.capture.events.len();
         if !content.is_empty() {
             let place = Place {
                 file: Some(file.to_owned()),
@@ -133,6 +138,13 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
             }
         }
         offset += line.len() as u64;
+        match lines.capture.events.get(n_events) {
+            None => origin.text(line),
+            Some(event) if is_exact(event) => {
+                origin.event(line, origin::usual(&lines.capture, event, &mut scratch));
+            }
+            Some(_) => origin.event(line, &[]),
+        }
     }
     let Lines { mut capture, symbols, types, .. } = lines;
     if n_wrong > MAX_WRONG {
@@ -142,9 +154,41 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
     }
     capture.symbols = Symbols::new(symbols);
     capture.types = Types::new(types);
+    // Damaged lines are not written again.
+    capture.origin = if n_wrong == 0 { origin.finish() } else { Origin::Unknown };
     capture.index();
     validate::all(&capture).map_err(|error| error.in_file(file))?;
     Ok(capture)
+}
+
+/// True for events whose bytes a stream keeps, all of them.
+fn is_exact(event: &Event) -> bool {
+    match event {
+        Event::Sample { bytes, .. } => {
+            let own = bytes.first_chunk().map(|word| u64::from(u32::from_le_bytes(*word)) + 4);
+            own == Some(bytes.len() as u64)
+        }
+        Event::State { .. } => true,
+    }
+}
+
+/// Appends the line of an event.
+pub(crate) fn put_event(capture: &Capture, event: &Event, out: &mut Vec<u8>) {
+    // Writing to a vector cannot fail.
+    match event {
+        Event::Sample { cpu, bytes, .. } => {
+            let _ = write!(out, "{{\"t\":\"sample\",\"cpu\":{cpu},\"raw\":\"");
+            put_hex(bytes, out);
+        }
+        Event::State { cpu, aggregation, key, data } => {
+            let id = capture.aggregations.get(*aggregation).map_or(0, |described| described.id);
+            let _ = write!(out, "{{\"t\":\"aggsnap\",\"id\":{id},\"cpu\":{cpu},\"key\":\"");
+            put_hex(key, out);
+            out.extend_from_slice(b"\",\"data\":\"");
+            put_hex(data, out);
+        }
+    }
+    out.extend_from_slice(b"\"}\n");
 }
 
 /// Number of the first of the consumer's own actions, where no `exit()` says it.

@@ -68,33 +68,45 @@ fn probe(capture: &Capture, id: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// What was dropped, with the tag and the words for it, and whether it is of a CPU.
-pub(crate) fn drops(capture: &Capture) -> Vec<(u64, String)> {
+/// A count of what was dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    pub(crate) n: u64,
+    /// The CPU, of what is counted by CPU.
+    pub(crate) cpu: Option<u32>,
+    /// What the consumer calls this sort.
+    pub(crate) tag: &'static str,
+    pub(crate) message: String,
+}
+
+/// What was dropped, with the consumer's messages.
+pub(crate) fn dropped(capture: &Capture) -> Vec<Dropped> {
     let mut all = Vec::new();
-    let tags = capture.settings.droptags;
-    let mut add = |n: u64, tag: &str, what: &str, after: String| {
+    let has_tags = capture.settings.droptags;
+    let mut add = |n: u64, cpu: Option<u32>, tag: &'static str, what: &str, after: &str| {
         if n > 0 {
-            let tag = if tags { format!("[DTRACEDROP_{tag}] ") } else { String::new() };
+            let before = if has_tags { format!("[DTRACEDROP_{tag}] ") } else { String::new() };
             let plural = if n == 1 { "" } else { "s" };
-            all.push((n, format!("{tag}{n} {what}{plural}{after}")));
+            let on = cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
+            all.push(Dropped { n, cpu, tag, message: format!("{before}{n} {what}{plural}{on}{after}") });
         }
     };
     for buffer in &capture.states {
-        add(buffer.drops, "AGGREGATION", "aggregation drop", format!(" on CPU {}", buffer.cpu));
+        add(buffer.drops, Some(buffer.cpu), "AGGREGATION", "aggregation drop", "");
     }
     for buffer in &capture.buffers {
-        add(buffer.drops, "PRINCIPAL", "drop", format!(" on CPU {}", buffer.cpu));
+        add(buffer.drops, Some(buffer.cpu), "PRINCIPAL", "drop", "");
     }
     let status = &capture.status;
     let dynamic = "dynamic variable drop";
-    add(status.dyndrops, "DYNAMIC", dynamic, String::new());
-    add(status.dyndrops_rinsing, "DYNRINSE", dynamic, " with non-empty rinsing list".to_owned());
-    add(status.dyndrops_dirty, "DYNDIRTY", dynamic, " with non-empty dirty list".to_owned());
-    add(status.specdrops, "SPEC", "speculative drop", String::new());
+    add(status.dyndrops, None, "DYNAMIC", dynamic, "");
+    add(status.dyndrops_rinsing, None, "DYNRINSE", dynamic, " with non-empty rinsing list");
+    add(status.dyndrops_dirty, None, "DYNDIRTY", dynamic, " with non-empty dirty list");
+    add(status.specdrops, None, "SPEC", "speculative drop", "");
     let failed = "failed speculation";
-    add(status.specdrops_busy, "SPECBUSY", failed, " (available buffer(s) still busy)".to_owned());
-    add(status.specdrops_unavail, "SPECUNAVAIL", failed, " (no speculative buffer available)".to_owned());
-    add(status.stkstroverflows, "STKSTROVERFLOW", "jstack()/ustack() string table overflow", String::new());
-    add(status.dblerrors, "DBLERROR", "error", " in ERROR probe enabling".to_owned());
+    add(status.specdrops_busy, None, "SPECBUSY", failed, " (available buffer(s) still busy)");
+    add(status.specdrops_unavail, None, "SPECUNAVAIL", failed, " (no speculative buffer available)");
+    add(status.stkstroverflows, None, "STKSTROVERFLOW", "jstack()/ustack() string table overflow", "");
+    add(status.dblerrors, None, "DBLERROR", "error", " in ERROR probe enabling");
     all
 }

@@ -4,6 +4,7 @@ use crate::action::Action;
 use crate::bytes::{ByteOrder, from_hex};
 use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Probe, Rec, Status};
 use crate::options::Settings;
+use crate::origin::Origin;
 use crate::rules;
 use crate::symbols::{Symbol, Symbols};
 use crate::types::{Type, Types};
@@ -177,9 +178,37 @@ pub fn read(file: &str, text: &[u8], read: &mut dyn FnMut(&str) -> Result<Vec<u8
             Place { file: Some(file.to_owned()), offset: offset_of(text, &cause), ..Place::default() };
         Error::malformed(format!("the description cannot be read: {cause}")).at(&place)
     })?;
-    let capture = capture(meta, file, read)?;
+    let capture = Capture { origin: Origin::of_meta(text), ..capture(meta, file, read)? };
     validate::all(&capture).map_err(|error| error.in_file(file))?;
     Ok(capture)
+}
+
+/// A buffer as a description lists it.
+pub(crate) struct Listed {
+    pub(crate) cpu: u32,
+    pub(crate) file: String,
+    /// Its bytes, if the description has them itself.
+    pub(crate) bytes: Option<Vec<u8>>,
+    pub(crate) size: Option<u64>,
+    pub(crate) oldest: usize,
+    pub(crate) drops: u64,
+    pub(crate) errors: u64,
+    pub(crate) timestamp: u64,
+}
+
+/// What a description says, without buffers, and the buffers that it lists: those of records, those of aggregations.
+pub(crate) fn listed(text: &[u8]) -> Option<(Capture, [Vec<Listed>; 2])> {
+    let mut meta: Meta = serde_json::from_slice(text).ok()?;
+    let lists = [std::mem::take(&mut meta.buffers), std::mem::take(&mut meta.aggbuffers)];
+    let said = capture(meta, FILE, &mut |_| Ok(Vec::new())).ok()?;
+    let listed = |of: MetaBuffer| {
+        let MetaBuffer { cpu, file, drops, errors, timestamp, .. } = of;
+        let bytes = of.hex.as_deref().map(|hex| from_hex(hex).unwrap_or_default());
+        let size = of.size.or(bytes.as_ref().map(|bytes| bytes.len() as u64));
+        let oldest = usize::try_from(of.oldest).unwrap_or(usize::MAX);
+        Listed { cpu, file, bytes, size, oldest, drops, errors, timestamp }
+    };
+    Some((said, lists.map(|list| list.into_iter().map(listed).collect())))
 }
 
 /// Where JSON went wrong, in bytes.

@@ -122,10 +122,14 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
             },
         }
     }
-    let cpu = describer.cpus.values().copied().min().unwrap_or(0);
+    let counts = describer.counts.iter().find(|(is_states, ..)| !is_states).copied();
+    let (_, cpu, errors, timestamp) =
+        counts.unwrap_or((false, describer.cpus.values().copied().min().unwrap_or(0), 0, 0));
     describer.capture.order = order;
     let mut capture = describer.finish();
-    capture.buffers = vec![Buffer { cpu, file: file.to_owned(), bytes: data, ..Buffer::default() }];
+    let file_name = file.to_owned();
+    capture.buffers =
+        vec![Buffer { cpu, file: file_name, bytes: data, errors, timestamp, ..Buffer::default() }];
     capture.findings = findings;
     capture.index();
     validate::all(&capture).map_err(|error| error.in_file(file))?;
@@ -156,7 +160,10 @@ pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<V
         out[start + 12..start + 16].copy_from_slice(&word);
         out.resize(out.len().next_multiple_of(4), 0);
     };
-    let records = described::records(capture, producer);
+    // A buffer without its bytes says its CPU.
+    let Buffer { cpu, errors, timestamp, .. } = *buffer;
+    let this = Buffer { cpu, errors, timestamp, ..Buffer::default() };
+    let records = described::records_beside(capture, producer, &[this], &[]);
     put(&mut out, kind::BEGIN, &[]);
     for record in &records {
         put(&mut out, kind::METADATA, &record.to_value().to_bytes());

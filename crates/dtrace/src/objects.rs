@@ -1,7 +1,9 @@
 //! The consumer's records as JSON, a line each.
 
 use crate::consumer::Consumer;
-use crate::describe::Rec;
+use crate::convert;
+use crate::describe::{Capture, Rec};
+use crate::format::{Amount, Piece};
 use crate::json;
 use crate::plan::{Op, Shown};
 use crate::walk::Firing;
@@ -76,8 +78,23 @@ impl Consumer {
                 let mut text = Vec::new();
                 let result = self.printf(format, &recs[parts.clone()], bytes, &mut text);
                 to.push(json::message(&text));
-                let values = recs[parts.clone()].iter().take(format.n_args);
-                to.extend(values.map(|rec| json::value(&capture, rec, rec.of(bytes))));
+                let mut values = recs[parts.clone()].iter().take(format.n_args);
+                for piece in &format.pieces {
+                    let Piece::Conversion(of) = piece else { continue };
+                    let amounts = [of.width, of.precision].into_iter().filter(|of| *of == Amount::Argument);
+                    to.extend(
+                        values
+                            .by_ref()
+                            .take(amounts.count())
+                            .map(|rec| json::value(&capture, rec, rec.of(bytes))),
+                    );
+                    // The value is that which the text shows.
+                    let shown = values.next().map(|rec| {
+                        let sign = convert::sign(capture.dialect, of.letter, rec, rec.size as usize);
+                        Rec { signed: sign.or(rec.signed), ..rec.clone() }
+                    });
+                    to.extend(shown.map(|rec| json::value(&capture, &rec, rec.of(bytes))));
+                }
                 return result;
             }
             Op::Shown(what, format, parts) => {
@@ -117,6 +134,13 @@ impl Consumer {
             }
         }
         Ok(())
+    }
+}
+
+/// Appends an object for each count of drops.
+pub(crate) fn drops(capture: &Capture, out: &mut Vec<u8>) {
+    for drop in messages::dropped(capture) {
+        line(&json::drop(&drop), out);
     }
 }
 

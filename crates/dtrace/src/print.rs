@@ -2,10 +2,12 @@
 
 use crate::consumer::{Consumer, Style};
 use crate::describe::Capture;
+use crate::objects;
 use crate::table::Records;
 use crate::walk::{Step, Walk};
 use quipu_model::print::Ordinals;
 use quipu_model::{Batch, Error, Paint, Printer, Result};
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
 /// How a capture is stored.
@@ -33,11 +35,16 @@ pub(crate) struct TextPrinter {
     scratch: Vec<u8>,
     has_printed: bool,
     is_json: bool,
+    /// Enablings whose records cannot be printed.
+    unprintable: FxHashSet<u32>,
     failure: Option<Error>,
 }
 
 impl TextPrinter {
     pub(crate) fn new(capture: &Arc<Capture>, style: Style, is_json: bool) -> Result<TextPrinter> {
+        let mut trial = Consumer::new(capture, style);
+        let faulty = capture.enablings.iter().filter(|of| trial.fault_of(of).is_some());
+        let unprintable = faulty.map(|of| of.id).collect();
         let mut consumer = Consumer::new(capture, style);
         // What is wrong with them was found when the trace was opened.
         consumer.take_buffers();
@@ -49,6 +56,7 @@ impl TextPrinter {
             scratch: Vec::new(),
             has_printed: false,
             is_json,
+            unprintable,
             failure: None,
         })
     }
@@ -76,7 +84,11 @@ impl TextPrinter {
                     if !self.has_printed {
                         self.consumer.forget_heading();
                     }
-                    if let (Err(error), true) = (result, is_wanted) {
+                    // What cannot be printed whatever its values was found when the trace was opened; what stands before it is
+                    // printed, and so are other records.
+                    if let (Err(error), true) = (result, is_wanted)
+                        && !self.unprintable.contains(&firing.record.enabling.id)
+                    {
                         self.failure.get_or_insert(error);
                     }
                     if is_wanted {
@@ -90,7 +102,11 @@ impl TextPrinter {
 }
 
 impl Printer for TextPrinter {
-    fn begin(&mut self, _: &mut Vec<u8>) {}
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if self.is_json {
+            objects::drops(&self.capture, out);
+        }
+    }
 
     fn print(&mut self, batch: &Batch, rows: &[u32], _: Ordinals, _: &Paint, out: &mut Vec<u8>) {
         let Some(records) = batch.tables.first().and_then(|table| table.get::<Records>()) else { return };

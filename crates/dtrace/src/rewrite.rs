@@ -1,15 +1,16 @@
 //! `convert`: a capture as a stream that describes itself, or a buffer with its descriptions in it.
 
 use crate::build::id_of;
-use crate::carried::Encoded;
-use crate::describe::Capture;
-use crate::{carried, export, linux, messages, meta, mid, trace};
+use crate::carry::Encoded;
+use crate::describe::{Buffer, Capture};
+use crate::{carry, export, input, linux, messages, meta, mid, origin, rules, trace};
 use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, Result};
+use quipu_source::Source;
 use quipu_wire::record::Producer;
 use std::io::{BufWriter, Write};
 
@@ -31,11 +32,15 @@ const ENCODING: OptionSpec = OptionSpec::new(
     "How a stream has records of DTrace: as they are, or as differences and runs, which the stream announces.",
 );
 
+/// The CPU whose bare buffer is written.
+const CPU: OptionSpec =
+    OptionSpec::new("cpu", Kind::Count, "", "Which CPU's records NAME.midbuf gets, where there are several.");
+
 static INFO: TransformInfo = TransformInfo {
     name: "convert",
     title: "the same capture as a stream (NAME.quipu), as a buffer with its descriptions in it (NAME.midbuf), or as a \
             folder (a name without ending)",
-    options: &[ENCODING],
+    options: &[ENCODING, CPU],
 };
 
 /// What is written.
@@ -52,11 +57,6 @@ impl Transform for Convert {
     }
 
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
-        if let Some(container) = job.container {
-            let what =
-                format!("captures of DTrace are written without a container; `{container}` was asked for");
-            return Err(Error::usage(what));
-        }
         let form = match job.output.extension().and_then(|ending| ending.to_str()) {
             Some(STREAM) => Form::Stream,
             Some(BUFFER) => Form::Buffer,
@@ -71,62 +71,149 @@ impl Transform for Convert {
             Some(name) if name.eq_ignore_ascii_case("dense") => Encoded::Dense,
             _ => Encoded::Plain,
         };
+        if job.options.has(&CPU) && form != Form::Buffer {
+            return Err(Error::usage("`--cpu` is for bare buffers").hint(format!("write NAME.{BUFFER}")));
+        }
         if encoded != Encoded::Plain && form != Form::Stream {
             return Err(Error::usage("`--encoding` is for streams").hint(format!("write NAME.{STREAM}")));
         }
-        let capture = trace::load(job.source, job.opening)?;
-        progress.go_on()?;
-        let mut intake = Intake::new(job.damaged).strict(job.strict);
-        intake.take(&mut capture.findings.clone(), SoFar::unvouched(0))?;
-        let producer =
-            Producer { uuid: id_of(&capture), program: Some("dtrace".to_owned()), ..Producer::default() };
-        let failed = |cause| cannot("write", job.output, cause);
-        let notes = losses(&capture, form);
-        let mut n_written = 0;
-        match form {
-            Form::Folder => {
-                let (fresh, folder) = Fresh::folder(job.output, job.replace.into(), &is_of_capture)?;
-                for (name, bytes) in export::files(&capture) {
-                    progress.go_on()?;
-                    let mut file = folder.create(&folder.join(name))?;
-                    file.write_all(&bytes).map_err(failed)?;
-                    n_written += bytes.len() as u64;
-                }
-                folder.judge()?;
-                fresh.commit()?;
-            }
-            Form::Stream => {
-                let (fresh, file) = Fresh::file(job.output, job.replace.into())?;
-                let mut out = carried::write(&capture, producer, encoded, BufWriter::new(file))?;
-                out.flush().map_err(failed)?;
-                drop(out);
-                fresh.commit()?;
-            }
-            Form::Buffer => {
-                let [buffer] = capture.buffers.as_slice() else {
-                    let n = capture.buffers.len();
-                    let message = format!("a bare buffer is of one CPU, the capture has {n} buffers");
-                    return Err(Error::unsupported(message).hint(format!("write NAME.{STREAM}")));
-                };
-                let bytes = mid::write(&capture, buffer, producer)?;
-                let (fresh, mut file) = Fresh::file(job.output, job.replace.into())?;
-                file.write_all(&bytes).map_err(failed)?;
-                drop(file);
-                fresh.commit()?;
-            }
-        }
-        if form != Form::Folder {
-            n_written = std::fs::metadata(job.output).map_or(0, |meta| meta.len());
-        }
-        let n_bytes: usize =
-            capture.buffers.iter().chain(&capture.states).map(|buffer| buffer.bytes.len()).sum();
-        let facts = vec![
-            Fact::new("buffers", "buffers", capture.buffers.len() + capture.states.len()),
-            Fact::new("bytes", "bytes of the buffers", n_bytes as u64),
-            Fact::new("packed_bytes", "bytes that were written", n_written),
-        ];
-        Ok(Transformed { facts, notes, reading: intake.finish(), ..Transformed::default() })
+        write(job, progress, form, encoded)
     }
+}
+
+/// The verb `merge`: captures of several machines or runs as one.
+#[derive(Debug)]
+pub struct Merge;
+
+static MERGING: TransformInfo = TransformInfo {
+    name: "merge",
+    title: "captures of several machines or runs (streams in a folder, or one after the other) as one (NAME.quipu), whose \
+            aggregations are merged",
+    options: &[],
+};
+
+impl Transform for Merge {
+    fn info(&self) -> &'static TransformInfo {
+        &MERGING
+    }
+
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        if job.output.extension().is_none_or(|ending| ending != STREAM) {
+            return Err(Error::usage(format!("what is merged is a stream: write NAME.{STREAM}")));
+        }
+        write(job, progress, Form::Stream, Encoded::Plain)
+    }
+}
+
+fn write(
+    job: &TransformJob<'_>,
+    progress: &dyn Progress,
+    form: Form,
+    encoded: Encoded,
+) -> Result<Transformed> {
+    if let Some(container) = job.container {
+        let what = format!("captures of DTrace are written without a container; `{container}` was asked for");
+        return Err(Error::usage(what));
+    }
+    let mut capture = trace::load(job.source, job.opening)?;
+    let mut notes = take_beside(job.source, &mut capture)?;
+    progress.go_on()?;
+    let mut intake = Intake::new(job.damaged).strict(job.strict);
+    // What the kernel dropped is no damage of the capture, nor is what cannot be printed: it goes along.
+    let mut wrong = capture.findings.clone();
+    wrong.retain(|finding| ![rules::DROPS.name, rules::FORMAT.name].contains(&&*finding.rule));
+    intake.take(&mut wrong, SoFar::unvouched(0))?;
+    let producer =
+        Producer { uuid: id_of(&capture), program: Some("dtrace".to_owned()), ..Producer::default() };
+    let failed = |cause| cannot("write", job.output, cause);
+    notes.extend(losses(&capture, form));
+    let mut n_written = 0;
+    match form {
+        Form::Folder => {
+            let (fresh, folder) = Fresh::folder(job.output, job.replace.into(), &is_of_capture)?;
+            for (name, bytes) in export::files(&capture) {
+                progress.go_on()?;
+                let mut file = folder.create(&folder.join(name))?;
+                file.write_all(&bytes).map_err(failed)?;
+                n_written += bytes.len() as u64;
+            }
+            folder.judge()?;
+            fresh.commit()?;
+        }
+        Form::Stream => {
+            let (fresh, file) = Fresh::file(job.output, job.replace.into())?;
+            let mut out = carry::write(&capture, producer, encoded, BufWriter::new(file))?;
+            out.flush().map_err(failed)?;
+            drop(out);
+            fresh.commit()?;
+        }
+        Form::Buffer => {
+            let buffer = buffer_of(&capture, job.options.number(&CPU))?;
+            let bytes = mid::write(&capture, buffer, producer)?;
+            let (fresh, mut file) = Fresh::file(job.output, job.replace.into())?;
+            file.write_all(&bytes).map_err(failed)?;
+            drop(file);
+            fresh.commit()?;
+        }
+    }
+    if form != Form::Folder {
+        n_written = std::fs::metadata(job.output).map_or(0, |meta| meta.len());
+    }
+    let n_bytes: usize = capture.buffers.iter().chain(&capture.states).map(|buffer| buffer.bytes.len()).sum();
+    let facts = vec![
+        Fact::new("buffers", "buffers", capture.buffers.len() + capture.states.len()),
+        Fact::new("bytes", "bytes of the buffers", n_bytes as u64),
+        Fact::new("packed_bytes", "bytes that were written", n_written),
+    ];
+    Ok(Transformed { facts, notes, reading: intake.finish(), ..Transformed::default() })
+}
+
+/// The buffer of a CPU, or the only one.
+fn buffer_of(capture: &Capture, cpu: Option<u64>) -> Result<&Buffer> {
+    let buffers = capture.buffers.as_slice();
+    match (cpu, buffers) {
+        (None, [only]) => Ok(only),
+        (None, _) => {
+            let n = buffers.len();
+            let message = format!("a bare buffer is of one CPU, the capture has {n} buffers");
+            Err(Error::unsupported(message).hint(format!("choose one with `--cpu`, or write NAME.{STREAM}")))
+        }
+        (Some(cpu), _) => {
+            let found = buffers.iter().find(|buffer| u64::from(buffer.cpu) == cpu);
+            found.ok_or_else(|| Error::usage(format!("the capture has no buffer of CPU {cpu}")))
+        }
+    }
+}
+
+/// Files beside those of a capture have no more bytes together.
+const MAX_BESIDE_BYTES: u64 = 64 << 20;
+
+/// Takes the further files of a folder into the capture; says which are left out.
+fn take_beside(source: &Source, capture: &mut Capture) -> Result<Vec<String>> {
+    if !source.is_folder() || trace::has_streams(source) {
+        return Ok(Vec::new());
+    }
+    let mut left = MAX_BESIDE_BYTES;
+    let mut notes = Vec::new();
+    for file in source.files()? {
+        let name = file.name().rsplit('/').next().unwrap_or_default().to_owned();
+        let mut buffers = capture.buffers.iter().chain(&capture.states);
+        if trace::FILES.contains(&&*name) || buffers.any(|buffer| buffer.file == name) {
+            continue;
+        }
+        let bytes = match file.is_folder() || !origin::is_plain(&name) {
+            true => None,
+            false => input::as_it_lies(&file, left)?,
+        };
+        match bytes {
+            Some(bytes) => {
+                left -= bytes.len() as u64;
+                capture.beside.push((name, bytes));
+            }
+            None => notes.push(format!("`{name}` is left out")),
+        }
+    }
+    Ok(notes)
 }
 
 /// True for what a folder of a capture may hold, where it is replaced.
@@ -147,16 +234,11 @@ fn losses(capture: &Capture, form: Form) -> Vec<String> {
             notes.push(format!("no room for {what}: {n} left out"));
         }
     };
-    let aggregations = capture.aggregations.iter();
-    let recs = aggregations.flat_map(|described| described.keys.iter().chain([&described.value]));
-    let recs = recs.chain(capture.enablings.iter().flat_map(|enabling| &enabling.recs));
-    lose(capture.types.len() as u64, "types of `print()`");
-    lose(recs.filter(|rec| rec.signed.is_some()).count() as u64, "signs of values");
-    let buffers = capture.buffers.iter().chain(&capture.states);
-    lose(buffers.map(|buffer| buffer.errors).sum(), "counts of errors");
     if form == Form::Buffer {
+        lose((capture.buffers.len() as u64).saturating_sub(1), "buffers of other CPUs");
         lose(capture.states.len() as u64, "buffers of aggregations");
-        lose(messages::drops(capture).iter().map(|(n, _)| n).sum(), "counts of drops");
+        lose(messages::dropped(capture).iter().map(|drop| drop.n).sum(), "counts of drops");
+        lose(capture.beside.len() as u64, "further files");
     }
     notes
 }

@@ -18,6 +18,9 @@ quipu_model::rules! {
             "The others are read." []
     }
     "descriptions of DTrace" {
+        FORMAT "dtrace/format" Error
+            "What is printed of a record suits its parts."
+            "A format that cannot be read, or a conversion that is given other bytes, prints what stands before it; other records are printed." ["EPID N: the conversion `d` is given N bytes"]
         CHECKSUM "dtrace/description-checksum" Error
             "A metadata record has the checksum of its bytes."
             "It is not used; records that only it describes end their buffer." []
@@ -35,7 +38,7 @@ quipu_model::rules! {
             "`quipu check --format stream` says more." []
     }
     "what DTrace lost" {
-        DROPS "dtrace/drops" Warning
+        DROPS "dtrace/drops" Error
             "The kernel keeps what it records."
             "It counts what it had no room for: larger buffers (`-x bufsize`) or a faster consumer (`-x switchrate`) help." ["N drops on CPU N"]
         FAILED "dtrace/error-record" Note

@@ -97,6 +97,14 @@ impl Symbols {
         self.kernel.iter().chain(&self.user)
     }
 
+    /// False if an address is called something else.
+    pub(crate) fn agrees(&self, other: &Symbol) -> bool {
+        let all = if other.user { &self.user } else { &self.kernel };
+        let is_same = |symbol: &Symbol| (&symbol.object, &symbol.name) == (&other.object, &other.name);
+        let end = all.partition_point(|symbol| symbol.lo < other.hi);
+        all[..end].iter().rev().take(8).all(|symbol| symbol.hi <= other.lo || is_same(symbol))
+    }
+
     fn find(&self, address: u64, is_user: bool) -> Option<&Symbol> {
         let all = if is_user { &self.user } else { &self.kernel };
         let end = all.partition_point(|symbol| symbol.lo <= address);

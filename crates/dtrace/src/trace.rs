@@ -2,10 +2,11 @@
 
 use crate::describe::{Capture, Dialect, Probe};
 use crate::options::Settings;
+use crate::origin::Origin;
 use crate::print::{Form, TextPrinter};
 use crate::reader::RecordReader;
 use crate::table::{Aggregations, Probes, Records};
-use crate::{CONSUMER, INFO, QUIRKS, carried, examine, input, linux, meta, mid};
+use crate::{CONSUMER, INFO, QUIRKS, carried, examine, input, linux, meta, mid, origin};
 use quipu_model::schema::Schema;
 use quipu_model::trace::{Carries, Clock, Fact, Function, PrintOptions, Recorded};
 use quipu_model::{
@@ -23,6 +24,9 @@ use std::sync::Arc;
 /// The file of a Linux capture, and its packed form.
 const LINUX_FILES: [&str; 2] = [linux::FILE, "raw.jsonl.gz"];
 
+/// Files that have descriptions, samples and options.
+pub(crate) const FILES: [&str; 4] = [meta::FILE, LINUX_FILES[0], LINUX_FILES[1], linux::OPTIONS];
+
 /// Options are never longer.
 const MAX_OPTIONS_BYTES: u64 = 64 << 10;
 
@@ -33,7 +37,7 @@ const PROBED_BYTES: usize = 64 << 10;
 fn described_by(source: &Source) -> Option<(Source, Form)> {
     if !source.is_folder() {
         let head = source.head(PROBED_BYTES).ok()?;
-        let form = form_of(&head)?;
+        let form = form_of(&head).or_else(|| carried::is_likely(source).then_some(Form::Stream))?;
         return Some((source.clone(), form));
     }
     let names = std::iter::once(meta::FILE).chain(LINUX_FILES);
@@ -42,14 +46,26 @@ fn described_by(source: &Source) -> Option<(Source, Form)> {
         let form = form_of(&file.head(PROBED_BYTES).ok()?)?;
         Some((file, form))
     });
-    found.next()
+    found.next().or_else(|| Some((source.clone(), Form::Stream)).filter(|_| !streams_of(source).is_empty()))
+}
+
+/// True for a folder of such streams.
+pub(crate) fn has_streams(folder: &Source) -> bool {
+    described_by(folder).is_some_and(|(file, _)| file.is_folder())
+}
+
+/// The streams of a folder that has nothing else, if all carry bodies of DTrace: those of several machines.
+fn streams_of(folder: &Source) -> Vec<Source> {
+    let files = folder.files().unwrap_or_default();
+    let is_stream =
+        |file: &Source| !file.is_folder() && file.name().ends_with(".quipu") && carried::is_likely(file);
+    if files.iter().all(is_stream) { files } else { Vec::new() }
 }
 
 fn form_of(head: &[u8]) -> Option<Form> {
     match () {
         () if linux::is_likely(head) => Some(Form::Lines),
         () if meta::is_likely(head) => Some(Form::Folder),
-        () if carried::is_likely(head) => Some(Form::Stream),
         () if mid::is_likely(head) => Some(Form::Buffer),
         () => None,
     }
@@ -91,22 +107,16 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
             return Err(Error::malformed(message).in_file(source.name()));
         }
     };
-    let path = source.path().map(Path::to_owned);
-    let folder = match source.is_folder() {
-        true => path,
-        false => path.and_then(|path| path.parent().map(Path::to_owned)),
+    let home = match source.is_folder() {
+        true => Some(source.clone()),
+        false => source
+            .path()
+            .map(|path| path.parent().filter(|home| !home.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+            .and_then(|home| Source::open(home).ok()),
     };
     let beside = |name: &str| -> Result<Source> {
-        let is_plain =
-            Path::new(name).components().count() == 1 && !name.starts_with('.') && !name.is_empty();
-        let Some(folder) = folder.as_deref().filter(|_| is_plain) else {
-            return Err(Error::missing(format!("the file `{name}` is not beside the description")));
-        };
-        let path = folder.join(name);
-        if std::fs::symlink_metadata(&path).is_err_and(|cause| cause.kind() == std::io::ErrorKind::NotFound) {
-            return Err(Error::missing(format!("the file `{name}` is not beside the description")));
-        }
-        Ok(Source::open(&path)?)
+        let found = home.as_ref().filter(|_| origin::is_plain(name)).and_then(|home| home.child(name));
+        found.ok_or_else(|| Error::missing(format!("the file `{name}` is not beside the description")))
     };
     let limit = match form {
         Form::Folder => meta::MAX_META_BYTES,
@@ -114,7 +124,10 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
         Form::Buffer => meta::MAX_BUFFER_BYTES,
         Form::Stream => carried::MAX_FILE_BYTES,
     };
-    let (mut bytes, damage) = input::partly(&file, limit)?;
+    let (mut bytes, damage) = match file.is_folder() {
+        false => input::partly(&file, limit)?,
+        true => joined(&streams_of(&file), limit)?,
+    };
     if damage.is_some() && form == Form::Lines {
         // The line in which reading ended is no line.
         bytes.truncate(end_of_lines(&bytes));
@@ -129,6 +142,9 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
                 beside(linux::OPTIONS).and_then(|file| input::whole(&file, MAX_OPTIONS_BYTES))
             {
                 capture.settings = Settings::of_command(&String::from_utf8_lossy(&options));
+                if let Origin::Lines(lines) = &mut capture.origin {
+                    lines.options = Some(options.into());
+                }
             }
             capture
         }),
@@ -143,12 +159,26 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
         }
         read => read?,
     };
+    if damage.is_some() {
+        capture.origin = Origin::Unknown;
+    }
     capture.findings.extend(damage.as_ref().map(Finding::of_end));
     for list in given.texts(&CONSUMER) {
         capture.settings.add(list);
     }
     examine::all(&mut capture, source.name());
     Ok(capture)
+}
+
+/// The bytes of files one after the other, and what ended one before its end.
+fn joined(files: &[Source], limit: u64) -> Result<(Vec<u8>, Option<Error>)> {
+    let (mut all, mut first) = (Vec::new(), None);
+    for file in files {
+        let (bytes, damage) = input::partly(file, limit - all.len() as u64)?;
+        all.extend(bytes);
+        first = first.or(damage);
+    }
+    Ok((all, first))
 }
 
 /// Opens a capture.

@@ -29,7 +29,9 @@ struct Printer<'c> {
 
 /// Prints a value of the classic dialects; false if its type is unknown.
 pub(crate) fn classic(capture: &Capture, id: &str, value: &[u8], out: &mut Vec<u8>) -> bool {
-    let Some(ty) = capture.types.get(id) else { return false };
+    // Types that another program described have numbers alone.
+    let number = || id.rsplit('`').next().and_then(|number| capture.types.get(number));
+    let Some(ty) = capture.types.get(id).or_else(number) else { return false };
     let printer = Printer { capture, start: out.len(), is_linux: false };
     out.push(b'\n');
     printer.value(ty, value, (0, 0), out);
@@ -55,6 +57,10 @@ pub(crate) fn linux(capture: &Capture, rec: &Rec, address: &[u8], value: &[u8], 
 impl Printer<'_> {
     /// Prints a value; `at` is how far it is indented and how deep it is.
     fn value(&self, ty: &Type, value: &[u8], at: (usize, usize), out: &mut Vec<u8>) {
+        self.shown(ty, value, at, false, out);
+    }
+
+    fn shown(&self, ty: &Type, value: &[u8], at: (usize, usize), is_member: bool, out: &mut Vec<u8>) {
         let (indent, depth) = at;
         if depth > MAX_DEPTH || out.len() - self.start > MAX_TEXT {
             return out.extend_from_slice(b"...");
@@ -64,6 +70,8 @@ impl Printer<'_> {
             Kind::Struct { members } | Kind::Union { members } => {
                 let _ = match self.is_linux {
                     true => writeln!(out, "({}) {{", ty.name),
+                    // A member begins with its type.
+                    false if is_member => writeln!(out, "{{"),
                     false => writeln!(out, "{} {{", ty.name),
                 };
                 for member in members {
@@ -108,7 +116,7 @@ impl Printer<'_> {
         }
         match member.bits {
             Some(bits) => self.bit_field((member.bit % 8) as u32, bits, bytes, out), // Below 8.
-            None => self.value(ty, bytes, at, out),
+            None => self.shown(ty, bytes, at, true, out),
         }
         out.push(b'\n');
     }

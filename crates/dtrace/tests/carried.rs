@@ -1,8 +1,11 @@
 //! Buffers in streams that describe themselves.
 
-use crate::samples::{bytes, cases, classic, linux_capture, name_of, printed, root};
-use quipu_dtrace::carried::Encoded;
-use quipu_dtrace::{Capture, DTRACE, carried, dense, export, linux, meta};
+use crate::samples::{bytes, cases, classic, linux_capture, name_of, printed, raw, root};
+use quipu_dtrace::carry::Encoded;
+use quipu_dtrace::describe::{Buffer, Event};
+use quipu_dtrace::origin::Origin;
+use quipu_dtrace::{Capture, DTRACE, carried, carry, dense, export, linux, meta};
+
 use quipu_model::{Confidence, Format};
 use quipu_source::Source;
 use quipu_stream::write::{Options, Writer};
@@ -31,18 +34,14 @@ fn captures_become_streams_and_print_the_same() {
         let name = name_of(&path);
         let capture = classic(&path);
         let producer = Producer { uuid: [7; 16], ..Producer::default() };
-        let stream = carried::write(&capture, producer.clone(), Encoded::Plain, Vec::new()).unwrap();
+        let stream = carry::write(&capture, producer.clone(), Encoded::Plain, Vec::new()).unwrap();
         let read = carried::read(&name, &stream).unwrap();
         assert!(read.findings.is_empty(), "{name}: {:?}", read.findings);
-        // The buffers are the same bytes, those of rings from the oldest record on.
-        for (from, to) in capture.buffers.iter().zip(&read.buffers).filter(|(from, _)| from.oldest == 0) {
-            assert_eq!(from.bytes, to.bytes, "{name}");
-        }
-        // Empty buffers leave nothing.
-        if capture.buffers.iter().chain(&capture.states).all(|buffer| !buffer.bytes.is_empty()) {
-            let again = carried::write(&read, producer, Encoded::Plain, Vec::new()).unwrap();
-            assert!(again == stream, "{name} becomes another stream");
-        }
+        let beside = |buffer: &Buffer| (buffer.cpu, buffer.errors, buffer.timestamp, buffer.turned().bytes);
+        let all = |of: &Capture| of.buffers.iter().chain(&of.states).map(beside).collect::<Vec<_>>();
+        assert_eq!(all(&read), all(&capture), "{name}");
+        let again = carry::write(&read, producer, Encoded::Plain, Vec::new()).unwrap();
+        assert!(again == stream, "{name} becomes another stream");
         let (ours, theirs) = (printed(read, true), printed(capture, true));
         assert_eq!(String::from_utf8_lossy(&ours.out), String::from_utf8_lossy(&theirs.out), "{name}");
         assert_eq!(ours.messages, theirs.messages, "{name}");
@@ -51,7 +50,7 @@ fn captures_become_streams_and_print_the_same() {
 
 fn written(capture: &Capture, encoded: Encoded) -> Vec<u8> {
     let producer = Producer { uuid: [7; 16], ..Producer::default() };
-    carried::write(capture, producer, encoded, Vec::new()).unwrap()
+    carry::write(capture, producer, encoded, Vec::new()).unwrap()
 }
 
 fn text(capture: Capture) -> (String, String) {
@@ -134,24 +133,114 @@ fn bodies_of_an_unknown_encoding_are_counted_and_others_printed() {
 fn captures_of_linux_become_streams_and_lines_and_print_the_same() {
     for path in cases("linux") {
         let name = name_of(&path);
-        let mut capture = linux_capture(&path);
-        // Streams have no room for these.
-        let recs = capture.enablings.iter_mut().flat_map(|enabling| &mut enabling.recs);
-        recs.for_each(|rec| rec.signed = None);
-        if name == "print_types" {
-            capture.types = quipu_dtrace::types::Types::default();
-        }
+        let capture = linux_capture(&path);
         let read = carried::read(&name, &written(&capture, Encoded::Plain)).unwrap();
         assert!(read.findings.is_empty(), "{name}: {:?}", read.findings);
         assert_eq!(read.events.len(), capture.events.len(), "{name}");
         assert_eq!(written(&read, Encoded::Plain), written(&capture, Encoded::Plain), "{name}");
-        let [(_, lines), (_, options)] = &export::files(&read)[..] else { panic!("{name}") };
+        assert_eq!(read.types, capture.types, "{name}");
+        let signs = |capture: &Capture| {
+            let recs = capture.enablings.iter().flat_map(|enabling| &enabling.recs);
+            recs.map(|rec| rec.signed).collect::<Vec<_>>()
+        };
+        assert_eq!(signs(&read), signs(&capture), "{name}");
+        let dense = carried::read(&name, &written(&capture, Encoded::Dense)).unwrap();
+        assert!(dense.findings.is_empty(), "{name}: {:?}", dense.findings);
+        let samples = |capture: &Capture| {
+            let sample = |event: &Event| match event {
+                Event::Sample { cpu, bytes, .. } => (*cpu, bytes.clone()),
+                Event::State { cpu, key, data, .. } => (*cpu, [&**key, data].concat().into()),
+            };
+            capture.events.iter().map(sample).collect::<Vec<_>>()
+        };
+        assert_eq!(samples(&dense), samples(&capture), "{name}");
+        // Without the lines that it came from.
+        let unknown = Capture { origin: Origin::Unknown, ..read.clone() };
+        let [(_, lines), (_, options)] = &export::files(&unknown)[..] else { panic!("{name}") };
         let mut again = linux::read(linux::FILE, lines).unwrap();
         assert!(again.findings.is_empty(), "{name}: {:?}", again.findings);
         again.settings = quipu_dtrace::options::Settings::of_command(&String::from_utf8_lossy(options));
         let expected = text(capture);
         assert_eq!(text(read), expected, "{name}");
+        assert_eq!(text(dense), expected, "{name}");
         assert_eq!(text(again), expected, "{name}");
+    }
+}
+
+#[test]
+fn lines_come_back_byte_for_byte() {
+    for path in cases("linux") {
+        let name = name_of(&path);
+        let lines = raw(&path);
+        for encoded in [Encoded::Plain, Encoded::Dense] {
+            let capture = linux::read(linux::FILE, &lines).unwrap();
+            let read = carried::read(&name, &written(&capture, encoded)).unwrap();
+            let files = export::files(&read);
+            assert_eq!(files.len(), 1, "{name}");
+            assert!(files[0].1 == lines, "{name}: {}", String::from_utf8_lossy(&files[0].1));
+        }
+    }
+    // Blanks, unknown members and kinds, samples with bytes after their end, the end of the last line.
+    let text = concat!(
+        "{\"t\": \"probe\", \"id\":1,\"prv\":\"dtrace\",\"mod\":\"\",\"fun\":\"\",\"prb\":\"BEGIN\"}\r\n\n",
+        "{\"t\":\"datadesc\",\"stid\":0,\"uarg\":77,\"size\":0,\"more\":[1],\"recs\":[{\"action\":1,\"size\":4,\"offset\":16,\"alignment\":4,\"arg\":1}]}\n",
+        "{\"t\":\"sample\",\"cpu\":1,\"raw\":\"100000000000000001000000000000000a000000\"}\n",
+        "{\"t\":\"sample\",\"cpu\":1,\"raw\":\"100000000000000001000000000000000b000000\"}\n",
+        "{\"t\":\"later\",\"what\":2}\n",
+        "{\"t\":\"sample\",\"cpu\":0,\"raw\":\"100000000000000001000000000000000C000000\"}\n",
+        "{\"t\":\"sample\",\"cpu\":0,\"raw\":\"100000000000000001000000000000000d00000000000000\"}\n",
+        "{\"t\":\"sample\", \"cpu\":0,\"raw\":\"100000000000000001000000000000000e000000\"}",
+    );
+    let capture = linux::read(linux::FILE, text.as_bytes()).unwrap();
+    assert_eq!(capture.events.len(), 5);
+    let mut read = carried::read("lines", &written(&capture, Encoded::Plain)).unwrap();
+    let files = export::files(&read);
+    assert_eq!(String::from_utf8_lossy(&files[0].1), text);
+    // What no longer says the same is written anew.
+    read.enablings[0].recs[0].size = 2;
+    let files = export::files(&read);
+    assert!(files[0].1 != text.as_bytes() && files.len() == 2);
+    assert_eq!(linux::read(linux::FILE, &files[0].1).unwrap().events.len(), 5);
+}
+
+#[test]
+fn folders_come_back_byte_for_byte() {
+    for path in cases("classic") {
+        let name = name_of(&path);
+        let mut capture = classic(&path);
+        capture.beside = vec![("stdout".to_owned(), bytes(&path.join("stdout")))];
+        let read = carried::read(&name, &written(&capture, Encoded::Dense)).unwrap();
+        let files = export::files(&read);
+        assert_eq!(files.len(), capture.buffers.len() + capture.states.len() + 2, "{name}");
+        for (file, found) in files {
+            assert!(found == bytes(&path.join(&file)), "{name}: {file}");
+        }
+    }
+}
+
+#[test]
+fn long_buffers_are_cut_between_records() {
+    let capture = classic(&root().join("classic/mixed_1000"));
+    let mut long = capture.clone();
+    for buffer in long.buffers.iter_mut().chain(&mut long.states) {
+        buffer.bytes = buffer.bytes.repeat(3_000_000 / buffer.bytes.len().max(1));
+    }
+    for encoded in [Encoded::Plain, Encoded::Dense] {
+        let stream = written(&long, encoded);
+        let mut registry = quipu_stream::decode::Registry::default();
+        registry.hand_out(dense::NUMBER);
+        let reader = quipu_stream::reader::StreamReader::new(&*stream);
+        let mut reader = reader.with_registry(registry);
+        let frames = reader.data_frames().unwrap();
+        assert!(frames.len() > 3 * long.buffers.len(), "{}", frames.len());
+        assert!(frames.iter().all(|frame| frame.header.raw_len <= 960 << 10));
+        let n_records: u64 = frames.iter().map(|frame| u64::from(frame.header.records)).sum();
+        assert!(n_records > 100_000, "{n_records}");
+        let read = carried::read("long", &stream).unwrap();
+        assert!(read.findings.is_empty(), "{:?}", read.findings);
+        for (from, to) in long.buffers.iter().zip(&read.buffers).chain(long.states.iter().zip(&read.states)) {
+            assert!(from.bytes == to.bytes, "{encoded:?}: CPU {}", from.cpu);
+        }
     }
 }
 
@@ -162,6 +251,8 @@ fn folders_that_are_written_have_the_same_buffers_and_print_the_same() {
         let capture = classic(&path);
         let read = carried::read(&name, &written(&capture, Encoded::Plain)).unwrap();
         for from in [&read, &capture] {
+            // Without the text that it came from.
+            let from = &Capture { origin: Origin::Unknown, ..from.clone() };
             let files = export::files(from);
             let file =
                 |name: &str| files.iter().find(|(file, _)| file == name).map(|(_, bytes)| bytes.clone());
@@ -176,4 +267,159 @@ fn folders_that_are_written_have_the_same_buffers_and_print_the_same() {
             assert_eq!(text(again), text(capture.clone()), "{name}");
         }
     }
+}
+
+/// A stream of another producer.
+fn of_producer(capture: &Capture, number: u8) -> Vec<u8> {
+    let producer = Producer { uuid: [number; 16], ..Producer::default() };
+    carry::write(capture, producer, Encoded::Plain, Vec::new()).unwrap()
+}
+
+/// What is printed of aggregations, sorted: which came first is not said where CPUs are of several machines.
+fn aggregations(capture: &Capture) -> Vec<(Option<String>, Vec<u8>, Vec<i64>)> {
+    let all = quipu_dtrace::table::merged(capture);
+    let mut rows: Vec<_> = all
+        .entries()
+        .map(|entry| {
+            let described = &capture.aggregations[entry.aggregation];
+            // After the variable, whose number may be another.
+            (
+                described.name.clone(),
+                entry.key[16.min(entry.key.len())..].to_vec(),
+                entry.value.cells.to_vec(),
+            )
+        })
+        .collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn captures_of_several_machines_become_one_whose_aggregations_merge() {
+    let (mut n, mut n_machines) = (0, 0);
+    for path in cases("classic") {
+        let name = name_of(&path);
+        let whole = classic(&path);
+        if whole.states.len() < 2 {
+            continue;
+        }
+        // Each CPU on a machine of its own, in any order.
+        let machine = |cpu: &u32| {
+            let mut part = whole.clone();
+            part.buffers.retain(|buffer| buffer.cpu == *cpu);
+            part.states.retain(|buffer| buffer.cpu == *cpu);
+            part
+        };
+        let mut cpus: Vec<u32> = whole.states.iter().map(|buffer| buffer.cpu).collect();
+        cpus.dedup();
+        for turn in 0..cpus.len() {
+            let streams = cpus.iter().map(|cpu| of_producer(&machine(cpu), 100 + *cpu as u8));
+            let read = carried::read("all", &streams.collect::<Vec<_>>().concat()).unwrap();
+            assert!(read.findings.is_empty(), "{name}: {:?}", read.findings);
+            assert_eq!(aggregations(&read), aggregations(&whole), "{name} {turn}");
+            assert_eq!(read.enablings, whole.enablings, "{name}");
+            cpus.rotate_left(1);
+            n_machines += 1;
+        }
+        n += 1;
+    }
+    assert!(n > 10 && n_machines > 30, "{n} cases");
+}
+
+#[test]
+fn numbers_that_mean_something_else_on_another_machine_get_new_ones() {
+    let (one, other) =
+        (classic(&root().join("classic/agg_scalar")), classic(&root().join("classic/agg_ops")));
+    let streams = [of_producer(&one, 1), of_producer(&other, 2)];
+    let both = carried::read("both", &streams.concat()).unwrap();
+    let reverse = carried::read("both", &[&*streams[1], &streams[0]].concat()).unwrap();
+    let mut expected = [aggregations(&one), aggregations(&other)].concat();
+    expected.sort();
+    assert_eq!(aggregations(&both), expected);
+    assert_eq!(aggregations(&reverse), expected);
+    // Records keep their probes and their text.
+    let (mut one, other) =
+        (classic(&root().join("classic/printf")), classic(&root().join("classic/trace_basic")));
+    one.settings = other.settings;
+    let both = carried::read("both", &[of_producer(&one, 1), of_producer(&other, 2)].concat()).unwrap();
+    let lines = |capture: Capture| {
+        let mut lines: Vec<String> = text(capture).0.lines().skip(1).map(str::to_owned).collect();
+        lines.retain(|line| !line.is_empty());
+        lines
+    };
+    let firing = |line: &String| line.split_whitespace().skip(2).map(str::to_owned).collect::<Vec<_>>();
+    let mut found: Vec<Vec<String>> = lines(both).iter().map(firing).collect();
+    let mut expected: Vec<Vec<String>> = lines(one).iter().chain(&lines(other)).map(firing).collect();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    // What would be read wrongly is refused.
+    let mut big = classic(&root().join("classic/trace_basic"));
+    big.order = quipu_dtrace::bytes::ByteOrder::Big;
+    let mixed = [of_producer(&classic(&root().join("classic/printf")), 1), of_producer(&big, 2)].concat();
+    let error = carried::read("mixed", &mixed).unwrap_err();
+    assert!(error.to_string().contains("several producers with different"), "{error}");
+}
+
+#[test]
+fn speculations_and_aggregations_of_several_linux_machines_stay_apart() {
+    for name in ["speculation", "agg_scalar", "syscall_count", "end_aggs"] {
+        let capture = linux_capture(&root().join("linux").join(name));
+        let capture = carried::read(name, &of_producer(&capture, 1)).unwrap();
+        let both = [of_producer(&capture, 1), of_producer(&capture, 2)].concat();
+        let read = carried::read("both", &both).unwrap();
+        assert!(read.findings.is_empty(), "{name}: {:?}", read.findings);
+        assert_eq!(read.enablings, capture.enablings, "{name}");
+        let n_values = |capture: &Capture| {
+            let all = quipu_dtrace::table::merged(capture);
+            let counts =
+                all.entries().filter(|entry| entry.value.function == quipu_dtrace::action::Function::Count);
+            counts.map(|entry| entry.value.cells[0]).sum::<i64>()
+        };
+        assert_eq!(n_values(&read), 2 * n_values(&capture), "{name}");
+        let n_lines = |capture: Capture| text(capture).0.lines().filter(|line| line.contains(':')).count();
+        if name == "speculation" {
+            assert_eq!(n_lines(read) - 1, 2 * (n_lines(capture) - 1));
+        }
+    }
+}
+
+#[test]
+fn streams_are_recognised_after_long_descriptions_and_damage() {
+    let mut capture = classic(&root().join("classic/trace_basic"));
+    let probe = capture.probes.values().next().unwrap().clone();
+    for id in 1000..20_000 {
+        capture.probes.insert(
+            id,
+            quipu_dtrace::describe::Probe { id, function: format!("function_{id}"), ..probe.clone() },
+        );
+    }
+    let stream = written(&capture, Encoded::Dense);
+    let at = stream.windows(2).rposition(|pair| pair == b"QP").unwrap();
+    assert!(at > 200_000, "{at}");
+    assert_eq!(DTRACE.probe(&Source::from_bytes("long", stream)), Confidence::Sure);
+    let good = bytes(&root().join("../stream/dtrace-mixed_1000.quipu"));
+    let mut flipped = good.clone();
+    flipped[40] ^= 1;
+    let garbage = [&[7; 300], &*good].concat();
+    for (what, stream) in
+        [("flipped", flipped), ("garbage", garbage.clone()), ("middle", good[50..].to_vec())]
+    {
+        let source = Source::from_bytes(what, stream.clone());
+        assert_eq!(DTRACE.probe(&source), Confidence::Sure, "{what}");
+        let read = carried::read(what, &stream).unwrap();
+        assert!(!read.findings.is_empty(), "{what}");
+    }
+    // Nothing is missing after garbage.
+    let read = carried::read("garbage", &garbage).unwrap();
+    assert_eq!(text(read).0, text(carried::read("good", &good).unwrap()).0);
+}
+
+#[test]
+fn hosts_with_equal_buffers_are_others_if_their_descriptions_are() {
+    let one = classic(&root().join("classic/agg_scalar"));
+    let mut other = one.clone();
+    other.probes.values_mut().for_each(|probe| probe.function = format!("{}2", probe.function));
+    assert_ne!(quipu_dtrace::build::id_of(&one), quipu_dtrace::build::id_of(&other));
+    assert_eq!(quipu_dtrace::build::id_of(&one), quipu_dtrace::build::id_of(&one.clone()));
 }

@@ -8,5 +8,7 @@ mod goldens;
 mod hostile;
 mod layouts;
 mod mid;
+mod partitions;
 mod quirks;
 mod samples;
+mod typed;

@@ -71,7 +71,7 @@ pub fn way(
                 Ok(Way { transform: Means::Stream(Box::new(Copy)), source: carrier.source.clone() })
             }
             // Streams have no bodies for its files as they are: it writes them itself.
-            (Ok(transform), _) if is_convert && writes_streams(*format) => reads(Means::Own(transform)),
+            (Ok(transform), _) if writes_streams(*format) => reads(Means::Own(transform)),
             (own, _) if is_convert && (own.is_err() || is_plain) => reads(Means::Stream(Box::new(into()))),
             (own, _) => reads(Means::Stream(Box::new(AsStream { transform: own?, into: into() }))),
         };

@@ -1,3 +1,4 @@
 //! Analyses of captures.
 
 pub mod aggregations;
+pub mod timeline;

@@ -1,0 +1,300 @@
+//! Captures written into streams that describe themselves: descriptions, then buffers in frames that end between records, then
+//! the text that the descriptions came from.
+//!
+//! SPEC: dtrace.md#captures
+
+use crate::aggregate::Records;
+use crate::buffer::Cursor;
+use crate::describe::{Buffer, Capture, Event, Status};
+use crate::{dense, dense_samples, described};
+use quipu_model::{Error, ErrorKind, Result};
+use quipu_stream::frame::encoding;
+use quipu_stream::loss::Loss;
+use quipu_stream::wire::record::{self as wire, Producer, Record};
+use quipu_stream::write::{FRAME_BYTES_AT_REST, Options, StreamWriter, Writer};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::ops::Range;
+
+/// States of aggregations of Linux begin at multiples of this, and samples have such lengths.
+pub(crate) const ALIGN: usize = 8;
+
+/// How the records of buffers are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoded {
+    /// As they are.
+    #[default]
+    Plain,
+    /// As differences and runs, where all of a frame can be read; see [`dense`].
+    Dense,
+}
+
+/// Writes a capture as a stream: descriptions, then the buffers as they are, or in another encoding.
+///
+/// # Errors
+/// What writing says.
+pub fn write<W: Write>(capture: &Capture, producer: Producer, encoded: Encoded, out: W) -> Result<W> {
+    let failed = |cause| Error::new(ErrorKind::Io, "cannot write the stream").because(cause);
+    let mut records = described::records(capture, producer).into_iter();
+    let Some(Record::Producer(producer)) = records.next() else {
+        return Err(Error::new(ErrorKind::Internal, "descriptions begin without a producer"));
+    };
+    let writer = Writer::new(out, Options { producer, ..Options::new("quipu") });
+    writer.define(clock()).map_err(failed)?;
+    let of_buffers = capture.buffers.iter().chain(&capture.states).map(|buffer| buffer.cpu);
+    let mut numbers = BTreeSet::new();
+    for cpu in of_buffers.chain(capture.events.iter().map(Event::cpu)) {
+        if numbers.insert(cpu) {
+            writer.define(stream(cpu)).map_err(failed)?;
+        }
+    }
+    for record in records {
+        writer.define(record).map_err(failed)?;
+    }
+    if encoded == Encoded::Dense {
+        writer.define(dense::announced()).map_err(failed)?;
+        if !capture.events.is_empty() {
+            writer.define(dense_samples::announced()).map_err(failed)?;
+        }
+    }
+    let attached = capture.origin.attachments();
+    let attached: Vec<(&str, Cow<'_, [u8]>)> = attached
+        .into_iter()
+        .chain(capture.beside.iter().map(|(name, bytes)| (&**name, Cow::Borrowed(&**bytes))))
+        .collect();
+    for (name, bytes) in &attached {
+        let said = serde_json::to_string(&(name, bytes.len())).unwrap_or_default();
+        let value = quipu_wire::cbor::Value::Text(said);
+        writer.define(wire::Setting { name: described::ATTACHED.to_owned(), value }).map_err(failed)?;
+    }
+    put_events(capture, &writer, encoded).map_err(failed)?;
+    for buffer in &capture.buffers {
+        let cause = 1;
+        put_buffer(&writer, buffer, cause, |bytes, out| {
+            for part in parts(capture, bytes) {
+                put_part(capture, encoded, &part, out)?;
+            }
+            Ok(())
+        })
+        .map_err(failed)?;
+    }
+    for buffer in &capture.states {
+        let cause = 2;
+        put_buffer(&writer, buffer, cause, |bytes, out| {
+            let parts = state_parts(capture, bytes);
+            parts.into_iter().try_for_each(|part| {
+                out.foreign(encoding::DTRACE_AGGREGATIONS, 0, (0, 0), &bytes.bytes[part])
+            })
+        })
+        .map_err(failed)?;
+    }
+    for (n, cause) in counts(&capture.status) {
+        writer.loss(0, &Loss { cause, records: Some(n), ..Loss::default() }).map_err(failed)?;
+    }
+    for (name, bytes) in &attached {
+        writer.attach(name, None, bytes).map_err(failed)?;
+    }
+    writer.finish().map_err(failed)?;
+    writer.into_inner().ok_or_else(|| Error::new(ErrorKind::Internal, "the stream is still being written"))
+}
+
+fn stream(cpu: u32) -> wire::Stream {
+    wire::Stream {
+        number: cpu,
+        name: Some(format!("cpu{cpu}")),
+        clock: Some(CLOCK),
+        cpu: Some(cpu.into()),
+        format: Some("dtrace".to_owned()),
+        ..wire::Stream::default()
+    }
+}
+
+/// Writes what was dropped on a CPU, then its buffer, the oldest record first.
+fn put_buffer<W: Write>(
+    writer: &Writer<W>,
+    buffer: &Buffer,
+    cause: u64,
+    put: impl FnOnce(&Buffer, &mut StreamWriter<W>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut stream = writer.stream(buffer.cpu)?;
+    if buffer.drops > 0 {
+        writer.loss(buffer.cpu, &Loss { cause, records: Some(buffer.drops), ..Loss::default() })?;
+    }
+    match buffer.oldest {
+        0 => put(buffer, &mut stream)?,
+        _ => put(&buffer.turned(), &mut stream)?,
+    }
+    stream.finish()
+}
+
+/// Records of a buffer that go into one frame.
+struct Part<'b> {
+    bytes: &'b [u8],
+    records: u32,
+    times: (u64, u64),
+}
+
+/// Cuts a buffer between records, so that the frames are not longer than those of files; what cannot be read is cut anywhere.
+fn parts<'b>(capture: &Capture, buffer: &'b Buffer) -> Vec<Part<'b>> {
+    let mut cursor = Cursor::new(buffer);
+    let mut all = Vec::new();
+    let (mut start, mut end) = (0, 0);
+    let (mut records, mut times) = (0, None);
+    while let Ok(Some(record)) = cursor.next_record(capture, buffer) {
+        let next = record.offset + record.bytes.len();
+        if records > 0 && next - start > FRAME_BYTES_AT_REST {
+            let bytes = &buffer.bytes[start..end];
+            all.push(Part { bytes, records, times: times.unwrap_or_default() });
+            (start, records, times) = (end, 0, None);
+        }
+        let (first, _) = times.unwrap_or((record.time, 0));
+        times = Some((first, record.time));
+        records += 1;
+        end = next;
+    }
+    // Zeros after the last record go with it, if they do not make its frame too long.
+    let n_rest = buffer.bytes.len() - start;
+    let last = if n_rest <= FRAME_BYTES_AT_REST { buffer.bytes.len() } else { end };
+    if last > start {
+        all.push(Part { bytes: &buffer.bytes[start..last], records, times: times.unwrap_or_default() });
+    }
+    let rest = buffer.bytes[last..].chunks(FRAME_BYTES_AT_REST);
+    all.extend(rest.map(|bytes| Part { bytes, records: 0, times: (0, 0) }));
+    all
+}
+
+/// Cuts a buffer of aggregations between its records.
+fn state_parts(capture: &Capture, buffer: &Buffer) -> Vec<Range<usize>> {
+    let mut records = Records::new(capture, buffer);
+    let mut all = Vec::new();
+    let (mut start, mut end) = (0, 0);
+    while let Ok(Some(_)) = records.next_record() {
+        if end > start && records.offset() - start > FRAME_BYTES_AT_REST {
+            all.push(start..end);
+            start = end;
+        }
+        end = records.offset();
+    }
+    while start < buffer.bytes.len() {
+        let n_rest = buffer.bytes.len() - start;
+        let next = if n_rest <= FRAME_BYTES_AT_REST || end <= start {
+            start + n_rest.min(FRAME_BYTES_AT_REST)
+        } else {
+            end
+        };
+        all.push(start..next);
+        start = next;
+    }
+    all
+}
+
+fn put_part<W: Write>(
+    capture: &Capture,
+    encoded: Encoded,
+    part: &Part<'_>,
+    out: &mut StreamWriter<W>,
+) -> io::Result<()> {
+    let packed = match encoded {
+        Encoded::Dense => dense::pack_part(capture, part.bytes),
+        Encoded::Plain => None,
+    };
+    let (encoding, bytes) = match &packed {
+        Some(packed) => (dense::NUMBER, &**packed),
+        None => (encoding::DTRACE, part.bytes),
+    };
+    out.foreign(encoding, part.records, part.times, bytes)
+}
+
+/// Writes samples and states of Linux in the order of their arrival, those that follow one another on a CPU in one frame.
+fn put_events<W: Write>(capture: &Capture, writer: &Writer<W>, encoded: Encoded) -> io::Result<()> {
+    let kind_of = |event: &Event| (event.cpu(), matches!(event, Event::Sample { .. }));
+    let mut body = Vec::new();
+    for run in capture.events.chunk_by(|a, b| kind_of(a) == kind_of(b)) {
+        let mut rest = run;
+        while let Some(first) = rest.first() {
+            body.clear();
+            let mut n = 0;
+            while let Some(event) = rest.get(n).filter(|_| body.len() < FRAME_BYTES_AT_REST) {
+                let before = body.len();
+                put_event(capture, event, &mut body);
+                if n > 0 && body.len() > FRAME_BYTES_AT_REST {
+                    body.truncate(before);
+                    break;
+                }
+                n += 1;
+            }
+            let (events, after) = rest.split_at(n);
+            rest = after;
+            let mut stream = writer.stream(first.cpu())?;
+            let n = events.len() as u32; // Fewer than bytes of a frame.
+            let packed = match (first, encoded) {
+                (Event::Sample { .. }, Encoded::Dense) => dense_samples::pack(capture, events),
+                _ => None,
+            };
+            match (packed, first) {
+                (Some(packed), _) => stream.foreign(dense_samples::NUMBER, n, (0, 0), &packed)?,
+                (None, Event::Sample { .. }) => stream.foreign(encoding::DTRACE_LINUX, n, (0, 0), &body)?,
+                (None, Event::State { .. }) => {
+                    stream.foreign(encoding::DTRACE_AGGREGATIONS, n, (0, 0), &body)?;
+                }
+            }
+            stream.finish()?;
+        }
+    }
+    Ok(())
+}
+
+fn put_event(capture: &Capture, event: &Event, body: &mut Vec<u8>) {
+    let pad = |body: &mut Vec<u8>, from: usize| {
+        let n = (body.len() - from).next_multiple_of(ALIGN);
+        body.resize(from + n, 0);
+    };
+    let start = body.len();
+    let word = |body: &mut Vec<u8>, n: usize| capture.order.put(body, n as u64, 4);
+    match event {
+        Event::Sample { bytes, .. } => {
+            word(body, bytes.len().next_multiple_of(ALIGN));
+            let start = body.len();
+            body.extend_from_slice(bytes);
+            pad(body, start);
+        }
+        Event::State { aggregation, key, data, .. } => {
+            word(body, capture.aggregations.get(*aggregation).map_or(0, |described| described.id as usize));
+            word(body, key.len());
+            word(body, data.len());
+            word(body, 0);
+            body.extend_from_slice(key);
+            pad(body, start);
+            body.extend_from_slice(data);
+            pad(body, start);
+        }
+    }
+}
+
+const CLOCK: u32 = 1;
+
+fn clock() -> wire::Clock {
+    wire::Clock {
+        id: CLOCK,
+        name: Some("hrtime".to_owned()),
+        ticks_per_s: 1_000_000_000,
+        flags: Some(1),
+        ..wire::Clock::default()
+    }
+}
+
+/// Drops of no CPU, with their causes.
+fn counts(status: &Status) -> impl Iterator<Item = (u64, u64)> {
+    let all = [
+        (status.dyndrops, 3),
+        (status.dyndrops_rinsing, 4),
+        (status.dyndrops_dirty, 5),
+        (status.specdrops, 6),
+        (status.specdrops_busy, 7),
+        (status.specdrops_unavail, 8),
+        (status.stkstroverflows, 9),
+        (status.dblerrors, 10),
+    ];
+    all.into_iter().filter(|(n, _)| *n > 0)
+}

@@ -1,0 +1,111 @@
+//! Aggregations of 64 CPUs: whatever parts they are merged in, the values are the same.
+
+use crate::samples::{cases, classic, name_of};
+use quipu_dtrace::Capture;
+use quipu_dtrace::action::Function;
+use quipu_dtrace::aggregate::{Aggregates, Records};
+use quipu_dtrace::describe::Buffer;
+use std::collections::BTreeSet;
+
+/// As many CPUs as are tried.
+const CPUS: u64 = 64;
+
+/// Numbers that look random.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+/// Aggregations of a case on each of 64 CPUs: some of its keys, with other values.
+fn scattered(capture: &Capture, dice: &mut Dice) -> Vec<Buffer> {
+    let mut found = Vec::new();
+    for buffer in &capture.states {
+        let mut records = Records::new(capture, buffer);
+        while let Ok(Some((position, bytes))) = records.next_record() {
+            found.push((position, bytes));
+        }
+    }
+    let cpu = |cpu: u64| {
+        let mut buffer = Buffer { cpu: cpu as u32, ..Buffer::default() };
+        for _ in 0..dice.roll(6) + 1 {
+            let (position, bytes) = found[dice.roll(found.len() as u64) as usize];
+            let described = &capture.aggregations[position];
+            buffer.bytes.resize(buffer.bytes.len().next_multiple_of(8), 0);
+            let start = buffer.bytes.len();
+            buffer.bytes.extend_from_slice(bytes);
+            let value = start + described.value.offset as usize;
+            let cells = &mut buffer.bytes[value..value + described.value.size as usize];
+            // The first word of these is parameters.
+            let skip = usize::from(matches!(described.function, Function::Lquantize | Function::Llquantize));
+            for (at, cell) in cells.chunks_exact_mut(8).enumerate().skip(skip) {
+                let number = match (described.function, at) {
+                    // Halves of a sum of squares that carries.
+                    (Function::Stddev, 2) => u64::MAX - dice.roll(1 << 20),
+                    (Function::Sum | Function::Min | Function::Max, _) => {
+                        (dice.roll(2000) as i64 - 1000) as u64
+                    }
+                    _ => dice.roll(1000),
+                };
+                cell.copy_from_slice(&number.to_le_bytes());
+            }
+        }
+        buffer
+    };
+    (0..CPUS).map(cpu).collect()
+}
+
+type Row = (usize, Box<[u8]>, Box<[i64]>);
+
+fn sorted(all: &Aggregates) -> Vec<Row> {
+    let mut rows: Vec<_> = all
+        .entries()
+        .map(|entry| (entry.aggregation, entry.key.clone(), entry.value.cells.clone()))
+        .collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn any_partition_of_up_to_64_cpus_gives_the_same_aggregations() {
+    let mut dice = Dice(64);
+    let (mut functions, mut sizes) = (BTreeSet::new(), BTreeSet::new());
+    for path in cases("classic") {
+        let capture = classic(&path);
+        if capture.states.iter().all(|buffer| buffer.bytes.is_empty()) {
+            continue;
+        }
+        let buffers = scattered(&capture, &mut dice);
+        assert_eq!(buffers.len() as u64, CPUS);
+        let mut whole = Aggregates::new(false);
+        buffers.iter().for_each(|buffer| whole.take(&capture, buffer).unwrap());
+        functions.extend(whole.entries().map(|entry| entry.value.function));
+        // One part, a part for each CPU, and any number between.
+        for n_parts in [1, CPUS, dice.roll(CPUS) + 1, dice.roll(CPUS) + 1] {
+            let mut parts: Vec<Aggregates> = (0..n_parts).map(|_| Aggregates::new(false)).collect();
+            for (at, buffer) in buffers.iter().enumerate() {
+                let part = if n_parts == CPUS { at as u64 } else { dice.roll(n_parts) };
+                parts[part as usize].take(&capture, buffer).unwrap();
+            }
+            sizes.insert(parts.iter().filter(|part| part.entries().next().is_some()).count());
+            // Any two are merged, one way round or the other, until one is left.
+            while parts.len() > 1 {
+                let one = parts.swap_remove(dice.roll(parts.len() as u64) as usize);
+                let at = dice.roll(parts.len() as u64) as usize;
+                match dice.roll(2) {
+                    0 => parts[at].absorb(one),
+                    _ => {
+                        let other = std::mem::replace(&mut parts[at], one);
+                        parts[at].absorb(other);
+                    }
+                }
+            }
+            assert_eq!(sorted(&parts[0]), sorted(&whole), "{} in {n_parts}", name_of(&path));
+        }
+    }
+    assert_eq!(functions.len(), 9, "{functions:?}");
+    assert!(sizes.contains(&1) && sizes.contains(&64) && sizes.len() > 20, "{sizes:?}");
+}
