@@ -7,7 +7,7 @@
 use crate::batch::Batch;
 use crate::codec::Unpacker;
 use crate::decode::{Body, Decoder, Outcome, Registry};
-use crate::frame::{Header, encoding, kind};
+use crate::frame::{self, Header, encoding, kind};
 use crate::input::Input;
 use crate::meta::Metadata;
 use crate::scan::{FrameAt, Scanner};
@@ -88,6 +88,8 @@ pub struct StreamReader<I> {
     current: Option<Current>,
     stored: Vec<u8>,
     unpacker: Unpacker,
+    /// The payload that was read last is unpacked, and its stored bytes were not kept.
+    is_unpacked: bool,
     batch: Batch,
     is_finished: bool,
 }
@@ -119,6 +121,7 @@ impl<I: Input> StreamReader<I> {
             current: None,
             stored: Vec::new(),
             unpacker: Unpacker::default(),
+            is_unpacked: false,
             batch: Batch::new(),
             is_finished: false,
         }
@@ -292,7 +295,13 @@ impl<I: Input> StreamReader<I> {
                 && self.session.may_define(&header)
                 && self.load(Pending { frame, stored: None })?
             {
-                let Ok(payload) = self.unpacker.unpack(&header, &self.stored) else { continue };
+                let payload = match self.is_unpacked {
+                    true => self.unpacker.again(&header, &self.stored),
+                    false => match self.unpacker.unpack(&header, &self.stored) {
+                        Ok(payload) => payload,
+                        Err(_) => continue,
+                    },
+                };
                 let (metadata, findings) = self.session.metadata_mut(&header);
                 let body = Body { header: &header, payload, is_open: false };
                 Decoder::new().next(&body, metadata, &mut self.batch, findings);
@@ -304,18 +313,29 @@ impl<I: Input> StreamReader<I> {
     /// Reads the stored bytes of a frame. False if they are damaged; those that came with the frame were compared before.
     fn load(&mut self, pending: Pending) -> io::Result<bool> {
         let Pending { frame, stored } = pending;
+        self.is_unpacked = false;
         match stored {
             Some(stored) => {
                 self.stored = stored;
                 Ok(true)
             }
             None => {
-                let len = frame.header.stored_len as usize; // Within the limits.
+                let header = &frame.header;
+                let len = header.stored_len as usize; // Within the limits.
                 let bytes = self.input.get(frame.payload_at(), len)?;
+                let stored = &bytes[..bytes.len().min(len)];
+                let is_open = header.kind == kind::OPEN;
+                let is_right = stored.len() == len && (is_open || crc32c(stored) == header.payload_crc);
+                // PERF: what is packed is unpacked from where it lies, without a copy.
+                self.is_unpacked = is_right
+                    && !is_open
+                    && header.codec != frame::codec::NONE
+                    && self.unpacker.unpack(header, stored).is_ok();
                 self.stored.clear();
-                self.stored.extend_from_slice(&bytes[..bytes.len().min(len)]);
-                Ok(self.stored.len() == len
-                    && (frame.header.kind == kind::OPEN || crc32c(&self.stored) == frame.header.payload_crc))
+                if !self.is_unpacked {
+                    self.stored.extend_from_slice(stored);
+                }
+                Ok(is_right)
             }
         }
     }
@@ -341,7 +361,7 @@ impl<I: Input> StreamReader<I> {
             decoder: Decoder::new(),
             is_foreign: is_handed_out && self.registry.get(header.encoding).is_none(),
             registered: !is_known || self.registry.get(header.encoding).is_some(),
-            is_unpacked: false,
+            is_unpacked: self.is_unpacked,
         });
         Ok(true)
     }

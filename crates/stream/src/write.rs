@@ -31,6 +31,9 @@ pub const FRAME_BYTES_AT_REST: usize = 960 << 10;
 /// Raw bytes of a frame of a live stream.
 pub const FRAME_BYTES_LIVE: usize = 256 << 10;
 
+/// Metadata of fewer bytes are not packed.
+const LEAST_PACKED_BYTES: usize = 512;
+
 /// How many frames an index names at most.
 const INDEX_FRAMES: usize = 1024;
 
@@ -122,6 +125,8 @@ struct State<W> {
     index: Vec<FrameAt>,
     index_at: Option<u64>,
     with_index: bool,
+    /// How payloads of data are packed, and metadata with them.
+    codec: Codec,
     is_ended: bool,
     /// The error of a frame that a dropped buffer could not write.
     failed: Option<io::ErrorKind>,
@@ -173,6 +178,22 @@ impl<W: Write> State<W> {
         self.write(&mut header, &payload)
     }
 
+    /// Writes metadata, packed as data are if that gains something.
+    fn write_metadata(&mut self, mut header: Header, mut payload: Vec<u8>) -> io::Result<()> {
+        if self.codec == Codec::None || payload.len() < LEAST_PACKED_BYTES {
+            return self.write_plain(header, payload);
+        }
+        let mut stored = Vec::new();
+        // Metadata are rare: nothing is kept for the next.
+        header.codec = PayloadPacker::new(self.codec)?.pack(&payload, &mut stored)?;
+        if seal(&mut header, payload.len() as u32, &mut stored).is_err() {
+            header.codec = frame::codec::NONE;
+            seal(&mut header, payload.len() as u32, &mut payload)?;
+            stored = payload;
+        }
+        self.write(&mut header, &stored)
+    }
+
     /// Writes the records from `first` on as META frames.
     fn write_records(&mut self, first: usize, is_snapshot: bool) -> io::Result<()> {
         let records = self.records[first..].iter().map(Vec::as_slice);
@@ -181,7 +202,7 @@ impl<W: Write> State<W> {
             if header.has(flag::SNAPSHOT_START) {
                 self.snapshot_at = Some(self.at);
             }
-            self.write_plain(header, payload)?;
+            self.write_metadata(header, payload)?;
         }
         self.n_sent = self.records.len();
         Ok(())
@@ -360,6 +381,7 @@ impl<W: Write> Writer<W> {
             index: Vec::new(),
             index_at: None,
             with_index: options.with_index,
+            codec: options.codec,
             is_ended: false,
             failed: None,
             is_torn: false,
@@ -713,12 +735,17 @@ impl<W: Write> StreamWriter<W> {
         written
     }
 
+    /// Writes the rows at hand before another frame, which says what was lost before it.
+    fn flush_rows(&mut self) -> io::Result<()> {
+        if self.records > 0 { self.flush() } else { Ok(()) }
+    }
+
     /// Writes a frame of packed rows.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn packed(&mut self, packed: &Packed, with_runs: bool) -> io::Result<()> {
-        self.flush()?;
+        self.flush_rows()?;
         let header = Header {
             kind: kind::DATA,
             encoding: if with_runs { encoding::RUNS } else { encoding::PACKED },
@@ -735,7 +762,7 @@ impl<W: Write> StreamWriter<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn foreign(&mut self, encoding: u16, records: u32, times: (u64, u64), body: &[u8]) -> io::Result<()> {
-        self.flush()?;
+        self.flush_rows()?;
         let header = Header {
             kind: if (encoding::AGGREGATIONS..encoding::FIRST_PRIVATE).contains(&encoding) {
                 kind::AGG
