@@ -161,6 +161,15 @@ impl Decoder {
         Ok((decoder, types))
     }
 
+    /// A decoder that knows these signatures, and no open call.
+    fn knowing(version: u64, signatures: Signatures, next_call: u64) -> Decoder {
+        Decoder { version, signatures, pending: Pending::default(), next_call }
+    }
+
+    fn into_signatures(self) -> Signatures {
+        self.signatures
+    }
+
     /// How many calls were entered so far.
     pub fn n_entered(&self) -> u64 {
         self.next_call

@@ -4,11 +4,14 @@ use crate::check::rules;
 use crate::decode::skim::{Skimmed, Skimmer};
 use crate::decode::{Decoded, Decoder, Event, Fault, Header, Stop, header};
 use crate::record::MAX_EVENT_BYTES;
+use crate::salvage::RUN_BYTES;
 use crate::trace::{HEADER_BYTES, Opened, assumed_header};
+use quipu_model::loss::Amount;
 use quipu_model::values::{Types, Values};
-use quipu_model::{Error, ErrorKind, Finding, Found, Loss, Place, Result, RuleInfo};
+use quipu_model::{Error, ErrorKind, Finding, Found, Loss, Place, Result, RuleInfo, Severity};
 use quipu_records::feed;
 use quipu_source::{Container, Landmark, StreamOptions};
+use std::ops::Range;
 
 /// What takes events out of bytes.
 pub trait Machine {
@@ -45,6 +48,26 @@ pub trait Machine {
     /// The call that an event leaves and that is not open, for machines whose reading ends where calls are numbered wrongly.
     fn unmatched(&mut self, _out: &Self::Out) -> Option<u64> {
         None
+    }
+
+    /// How many calls are open, for machines that do not count those that were left.
+    fn n_open(&self) -> Option<u64> {
+        None
+    }
+
+    /// The next call that is entered has this number.
+    fn set_next_call(&mut self, _number: u64) {}
+
+    /// Looks for the first run of events among the first `n_looked` bytes after a part of the stream is lost: where it begins,
+    /// and the number of the call that it enters first. The machine is ready for it then. Machines that need all bytes of a
+    /// stream find none.
+    fn resume(&mut self, _input: &[u8], _n_looked: usize) -> Option<(usize, u64)> {
+        None
+    }
+
+    /// Whether machines of this sort can continue after bytes that are lost.
+    fn can_resume(&self) -> bool {
+        false
     }
 
     /// Whether the events that follow bear out that calls are numbered wrongly. Nothing is changed.
@@ -97,6 +120,18 @@ impl Machine for Storing<'_> {
     fn is_misnumbered(&mut self, input: &[u8]) -> bool {
         self.decoder.is_misnumbered(input, self.types)
     }
+
+    fn can_resume(&self) -> bool {
+        true
+    }
+
+    fn set_next_call(&mut self, number: u64) {
+        self.decoder.set_next_call(number);
+    }
+
+    fn resume(&mut self, input: &[u8], n_looked: usize) -> Option<(usize, u64)> {
+        self.decoder.resume_after_gap(input, n_looked, self.types)
+    }
 }
 
 impl Machine for Skimmer {
@@ -127,6 +162,22 @@ impl Machine for Skimmer {
     fn is_misnumbered(&mut self, input: &[u8]) -> bool {
         Skimmer::is_misnumbered(self, input)
     }
+
+    fn n_open(&self) -> Option<u64> {
+        Some(Skimmer::n_open(self))
+    }
+
+    fn can_resume(&self) -> bool {
+        true
+    }
+
+    fn set_next_call(&mut self, number: u64) {
+        Skimmer::set_next_call(self, number);
+    }
+
+    fn resume(&mut self, input: &[u8], n_looked: usize) -> Option<(usize, u64)> {
+        self.resume_after_gap(input, n_looked)
+    }
 }
 
 /// A stream on its way through a decoder or another machine.
@@ -145,6 +196,10 @@ pub struct Feed {
     found: Found,
     /// Calls that were left before they were entered, and where.
     unentered: Unentered,
+    /// Numbers of calls that are lost with the part of the stream in which they were entered.
+    lost: Vec<Range<u64>>,
+    /// Reading ends where a part of the stream is lost.
+    ends_at_gaps: bool,
 }
 
 /// Calls that were left and not entered until then: numbers and offsets, as far as they are told.
@@ -172,6 +227,8 @@ impl Feed {
             header,
             found: Found::default(),
             unentered: Unentered::new(),
+            lost: Vec::new(),
+            ends_at_gaps: false,
         }
     }
 
@@ -198,6 +255,12 @@ impl Feed {
         let n_before = offset.saturating_sub(feed.offset());
         feed.bytes.use_up(usize::try_from(n_before).unwrap_or(usize::MAX));
         Ok(feed)
+    }
+
+    /// Makes reading end where a part of the stream is lost, also where others would continue.
+    pub(crate) fn ending_at_gaps(mut self) -> Feed {
+        self.ends_at_gaps = true;
+        self
     }
 
     /// Reads the header, unless that was done; false if there is none.
@@ -285,6 +348,9 @@ impl Feed {
     /// If damage made one event of several, so that all calls after it have wrong numbers.
     #[cold]
     fn judge_unmatched<M: Machine>(&mut self, number: u64, offset: u64, machine: &mut M) -> Result<()> {
+        if self.lost.iter().any(|lost| lost.contains(&number)) {
+            return Ok(());
+        }
         self.fetch(EVIDENCE_BYTES, machine)?;
         let n_entered = machine.n_entered();
         let place = Place { record: machine.n_left(), ..self.here(offset) };
@@ -305,12 +371,78 @@ impl Feed {
     fn go_on<M: Machine>(&mut self, stop: Stop, machine: &mut M) -> Result<bool> {
         match stop {
             Stop::More(n_bytes) if self.more(n_bytes, machine)? => Ok(true),
+            Stop::More(_) if self.pass_gap(machine)? => Ok(true),
             Stop::More(_) => self.end(machine.n_entered()).map(|()| false),
             Stop::Bad(fault) => {
                 let error = self.place(&fault, machine.n_entered());
                 Err(self.blame(error))
             }
         }
+    }
+
+    /// Continues with the next run of events after a part of the stream that its carrier has lost; false if nothing was lost, or
+    /// nothing follows.
+    #[cold]
+    fn pass_gap<M: Machine>(&mut self, machine: &mut M) -> Result<bool> {
+        let stopped = self.n_bytes();
+        let Some(error) = self.bytes.take_failure() else { return Ok(false) };
+        let can_resume = machine.can_resume() && !self.ends_at_gaps && self.header.is_some();
+        let resumed = match can_resume && error.is_damage() {
+            true => {
+                let before = std::mem::replace(&mut self.bytes, feed::Feed::pushed());
+                let found = self.find_events(machine, stopped)?;
+                if found.is_none() {
+                    self.bytes = before;
+                }
+                found
+            }
+            false => None,
+        };
+        let Some((offset, number)) = resumed else {
+            self.bytes.put_back(error);
+            return Ok(false);
+        };
+        let n_entered = machine.n_entered();
+        let n_lost_before: u64 = self.lost.iter().map(|lost| lost.end - lost.start).sum();
+        let n_left = || Some(n_entered.saturating_sub(n_lost_before + machine.n_open()?));
+        let place = Place { record: machine.n_left().or_else(n_left), ..self.here(stopped) };
+        let resumed = Place { record: Some(number), ..self.here(offset) };
+        let what = format!("{}; reading continues with call `{number}`", error.message());
+        let loss = Loss {
+            records: Amount::known(number.checked_sub(n_entered)),
+            bytes: Amount::known(offset.checked_sub(stopped)),
+            stopped: place.clone(),
+            resumed: Some(resumed),
+            ..Loss::default()
+        };
+        self.found.push(Finding::new(MALFORMED, Severity::Error, place, what).losing(loss));
+        self.lost.push(n_entered..number);
+        machine.set_next_call(number);
+        Ok(true)
+    }
+
+    /// Looks for events after the offset where the stream broke off: where they begin, and the number of the first call.
+    fn find_events<M: Machine>(&mut self, machine: &mut M, stopped: u64) -> Result<Option<(u64, u64)>> {
+        let mut bad = stopped;
+        'parts: while let Some(next) = self.container.next_readable(bad) {
+            self.bytes = feed::Feed::at_place(&self.container, next, next, &StreamOptions::default())?;
+            loop {
+                self.fetch(RUN_BYTES, machine)?;
+                let input = self.bytes.unused();
+                let is_all = input.len() < RUN_BYTES;
+                let n_looked = if is_all { input.len() } else { input.len() / 2 };
+                if let Some((at, number)) = machine.resume(input, n_looked) {
+                    self.bytes.use_up(at);
+                    return Ok(Some((self.offset(), number)));
+                }
+                self.bytes.use_up(n_looked);
+                if is_all {
+                    bad = self.n_bytes().max(next);
+                    continue 'parts;
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The buffered bytes that were not used.
@@ -533,6 +665,9 @@ impl Feed {
         Place { file: Some(self.file.clone()), offset: Some(offset), ..Place::default() }
     }
 }
+
+/// The rule that bytes break which their carrier has lost, as for every format.
+const MALFORMED: &str = "source/malformed";
 
 /// What is said of a call that is left again.
 pub(crate) fn left_twice(number: u64) -> String {

@@ -132,7 +132,8 @@ pub fn can_have(container: &Container) -> bool {
         && matches!(container.codec(), Codec::SnappyChunks | Codec::Zstd | Codec::Plain)
 }
 
-/// Reads a trace for an index of it. A damaged trace has one of what stands before the damage.
+/// Reads a trace for an index of it. A damaged trace has one of what stands before the damage: after it, signatures may be
+/// missing.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -148,7 +149,7 @@ pub fn build(container: &Container) -> Result<Index> {
         Some(gap) => &landmarks[..gap],
         None => landmarks,
     };
-    let mut feed = Feed::new(container, &options)?;
+    let mut feed = Feed::new(container, &options)?.ending_at_gaps();
     if !feed.begin().unwrap_or(false) {
         return Ok(index);
     }

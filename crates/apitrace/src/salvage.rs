@@ -34,7 +34,7 @@ use quipu_source::{Ahead, Codec, Container, Landmark, StreamOptions};
 const CALLS_AT_ONCE: usize = 1024;
 const BYTES_AT_ONCE: usize = 1 << 20;
 /// How many bytes must be buffered for a run of events to be looked for in them.
-const RUN_BYTES: usize = 1 << 20;
+pub(crate) const RUN_BYTES: usize = 1 << 20;
 /// How much is asked whether it is the head of a stream.
 const HEAD_BYTES: usize = 4 << 10;
 

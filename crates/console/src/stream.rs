@@ -177,6 +177,15 @@ fn write_all(mut out: impl Write, full: &Receiver<Vec<u8>>, written: &Sender<Vec
     Ok(())
 }
 
+/// True if reading continues within the same file or member, where only something that carries it has lost a part.
+fn is_lost_within(finding: &Finding) -> bool {
+    let resumed = finding.loss.as_ref().and_then(|loss| loss.resumed.as_ref());
+    resumed.is_some_and(|resumed| {
+        resumed.offset.is_some()
+            && (&resumed.file, &resumed.member) == (&finding.place.file, &finding.place.member)
+    })
+}
+
 /// True if an error says that the program is wrong rather than the trace.
 fn is_misuse(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Usage | ErrorKind::Internal)
@@ -220,8 +229,11 @@ fn fill(
             absent.retain(|thread| *thread != batch.span.thread);
         }
         // The container's checksum is wrong, or its bytes cannot be inflated, right before this batch. What follows may be read
-        // by verbs that count, not by one whose output is read while it is written.
-        let is_damage = |finding: &Finding| finding.is_of_container() && finding.severity == Severity::Error;
+        // by verbs that count, not by one whose output is read while it is written. What a carrier has lost of a file is another
+        // matter: what precedes and follows it is as it was.
+        let is_damage = |finding: &Finding| {
+            finding.is_of_container() && finding.severity == Severity::Error && !is_lost_within(finding)
+        };
         shown.is_stopped = batch.findings.iter().any(is_damage);
         if let Some(table) = batch.tables.first().filter(|_| !shown.is_stopped) {
             chosen.choose(&**table, &mut rows);

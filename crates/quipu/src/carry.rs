@@ -4,7 +4,7 @@ use crate::Recognised;
 use quipu_model::{ErrorKind, Format, OpenOptions, Result, Transform};
 use quipu_source::Source;
 use quipu_streamed::back::OutOfStream;
-use quipu_streamed::carried::encoding_of;
+use quipu_streamed::carried::{encoding_of, lies_bare};
 use quipu_streamed::carry::{AsStream, IntoStream};
 use quipu_streamed::copy::Copy;
 use std::path::Path;
@@ -61,8 +61,7 @@ pub fn way(
 ) -> Result<Way> {
     let Recognised { source, format, carrier } = recognised;
     let reads = |transform: Means| Ok(Way { transform, source: source.clone() });
-    let into =
-        || IntoStream { format: *format, before: carrier.as_ref().map(|carrier| carrier.source.clone()) };
+    let into = || IntoStream::new(*format, carrier.as_ref().map(|carrier| carrier.source.clone()));
     let is_convert = name == CONVERT;
     if is_stream_name(output) && !format.carries() {
         return match (own, carrier) {
@@ -77,8 +76,14 @@ pub fn way(
         };
     }
     match own {
-        own if is_convert && carrier.is_some() && (own.is_err() || is_no_trace(recognised)) => {
-            reads(Means::Stream(Box::new(OutOfStream)))
+        own if is_convert
+            && carrier.is_some()
+            && (own.is_err() || is_plain && lies_bare(format.info().name)) =>
+        {
+            reads(Means::Stream(Box::new(OutOfStream { format: Some(*format) })))
+        }
+        _ if is_convert && carrier.is_some() && is_no_trace(recognised) => {
+            reads(Means::Stream(Box::new(OutOfStream::default())))
         }
         own => reads(Means::Own(own?)),
     }
@@ -86,7 +91,7 @@ pub fn way(
 
 /// What puts a trace of this format into a stream.
 pub fn into_stream(format: &'static dyn Format) -> Box<dyn Transform> {
-    Box::new(IntoStream { format, before: None })
+    Box::new(IntoStream::new(format, None))
 }
 
 /// True for what a tracer leaves to be made a trace of.

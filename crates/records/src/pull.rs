@@ -408,31 +408,13 @@ static UNREADABLE: RuleInfo = RuleInfo {
 
 /// Why a byte cannot be read, and the first one after it which can be.
 fn next_readable(container: &Container, from: u64) -> Option<(String, u64)> {
-    const STEP_BYTES: u64 = 64 << 10;
     let mut bytes = container.bytes(1).ok()?;
-    let last = bytes.len().checked_sub(1)?;
     let why = bytes.get(from, 1).err()?.to_string();
-    let mut is_good = |at: u64| bytes.get(at, 1).is_ok_and(|byte| !byte.is_empty());
-    let mut bad = from;
-    let mut good = loop {
-        let at = bad.saturating_add(STEP_BYTES).min(last);
-        if at <= bad {
-            return None;
-        }
-        if is_good(at) {
-            break at;
-        }
-        bad = at;
-    };
-    while good - bad > 1 {
-        let middle = bad + (good - bad) / 2;
-        if is_good(middle) {
-            good = middle;
-        } else {
-            bad = middle;
-        }
+    let mut next = container.next_readable(from)?;
+    while bytes.get(next, 1).is_err() {
+        next = container.next_readable(next)?;
     }
-    Some((why, good))
+    Some((why, next))
 }
 
 fn lacks<C: RecordCodec>(codec: &C, what: &str) -> Error {

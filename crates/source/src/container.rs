@@ -221,6 +221,12 @@ impl Container {
         Stream::from_place(self.clone(), packed_at, options)
     }
 
+    /// Where a stream over the file continues after a fault at this offset, if it does: at the next byte that what carries the
+    /// file still has. Files that are packed continue with their next member.
+    pub fn next_readable(&self, from: u64) -> Option<u64> {
+        self.0.source.next_readable(from).filter(|_| self.0.codec == Codec::Plain)
+    }
+
     /// From now on a stream over a file that is no archive delivers nothing that its checksums do not vouch for, as far as
     /// that is known when it gets there. Members of archives are always treated like this. Without it, all bytes before
     /// the place where a fault shows are delivered: for readers that notice damage themselves.

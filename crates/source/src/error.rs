@@ -47,6 +47,7 @@ struct Inner {
     offset: Option<u64>,
     packed_offset: Option<u64>,
     cause: Option<Arc<io::Error>>,
+    is_of_carrier: bool,
 }
 
 impl Error {
@@ -92,6 +93,7 @@ impl Error {
             offset: None,
             packed_offset: None,
             cause: None,
+            is_of_carrier: false,
         }))
     }
 
@@ -121,13 +123,22 @@ impl Error {
     pub(crate) fn io(doing: &'static str, cause: io::Error) -> Error {
         let kind = match cause.kind() {
             // What carries the bytes says that they are damaged.
-            io::ErrorKind::InvalidData => return Error::malformed(cause.to_string()),
+            io::ErrorKind::InvalidData => {
+                let mut error = Error::malformed(cause.to_string());
+                error.0.is_of_carrier = true;
+                return error;
+            }
             io::ErrorKind::NotFound => ErrorKind::Missing,
             _ => ErrorKind::Io,
         };
         let mut error = Error::new(kind, doing);
         error.0.cause = Some(Arc::new(cause));
         error
+    }
+
+    /// True if what carries the bytes is damaged: those before the place are good.
+    pub(crate) fn is_of_carrier(&self) -> bool {
+        self.0.is_of_carrier
     }
 
     /// Makes `Missing` an `Io`: the file was there before.

@@ -102,6 +102,14 @@ impl Packed {
         }
     }
 
+    /// Where bytes can be read again if the next one cannot; `None` if nothing says so.
+    pub(crate) fn next_readable(&self) -> Option<u64> {
+        match &self.origin {
+            Origin::Content(content) => content.next_readable(self.at),
+            _ => None,
+        }
+    }
+
     /// True if the stop, not the end of the file, is what ends the bytes here.
     pub(crate) fn is_at_stop(&self) -> bool {
         self.at >= self.stop && self.size().is_none_or(|size| self.stop < size)

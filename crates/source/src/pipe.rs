@@ -79,8 +79,8 @@ pub(crate) fn read_once(reader: &mut Reader, out: &mut [u8]) -> io::Result<usize
     }
 }
 
-/// A pipe named by its path that is opened when its first byte is asked for, since opening may wait for a writer.
-pub(crate) struct OpenLater(Result<std::fs::File, std::path::PathBuf>);
+/// A pipe or socket named by its path that is opened when its first byte is asked for, since opening may wait for a writer.
+pub(crate) struct OpenLater(Result<Reader, std::path::PathBuf>);
 
 impl OpenLater {
     pub(crate) fn new(path: &std::path::Path) -> OpenLater {
@@ -91,11 +91,20 @@ impl OpenLater {
 impl Read for OpenLater {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if let Err(path) = &self.0 {
-            self.0 = Ok(crate::descriptors::open(path)?);
+            self.0 = Ok(open(path)?);
         }
         match &mut self.0 {
-            Ok(file) => file.read(out),
+            Ok(reader) => reader.read(out),
             Err(_) => Ok(0),
         }
     }
+}
+
+/// Opens a named pipe or device, or connects to a socket.
+fn open(path: &std::path::Path) -> io::Result<Reader> {
+    #[cfg(unix)]
+    if std::os::unix::fs::FileTypeExt::is_socket(&std::fs::metadata(path)?.file_type()) {
+        return Ok(Box::new(std::os::unix::net::UnixStream::connect(path)?));
+    }
+    Ok(Box::new(crate::descriptors::open(path)?))
 }

@@ -201,7 +201,12 @@ impl Sequence {
             End::More => self.current = Some(current),
             End::Done => {}
             End::Fault(error) => {
+                let next = self.continue_after(&error);
                 self.fault(error, &current);
+                if let Some(next) = next {
+                    (current.offset, current.carry, current.end) = (next, None, None);
+                    self.current = Some(current);
+                }
                 if n_bytes == 0 {
                     return None;
                 }
@@ -210,12 +215,32 @@ impl Sequence {
         Some(at)
     }
 
+    /// Goes to the next bytes after those that the carrier of a file has lost; gives their offset. Only what is not packed can be
+    /// read from its middle.
+    #[cold]
+    fn continue_after(&mut self, error: &Error) -> Option<u64> {
+        if !self.is_lost_by_carrier(error) || self.begin_at.is_some() {
+            return None;
+        }
+        let next = self.packed.next_readable()?;
+        self.packed.seek(next).ok()?;
+        self.inflater = Inflater::default();
+        Some(next)
+    }
+
+    /// True if the carrier has lost bytes of a file that is not packed: that casts no doubt on the others.
+    fn is_lost_by_carrier(&self, error: &Error) -> bool {
+        error.is_of_carrier() && self.container.codec() == Codec::Plain
+    }
+
     /// Takes from what was inflated what is known to be damaged, and remembers a fault that says so of bytes before it.
     fn only_sound(&self, current: &Current, n_bytes: usize, end: End) -> (usize, End) {
         let (good_until, end) = match (&current.known, end) {
             (Some(known), End::More) => (known.good_until, End::More),
             (Some(known), _) => (known.good_until, End::Fault(known.error.clone())),
-            (None, End::Fault(error)) if is_doubtful(&error) && self.begin_at.is_none() => {
+            (None, End::Fault(error))
+                if is_doubtful(&error) && self.begin_at.is_none() && !self.is_lost_by_carrier(&error) =>
+            {
                 let n_inflated = current.offset + n_bytes as u64;
                 let good_until = self.inflater.vouched(n_inflated);
                 let is_sound_only = self.container.delivers_sound_only();
@@ -294,7 +319,10 @@ impl Sequence {
     fn placed_from_the_front(&self, error: Error, packed_at: u64, offset: u64) -> Error {
         let landmarks = self.container.landmarks().unwrap_or(&[]);
         let number = |at: u64| landmarks.binary_search_by_key(&at, |landmark| landmark.packed_at).ok();
-        let before = number(packed_at).map_or(0, |number| landmarks[number].at);
+        let before = match self.container.codec() {
+            Codec::Plain => packed_at,
+            _ => number(packed_at).map_or(0, |number| landmarks[number].at),
+        };
         match error.packed_offset().and_then(number) {
             Some(number) => error.in_chunk(number),
             None => error,

@@ -49,7 +49,7 @@ enum Place {
 }
 
 impl Source {
-    /// A path: a file, a folder, a named pipe or device; `-` is standard input.
+    /// A path: a file, a folder, a named pipe or device, a socket to connect to; `-` is standard input.
     ///
     /// # Errors
     /// `Missing` if there is no such file; `Io` if the system does not let us look at it.
@@ -250,6 +250,14 @@ impl Source {
     pub fn said(&self, name: &str) -> Option<&str> {
         match &self.0.place {
             Place::Content(content) => content.0.said(name),
+            _ => None,
+        }
+    }
+
+    /// Where bytes that something carries can be read again after one that cannot.
+    pub(crate) fn next_readable(&self, at: u64) -> Option<u64> {
+        match &self.0.place {
+            Place::Content(content) => content.0.next_readable(at),
             _ => None,
         }
     }

@@ -141,7 +141,8 @@ impl Stream {
     /// LZ4, snappy and Zstandard, lose the block in which the fault lies). A deflated member of an archive whose
     /// checksum is wrong gives nothing but the error if it is inflated in one call, or once
     /// [`Container::good_until`] knows it: any of its bytes may be wrong. The next call gives the error, once, with
-    /// file, member, offset and packed offset. After that, reading continues with the next member, if there is one;
+    /// file, member, offset and packed offset. After that, reading continues with the next member, if there is one, and in a
+    /// file that is carried with the next bytes that are there ([`Container::next_readable`]);
     /// after an `Io` or `Internal` error it is over. `block` is unspecified after an error.
     #[allow(clippy::should_implement_trait)] // An iterator could not lend and recycle blocks.
     pub fn next(&mut self, block: &mut Vec<u8>) -> Result<Option<BlockAt>> {

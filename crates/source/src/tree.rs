@@ -18,6 +18,12 @@ pub trait Content: Send + Sync {
     /// If they cannot be read.
     fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize>;
 
+    /// Where bytes can be read again, if the one at this place cannot: the next place that does not depend on it.
+    fn next_readable(&self, at: u64) -> Option<u64> {
+        let _ = at;
+        None
+    }
+
     /// What the carrier says of the bytes under this name: how they read, where nothing in them shows it.
     fn said(&self, name: &str) -> Option<&str> {
         let _ = name;

@@ -1,16 +1,19 @@
 //! Files out of streams as they were: for traces that their own formats do not write.
 
-use quipu_model::damaged::{Intake, SoFar};
+use quipu_model::damaged::{Damaged, Intake, SoFar};
 use quipu_model::fresh::{Folder, Fresh, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, packing_for};
-use quipu_model::{Error, Result};
+use quipu_model::{Error, ErrorKind, Format, Found, Result, Scan};
 use quipu_source::{Codec, Packer, Pool, Source, StreamOptions};
 use std::io::{BufWriter, Write};
 
 /// `convert` of what a stream carries: its bytes, in the container that is asked for; the files of a folder as they are.
-#[derive(Debug)]
-pub struct OutOfStream;
+#[derive(Default)]
+pub struct OutOfStream {
+    /// The format of the trace, if there is one: where bytes of the stream are damaged, its reader says what is lost.
+    pub format: Option<&'static dyn Format>,
+}
 
 static INFO: TransformInfo =
     TransformInfo { name: "convert", title: "the files that a stream carries", options: &[] };
@@ -26,6 +29,15 @@ impl Transform for OutOfStream {
         }
         let (source, output) = (job.source, job.output);
         let mut intake = Intake::new(job.damaged).strict(job.strict);
+        // What reading the records has said is not said of the bytes again.
+        let mut of_bytes = None;
+        if let Some(format) = self.format
+            && !source.is_folder()
+            && !is_readable(source, progress)?
+            && say_lost(format, job, &mut intake)?
+        {
+            of_bytes = Some(Intake::new(Damaged::Keep));
+        }
         let (n_files, n_bytes) = match source.is_folder() {
             true => {
                 let (fresh, folder) = Fresh::folder(output, job.replace.into(), &|_| false)?;
@@ -40,7 +52,8 @@ impl Transform for OutOfStream {
                 let (fresh, file) = Fresh::file(output, job.replace.into())?;
                 let mut packer = Packer::new(BufWriter::new(file), &pool, &packing);
                 packer.member(source.name().rsplit('/').next().unwrap_or_default())?;
-                let n_bytes = copy(source, progress, &mut intake, |block| Ok(packer.write(block)?))?;
+                let into = of_bytes.as_mut().unwrap_or(&mut intake);
+                let n_bytes = copy(source, progress, into, |block| Ok(packer.write(block)?))?;
                 let (mut file, _) = packer.finish()?;
                 file.flush().map_err(|cause| cannot("write", output, cause))?;
                 drop(file);
@@ -50,6 +63,38 @@ impl Transform for OutOfStream {
         };
         let facts = vec![Fact::new("files", "files", n_files), Fact::new("bytes", "bytes", n_bytes)];
         Ok(Transformed { facts, reading: intake.finish(), ..Transformed::default() })
+    }
+}
+
+/// Reads the records of a trace for what is lost of them; false if it is no trace yet.
+fn say_lost(format: &dyn Format, job: &TransformJob<'_>, intake: &mut Intake) -> Result<bool> {
+    let trace = match format.open(job.source, job.opening) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(false),
+        opened => opened?,
+    };
+    let mut found = Found::default();
+    trace.meta().findings.iter().cloned().for_each(|finding| found.push(finding));
+    let read = trace.shards().iter().try_for_each(|shard| {
+        let mut reader = trace.scan(&Scan::new(shard.id))?;
+        found.read(&mut *reader, |_| Ok(()))
+    });
+    intake.take(&mut found.into_vec(), SoFar::default())?;
+    intake.end(read, SoFar::default())?;
+    Ok(true)
+}
+
+/// Whether all bytes of a file can be read.
+fn is_readable(file: &Source, progress: &dyn Progress) -> Result<bool> {
+    let container = file.container_as(Codec::Plain)?;
+    let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
+    let mut block = Vec::new();
+    loop {
+        progress.go_on()?;
+        match stream.next(&mut block) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(true),
+            Err(_) => return Ok(false),
+        }
     }
 }
 

@@ -59,6 +59,12 @@ pub fn encoding_of(format: &str) -> Option<u16> {
     FORMATS.iter().find(|(_, name)| *name == format).map(|(number, _)| *number)
 }
 
+/// True for formats whose files are their records and nothing else: what a stream carries of them is written back byte by byte,
+/// whatever stands in it.
+pub fn lies_bare(format: &str) -> bool {
+    encoding_of(format).is_some_and(|number| matches!(number, encoding::CACHERAY | encoding::LINES))
+}
+
 /// True if bodies of this encoding are read as traces of a format.
 pub(crate) fn is_carried(encoding: u16) -> bool {
     FORMATS.iter().chain(OWN_WRITERS).any(|(number, _)| *number == encoding)
@@ -73,6 +79,24 @@ pub struct File {
     pub frames: Vec<(u64, u64)>,
     /// Its members, if it is an archive.
     pub parts: Vec<ContentPart>,
+    /// Its first bytes once more, if it has more than one frame: what the rest needs stands there, and the first frame may be
+    /// lost.
+    pub head: Vec<u8>,
+}
+
+/// How many first bytes of a file stand beside its frames: the header of every format here, in whole entries of drmemtrace.
+pub const HEAD_BYTES: usize = 504;
+
+/// Bytes as hexadecimal digits.
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of hexadecimal digits; none if there is anything else.
+fn from_hex(text: &str) -> Vec<u8> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).take(HEAD_BYTES).map(byte).collect();
+    bytes.unwrap_or_default()
 }
 
 impl File {
@@ -80,7 +104,11 @@ impl File {
     pub fn to_setting(&self) -> String {
         let parts: Vec<Value> =
             self.parts.iter().map(|part| json!([part.name, part.len, part.crc32])).collect();
-        json!({ "name": self.name, "frames": self.frames, "parts": parts }).to_string()
+        let mut said = json!({ "name": self.name, "frames": self.frames, "parts": parts });
+        if !self.head.is_empty() {
+            said["head"] = to_hex(&self.head).into();
+        }
+        said.to_string()
     }
 
     /// Reads the value of a setting.
@@ -95,6 +123,7 @@ impl File {
             name: value["name"].as_str()?.to_owned(),
             frames: value["frames"].as_array()?.iter().map(pair).collect::<Option<_>>()?,
             parts: value["parts"].as_array()?.iter().map(part).collect::<Option<_>>()?,
+            head: value["head"].as_str().map(from_hex).unwrap_or_default(),
         })
     }
 }
@@ -123,14 +152,15 @@ pub fn carried(source: &Source) -> Result<Vec<Carried>> {
     // Whatever is asked of it, there is nothing.
     trace::refuse_nothing(source, survey)?;
     let mut input = SourceInput::new(&look.container, HEADER_READ_BYTES, &look.n_read)?;
-    let has_rows = survey.frames.iter().any(|frame| !frame.header.is_foreign()) || !survey.open.is_empty();
+    let has_rows = survey.frames.iter().any(|frame| !frame.header.is_foreign() && !is_empty(frame))
+        || !survey.open.is_empty();
     if survey.session.is_stopped() || has_rows {
         return Ok(Vec::new());
     }
     let mut streams: Streams = BTreeMap::new();
     for frame in &survey.frames {
         let header = &frame.header;
-        if !is_carried(header.encoding) {
+        if !is_carried(header.encoding) && !is_empty(frame) {
             // A body that no format here reads.
             return Ok(Vec::new());
         }
@@ -149,6 +179,11 @@ pub fn carried(source: &Source) -> Result<Vec<Carried>> {
         }));
     }
     Ok(all)
+}
+
+/// True for a frame of rows without a record: it says only what was lost.
+pub(crate) fn is_empty(frame: &FrameAt) -> bool {
+    !frame.header.is_foreign() && frame.header.records == 0
 }
 
 /// Frames by producer and stream.
@@ -172,7 +207,7 @@ fn of_producer(
     }
     let mut traces: BTreeMap<Option<u16>, Entries> = BTreeMap::new();
     for (stream, frames) in streams {
-        let number = frames.first().map(|frame| frame.header.encoding);
+        let number = frames.iter().find(|frame| !is_empty(frame)).map(|frame| frame.header.encoding);
         let (name, content) = file(described, stream, frames, &look.container, input)?;
         traces.entry(number).or_default().push((name, Arc::new(content)));
     }
@@ -256,8 +291,10 @@ struct Described {
     is_folder: bool,
     /// How bytes read, by what is said.
     reading: BTreeMap<String, String>,
-    /// What of the stream is damaged, so that bytes may be missing at the end of its files.
-    fault: Option<String>,
+    /// What of the stream is damaged, so that bytes may be missing at the end of its files, and where.
+    faults: Vec<(Option<u64>, String)>,
+    /// Records that the producer dropped after the last frame of a stream.
+    dropped_at_end: BTreeMap<u32, u64>,
 }
 
 impl Described {
@@ -268,8 +305,19 @@ impl Described {
 
     fn of(survey: &Survey, producer: u64) -> Described {
         let mut described = Described::default();
-        let losing = survey.session.findings.iter().find(|finding| may_lack(finding.name));
-        described.fault = losing.map(ToString::to_string);
+        let losing = survey.session.findings.iter().filter(|finding| may_lack(finding.name));
+        // Counts that do not agree have no place: what is missing is told by another finding, or nothing is.
+        let place = |of: &finding::Finding| of.number("offset").filter(|_| of.name != "end-mismatch");
+        described.faults = losing.map(|of| (place(of), of.to_string())).collect();
+        let last: BTreeMap<(u64, u32), u64> = survey
+            .frames
+            .iter()
+            .map(|frame| ((frame.header.producer, frame.header.stream), frame.offset))
+            .collect();
+        let dropped =
+            survey.session.lost_after_all(|producer, stream| last.get(&(producer, stream)).copied());
+        let own = dropped.into_iter().filter(|((from, _), _)| *from == producer);
+        described.dropped_at_end = own.map(|((_, stream), (_, n))| (stream, n)).collect();
         let range: (EpochId, EpochId) = ((producer, 0), (producer, u32::MAX));
         for (_, epoch) in survey.session.epochs().range(range.0..=range.1) {
             for (_, entry) in epoch.metadata.entries() {
@@ -311,7 +359,7 @@ fn file(
     container: &Container,
     input: &mut SourceInput,
 ) -> io::Result<(String, Frames)> {
-    let number = frames.first().map(|frame| frame.header.encoding);
+    let number = frames.iter().find(|frame| !is_empty(frame)).map(|frame| frame.header.encoding);
     let said = described.files.get(&stream);
     let name = said.map(|file| &file.name).or(described.names.get(&stream));
     let name = name.and_then(|name| safe(name)).unwrap_or_else(|| format!("stream-{stream}"));
@@ -319,6 +367,7 @@ fn file(
     let n_most = 4 * (frames.len() as u64 + 256);
     let counts =
         |file: &&File| file.frames.iter().fold(0_u64, |sum, (_, n)| sum.saturating_add(*n)) <= n_most;
+    let mut reasons = BTreeMap::new();
     let (frames, lengths, fault) = match said.filter(counts) {
         Some(file) => {
             // Reading comes to what is missing at its place; damage of other files is none of this one.
@@ -326,13 +375,33 @@ fn file(
             (frames, lengths, None)
         }
         None => {
-            let (frames, fault) = without_gaps(stream, frames, described.fault.clone());
-            let mut lengths = Vec::with_capacity(frames.len());
-            for frame in &frames {
-                // Headers say it.
-                lengths.push(frame_at(input, frame.offset)?.map_or(0, |frame| frame.header.raw_len.into()));
+            let (mut with_gaps, mut lengths, mut next) = (Vec::new(), Vec::new(), None);
+            for frame in frames {
+                let header = frame_at(input, frame.offset)?.map(|frame| frame.header).unwrap_or_default();
+                // How long what is missing was is not known, so a byte stands for it.
+                let is_missing = next.is_some_and(|next| next != frame.header.seq);
+                if is_missing || header.lost > 0 {
+                    let why = (!is_missing)
+                        .then(|| rules::dropped(header.lost.into(), stream, "before this frame"));
+                    reasons.extend(why.map(|why| (with_gaps.len(), why)));
+                    with_gaps.push(None);
+                    lengths.push(1);
+                }
+                next = frame.header.seq.checked_add(1);
+                with_gaps.push(Some(frame));
+                lengths.push(if is_empty(&frame) { 0 } else { header.raw_len.into() });
             }
-            (frames.into_iter().map(Some).collect(), lengths, fault)
+            if let Some(n) = described.dropped_at_end.get(&stream) {
+                reasons.insert(with_gaps.len(), rules::dropped(*n, stream, "after its last frame"));
+                with_gaps.push(None);
+                lengths.push(1);
+            }
+            // What is missing within the file is said there; beyond its last frame more may be.
+            let last =
+                with_gaps.iter().rev().find_map(|frame: &Option<FrameAt>| frame.map(|frame| frame.offset));
+            let is_all = with_gaps.iter().all(Option::is_some);
+            let beyond = described.faults.iter().find(|(offset, _)| is_all || *offset > last);
+            (with_gaps, lengths, beyond.map(|(_, fault)| fault.clone()))
         }
     };
     let mut end = 0_u64;
@@ -349,7 +418,9 @@ fn file(
     let mut reading = described.reading.clone();
     reading.extend(number.map(|number| (ENCODING.to_owned(), number.to_string())));
     let container = container.clone();
-    Ok((name, Frames { container, frames, ends, parts, reading, fault, kept: Mutex::default() }))
+    let head = said.map(|file| file.head.clone()).unwrap_or_default();
+    let kept = Mutex::default();
+    Ok((name, Frames { container, frames, reasons, ends, parts, head, reading, fault, kept }))
 }
 
 /// Frames at the places that their numbers give them in a file of such frames: some may be missing.
@@ -365,32 +436,18 @@ fn in_places(frames: Vec<FrameAt>, said: &[(u64, u64)]) -> (Vec<Option<FrameAt>>
     (places, lengths)
 }
 
-/// Frames up to the first gap, and why more should follow.
-fn without_gaps(
-    stream: u32,
-    mut frames: Vec<FrameAt>,
-    fault: Option<String>,
-) -> (Vec<FrameAt>, Option<String>) {
-    let is_next = |pair: &[FrameAt]| pair[0].header.seq.checked_add(1) == Some(pair[1].header.seq);
-    match frames.windows(2).position(|pair| !is_next(pair)) {
-        Some(at) => {
-            // What follows a gap cannot be told from what precedes it.
-            let gap = format!("frames of stream {stream} are missing after offset {:#x}", frames[at].offset);
-            frames.truncate(at + 1);
-            (frames, Some(gap))
-        }
-        None => (frames, fault),
-    }
-}
-
 /// The bodies of frames one after the other.
 struct Frames {
     container: Container,
     /// Of a file whose frames are said, some may be missing.
     frames: Vec<Option<FrameAt>>,
+    /// Why frames are not there, where something else is known than that.
+    reasons: BTreeMap<usize, String>,
     /// Where the body of each ends.
     ends: Vec<u64>,
     parts: Vec<ContentPart>,
+    /// The first bytes once more.
+    head: Vec<u8>,
     /// How the bytes read, by what is said.
     reading: BTreeMap<String, String>,
     /// Why more bytes should follow, if that is so.
@@ -423,8 +480,10 @@ impl Frames {
         Frames {
             container: container.clone(),
             frames: sections.iter().map(|section| section.frame).collect(),
+            reasons: BTreeMap::new(),
             ends: sections.iter().map(|section| section.range.end).collect(),
             parts: Vec::new(),
+            head: Vec::new(),
             reading: BTreeMap::new(),
             fault: None,
             kept: Mutex::default(),
@@ -458,7 +517,8 @@ impl Frames {
         if kept.frame != frame {
             kept.frame = usize::MAX;
             let Some(said) = self.frames[frame] else {
-                let message = format!("frame {frame} of the file is missing in the stream");
+                let missing = || format!("frame {frame} of the file is missing in the stream");
+                let message = self.reasons.get(&frame).cloned().unwrap_or_else(missing);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             };
             let there = frame_at(&mut kept.input, said.offset)?;
@@ -502,12 +562,27 @@ impl Content for Frames {
             };
         }
         let begin = if frame == 0 { 0 } else { self.ends[frame - 1] };
-        self.with(frame, |body| {
+        let mut copy = |body: &[u8]| {
             let skip = usize::try_from(at - begin).unwrap_or(usize::MAX).min(body.len());
             let n = (body.len() - skip).min(out.len());
             out[..n].copy_from_slice(&body[skip..skip + n]);
             n
-        })
+        };
+        match self.with(frame, &mut copy) {
+            Err(fault) if frame == 0 && fault.kind() == io::ErrorKind::InvalidData => {
+                let head = &self.head[..self.head.len().min(usize::try_from(self.ends[0]).unwrap_or(0))];
+                match copy(head) {
+                    0 => Err(fault),
+                    n => Ok(n),
+                }
+            }
+            read => read,
+        }
+    }
+
+    fn next_readable(&self, at: u64) -> Option<u64> {
+        let end = *self.ends.get(self.ends.partition_point(|end| *end <= at))?;
+        (Some(&end) != self.ends.last()).then_some(end)
     }
 
     fn said(&self, name: &str) -> Option<&str> {
@@ -520,5 +595,46 @@ impl Content for Frames {
 
     fn damage(&self) -> Option<&str> {
         self.fault.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_stream::write::{Options, Writer};
+
+    #[test]
+    fn what_a_producer_dropped_is_missing_at_its_place() {
+        let writer = Writer::new(Vec::new(), Options::new("test"));
+        let mut stream = writer.stream(1).unwrap();
+        stream.foreign(encoding::LINES, 1, (0, 0), b"0 10\n").unwrap();
+        stream.lose(7);
+        stream.foreign(encoding::LINES, 1, (0, 0), b"1 20\n").unwrap();
+        stream.lose(3);
+        stream.finish().unwrap();
+        writer.finish().unwrap();
+        let source = Source::from_bytes("lines.quipu", writer.into_inner().unwrap());
+        let carried = carried(&source).unwrap();
+        let container = carried[0].source.container().unwrap();
+        let options = quipu_source::StreamOptions::default();
+        let mut stream = container.stream(container.all_members(), &options).unwrap();
+        let (mut block, mut read) = (Vec::new(), Vec::new());
+        loop {
+            match stream.next(&mut block) {
+                Ok(Some(at)) => read.push(format!("{} {:?}", at.offset, String::from_utf8_lossy(&block))),
+                Ok(None) => break,
+                Err(error) => read.push(error.what().to_owned()),
+            }
+        }
+        let dropped = |n, when| rules::dropped(n, 1, when);
+        assert_eq!(
+            read,
+            [
+                "0 \"0 10\\n\"",
+                &dropped(7, "before this frame"),
+                "6 \"1 20\\n\"",
+                &dropped(3, "before this frame")
+            ]
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Traces of other formats put into streams: the bytes of their files as frames, the files beside them as attachments.
 
-use crate::carried::{ATTACHED_SETTING, FILE_SETTING, FOLDER_SETTING, File, encoding_of};
+use crate::carried::{ATTACHED_SETTING, FILE_SETTING, FOLDER_SETTING, File, HEAD_BYTES, encoding_of};
 use crate::trace;
 use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Fresh, cannot, check_file, folder_beside};
@@ -32,6 +32,15 @@ pub struct IntoStream {
     pub format: &'static dyn Format,
     /// The stream that carried it before: what that says of itself is kept.
     pub before: Option<Source>,
+    /// Bytes of a frame, before they are packed.
+    pub frame_bytes: usize,
+}
+
+impl IntoStream {
+    /// Puts traces of this format into streams of files at rest.
+    pub fn new(format: &'static dyn Format, before: Option<Source>) -> IntoStream {
+        IntoStream { format, before, frame_bytes: FRAME_BYTES_AT_REST }
+    }
 }
 
 static INFO: TransformInfo = TransformInfo {
@@ -87,6 +96,7 @@ impl Transform for IntoStream {
             let mut out = Body {
                 stream: writer.stream(stream).map_err(failed)?,
                 number,
+                frame_bytes: self.frame_bytes,
                 buffer: Vec::new(),
                 file: File { name: relative.clone(), ..File::default() },
                 output,
@@ -100,8 +110,11 @@ impl Transform for IntoStream {
             let written = out.write(&container, progress);
             n_bytes += out.n_bytes;
             intake.end(written, SoFar::unvouched(out.n_records))?;
-            let value = Value::Text(out.file.to_setting());
             out.stream.finish().map_err(failed)?;
+            if out.file.frames.iter().map(|(_, n)| n).sum::<u64>() < 2 {
+                out.file.head.clear();
+            }
+            let value = Value::Text(out.file.to_setting());
             writer.define(Setting { name: format!("{FILE_SETTING}{stream}"), value }).map_err(failed)?;
         }
         for (name, file) in &others {
@@ -292,6 +305,7 @@ fn options_for(format: &str, level: i32, bodies: &Files, producer: Producer) -> 
 struct Body<'o, W: Write> {
     stream: StreamWriter<W>,
     number: u16,
+    frame_bytes: usize,
     buffer: Vec<u8>,
     file: File,
     output: &'o Path,
@@ -334,10 +348,10 @@ impl<W: Write> Body<'_, W> {
             self.n_bytes += block.len() as u64;
             let mut rest = &block[..];
             while !rest.is_empty() {
-                let n = rest.len().min(FRAME_BYTES_AT_REST - self.buffer.len());
+                let n = rest.len().min(self.frame_bytes - self.buffer.len());
                 self.buffer.extend_from_slice(&rest[..n]);
                 rest = &rest[n..];
-                if self.buffer.len() == FRAME_BYTES_AT_REST {
+                if self.buffer.len() == self.frame_bytes {
                     self.frame(false)?;
                 }
             }
@@ -375,6 +389,9 @@ impl<W: Write> Body<'_, W> {
         let written = self.stream.foreign(self.number, records as u32, (0, 0), body); // Fewer than bytes of a frame.
         written.map_err(|cause| cannot("write", self.output, cause))?;
         self.n_records += records;
+        if self.file.frames.is_empty() {
+            self.file.head = body[..len.min(HEAD_BYTES)].to_vec();
+        }
         let len = len as u64;
         match self.file.frames.last_mut() {
             Some((known, n)) if *known == len => *n += 1,

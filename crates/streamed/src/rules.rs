@@ -173,22 +173,27 @@ pub(crate) fn loses(name: &str) -> bool {
     )
 }
 
+/// What is said of records that a producer dropped. The counts of headers and of streams have one number for an unknown one.
+pub(crate) fn dropped(n: u64, stream: u32, when: &str) -> String {
+    let how_many =
+        if n >= quipu_stream::loss::MANY { "an unknown number of".to_owned() } else { n.to_string() };
+    format!("the producer dropped {how_many} records of stream {stream} {when}")
+}
+
+fn amount(n: u64) -> Amount {
+    if n >= quipu_stream::loss::MANY { Amount::AtLeast(n) } else { Amount::Exactly(n) }
+}
+
 /// Records that a producer had to drop before a frame.
 pub(crate) fn lost(n: u32, stream: u32, place: Place) -> Finding {
-    let many = n == quipu_stream::frame::LOST_MANY;
-    let records = if many { Amount::AtLeast(n.into()) } else { Amount::Exactly(n.into()) };
-    let how_many = if many { "an unknown number of".to_owned() } else { n.to_string() };
-    let message = format!("the producer dropped {how_many} records of stream {stream} before this frame");
-    let loss = Loss { records, stopped: place.clone(), resumed: Some(place.clone()), ..Loss::default() };
-    LOST.broken(place, message).losing(loss)
+    let n = u64::from(n);
+    let resumed = Some(place.clone());
+    let loss = Loss { records: amount(n), stopped: place.clone(), resumed, ..Loss::default() };
+    LOST.broken(place, dropped(n, stream, "before this frame")).losing(loss)
 }
 
 /// Records that a producer had to drop after its last frame.
 pub(crate) fn lost_at_end(n: u64, stream: u32, place: Place) -> Finding {
-    let many = n >= quipu_stream::loss::MANY;
-    let records = if many { Amount::AtLeast(n) } else { Amount::Exactly(n) };
-    let how_many = if many { "an unknown number of".to_owned() } else { n.to_string() };
-    let message = format!("the producer dropped {how_many} records of stream {stream} after its last frame");
-    let loss = Loss { records, stopped: place.clone(), ..Loss::default() };
-    LOST.broken(place, message).losing(loss)
+    let loss = Loss { records: amount(n), stopped: place.clone(), ..Loss::default() };
+    LOST.broken(place, dropped(n, stream, "after its last frame")).losing(loss)
 }

@@ -6,7 +6,7 @@
 use super::common::{self, Detail};
 use super::signatures::{Facts, GET_ERROR, Learned, Signatures, Space, sint};
 use super::trial::{Numbered, is_misnumbered};
-use super::{Decoded, Header, Stop, blank, is_blank};
+use super::{Decoded, Decoder, Header, Stop, blank, is_blank};
 use crate::cursor::Cursor;
 use crate::record::*;
 use quipu_model::values::{Kind, NO_TYPE, Types};
@@ -203,6 +203,25 @@ impl Skimmer {
         self.types.truncate(n_types);
         self.signatures.forget();
         told
+    }
+
+    /// How many calls are open.
+    pub(crate) fn n_open(&self) -> u64 {
+        self.others.len() as u64 + u64::from(self.last.is_some())
+    }
+
+    /// Goes on with another number of the next call.
+    pub(crate) fn set_next_call(&mut self, number: u64) {
+        self.next_call = number;
+    }
+
+    /// As [`Decoder::resume_after_gap`](super::Decoder::resume_after_gap), which reads for it what a skimmer passes over.
+    pub(crate) fn resume_after_gap(&mut self, input: &[u8], n_looked: usize) -> Option<(usize, u64)> {
+        let signatures = std::mem::replace(&mut self.signatures, Signatures::new(self.version));
+        let mut decoder = Decoder::knowing(self.version, signatures, self.next_call);
+        let found = decoder.resume_after_gap(input, n_looked, &mut self.types);
+        self.signatures = decoder.into_signatures();
+        found
     }
 
     /// The types met so far.

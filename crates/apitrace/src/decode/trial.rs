@@ -227,6 +227,18 @@ impl Decoder {
         self.trial(input, at, types, evidence).is_some_and(|run| run.number == next_call)
     }
 
+    /// As [`Machine::resume`](crate::feed::Machine::resume): from here on, a part of the stream is missing.
+    pub(crate) fn resume_after_gap(
+        &mut self,
+        input: &[u8],
+        n_looked: usize,
+        types: &mut Types,
+    ) -> Option<(usize, u64)> {
+        self.expect_gaps();
+        let evidence = Evidence { sure: self.next_call, ..Evidence::default() };
+        self.find_run(input, n_looked, types, &evidence).map(|(at, run)| (at, run.number))
+    }
+
     /// Where the first run of events begins among the first `n_looked` bytes. Nothing is changed.
     ///
     /// Bytes in the middle of an event may read as one that takes in those after it, with signatures of its own that

@@ -1,5 +1,10 @@
 //! A sample of each format in each container.
 
+use quipu::engine::{InTime, Watch};
+use quipu::model::transform::{Silent, TransformJob};
+use quipu::model::{Damaged, OpenOptions, Options, Transform};
+use quipu::source::Source;
+use quipu::streamed::carry::IntoStream;
 use quipu_testkit::fixtures;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,6 +91,14 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
             add(name, carried(&from, folder, name), false, is_headed);
         }
     }
+    let thread = drmemtrace("threadsig.x64/drmemtrace.threadsig.872805.4975.trace.zip");
+    for (name, from, is_headed) in
+        [("drmemtrace.frames", thread, true), ("apitrace.frames", apitrace("glxgears-300.trace"), false)]
+    {
+        if is_wanted(name) {
+            add(name, in_frames(&from, folder, name), false, is_headed);
+        }
+    }
     add("prism.quipu", events(folder), true, false);
     let capture = folder.join("made.qcap");
     fs::write(&capture, captured()).unwrap();
@@ -130,6 +143,30 @@ fn carried(from: &Path, folder: &Path, name: &str) -> PathBuf {
     let mut convert = Command::new(env!("CARGO_BIN_EXE_quipu"));
     convert.arg("convert").arg(from).arg("-o").arg(&path).arg("-q");
     assert!(convert.status().unwrap().success(), "{name}");
+    path
+}
+
+/// The bytes of a trace, in frames that are much shorter than those of files.
+fn in_frames(from: &Path, folder: &Path, name: &str) -> PathBuf {
+    let plain = converted(from, folder, &format!("{name}.trace"), "plain");
+    let path = folder.join(format!("{name}.quipu"));
+    let format = quipu::probe(&Source::open(&plain).unwrap()).unwrap();
+    let into = IntoStream { frame_bytes: 4096 * 12, ..IntoStream::new(format, None) };
+    let watch = Watch::new();
+    let job = TransformJob {
+        source: &Source::open(&plain).unwrap(),
+        opening: &OpenOptions::default(),
+        options: &Options::default(),
+        output: &path,
+        replace: false,
+        container: None,
+        level: None,
+        damaged: Damaged::Refuse,
+        strict: false,
+        threads: 1,
+        sequence: &InTime(&watch),
+    };
+    into.run(&job, &Silent).unwrap();
     path
 }
 

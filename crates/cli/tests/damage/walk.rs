@@ -354,7 +354,8 @@ fn compare_lost(harm: Harm, sample: &Sample, whole: Whole, wrong: &mut Vec<Strin
 
 /// True if what is cut off says nothing of the trace but where its frames are.
 fn is_end_of_carrier(harm: Harm, sample: &Sample) -> bool {
-    sample.name.ends_with(".carried") && (harm == Harm::Cut(999) || sample.name == "din.carried")
+    (sample.name.ends_with(".carried") || sample.name.ends_with(".frames"))
+        && (harm == Harm::Cut(999) || sample.name == "din.carried")
 }
 
 /// Compares what the verbs say of one damaged trace.
@@ -542,6 +543,7 @@ families! {
     dtrace_buffers: ["dtrace.buffer", "dtrace.aggregations"],
     dtrace_lines: ["dtrace.raw", "dtrace.raw.gz"],
     dtrace_described: ["dtrace.midbuf", "dtrace.quipu"],
+    carried_frames: ["drmemtrace.frames", "apitrace.frames"],
     carried: ["drmemtrace.carried", "apitrace.carried", "cacheray.carried", "lackey.carried", "din.carried"],
 }
 

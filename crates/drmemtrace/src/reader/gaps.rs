@@ -131,7 +131,7 @@ impl EntryReader {
         let Some((_, offset)) = self.stop_at.filter(|(member, _)| *member == at.member) else { return };
         let n_entries = offset.saturating_sub(at.offset) / self.file.entry_bytes as u64;
         let n_left = usize::try_from(n_entries).map_or(usize::MAX, |n| n.saturating_mul(ENTRY_BYTES));
-        if n_left < self.batch.block.len() {
+        if n_left <= self.batch.block.len() {
             self.batch.block.truncate(n_left);
             self.skipped = Some(at.member);
             // What makes no sense in this block stands after that.
@@ -161,7 +161,7 @@ impl EntryReader {
         let message = format!(
             "of `{GROUP_ENTRIES}` entries more than `{MAX_NONSENSE}` have impossible types or are all zeros"
         );
-        self.lose_rest(member, "drmemtrace/nonsense", message, place);
+        self.lose_rest(member, "drmemtrace/nonsense", message, place, None);
     }
 
     /// The bytes could not be inflated any further; the stream continues with the next member, if there is one.
@@ -175,12 +175,21 @@ impl EntryReader {
             // That no more of it is read was reported.
             return Ok(());
         }
-        self.lose_rest(member, source_rule(error.kind()), error.what().to_owned(), Place::from(error));
+        // Of a file that is carried, a part may be lost: entries have one width, so reading continues with the next part.
+        let next = error.offset().and_then(|offset| self.file.container.next_readable(offset));
+        self.lose_rest(member, source_rule(error.kind()), error.what().to_owned(), Place::from(error), next);
         Ok(())
     }
 
-    /// Reports that nothing of a member from `place` on is read, and what is lost by that.
-    fn lose_rest(&mut self, member: u32, rule: &'static str, mut message: String, mut place: Place) {
+    /// Reports that nothing of a member from `place` on is read, or nothing up to the offset `next`, and what is lost by that.
+    fn lose_rest(
+        &mut self,
+        member: u32,
+        rule: &'static str,
+        mut message: String,
+        mut place: Place,
+        next: Option<u64>,
+    ) {
         self.is_broken = true;
         self.counted_before_gap.get_or_insert(self.position());
         // If the header lies in the gap, the one that opening read counts: without it, later chunks have no thread and no size.
@@ -212,7 +221,9 @@ impl EntryReader {
         if is_doubtful && !can_read_again && !self.raw_only {
             stopped = (Some(began.0), Some(began.1));
         }
-        if can_read_again && (is_doubtful || self.raw_only || !is_alone) {
+        if let (Some(_), Some(offset), true) = (next, place.offset, self.raw_only && can_read_again) {
+            stopped = self.position_at(member, offset);
+        } else if can_read_again && (is_doubtful || self.raw_only || !is_alone) {
             stopped = self.position_before_gap(member);
         }
         (place.record, place.instr) = stopped;
@@ -222,12 +233,16 @@ impl EntryReader {
         let is_later = member > 0 && container.good_until(member - 1).is_some();
         let finding = match is_later {
             true => finding,
-            false => finding.losing(self.gap(member, stopped, place, can_read_again)),
+            false => finding.losing(match next {
+                Some(next) => gap_within(place, self.place_of_bytes(member, next)),
+                None => self.gap(member, stopped, place, can_read_again),
+            }),
         };
         self.found.push(finding);
         // The seam of the next member is judged by this finding, not by a missing footer.
         self.last_entry = None;
-        self.interp.resume_after_gap(self.instrs_before(member.saturating_add(1)));
+        let instrs = if next.is_some() { None } else { self.instrs_before(member.saturating_add(1)) };
+        self.interp.resume_after_gap(instrs);
         self.block = None;
     }
 
@@ -476,6 +491,16 @@ pub(super) fn has_to_count(file: &File) -> bool {
     let has_seams = file.header.chunk_instrs > 0 && file.container.codec() == Codec::Zip;
     let has_own_thread = file.header.is_header && !file.holds_several_threads();
     file.seams.is_doubted() || (has_seams || has_own_thread) && !file.container.source().can_seek()
+}
+
+/// What is lost between two places of a member; how many records that were, nothing says.
+fn gap_within(stopped: Place, resumed: Place) -> Loss {
+    Loss {
+        bytes: between(stopped.offset, resumed.offset),
+        stopped,
+        resumed: Some(resumed),
+        ..Loss::default()
+    }
 }
 
 /// How much lies between two places, if both are known and in this order.

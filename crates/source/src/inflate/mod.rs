@@ -181,7 +181,11 @@ impl Plain {
             None => packed.left().is_some_and(|left| left > 0),
         };
         let fault = match self.expected.crc32 {
-            _ if cut_short => Some(Error::truncated("the data ends before its stated size")),
+            // Where the next byte cannot be read, that is why.
+            _ if cut_short => Some(match packed.fill(1) {
+                Err(cause) => unreadable(cause),
+                Ok(_) => Error::truncated("the data ends before its stated size"),
+            }),
             Some(crc) if crc != self.crc.sum() => Some(Error::checksum("CRC-32", crc, self.crc.sum())),
             _ => None,
         };
