@@ -182,3 +182,48 @@ fn a_stream_of_rows_stays_one_with_its_metadata() {
     }
     assert_eq!(quipu(&["check", path(&copy)]).0, Some(0));
 }
+
+#[test]
+fn nothing_is_left_out_where_a_stream_without_rows_is_split() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, kind) in [("agg-rows", 6), ("dtrace-printf", 2), ("arrow-body", 2)] {
+        let original = fixtures("stream").join(format!("{name}.quipu"));
+        let parts = folder.path().join(name);
+        let (code, _, said) = quipu(&["split", "--format", "stream", path(&original), "-o", path(&parts)]);
+        assert_eq!(code, Some(0), "{name}: {said}");
+        let bodies = |bytes: &[u8]| {
+            let starts = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"\xF5QPU1\r\n\x1A"));
+            starts.filter(|at| bytes[at + 9] == kind).count()
+        };
+        let files = fs::read_dir(&parts).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
+        let n: usize = files.map(|bytes| bodies(&bytes)).sum();
+        assert!(n > 0 && n == bodies(&fs::read(&original).unwrap()), "{name}: {n}");
+    }
+}
+
+#[test]
+fn copies_keep_what_a_stream_says_of_its_own_losses() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["minimal", "clock-blob-pad", "unknown-kinds"] {
+        let original = fixtures("stream").join(format!("{name}.quipu"));
+        let copy = folder.path().join(format!("{name}.quipu"));
+        let (code, _, said) = quipu(&["convert", path(&original), "-o", path(&copy)]);
+        assert_eq!(code, Some(0), "{name}: {said}");
+        for verb in ["view", "describe", "check"] {
+            let (code, text, _) = quipu(&[verb, path(&copy)]);
+            let wanted = quipu(&[verb, path(&original)]);
+            assert_eq!(code, wanted.0, "{name}: {verb}");
+            assert!(verb == "check" || text == wanted.1, "{name}: {verb}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_damaged_itself_comes_back_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (original, stream) = carried(folder.path(), "cacheray/mt-interleaved.cut.trace");
+    let back = folder.path().join("back.trace");
+    let (code, _, said) = quipu(&["convert", path(&stream), "-o", path(&back)]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(fs::read(&back).unwrap() == fs::read(&original).unwrap());
+}

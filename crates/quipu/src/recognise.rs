@@ -1,6 +1,7 @@
 //! Which format a source has, and a clear word when it has none that is known.
 
 use crate::FORMATS;
+use quipu_model::trace::Carried;
 use quipu_model::{Confidence, Error, ErrorKind, Format, Loss, OpenOptions, Place, Result, Trace};
 use quipu_source::{Ahead, Codec, Source, StreamOptions};
 use std::path::Path;
@@ -109,8 +110,10 @@ fn find(source: &Source, options: &OpenOptions) -> Result<Found> {
         // It is looked at before it is read.
         let spooled = found.source.spooled()?;
         let mut carried = carrier.carried(&spooled)?;
-        let (Some(inner), true) = (carried.pop(), carried.is_empty()) else {
-            // Of several, none is the trace.
+        if carried.len() > 1 {
+            choose(&mut carried, &spooled, options)?;
+        }
+        let Some(inner) = carried.pop() else {
             found.source = spooled;
             break;
         };
@@ -124,6 +127,24 @@ fn find(source: &Source, options: &OpenOptions) -> Result<Found> {
         found = Found { source: inner.source, format, carrier: Some(carrier) };
     }
     Ok(found)
+}
+
+/// Leaves the trace that is meant of several in one carrier: the one of the format that was asked for.
+///
+/// # Errors
+/// `Unsupported` if that is not one of them.
+fn choose(carried: &mut Vec<Carried>, source: &Source, options: &OpenOptions) -> Result<()> {
+    let mut names: Vec<String> =
+        carried.iter().map(|trace| trace.format.clone().unwrap_or("unknown".into())).collect();
+    names.sort();
+    carried.retain(|trace| options.format.is_some() && trace.format == options.format);
+    if carried.len() == 1 {
+        return Ok(());
+    }
+    let what = format!("`{}` traces in one stream: {}", names.len(), names.join(", "));
+    let hint =
+        "name the format of one of them with --format, or take the stream apart: quipu split --format stream";
+    Err(Error::unsupported(what).in_file(source.name()).hint(hint))
 }
 
 /// True if damage keeps the first byte of a file from being read.
