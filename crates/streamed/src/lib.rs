@@ -17,6 +17,7 @@
 //! | [`back`] | their files written as they were |
 //! | [`mod@copy`] | streams of rows written again |
 //! | [`edit`] | parts of such streams, and streams in other files or another order |
+//! | [`diff`] | which records of two streams differ |
 //! | [`describe`] | metadata record by record |
 //! | [`print`](mod@print) | records as people read them |
 //! | [`check`], [`rules`] | the rules that a stream must follow |
@@ -31,6 +32,7 @@ pub mod check;
 mod column;
 pub mod copy;
 pub mod describe;
+pub mod diff;
 pub mod edit;
 mod folder;
 mod lens;
@@ -42,6 +44,7 @@ pub mod schema;
 pub mod trace;
 
 use quipu_model::trace::{Carried, Description};
+use quipu_model::transform::Comparison;
 use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace, Transform};
 use quipu_source::Source;
 
@@ -87,6 +90,10 @@ impl Format for Stream {
 
     fn transforms(&self) -> &'static [&'static dyn Transform] {
         &[&copy::Copy, &edit::Trim, &edit::Filter, &edit::Split, &edit::Merge]
+    }
+
+    fn comparison(&self) -> Option<&'static dyn Comparison> {
+        Some(&diff::Diff)
     }
 
     fn describe(&self, source: &Source, options: &OpenOptions) -> Result<Description> {

@@ -3,12 +3,12 @@
 //! The dumps have no names of arguments, and numbers of calls only if asked, so that they differ in what calls do. Lines become
 //! numbers, numbers are aligned, and both dumps are made again to show what differs.
 
-use super::align::{Run, align};
 use super::{begun, ended};
 use crate::print::CallPrinter;
 use crate::reader::CallReader;
 use crate::table::CALLS_TABLE;
 use crate::trace::ApiTrace;
+use quipu_model::align::{Run, align};
 use quipu_model::damaged::Reading;
 use quipu_model::print::Ordinals;
 use quipu_model::trace::{PrintOptions, settled};

@@ -9,7 +9,6 @@
 //! [`print`](mod@print) shows differences in our text and in JSON, [`original`] as apitrace does, and [`lines`] compares
 //! dumps line by line, as apitrace does with the help of `diff`. SPEC: apitrace.md#comparing.
 
-pub mod align;
 mod compare;
 mod keys;
 pub mod lines;
@@ -22,10 +21,10 @@ use crate::pattern;
 use crate::reader::CallReader;
 use crate::record::VERSION_PROPERTIES;
 use crate::trace::{self, ApiTrace};
-use align::{Run, align};
 pub use compare::Difference;
 use compare::{Side as CallSide, compare};
 use keys::{Functions, function_of, key};
+use quipu_model::align::{Run, align};
 use quipu_model::damaged::Reading;
 use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::trace::settled;

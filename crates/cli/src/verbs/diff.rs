@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 /// Calls are aligned over the whole of both traces and compared value by value. Addresses and names of objects that appear in
 /// the same place first are taken for one thing, so two runs of one program are equal unless they did different things;
 /// NaN is equal to itself. `-` is a call of the old trace only, `+` one of the new trace only, `|` one that
-/// changed. Memory: 8 bytes for each call of both traces, and some for each difference and each address.
+/// changed. Of streams of rows, records are compared stream by stream, by schema and text. Memory: 8 bytes for each call or
+/// record of both traces, and some for each difference and each address.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
