@@ -15,6 +15,7 @@ mod facts;
 mod faults;
 mod forced;
 mod golden;
+mod growing;
 mod instrumented;
 mod launcher;
 mod layout;

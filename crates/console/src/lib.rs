@@ -13,6 +13,7 @@ mod common;
 pub mod comparison;
 mod complaint;
 pub mod flags;
+pub mod follow;
 pub mod input;
 pub mod number;
 pub mod parts;

@@ -481,6 +481,8 @@ pub struct Meta {
     pub instrs: Recorded,
     /// How many of the accesses to data it has.
     pub data: Recorded,
+    /// Whether its writer has ended it, if traces of the format say so; it may still be written.
+    pub is_ended: Option<bool>,
     /// What was odd when opening.
     pub findings: Vec<Finding>,
 }

@@ -5,7 +5,7 @@
 
 use crate::INFO;
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
-use crate::carried::is_carried;
+use crate::carried::{is_carried, is_empty};
 use crate::folder;
 use crate::look::{self, Look};
 use crate::print::RecordPrinter;
@@ -173,7 +173,14 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
         true => (None, folder::files_of(source)?.len() as u64),
         false => (source.container()?.size_bytes(), 1),
     };
-    let meta = Meta { packed_bytes: packed_bytes.or(Some(look.size)), n_files, findings, ..meta };
+    let is_ended = !session.findings.iter().any(|finding| finding.name == "no-end-frame");
+    let meta = Meta {
+        packed_bytes: packed_bytes.or(Some(look.size)),
+        n_files,
+        is_ended: Some(is_ended),
+        findings,
+        ..meta
+    };
     if parts.is_empty() {
         // A stream without records still is a trace.
         parts.push(Part::default());
@@ -339,7 +346,10 @@ fn losses_at_end(survey: &Survey, name: &str) -> Vec<Finding> {
 fn foreign_findings(survey: &Survey, name: &str) -> Vec<Finding> {
     let mut counts: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     let is_foreign = |frame: &&FrameAt| frame.header.is_foreign();
-    let is_read = |frame: &FrameAt| is_foreign(&frame) && is_carried(frame.header.encoding);
+    let is_read = |frame: &FrameAt| match is_foreign(&frame) {
+        true => is_carried(frame.header.encoding),
+        false => is_empty(frame),
+    };
     if survey.frames.iter().all(is_read) {
         // They are traces of their own, which are read.
         return Vec::new();
@@ -352,8 +362,7 @@ fn foreign_findings(survey: &Survey, name: &str) -> Vec<Finding> {
         let place =
             quipu_model::Place { file: Some(name.to_owned()), offset: Some(offset), ..Default::default() };
         let what = crate::describe::encoding_name(encoding);
-        rules::FOREIGN
-            .broken(place, format!("{n} frames with bodies of another format ({what}) are not read"))
+        rules::FOREIGN.broken(place, format!("bodies of another format ({what}) are not read, in {n} frames"))
     };
     counts.into_iter().map(finding).collect()
 }

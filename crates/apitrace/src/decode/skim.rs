@@ -1,6 +1,6 @@
 //! Bytes of the stream → what calls there are, without their values.
 //!
-//! Reads the same grammar as [`Decoder`](super::Decoder) and stops at the same faults, but keeps nothing of a value: what
+//! Reads the same grammar as [`Decoder`] and stops at the same faults, but keeps nothing of a value: what
 //! counts calls, or looks for one, need not know them. PERF: `info`.
 
 use super::common::{self, Detail};
@@ -186,7 +186,7 @@ impl Skimmer {
         self.unmatched.take()
     }
 
-    /// As [`Decoder::is_misnumbered`](super::Decoder::is_misnumbered).
+    /// As [`Decoder::is_misnumbered`].
     pub(crate) fn is_misnumbered(&mut self, input: &[u8]) -> bool {
         let (next_call, n_types, bulk) = (self.next_call, self.types.len(), self.bulk);
         let mut cursor = Cursor::new(input, 0);
@@ -215,7 +215,7 @@ impl Skimmer {
         self.next_call = number;
     }
 
-    /// As [`Decoder::resume_after_gap`](super::Decoder::resume_after_gap), which reads for it what a skimmer passes over.
+    /// As [`Decoder::resume_after_gap`], which reads for it what a skimmer passes over.
     pub(crate) fn resume_after_gap(&mut self, input: &[u8], n_looked: usize) -> Option<(usize, u64)> {
         let signatures = std::mem::replace(&mut self.signatures, Signatures::new(self.version));
         let mut decoder = Decoder::knowing(self.version, signatures, self.next_call);

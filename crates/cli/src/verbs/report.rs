@@ -192,9 +192,11 @@ fn serve(
         }
         Ok(Served::default())
     };
-    if options.input.stored.path == Path::new("-") {
+    let path = &options.input.stored.path;
+    let is_kept = std::fs::metadata(path).is_ok_and(|meta| meta.is_file() || meta.is_dir());
+    if path == Path::new("-") || !is_kept {
         return left_out(Error::unsupported(
-            "what comes from standard input is read once, and runs on no machine",
+            "what comes through a pipe is read once, and runs on no machine",
         ));
     }
     let given = Given::from([("top", if options.page.is_wanted() { "10" } else { "0" })]);

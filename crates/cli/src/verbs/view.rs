@@ -8,6 +8,7 @@ use quipu::model::{Error, Given, OptionSpec, Printer, Schema, Severity, ThreadId
 use quipu::source::Source;
 use quipu_console::Common;
 use quipu_console::flags::{self, Flagged, Flags};
+use quipu_console::follow::{self, FollowJob, Followed};
 use quipu_console::input::{Input, check_present, derived_table};
 use quipu_console::number;
 use quipu_console::screen::{Outcome, Result, Screen};
@@ -44,6 +45,10 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["syntax", "skip_instrs", "take_instrs", "since", "until",
           "kinds", "pc", "addr", "thread", "order", "open"])]
     raw: bool,
+    /// Print records as they are written, until the writer ends the trace or the run is interrupted; those of each of its
+    /// streams in their order
+    #[arg(long, conflicts_with_all = ["raw", "skip", "take", "skip_instrs", "take_instrs", "since", "until", "order"])]
+    follow: bool,
     /// How to write x86 instructions
     #[arg(long, value_name = "SYNTAX", value_parser = ["att", "intel"])]
     syntax: Option<String>,
@@ -134,6 +139,7 @@ Examples:
   quipu view --table args --kind text game.trace
   quipu view --kind alloc,lock,unlock prog.qcap
   quipu view --table call.glDrawElements --json --frames 0-99 game.trace
+  quipu view --follow --json run.quipu
 
 Exit codes:
   0  done
@@ -146,6 +152,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     if options.input.stored.opening.format.is_none() && is_capture(&options.input.stored.path) {
         return view_capture(options, screen);
+    }
+    if options.follow {
+        return follow(options, common, screen);
     }
     let trace = options.input.open()?;
     let (table, schema) = options.table(&*trace)?;
@@ -189,6 +198,39 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     Ok(verdict.tell(screen))
 }
+
+/// Prints a trace that is being written.
+fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    let stored = &options.input.stored;
+    let print = options.print_options(common);
+    // Nothing, or a part of the first words: they are being written.
+    let is_early =
+        || std::fs::metadata(&stored.path).is_ok_and(|meta| meta.is_file() && meta.len() < EARLY_BYTES);
+    let open = || match stored.opening.open(&stored.path) {
+        Ok(trace) => Ok(Some(trace)),
+        Err(_) if is_early() => Ok(None),
+        Err(error) => Err(error),
+    };
+    let printer = |trace: &dyn Trace| {
+        let (table, schema) = options.table(trace)?;
+        let printer = match options.printer(trace, &schema, &print)? {
+            Some(printer) => printer,
+            None => trace.printer(&print)?,
+        };
+        Ok((table, printer))
+    };
+    let job = FollowJob { open: &open, printer: &printer, filter: options.filter(), paint: screen.paint() };
+    let mut out = quipu_console::terminal::stdout();
+    let Followed { found, error, cancelled, trace, .. } =
+        session::watched(screen, |watch| follow::follow(&job, watch, &mut out))?;
+    let Some(trace) = trace else { return Ok(Outcome::Flawed) };
+    let verdict = Verdict::new(&*trace, found, error, cancelled).meaning(OF_RECORDS);
+    verdict.say_lost(screen);
+    Ok(verdict.tell(screen))
+}
+
+/// A file with fewer bytes may be the beginning of anything.
+const EARLY_BYTES: u64 = 4096;
 
 /// Lists what an instrumented program left.
 fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {

@@ -130,6 +130,7 @@ pub(super) fn meta(
     Meta {
         format: INFO.name.into(),
         title: title(filetype),
+        is_ended: None,
         // None is known where headers are damaged, which findings say.
         version: Some(versions.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
             .filter(|versions| !versions.is_empty()),
