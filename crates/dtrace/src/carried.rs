@@ -331,7 +331,16 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
             false => Origin::default().take(&attachment.name, bytes),
         };
         if let Some(bytes) = bytes {
-            capture.beside.push((attachment.name.clone(), bytes));
+            // Folders of several machines have files of the same names; the first keeps it.
+            let mut name = attachment.name.clone();
+            let mut n = 1;
+            while capture.beside.iter().any(|(known, of)| *known == name && *of != bytes) {
+                n += 1;
+                name = format!("{}.{n}", attachment.name);
+            }
+            if capture.beside.iter().all(|(known, _)| *known != name) {
+                capture.beside.push((name, bytes));
+            }
         }
     }
     let mut counters = Counters::new(&capture);
