@@ -17,6 +17,7 @@ const OTHERS: &[&str] = &[
     "cc",
     "c++",
     "rustc-flags",
+    "new-tool",
     "completions",
     "help",
 ];

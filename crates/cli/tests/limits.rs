@@ -41,6 +41,7 @@ const LINES: &[(&str, &[&str])] = &[
     ("assemble", &[]),
     ("recover", &[]),
     ("record", &[]),
+    ("new-tool", &[]),
     ("sim cache", &["sim cache IN", "sim cache --json IN --miss-file OUT"]),
     ("sim tlb", &["sim tlb IN"]),
     ("sim sweep", &["sim sweep --sizes 4K,8K IN"]),

@@ -59,6 +59,34 @@ pub struct Codec {
     pub dialect: Dialect,
     /// Whether [`State::events`] are wanted.
     pub keeps_events: bool,
+    /// The thread that the first configurations belong to: that of the first event after them, since which fields events have
+    /// concerns those that follow.
+    pub first_thread: Option<u64>,
+}
+
+impl Codec {
+    /// The same for a stream that begins with these bytes: [`first_thread`](Codec::first_thread) is looked up there.
+    #[must_use]
+    pub fn begins_with(self, mut head: &[u8]) -> Codec {
+        let mut decoder = Decoder::new(self.detail, self.dialect);
+        let mut events = Batch::default();
+        let first_thread = match self.encoding {
+            Encoding::Fixed => None,
+            Encoding::Variable => loop {
+                let Some(Ok((event, len))) =
+                    (!head.is_empty() && head[0] >> 5 != END >> 5).then(|| decoder.event(head, &mut events))
+                else {
+                    break None;
+                };
+                match event {
+                    Event::Config(config) => decoder.configure(config),
+                    event => break event.swap(),
+                }
+                head = head.get(len..).unwrap_or_default();
+            },
+        };
+        Codec { first_thread, ..self }
+    }
 }
 
 /// What reading learns.
@@ -296,12 +324,10 @@ impl Codec {
 
     /// Takes an event into the batch, unless that has to end before it.
     fn take(&self, state: &mut State, event: Event, len: usize, n_names: usize, out: &mut Fill) -> Step {
-        let thread = event.swap().or(state.thread);
+        let thread = event.swap().or(state.thread).or(self.first_thread);
         let is_instr = matches!(&event, Event::Context(of) if of.kind == context::INSTRUCTION);
         let must_stop = is_instr && out.n_instrs() == out.stop_instr();
-        // What fields events have concerns the threads that follow.
-        let has_none = thread.is_none() && matches!(&event, Event::Config(_));
-        if must_stop || !has_none && !out.enter(thread.unwrap_or(0).into()) {
+        if must_stop || !out.enter(thread.unwrap_or(0).into()) {
             state.events.names.truncate(n_names);
             return Step::Cut;
         }

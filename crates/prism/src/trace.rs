@@ -81,7 +81,9 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<PrismTrace> {
         is_detail_said: said.is_some(),
         dialect: if is_sigrind { Dialect::Sigrind } else { Dialect::Strict },
         keeps_events: false,
+        first_thread: None,
     };
+    let codec = codec.begins_with(&head);
     let mut facts = vec![Fact::new("encoding", "encoding", encoding.name())];
     if encoding == Encoding::Fixed || !is_configured {
         facts.push(Fact::new("detail", "fields", detail.to_string()));

@@ -27,6 +27,7 @@ const TRACES: &[&str] = &[
     "lackey/mixed.lackey",
     "din/labels.din",
     "dtrace/classic/quantize_pack",
+    "prism/prodcons.prism",
 ];
 
 /// Options with which results have more.

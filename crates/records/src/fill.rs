@@ -184,11 +184,10 @@ impl Fill {
         self.offset
     }
 
-    /// Makes a thread that of the next record; false if the batch has records of another one, so that it has to end. Records
-    /// of no thread are those of the first that follows.
+    /// Makes a thread that of the next record; false if the batch has records of another one, so that it has to end.
     #[inline]
     pub fn enter(&mut self, thread: ThreadId) -> bool {
-        if self.n > 0 && !self.is_skipping && self.thread.is_some_and(|of| of != thread) {
+        if self.n > 0 && !self.is_skipping && self.thread != Some(thread) {
             return false;
         }
         self.thread = Some(thread);

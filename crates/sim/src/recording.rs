@@ -167,7 +167,7 @@ mod tests {
         let of_marks = notes(Recorded::Filtered, 53, Some(5979));
         assert!(of_marks.contains("executed: 5,979, as marks count them; the filter left 53"), "{of_marks}");
         let unknown = notes(Recorded::Filtered, 53, None);
-        assert!(unknown.contains("the filter left 53, so no misses for 1,000"), "{unknown}");
+        assert!(unknown.contains("the filter left 53 of them, so no misses for 1,000"), "{unknown}");
         let none = notes(Recorded::Filtered, 53, Some(0));
         assert!(none.contains("marks count no instruction") && none.contains("so no misses"), "{none}");
     }
