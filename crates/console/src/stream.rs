@@ -46,6 +46,18 @@ pub struct PrintJob<'p> {
     pub awaited: &'p [ThreadId],
 }
 
+/// A printer that was chosen, or else the trace's own with these options.
+///
+/// # Errors
+/// `Usage` for options that the trace's printer does not have.
+pub fn or_own(
+    printer: Option<Box<dyn Printer>>,
+    trace: &dyn Trace,
+    options: &PrintOptions,
+) -> quipu::model::Result<Box<dyn Printer>> {
+    printer.map_or_else(|| trace.printer(options), Ok)
+}
+
 impl PrintJob<'_> {
     /// All rows of a table without a word about progress, as this printer writes them; the trace's own with these options if
     /// `None`.
@@ -62,10 +74,7 @@ impl PrintJob<'_> {
             table,
             filter: RowFilter::default(),
             window: Window::All,
-            printer: match printer {
-                Some(printer) => printer,
-                None => trace.printer(options)?,
-            },
+            printer: or_own(printer, trace, options)?,
             paint: Paint::PLAIN,
             strict: false,
             quiet: true,

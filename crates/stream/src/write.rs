@@ -735,7 +735,7 @@ impl<W: Write> StreamWriter<W> {
         written
     }
 
-    /// Writes the rows at hand before another frame, which says what was lost before it.
+    /// Writes the pending rows before another frame, which says what was lost before it.
     fn flush_rows(&mut self) -> io::Result<()> {
         if self.records > 0 { self.flush() } else { Ok(()) }
     }

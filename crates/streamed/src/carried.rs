@@ -306,7 +306,7 @@ impl Described {
     fn of(survey: &Survey, producer: u64) -> Described {
         let mut described = Described::default();
         let losing = survey.session.findings.iter().filter(|finding| may_lack(finding.name));
-        // Counts that do not agree have no place: what is missing is told by another finding, or nothing is.
+        // Counts that do not agree have no place: another finding says what is missing, if anything is.
         let place = |of: &finding::Finding| of.number("offset").filter(|_| of.name != "end-mismatch");
         described.faults = losing.map(|of| (place(of), of.to_string())).collect();
         let last: BTreeMap<(u64, u32), u64> = survey

@@ -139,8 +139,8 @@ fn key(batch: &Batch, row: usize) -> u64 {
     hasher.finish()
 }
 
-/// Nobody knows what a damaged stream has in place of what the other has at its end: of that stays what stands in place of
-/// records that were read.
+/// What a damaged stream has in place of what the other has at its end is unknown: of that only what stands in place of records
+/// that were read is kept.
 fn leave_ends(runs: &mut Vec<Run>, is_old_cut: bool, is_new_cut: bool) {
     if !is_old_cut && !is_new_cut {
         return;

@@ -210,7 +210,7 @@ impl Skimmer {
         self.others.len() as u64 + u64::from(self.last.is_some())
     }
 
-    /// Goes on with another number of the next call.
+    /// Continues with another number of the next call.
     pub(crate) fn set_next_call(&mut self, number: u64) {
         self.next_call = number;
     }

@@ -213,11 +213,7 @@ fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome
     };
     let printer = |trace: &dyn Trace| {
         let (table, schema) = options.table(trace)?;
-        let printer = match options.printer(trace, &schema, &print)? {
-            Some(printer) => printer,
-            None => trace.printer(&print)?,
-        };
-        Ok((table, printer))
+        Ok((table, stream::or_own(options.printer(trace, &schema, &print)?, trace, &print)?))
     };
     let job = FollowJob { open: &open, printer: &printer, filter: options.filter(), paint: screen.paint() };
     let mut out = quipu_console::terminal::stdout();
