@@ -205,7 +205,7 @@ pub struct Feed {
 /// Calls that were left and not entered until then: numbers and offsets, as far as they are told.
 pub(crate) type Unentered = Vec<(u64, Place)>;
 
-/// Of calls that are left and were not entered, this many are told of.
+/// How many of the calls that are left and were not entered are named.
 pub(crate) const MAX_UNENTERED: usize = 4096;
 /// How many bytes must be buffered after an event that contradicts others, to ask the next events about it.
 pub(crate) const EVIDENCE_BYTES: usize = 128 << 10;

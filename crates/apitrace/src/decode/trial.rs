@@ -242,7 +242,7 @@ impl Decoder {
     /// Where the first run of events begins among the first `n_looked` bytes. Nothing is changed.
     ///
     /// Bytes in the middle of an event may read as one that takes in those after it, with signatures of its own that
-    /// are known nowhere else. So a run that needs such gives way to one within its first event that needs fewer.
+    /// are known nowhere else. So a run that needs fewer and begins within the first event of one that needs such is preferred.
     pub(crate) fn find_run(
         &mut self,
         input: &[u8],

@@ -17,11 +17,11 @@ use path::Path;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Functions that are told apart; further ones count as outside of all functions.
+/// Functions that are counted one by one; further ones count as outside of all functions.
 const MAX_FUNCTIONS: usize = 1 << 20;
 /// Calls of a thread that are remembered; those within are the innermost one's.
 const MAX_DEPTH: usize = 1 << 16;
-/// Threads that are told apart as writers; what further ones write, no thread wrote.
+/// Threads that are known as writers of bytes; what further threads write counts as written by none.
 const MAX_WRITERS: usize = u16::MAX as usize - 1;
 /// Pages of memory whose writers are remembered: a gigabyte of cells. What goes beyond is counted.
 const MAX_PAGES: usize = 1 << 17;
