@@ -191,6 +191,27 @@ impl Script {
     }
 }
 
+/// Takes out of the end what only damage explains: what a damaged sequence has in place of what the other has at its end is unknown,
+/// so only what stands in place of items that were read stays.
+pub fn forget_end(runs: &mut Vec<Run>, is_old_damaged: bool, is_new_damaged: bool) {
+    if !is_old_damaged && !is_new_damaged {
+        return;
+    }
+    let (mut deleted, mut inserted) = (0, 0);
+    while let Some(run) = runs.pop_if(|run| !matches!(run, Run::Equal(_))) {
+        match run {
+            Run::Delete(n) => deleted += n,
+            Run::Insert(n) => inserted += n,
+            Run::Equal(_) => {}
+        }
+    }
+    let both = deleted.min(inserted);
+    let deleted = if is_new_damaged { both } else { deleted };
+    let inserted = if is_old_damaged { both } else { inserted };
+    runs.extend((deleted > 0).then_some(Run::Delete(deleted)));
+    runs.extend((inserted > 0).then_some(Run::Insert(inserted)));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,5 +297,20 @@ mod tests {
         let new: Vec<u32> = (0..400).chain(450..1000).collect();
         assert_eq!(align(&old, &new), [Run::Equal(400), Run::Delete(50), Run::Equal(550)]);
         assert_eq!(align(&new, &old), [Run::Equal(400), Run::Insert(50), Run::Equal(550)]);
+    }
+
+    #[test]
+    fn what_damage_leaves_out_at_the_end_is_no_difference() {
+        let end = |is_old: bool, is_new: bool| {
+            let mut runs = vec![Run::Equal(3), Run::Delete(5), Run::Insert(2)];
+            forget_end(&mut runs, is_old, is_new);
+            runs
+        };
+        assert_eq!(end(false, false), [Run::Equal(3), Run::Delete(5), Run::Insert(2)]);
+        assert_eq!(end(false, true), [Run::Equal(3), Run::Delete(2), Run::Insert(2)]);
+        assert_eq!(end(true, false), [Run::Equal(3), Run::Delete(5), Run::Insert(2)]);
+        let mut missing = vec![Run::Equal(3), Run::Delete(5)];
+        forget_end(&mut missing, false, true);
+        assert_eq!(missing, [Run::Equal(3)]);
     }
 }

@@ -7,7 +7,7 @@
 use crate::print::RecordPrinter;
 use crate::schema::{N_OWN, RECORDS};
 use crate::trace::{self, StreamTrace};
-use quipu_model::align::{Run, align};
+use quipu_model::align::{Run, align, forget_end};
 use quipu_model::damaged::Reading;
 use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::print::Ordinals;
@@ -54,7 +54,7 @@ impl Comparison for Diff {
             let (a, b) =
                 (old.streams.get(name).unwrap_or(&nothing), new.streams.get(name).unwrap_or(&nothing));
             let mut runs = align(&a.keys, &b.keys);
-            leave_ends(&mut runs, a.is_cut, b.is_cut);
+            forget_end(&mut runs, a.is_cut, b.is_cut);
             show.stream((&old.trace, a), (&new.trace, b), &runs, context, &mut sum)?;
         }
         show.summary(&sum)?;
@@ -137,27 +137,6 @@ fn key(batch: &Batch, row: usize) -> u64 {
         }
     }
     hasher.finish()
-}
-
-/// What a damaged stream has in place of what the other has at its end is unknown: of that only what stands in place of records
-/// that were read is kept.
-fn leave_ends(runs: &mut Vec<Run>, is_old_cut: bool, is_new_cut: bool) {
-    if !is_old_cut && !is_new_cut {
-        return;
-    }
-    let (mut deleted, mut inserted) = (0, 0);
-    while let Some(run) = runs.pop_if(|run| !matches!(run, Run::Equal(_))) {
-        match run {
-            Run::Delete(n) => deleted += n,
-            Run::Insert(n) => inserted += n,
-            Run::Equal(_) => {}
-        }
-    }
-    let both = deleted.min(inserted);
-    let (deleted, inserted) =
-        (if is_new_cut { both } else { deleted }, if is_old_cut { both } else { inserted });
-    runs.extend((deleted > 0).then_some(Run::Delete(deleted)));
-    runs.extend((inserted > 0).then_some(Run::Insert(inserted)));
 }
 
 /// How many records are equal and how many are not.

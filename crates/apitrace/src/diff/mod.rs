@@ -24,7 +24,7 @@ use crate::trace::{self, ApiTrace};
 pub use compare::Difference;
 use compare::{Side as CallSide, compare};
 use keys::{Functions, function_of, key};
-use quipu_model::align::{Run, align};
+use quipu_model::align::{Run, align, forget_end};
 use quipu_model::damaged::Reading;
 use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::trace::settled;
@@ -274,24 +274,6 @@ pub fn diff(
     summary.readings = [old_reading, new_reading];
     show.end(&summary)?;
     Ok(summary)
-}
-
-/// It is unknown what a damaged trace has in place of what the other one has at its end: of that stays what stands in place of
-/// calls that were read.
-fn forget_end(runs: &mut Vec<Run>, is_old_damaged: bool, is_new_damaged: bool) {
-    let (mut deleted, mut inserted) = (0, 0);
-    while let Some(run) = runs.pop_if(|run| !matches!(run, Run::Equal(_))) {
-        match run {
-            Run::Delete(n) => deleted += n,
-            Run::Insert(n) => inserted += n,
-            Run::Equal(_) => {}
-        }
-    }
-    let both = deleted.min(inserted);
-    let deleted = if is_new_damaged { both } else { deleted };
-    let inserted = if is_old_damaged { both } else { inserted };
-    runs.extend((deleted > 0).then_some(Run::Delete(deleted)));
-    runs.extend((inserted > 0).then_some(Run::Insert(inserted)));
 }
 
 /// The numbers of all calls that count, and how reading them went. Everything is read here, so all that is wrong with a trace is
