@@ -9,16 +9,7 @@ use quipu_dtrace::describe::{Buffer, Enabling, Rec};
 use quipu_dtrace::layout::{self, BufferWriter};
 use quipu_dtrace::walk::Walk;
 use quipu_dtrace::{Capture, Dialect, raw};
-
-/// Numbers that look random.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
-    }
-}
+use quipu_testkit::Rng;
 
 /// The same records with headers of 4 bytes.
 fn with_old_headers(capture: &Capture) -> Capture {
@@ -124,7 +115,7 @@ fn descriptions_of_the_device_are_those_of_the_samples() {
 }
 
 /// A random description.
-fn enabling(dice: &mut Dice, id: u32, dialect: Dialect) -> Enabling {
+fn enabling(dice: &mut Rng, id: u32, dialect: Dialect) -> Enabling {
     let part = |size| Rec {
         action: Action::Trace,
         code: 1,
@@ -136,9 +127,9 @@ fn enabling(dice: &mut Dice, id: u32, dialect: Dialect) -> Enabling {
         uarg: 0,
         signed: None,
     };
-    let n = dice.roll(9);
+    let n = dice.below(9);
     let sizes = [0, 1, 2, 3, 4, 8, 16, 17, 256];
-    let recs = (0..n).map(|_| part(sizes[dice.roll(9) as usize])).collect();
+    let recs = (0..n).map(|_| part(sizes[dice.below(9) as usize])).collect();
     let mut enabling = Enabling { id, probe: 1, recs, ..Enabling::default() };
     layout::place(&mut enabling, dialect);
     if enabling.size == 0 {
@@ -151,7 +142,7 @@ fn enabling(dice: &mut Dice, id: u32, dialect: Dialect) -> Enabling {
 
 #[test]
 fn random_records_come_back_from_their_buffers() {
-    let mut dice = Dice(1);
+    let mut dice = Rng::new(1);
     for round in 0..200 {
         let dialect = if round % 3 == 0 { Dialect::ClassicV0 } else { Dialect::Classic };
         let order = if round % 2 == 0 { ByteOrder::Little } else { ByteOrder::Big };
@@ -162,12 +153,12 @@ fn random_records_come_back_from_their_buffers() {
         }
         let mut writer = BufferWriter::new(dialect, order);
         let mut expected = Vec::new();
-        for time in 0..dice.roll(50) {
-            let enabling = &enablings[dice.roll(4) as usize];
+        for time in 0..dice.below(50) {
+            let enabling = &enablings[dice.below(4) as usize];
             let values: Vec<Vec<u8>> = enabling
                 .recs
                 .iter()
-                .map(|rec| (0..rec.size).map(|_| dice.roll(256) as u8).collect())
+                .map(|rec| (0..rec.size).map(|_| dice.below(256) as u8).collect())
                 .collect();
             writer.record(enabling, time << 31, values.iter().map(Vec::as_slice)).unwrap();
             let time = if dialect == Dialect::Classic { time << 31 } else { 0 };
@@ -188,7 +179,7 @@ fn random_records_come_back_from_their_buffers() {
 
 #[test]
 fn any_partition_of_cpus_gives_the_same_aggregations() {
-    let mut dice = Dice(7);
+    let mut dice = Rng::new(7);
     for path in cases("classic") {
         let capture = classic(&path);
         let mut whole = Aggregates::new(false);
@@ -198,11 +189,11 @@ fn any_partition_of_cpus_gives_the_same_aggregations() {
         for _ in 0..4 {
             let mut parts: Vec<Aggregates> = (0..3).map(|_| Aggregates::new(false)).collect();
             for buffer in &capture.states {
-                parts[dice.roll(3) as usize].take(&capture, buffer).unwrap();
+                parts[dice.below(3) as usize].take(&capture, buffer).unwrap();
             }
             // Together in a random order, from the left or from the right.
             let (first, second, third) =
-                (parts.remove(dice.roll(3) as usize), parts.pop().unwrap(), parts.pop().unwrap());
+                (parts.remove(dice.below(3) as usize), parts.pop().unwrap(), parts.pop().unwrap());
             let (mut left, mut right) = (first.clone(), second);
             left.absorb(right.clone());
             left.absorb(third.clone());
@@ -216,9 +207,10 @@ fn any_partition_of_cpus_gives_the_same_aggregations() {
     }
 }
 
-type Row = (usize, Box<[u8]>, Box<[i64]>);
+pub(crate) type Row = (usize, Box<[u8]>, Box<[i64]>);
 
-fn sorted(all: &Aggregates) -> Vec<Row> {
+/// What was aggregated, in an order that the way to it does not change.
+pub(crate) fn sorted(all: &Aggregates) -> Vec<Row> {
     let mut rows: Vec<_> = all
         .entries()
         .map(|entry| (entry.aggregation, entry.key.clone(), entry.value.cells.clone()))

@@ -1,27 +1,19 @@
 //! Aggregations of 64 CPUs: whatever parts they are merged in, the values are the same.
 
+use crate::layouts::sorted;
 use crate::samples::{cases, classic, name_of};
 use quipu_dtrace::Capture;
 use quipu_dtrace::action::Function;
 use quipu_dtrace::aggregate::{Aggregates, Records};
 use quipu_dtrace::describe::Buffer;
+use quipu_testkit::Rng;
 use std::collections::BTreeSet;
 
 /// As many CPUs as are tried.
 const CPUS: u64 = 64;
 
-/// Numbers that look random.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
-    }
-}
-
 /// Aggregations of a case on each of 64 CPUs: some of its keys, with other values.
-fn scattered(capture: &Capture, dice: &mut Dice) -> Vec<Buffer> {
+fn scattered(capture: &Capture, dice: &mut Rng) -> Vec<Buffer> {
     let mut found = Vec::new();
     for buffer in &capture.states {
         let mut records = Records::new(capture, buffer);
@@ -31,8 +23,8 @@ fn scattered(capture: &Capture, dice: &mut Dice) -> Vec<Buffer> {
     }
     let cpu = |cpu: u64| {
         let mut buffer = Buffer { cpu: cpu as u32, ..Buffer::default() };
-        for _ in 0..dice.roll(6) + 1 {
-            let (position, bytes) = found[dice.roll(found.len() as u64) as usize];
+        for _ in 0..dice.below(6) + 1 {
+            let (position, bytes) = found[dice.below(found.len() as u64) as usize];
             let described = &capture.aggregations[position];
             buffer.bytes.resize(buffer.bytes.len().next_multiple_of(8), 0);
             let start = buffer.bytes.len();
@@ -44,11 +36,11 @@ fn scattered(capture: &Capture, dice: &mut Dice) -> Vec<Buffer> {
             for (at, cell) in cells.chunks_exact_mut(8).enumerate().skip(skip) {
                 let number = match (described.function, at) {
                     // Halves of a sum of squares that carries.
-                    (Function::Stddev, 2) => u64::MAX - dice.roll(1 << 20),
+                    (Function::Stddev, 2) => u64::MAX - dice.below(1 << 20),
                     (Function::Sum | Function::Min | Function::Max, _) => {
-                        (dice.roll(2000) as i64 - 1000) as u64
+                        (dice.below(2000) as i64 - 1000) as u64
                     }
-                    _ => dice.roll(1000),
+                    _ => dice.below(1000),
                 };
                 cell.copy_from_slice(&number.to_le_bytes());
             }
@@ -58,20 +50,9 @@ fn scattered(capture: &Capture, dice: &mut Dice) -> Vec<Buffer> {
     (0..CPUS).map(cpu).collect()
 }
 
-type Row = (usize, Box<[u8]>, Box<[i64]>);
-
-fn sorted(all: &Aggregates) -> Vec<Row> {
-    let mut rows: Vec<_> = all
-        .entries()
-        .map(|entry| (entry.aggregation, entry.key.clone(), entry.value.cells.clone()))
-        .collect();
-    rows.sort();
-    rows
-}
-
 #[test]
 fn any_partition_of_up_to_64_cpus_gives_the_same_aggregations() {
-    let mut dice = Dice(64);
+    let mut dice = Rng::new(64);
     let (mut functions, mut sizes) = (BTreeSet::new(), BTreeSet::new());
     for path in cases("classic") {
         let capture = classic(&path);
@@ -84,18 +65,18 @@ fn any_partition_of_up_to_64_cpus_gives_the_same_aggregations() {
         buffers.iter().for_each(|buffer| whole.take(&capture, buffer).unwrap());
         functions.extend(whole.entries().map(|entry| entry.value.function));
         // One part, a part for each CPU, and any number between.
-        for n_parts in [1, CPUS, dice.roll(CPUS) + 1, dice.roll(CPUS) + 1] {
+        for n_parts in [1, CPUS, dice.below(CPUS) + 1, dice.below(CPUS) + 1] {
             let mut parts: Vec<Aggregates> = (0..n_parts).map(|_| Aggregates::new(false)).collect();
             for (at, buffer) in buffers.iter().enumerate() {
-                let part = if n_parts == CPUS { at as u64 } else { dice.roll(n_parts) };
+                let part = if n_parts == CPUS { at as u64 } else { dice.below(n_parts) };
                 parts[part as usize].take(&capture, buffer).unwrap();
             }
             sizes.insert(parts.iter().filter(|part| part.entries().next().is_some()).count());
             // Any two are merged, one way round or the other, until one is left.
             while parts.len() > 1 {
-                let one = parts.swap_remove(dice.roll(parts.len() as u64) as usize);
-                let at = dice.roll(parts.len() as u64) as usize;
-                match dice.roll(2) {
+                let one = parts.swap_remove(dice.below(parts.len() as u64) as usize);
+                let at = dice.below(parts.len() as u64) as usize;
+                match dice.below(2) {
                     0 => parts[at].absorb(one),
                     _ => {
                         let other = std::mem::replace(&mut parts[at], one);
