@@ -93,6 +93,7 @@ mod tests {
             message: "entry type `77` is unknown".into(),
             count: 3,
             loss: None,
+            is_stated: false,
             doubtful_from: None,
         };
         assert_eq!(

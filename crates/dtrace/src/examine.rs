@@ -20,7 +20,7 @@ pub(crate) fn all(capture: &mut Capture, file: &str) {
     let mut findings: Vec<Finding> = Vec::new();
     for drop in messages::dropped(capture) {
         let loss = Loss { records: Amount::known(Some(drop.n)), ..Loss::from(place()) };
-        findings.push(rules::DROPS.broken(place(), drop.message).losing(loss));
+        findings.push(rules::DROPS.broken(place(), drop.message).losing(loss).stated());
     }
     let mut n_faults = 0;
     faults(capture, &mut |error| {

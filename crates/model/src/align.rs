@@ -191,8 +191,8 @@ impl Script {
     }
 }
 
-/// Takes out of the end what only damage explains: what a damaged sequence has in place of what the other has at its end is unknown,
-/// so only what stands in place of items that were read stays.
+/// Takes out of the end what only damage explains: what a damaged sequence has in place of the other's end is unknown, so only
+/// what stands in place of items that were read stays.
 pub fn forget_end(runs: &mut Vec<Run>, is_old_damaged: bool, is_new_damaged: bool) {
     if !is_old_damaged && !is_new_damaged {
         return;

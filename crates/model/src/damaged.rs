@@ -4,7 +4,7 @@
 //! the caller asks for it. An [`Intake`] stands between the reader and the writer and applies the rule.
 
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::finding::{Finding, Found, Severity};
+use crate::finding::{Finding, Found};
 use std::sync::Arc;
 
 /// What becomes of an output whose input proves damaged.
@@ -91,7 +91,7 @@ impl Reading {
     pub fn nothing_left(&self) -> Option<Error> {
         self.doubtful_from?;
         let mut error = Error::new(ErrorKind::Damaged, "nothing of the trace can be read");
-        let first = self.findings.iter().find(|finding| finding.severity == Severity::Error);
+        let first = self.findings.iter().find(|finding| finding.is_damage());
         let place = first.map(|finding| &finding.place).or(self.error.as_ref().map(|cause| cause.place()));
         if let Some(place) = place {
             error = error.at(place);
@@ -113,10 +113,6 @@ impl Reading {
 /// The first of two damages, each as the number of records before it.
 pub fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.into_iter().chain(other).min()
-}
-
-fn is_error(finding: &Finding) -> bool {
-    finding.severity == Severity::Error
 }
 
 /// The error of an output that ends at damage.
@@ -157,10 +153,10 @@ impl Intake {
 
     #[cold]
     fn take_some(&mut self, findings: &mut Vec<Finding>, so_far: SoFar) -> Result<()> {
-        let at = findings.iter().position(is_error);
+        let at = findings.iter().position(Finding::is_damage);
         let damage = at.map(|at| findings[at].clone());
-        let is_of_container = findings.iter().any(|finding| is_error(finding) && finding.is_of_container());
-        let is_before = findings.iter().any(|finding| is_error(finding) && finding.doubtful_from.is_some());
+        let is_of_container = findings.iter().any(|finding| finding.is_damage() && finding.is_of_container());
+        let is_before = findings.iter().any(|finding| finding.is_damage() && finding.doubtful_from.is_some());
         // In strict runs the damage is the error itself.
         let n_told = at.filter(|_| self.is_strict).unwrap_or(findings.len());
         findings.drain(..).take(n_told).for_each(|finding| self.found.push(finding));
@@ -200,7 +196,7 @@ impl Intake {
         }
         let mut found = found.into_vec();
         // What a checksum does not vouch for is no part of the trace, so what is odd in it is no finding of its own.
-        let of_container = found.iter().find(|finding| finding.is_of_container() && is_error(finding));
+        let of_container = found.iter().find(|finding| finding.is_of_container() && finding.is_damage());
         let of_container = of_container.map(|finding| finding.place.clone()).or(end_of_container.clone());
         let is_in = |place: &Place, other: &Place| place.file == other.file && place.member == other.member;
         match of_container.filter(|place| is_in(place, refusal.place())) {
@@ -285,6 +281,7 @@ impl Intake {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::Severity;
     use crate::loss::{Loss, Lost};
 
     fn finding(severity: Severity, record: u64) -> Finding {
@@ -326,6 +323,18 @@ mod tests {
         let strict = Intake::new(Damaged::Refuse).strict(true);
         let error = strict.read_on(Error::new(ErrorKind::Damaged, "damaged"), || unreachable!());
         assert!(error.findings().is_empty());
+    }
+
+    #[test]
+    fn a_loss_that_the_trace_states_is_no_damage() {
+        let stated = || finding(Severity::Error, 7).losing(Loss::default()).stated();
+        let mut intake = Intake::new(Damaged::Refuse);
+        intake.take(&mut vec![stated()], SoFar::unvouched(5)).unwrap();
+        let reading = intake.finish();
+        assert_eq!((reading.doubtful_from, reading.findings), (None, vec![stated()]));
+        // Damage beside it is.
+        let mut intake = Intake::new(Damaged::Refuse);
+        assert!(intake.take(&mut vec![stated(), finding(Severity::Error, 8)], SoFar::unvouched(5)).is_err());
     }
 
     #[test]

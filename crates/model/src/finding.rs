@@ -87,6 +87,7 @@ result! {
         pub place: Place => "Where it is; of the first one if several are summed.";
     } beside {
         pub loss: Option<Box<Loss>> => "What of the trace is lost by it, if anything.";
+        pub is_stated: bool => "The trace itself states the loss, and its bytes are whole: what is made of it is no less good.";
         pub doubtful_from: Option<u64> =>
             "For damage that lies somewhere before the place, where it shows: the record from which on records are \
              doubtful.";
@@ -97,7 +98,16 @@ impl Finding {
     /// One violation that loses nothing.
     #[cold]
     pub fn new(rule: impl Into<Text>, severity: Severity, place: Place, message: String) -> Finding {
-        Finding { rule: rule.into(), severity, place, message, count: 1, loss: None, doubtful_from: None }
+        Finding {
+            rule: rule.into(),
+            severity,
+            place,
+            message,
+            count: 1,
+            loss: None,
+            is_stated: false,
+            doubtful_from: None,
+        }
     }
 
     /// The same for damage that lies somewhere between the record `from` and the place.
@@ -111,6 +121,17 @@ impl Finding {
     pub fn losing(mut self, loss: Loss) -> Finding {
         self.loss = Some(Box::new(loss));
         self
+    }
+
+    /// The same for a loss that the trace itself states.
+    #[cold]
+    pub fn stated(self) -> Finding {
+        Finding { is_stated: true, ..self }
+    }
+
+    /// True for what makes output doubtful: an error that is about the bytes of the trace.
+    pub fn is_damage(&self) -> bool {
+        self.severity == Severity::Error && !self.is_stated
     }
 
     /// A file that ends too soon. What stands before its end is good; what followed is lost, so this is an error.

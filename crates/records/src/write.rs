@@ -3,7 +3,7 @@
 use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::transform::{Progress, TransformJob};
-use quipu_model::{Batch, Finding, Result, Scan, Severity, Span, Trace};
+use quipu_model::{Batch, Finding, Result, Scan, Span, Trace};
 use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool};
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -125,7 +125,7 @@ pub fn usual_pool() -> Result<Arc<Pool>> {
 
 /// True if the first damage among what was found with a batch lies after its records, so that these are good.
 pub fn is_after(findings: &[Finding], span: &Span) -> bool {
-    let damage = findings.iter().find(|finding| finding.severity == Severity::Error);
+    let damage = findings.iter().find(|finding| finding.is_damage());
     let end = span.first_record + u64::from(span.records);
     damage.and_then(|finding| finding.place.record).is_some_and(|record| record >= end)
 }

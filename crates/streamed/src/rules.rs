@@ -139,6 +139,7 @@ pub(crate) fn finding(of: &finding::Finding, file: &str, record: Option<u64>) ->
         false => format!("{}: {}", of.name.replace('-', " "), keys.join(", ")),
     };
     let found = rule.broken(place.clone(), message);
+    let found = if of.name == "lost" { found.stated() } else { found };
     if !loses(of.name) {
         return found;
     }

@@ -241,6 +241,7 @@ impl Fall {
             ),
             count: self.count,
             loss: None,
+            is_stated: false,
             doubtful_from: None,
         })
     }
@@ -258,6 +259,7 @@ fn unreached(file: &File, first_start: u64, instrs: u64, count: u64) -> Finding 
         ),
         count,
         loss: None,
+        is_stated: false,
         doubtful_from: None,
     }
 }
@@ -273,6 +275,7 @@ fn unscheduled(file: &File) -> Finding {
         ),
         count: 1,
         loss: None,
+        is_stated: false,
         doubtful_from: None,
     }
 }

@@ -43,6 +43,7 @@ pub(super) fn by_file(source: &Source) -> Finding {
             .to_owned(),
         count: 1,
         loss: None,
+        is_stated: false,
         doubtful_from: None,
     }
 }

@@ -249,6 +249,7 @@ fn container_finding(error: &quipu_source::Error) -> Finding {
         message: error.what().to_owned(),
         count: 1,
         loss: None,
+        is_stated: false,
         doubtful_from: None,
     }
 }

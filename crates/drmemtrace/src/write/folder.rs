@@ -53,6 +53,7 @@ pub(super) fn write_schedules(
             message,
             count: 1,
             loss: None,
+            is_stated: false,
             doubtful_from: None,
         }));
     }

@@ -149,6 +149,7 @@ impl MemoryReader {
                 message: message.clone(),
                 count: 1,
                 loss: None,
+                is_stated: false,
                 doubtful_from: None,
             }),
             Item::Record(record) => {
