@@ -5,7 +5,7 @@ use quipu_stream::frame::kind;
 use quipu_stream::reader::{Content, StreamReader};
 use quipu_stream::scan::{FrameAt, Scanner};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The frames of a file.
 fn frames(bytes: &[u8]) -> Vec<FrameAt> {
@@ -50,10 +50,11 @@ fn read_with(bytes: &[u8], is_once: bool) -> (BTreeMap<u64, Vec<String>>, Vec<St
     (records, said)
 }
 
-/// The step from one place to damage to the next: small files are damaged everywhere.
-fn step(len: usize) -> usize {
-    let is_full = std::env::var_os("QUIPU_DAMAGE").is_some_and(|how| how == "full");
-    if is_full || len <= 1000 { 1 } else { 7 }
+/// The records of each frame, by its place in the whole file, if this frame is not there.
+fn read_without(whole: &[u8], frame: &FrameAt) -> BTreeMap<u64, Vec<String>> {
+    let (start, end) = (frame.offset, frame.end());
+    let (records, _) = read(&[&whole[..start as usize], &whole[end as usize..]].concat());
+    records.into_iter().map(|(at, lines)| (if at < start { at } else { at + end - start }, lines)).collect()
 }
 
 #[test]
@@ -69,15 +70,13 @@ fn every_flipped_bit_is_noticed_and_costs_its_frame_only() {
         }
         let (records, said) = read(&whole);
         let all = frames(&whole);
-        // Open frames that are not closed in place have no checksum, and the records of others may depend on these frames.
-        let defines: Vec<u64> = all
-            .iter()
-            .filter(|frame| frame.header.kind == kind::META || name == "minimal" && frame.offset == 864)
-            .map(|frame| frame.offset)
-            .collect();
-        for bit in (0..whole.len() * 8).step_by(step(whole.len())) {
+        // What other frames have without a frame: what it alone defines is all that they may lose with it.
+        let without: BTreeMap<u64, _> =
+            all.iter().map(|frame| (frame.offset, read_without(&whole, frame))).collect();
+        for bit in (0..whole.len() * 8) {
             let at = (bit / 8) as u64;
             let hit = all.iter().find(|frame| (frame.offset..frame.end()).contains(&at));
+            // Open frames that are not closed in place have no checksum.
             let is_open =
                 hit.is_some_and(|frame| frame.header.kind == kind::OPEN && at >= frame.payload_at());
             let mut flipped = whole.clone();
@@ -87,12 +86,11 @@ fn every_flipped_bit_is_noticed_and_costs_its_frame_only() {
                 assert_ne!(says, said, "{name}: bit {bit} of byte {at} is not noticed");
             }
             let Some(hit) = hit else { continue };
-            if defines.contains(&hit.offset) {
-                continue;
-            }
+            let missing = &without[&hit.offset];
             for (offset, lines) in records.iter().filter(|(offset, _)| **offset != hit.offset) {
+                let there = left.get(offset);
                 // Of an open frame and its closed form one is used.
-                let is_kept = left.get(offset) == Some(lines) || name == "open-frames";
+                let is_kept = there == Some(lines) || there == missing.get(offset) || name == "open-frames";
                 assert!(is_kept, "{name}: bit {bit} of byte {at} costs records of the frame at {offset}");
             }
         }
@@ -119,10 +117,17 @@ fn a_file_that_is_cut_anywhere_gives_what_comes_before() {
             assert!(said.len() > 2 || is_between, "{name} cut at {len}: nothing is said");
         }
     }
+    // No other gives a record that the whole file does not.
     for name in names() {
         let whole = bytes(&name);
-        if whole.len() < 5000 {
-            (0..whole.len()).step_by(3).for_each(|len| drop(read(&whole[..len])));
+        if whole.len() >= 5000 {
+            continue;
+        }
+        let in_whole: BTreeSet<String> = read(&whole).0.into_values().flatten().collect();
+        for len in 0..whole.len() {
+            for line in read(&whole[..len]).0.into_values().flatten() {
+                assert!(in_whole.contains(&line), "{name} cut at {len}: {line}");
+            }
         }
     }
 }
