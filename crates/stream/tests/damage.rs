@@ -73,7 +73,7 @@ fn every_flipped_bit_is_noticed_and_costs_its_frame_only() {
         // What other frames have without a frame: what it alone defines is all that they may lose with it.
         let without: BTreeMap<u64, _> =
             all.iter().map(|frame| (frame.offset, read_without(&whole, frame))).collect();
-        for bit in (0..whole.len() * 8) {
+        for bit in 0..whole.len() * 8 {
             let at = (bit / 8) as u64;
             let hit = all.iter().find(|frame| (frame.offset..frame.end()).contains(&at));
             // Open frames that are not closed in place have no checksum.

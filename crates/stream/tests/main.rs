@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod arrow;
 mod damage;
 mod live;
 mod open;
