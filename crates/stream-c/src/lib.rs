@@ -3,13 +3,20 @@
 //! Each function turns C's arguments into those of `quipu_stream::write` and an error into a number. Panics are caught at the
 //! border, but in `quipu_try_row` and `quipu_lost`: signal handlers may call those, and they do nothing that can panic.
 
+pub mod define;
+pub mod options;
+
+use options::COptions;
 use quipu_stream::record::Body;
-use quipu_stream::spec::{FieldSpec, SchemaSpec, Ty};
+use quipu_stream::spec::Ty;
 use quipu_stream::write::{Options, StreamWriter, Writer};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::File;
+use std::os::fd::FromRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU32;
 
 /// An argument cannot be.
 const ERROR_ARGUMENT: c_int = -1;
@@ -20,23 +27,29 @@ const FULL: c_int = -3;
 
 /// A writer, as C holds it.
 #[derive(Debug)]
-pub struct CWriter(Writer<File>);
+pub struct CWriter {
+    writer: Writer<File>,
+    /// The types that C has made, numbered from [`FIRST_TYPE`] on.
+    types: Mutex<Vec<Ty>>,
+    n_clocks: AtomicU32,
+}
+
+/// The number of the first type that C makes.
+const FIRST_TYPE: c_int = 1000;
+
+impl CWriter {
+    fn new(file: File, options: Options) -> *mut CWriter {
+        Box::into_raw(Box::new(CWriter {
+            writer: Writer::new(file, options),
+            types: Mutex::default(),
+            n_clocks: AtomicU32::new(0),
+        }))
+    }
+}
 
 /// A stream, as C holds it.
 #[derive(Debug)]
 pub struct CStream(StreamWriter<File>);
-
-/// A field, as C describes it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct CField {
-    name: *const c_char,
-    ty: c_int,
-    offset: u32,
-    role: u32,
-    unit: *const c_char,
-    flags: u32,
-}
 
 /// A variable part, as C gives it.
 #[repr(C)]
@@ -50,6 +63,11 @@ pub struct CPart {
 /// Runs what a function does; what it gives instead if that panics.
 fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
+
+/// What C is told of a result.
+fn said(result: std::io::Result<()>) -> c_int {
+    if result.is_ok() { 0 } else { ERROR_WRITE }
 }
 
 /// The text that a pointer of C points at.
@@ -88,7 +106,43 @@ pub unsafe extern "C" fn quipu_writer_open(path: *const c_char, program: *const 
             return std::ptr::null_mut();
         };
         let Ok(file) = File::create(path) else { return std::ptr::null_mut() };
-        Box::into_raw(Box::new(CWriter(Writer::new(file, Options::new(program)))))
+        CWriter::new(file, Options::new(program))
+    })
+}
+
+/// Creates a file, with options.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_writer_open_with(
+    path: *const c_char,
+    options: *const COptions,
+) -> *mut CWriter {
+    guarded(std::ptr::null_mut(), || {
+        // SAFETY: the header asks for a text and for options.
+        let (Some(path), Some(options)) = (unsafe { text(path) }, unsafe { options::read(options) }) else {
+            return std::ptr::null_mut();
+        };
+        let Ok(file) = File::create(path) else { return std::ptr::null_mut() };
+        CWriter::new(file, options)
+    })
+}
+
+/// Writes to an open file.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_writer_to(fd: c_int, options: *const COptions) -> *mut CWriter {
+    guarded(std::ptr::null_mut(), || {
+        // SAFETY: the header asks for options.
+        let Some(options) = (unsafe { options::read(options) }) else { return std::ptr::null_mut() };
+        if fd < 0 {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the header asks for an open file, which belongs to the writer from now on.
+        CWriter::new(unsafe { File::from_raw_fd(fd) }, options)
     })
 }
 
@@ -103,85 +157,7 @@ pub unsafe extern "C" fn quipu_writer_close(writer: *mut CWriter) -> c_int {
     }
     // SAFETY: it came from `quipu_writer_open`, and the header says that it is not used again.
     let writer = unsafe { Box::from_raw(writer) };
-    guarded(ERROR_WRITE, || if writer.0.finish().is_ok() { 0 } else { ERROR_WRITE })
-}
-
-/// The type of a field, by its number in the header.
-fn type_of(number: c_int) -> Option<Ty> {
-    Some(match number {
-        1 => Ty::Uint(8),
-        2 => Ty::Uint(16),
-        3 => Ty::Uint(32),
-        4 => Ty::Uint(64),
-        5 => Ty::Sint(8),
-        6 => Ty::Sint(16),
-        7 => Ty::Sint(32),
-        8 => Ty::Sint(64),
-        9 => Ty::Float(32),
-        10 => Ty::Float(64),
-        11 => Ty::Bool,
-        12 => Ty::Address,
-        13 => Ty::Text,
-        14 => Ty::Bytes,
-        _ => return None,
-    })
-}
-
-impl CWriter {
-    /// Defines a schema and gives its id.
-    ///
-    /// # Safety
-    /// Names and units of fields are null or texts that end with a zero byte.
-    unsafe fn schema(
-        &self,
-        name: &str,
-        fields: &[CField],
-        size: u32,
-        text_format: Option<&str>,
-    ) -> Option<u32> {
-        let mut spec = SchemaSpec { size: Some(size), ..SchemaSpec::new(name) };
-        spec.text = text_format.map(str::to_owned);
-        for field in fields {
-            // SAFETY: as the caller promises.
-            let (name, unit) = unsafe { (text(field.name)?, text(field.unit)) };
-            spec.fields.push(FieldSpec {
-                name: name.to_owned(),
-                ty: type_of(field.ty)?,
-                offset: Some(field.offset),
-                role: (field.role != 0).then_some(field.role),
-                unit: unit.map(str::to_owned),
-                flags: field.flags.into(),
-            });
-        }
-        let id = self.0.schema(&spec).ok()?;
-        // What readers would refuse is refused here.
-        self.0.metadata().schema(id).map(|_| id)
-    }
-}
-
-/// Defines a kind of record.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn quipu_schema(
-    writer: *mut CWriter,
-    name: *const c_char,
-    fields: *const CField,
-    n_fields: usize,
-    size: u32,
-    text_format: *const c_char,
-) -> u32 {
-    guarded(0, || {
-        // SAFETY: the header asks for a writer, texts and that many fields.
-        let (writer, name, format) = unsafe { (writer.as_ref(), text(name), text(text_format)) };
-        let (Some(writer), Some(name)) = (writer, name) else { return 0 };
-        if fields.is_null() {
-            return 0;
-        }
-        // SAFETY: that many fields stand there, whose names and units are texts or null.
-        unsafe { writer.schema(name, slice::from_raw_parts(fields, n_fields), size, format) }.unwrap_or(0)
-    })
+    guarded(ERROR_WRITE, || said(writer.writer.finish()))
 }
 
 /// Opens a stream.
@@ -192,7 +168,7 @@ pub unsafe extern "C" fn quipu_schema(
 pub unsafe extern "C" fn quipu_stream_open(writer: *mut CWriter, number: u32) -> *mut CStream {
     guarded(std::ptr::null_mut(), || {
         // SAFETY: the header asks for a writer.
-        let stream = unsafe { writer.as_ref() }.and_then(|writer| writer.0.stream(number).ok());
+        let stream = unsafe { writer.as_ref() }.and_then(|writer| writer.writer.stream(number).ok());
         stream.map_or(std::ptr::null_mut(), |stream| Box::into_raw(Box::new(CStream(stream))))
     })
 }
@@ -250,7 +226,7 @@ pub unsafe extern "C" fn quipu_row_with(
                 body.append(part.at as usize, bytes, bytes.len());
             }
         };
-        if stream.0.row(schema, time, record.len(), put).is_ok() { 0 } else { ERROR_WRITE }
+        said(stream.0.row(schema, time, record.len(), put))
     })
 }
 
@@ -293,7 +269,20 @@ pub unsafe extern "C" fn quipu_flush(stream: *mut CStream) -> c_int {
     guarded(ERROR_WRITE, || {
         // SAFETY: the header asks for a stream.
         let Some(stream) = (unsafe { stream.as_mut() }) else { return ERROR_ARGUMENT };
-        if stream.0.flush().is_ok() { 0 } else { ERROR_WRITE }
+        said(stream.0.flush())
+    })
+}
+
+/// Writes the frame in hand if it is old.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_flush_old(stream: *mut CStream) -> c_int {
+    guarded(ERROR_WRITE, || {
+        // SAFETY: the header asks for a stream.
+        let Some(stream) = (unsafe { stream.as_mut() }) else { return ERROR_ARGUMENT };
+        said(stream.0.flush_old())
     })
 }
 
@@ -308,5 +297,5 @@ pub unsafe extern "C" fn quipu_stream_close(stream: *mut CStream) -> c_int {
     }
     // SAFETY: it came from `quipu_stream_open`, and the header says that it is not used again.
     let stream = unsafe { Box::from_raw(stream) };
-    guarded(ERROR_WRITE, || if stream.0.finish().is_ok() { 0 } else { ERROR_WRITE })
+    guarded(ERROR_WRITE, || said(stream.0.finish()))
 }

@@ -151,3 +151,27 @@ fn a_flight_recorder_keeps_the_newest_segments_and_says_what_went() {
     let findings = summary["findings"].as_array().unwrap();
     assert!(findings.iter().all(|finding| finding["name"] == "sequence-gap"), "{findings:?}");
 }
+
+#[test]
+fn a_live_stream_gives_away_its_records_once_they_are_old() {
+    let age = std::time::Duration::from_millis(20);
+    let writer = Writer::new(Vec::new(), Options { flush_after: Some(age), ..Options::live("test") });
+    let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    let mut add = |n: u64| stream.row(id, n, 8, |body| body.put(0, &n.to_le_bytes())).unwrap();
+    // The clock is looked at with every 64th record.
+    (0..100).for_each(&mut add);
+    std::thread::sleep(age);
+    (100..200).for_each(&mut add);
+    std::thread::sleep(age);
+    stream.flush_old().unwrap();
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let bytes = writer.into_inner().unwrap();
+    let mut reader = StreamReader::new(&bytes[..]);
+    let frames = reader.data_frames().unwrap();
+    let records: Vec<u32> = frames.iter().map(|frame| frame.header.records).collect();
+    assert_eq!(records.iter().sum::<u32>(), 200);
+    // On a slow machine they may be old even before the pauses.
+    assert!(records.len() >= 2 && records[0] <= 129, "{records:?}");
+}
