@@ -65,7 +65,7 @@ fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 
-/// What C is told of a result.
+/// The number of a result, for C.
 fn said(result: std::io::Result<()>) -> c_int {
     if result.is_ok() { 0 } else { ERROR_WRITE }
 }
