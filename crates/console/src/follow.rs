@@ -3,8 +3,7 @@
 use crate::screen::Result;
 use quipu::engine::Watch;
 use quipu::model::print::Ordinals;
-use quipu::model::{Error, Found, Paint, Printer, Scan, ShardId, Trace, Window};
-use quipu_view::{Chosen, RowFilter};
+use quipu::model::{Chosen, Error, Found, Paint, Predicate, Printer, Scan, ShardId, Trace, Window};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
@@ -22,7 +21,7 @@ pub struct FollowJob<'j> {
     /// The table whose rows are printed, and what prints them.
     pub printer: &'j PrinterOf<'j>,
     /// Which rows.
-    pub filter: RowFilter,
+    pub predicate: Predicate,
     /// Whether records have colours.
     pub paint: Paint,
 }
@@ -95,7 +94,7 @@ fn print_new(
     followed: &mut Followed,
     buffer: &mut Vec<u8>,
 ) -> Result<()> {
-    let chosen = Chosen::new(&job.filter, &trace.tables()?[table])?;
+    let chosen = Chosen::new(&job.predicate, &trace.tables()?[table])?;
     let mut rows = Vec::new();
     for shard in trace.shards() {
         let n_seen = seen.entry(shard.id).or_default();
@@ -111,7 +110,7 @@ fn print_new(
                 }
             };
             if let Some(table) = batch.tables.first() {
-                chosen.choose(&**table, &mut rows);
+                chosen.choose(&**table, &batch.dicts, Ordinals::default(), &mut rows);
                 // Records are numbered in the order in which they are printed.
                 let ordinals = Ordinals {
                     records: followed.records.wrapping_sub(batch.span.first_record),

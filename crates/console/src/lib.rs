@@ -2,7 +2,7 @@
 //!
 //! A file for each subject: how to say which trace (`input`), numbers and ranges (`number`), what goes to the standard
 //! streams (`screen`, `terminal`), errors and findings for people (`complaint`), reading with progress and signals
-//! (`session`), records on their way to a stream (`stream`, `relay`), what comparing two traces says of either
+//! (`session`), records on their way to a stream (`stream`), what comparing two traces says of either
 //! (`comparison`), parts of a run (`parts`), flags made from descriptions of options (`flags`), where no trace is written
 //! (`places`), what formats make of their traces (`rewrite`), what simulators need beside their settings (`simulation`),
 //! threads on cores (`sched`).
@@ -18,7 +18,6 @@ pub mod input;
 pub mod number;
 pub mod parts;
 pub mod places;
-mod relay;
 pub mod rewrite;
 pub mod sched;
 pub mod screen;

@@ -81,7 +81,19 @@ impl Losses {
     /// # Errors
     /// In strict runs the first finding that is an error.
     pub(crate) fn take(&mut self, batch: &mut Batch, strict: bool) -> Result<()> {
-        for finding in batch.findings.drain(..) {
+        self.take_all(batch.findings.drain(..), strict)
+    }
+
+    /// Takes findings.
+    ///
+    /// # Errors
+    /// As [`take`](Losses::take).
+    pub(crate) fn take_all(
+        &mut self,
+        findings: impl IntoIterator<Item = Finding>,
+        strict: bool,
+    ) -> Result<()> {
+        for finding in findings {
             if strict && finding.severity == Severity::Error {
                 return Err(finding.to_error());
             }
@@ -117,6 +129,17 @@ impl Losses {
         for finding in later.found.into_vec() {
             self.found.push(finding);
         }
+    }
+}
+
+/// Leaves accesses out that are too large to be true ([`Batch::refuse_oversized`]), and says which file they are in.
+pub(crate) fn refuse_oversized(batch: &mut Batch, shards: &[Shard]) {
+    let n_found = batch.findings.len();
+    batch.refuse_oversized();
+    if let (Some(new @ [_, ..]), Some(shard)) =
+        (batch.findings.get_mut(n_found..), shards.get(batch.span.shard as usize))
+    {
+        new.iter_mut().for_each(|finding| finding.place.file = Some(shard.name.clone()));
     }
 }
 

@@ -1,11 +1,13 @@
 //! Plans and runs scans: many cores, many shards, one order, one result.
 //!
-//! The engine stands between traces and analyses and knows neither formats nor passes. It does two things:
+//! The engine stands between traces and analyses and knows neither formats nor passes. It does four things:
 //!
 //! - [`run`] feeds passes: one read of the data for all of them, on as many threads as wanted. The answer never
 //!   depends on the number of threads, because the division into units is fixed and the results are merged in order.
-//! - [`Merge`] hands out batches to a reader of rows (a viewer, a converter): all shards as one sequence by time, or a
+//! - [`Merge`] hands out batches to a converter or what else works through records: all shards as one sequence by time, or a
 //!   window of it.
+//! - [`rows()`] hands out rows of a table or lens to other programs: chosen columns, chosen rows, read on many threads.
+//! - [`print()`] writes rows of a table as text, while others are read.
 //!
 //! Who watches a run shares a [`Watch`] with it: a flag to stop it, and how far it has come.
 //!
@@ -31,6 +33,9 @@
 //! | `parts` | the same results for each interval and each core |
 //! | `work` | threads that work through units, and merge in order |
 //! | `merge` | many shards as one sequence |
+//! | `rows` | rows of a table or lens for other programs |
+//! | `print` | records as text |
+//! | `relay` | batches from one thread to another |
 //! | `window` | a part of that sequence as parts of the shards |
 //! | `share` | independent work inside a pass |
 //! | `convert` | records of one format for another |
@@ -47,8 +52,11 @@ mod feed;
 mod merge;
 mod parts;
 mod plan;
+mod print;
+mod relay;
 mod results;
 mod rounds;
+mod rows;
 mod run;
 mod share;
 mod starts;
@@ -62,7 +70,9 @@ pub use dispatch::{CoreTime, DispatchOptions, MAX_DISPATCH_CORES, Quantum, dispa
 pub use merge::{Merge, Merged};
 pub use parts::{Division, Interval, Intervals, Part};
 pub use plan::{Planned, plan};
+pub use print::{Doubtful, PrintJob, Shown, Unprinted, or_own, print};
 pub use results::tables;
+pub use rows::{RowBatch, RowOrder, RowStream, Selection, find_table, refuse_part, rows};
 pub use run::{Outcome, RunOptions, WindowOf, part_of_rounds, run};
 pub use share::share;
 pub use starts::begin_at;

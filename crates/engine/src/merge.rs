@@ -289,6 +289,11 @@ impl<'t> Merge<'t> {
         }
     }
 
+    /// The shards that are merged.
+    pub(crate) fn shards(&self) -> &'t [Shard] {
+        self.trace.shards()
+    }
+
     /// True if the shard has no more batches.
     pub(crate) fn is_over(&self, shard: u32) -> bool {
         self.lanes[shard as usize].closed

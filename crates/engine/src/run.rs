@@ -1,6 +1,6 @@
 //! Runs passes over a trace: chooses the way to read, feeds the passes, brings the results together.
 
-use crate::feed::{Harvest, Losses, Seeds};
+use crate::feed::{Harvest, Losses, Seeds, refuse_oversized};
 use crate::merge::Merge;
 use crate::parts::{Division, Part, Parts};
 use crate::plan::Planned;
@@ -190,13 +190,7 @@ impl Run<'_> {
 
     /// Readies a batch for passes. True if a batch is wanted; of one whose records are not, what it says of regions is left.
     fn wants(&self, batch: &mut Batch) -> bool {
-        let n_found = batch.findings.len();
-        batch.refuse_oversized();
-        if let (Some(new @ [_, ..]), Some(shard)) =
-            (batch.findings.get_mut(n_found..), self.trace.shards().get(batch.span.shard as usize))
-        {
-            new.iter_mut().for_each(|finding| finding.place.file = Some(shard.name.clone()));
-        }
+        refuse_oversized(batch, self.trace.shards());
         let wanted = &self.options.threads_wanted;
         if wanted.is_empty() {
             return true;

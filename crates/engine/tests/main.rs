@@ -4,5 +4,6 @@
 
 mod conversion;
 mod merge;
+mod rows;
 mod run;
 mod tools;

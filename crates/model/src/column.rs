@@ -124,6 +124,9 @@ macro_rules! cells {
                         let bytes_of = rows.start * theirs as usize..rows.end * theirs as usize;
                         bytes.extend_from_slice(from.get(bytes_of).unwrap_or(&[]));
                     }
+                    (Cells::U64(to), CellsRef::Constant(number, n)) => {
+                        to.extend(std::iter::repeat_n(number, n.min(rows.end).saturating_sub(rows.start)));
+                    }
                     (Cells::Strings(to), CellsRef::Strings(from)) => to.extend_rows(from, rows),
                     (Cells::Nested { offsets, items }, CellsRef::Nested { offsets: theirs, items: from }) => {
                         for row in rows {

@@ -104,6 +104,11 @@ impl Columns {
         self.0 == 0
     }
 
+    /// The column called `name`, such as `accesses.pc`.
+    pub fn named(name: &str) -> Option<Columns> {
+        Columns::NAMES.iter().find(|(_, known)| *known == name).map(|(column, _)| *column)
+    }
+
     /// The names of the columns, in a fixed order.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Columns::NAMES.iter().filter(move |(column, _)| self.has(*column)).map(|(_, name)| *name)

@@ -505,16 +505,26 @@ const MAX_NAMED: usize = 24;
 
 /// The error for an option that `owner` has not: the nearest of those that it has, or all.
 pub fn unknown<'n>(owner: &str, name: &str, known: impl IntoIterator<Item = &'n str>) -> Error {
+    unknown_part(owner, "option", name, known)
+}
+
+/// The error for a part, such as an option or a column, that `owner` has not: the nearest of those that it has, or all.
+pub fn unknown_part<'n>(
+    owner: &str,
+    part: &str,
+    name: &str,
+    known: impl IntoIterator<Item = &'n str>,
+) -> Error {
     let known: Vec<&str> = known.into_iter().collect();
     let hint = match (nearest(name, known.iter().copied()), known.as_slice()) {
         (Some(near), _) => format!("did you mean `{near}`?"),
         (None, []) => "it has none".to_owned(),
         (None, known) => {
             let more = if known.len() > MAX_NAMED { ", …" } else { "" };
-            format!("its options: {}{more}", known[..known.len().min(MAX_NAMED)].join(", "))
+            format!("its {part}s: {}{more}", known[..known.len().min(MAX_NAMED)].join(", "))
         }
     };
-    Error::usage(format!("{owner} has no option `{name}`")).hint(hint)
+    Error::usage(format!("{owner} has no {part} `{name}`")).hint(hint)
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ mod storage;
 pub use names::Names;
 pub use storage::Storage;
 
+use crate::error::Result;
+use crate::options::unknown_part;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -47,6 +49,17 @@ impl Schema {
     /// Position of the column called `name`.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field.name == name)
+    }
+
+    /// Position of the column that a user has called `name`.
+    ///
+    /// # Errors
+    /// `Usage` if there is none.
+    pub fn column_named(&self, name: &str) -> Result<usize> {
+        self.position(name).ok_or_else(|| {
+            let names = self.fields.iter().map(|field| field.name.as_ref());
+            unknown_part(&format!("table `{}`", self.name), "column", name, names)
+        })
     }
 
     /// Position of the first column with this role.

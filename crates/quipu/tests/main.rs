@@ -21,6 +21,8 @@ mod recognition;
 #[cfg(feature = "all")]
 mod results;
 #[cfg(feature = "all")]
+mod rows;
+#[cfg(feature = "all")]
 mod sweep;
 #[cfg(feature = "all")]
 mod threads;

@@ -2,8 +2,7 @@
 //!
 //! [`paint`] draws a [`Document`](quipu_model::doc::Document) on a terminal or a page of plain text, [`html_page`] makes a
 //! page for a browser of several, [`table_csv`] makes comma-separated values of a table. [`RowLines`] writes
-//! rows of any table as JSON lines or CSV, [`RowFilter`] chooses rows by columns that the schema names, and
-//! [`Progress`] draws one line on standard error while a long read runs.
+//! rows of any table as JSON lines or CSV, and [`Progress`] draws one line on standard error while a long read runs.
 //!
 //! Nothing here knows a format or an analysis: schemas and documents say all there is to know. Nothing here reads a
 //! trace or writes a file either: text goes into buffers that the caller owns and reuses.
@@ -12,7 +11,6 @@ mod bytes;
 mod chart;
 mod codes;
 mod document;
-mod filter;
 mod grid;
 mod html;
 mod lines;
@@ -23,7 +21,6 @@ mod tables;
 mod value;
 
 pub use document::paint;
-pub use filter::{Chosen, RowFilter};
 pub use html::{PageFrame, html_page};
 pub use lines::{LineForm, RowLines};
 pub use look::{Charset, Look};

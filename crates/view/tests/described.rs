@@ -11,12 +11,12 @@ use quipu_model::print::Ordinals;
 use quipu_model::result::{Fields, Shape};
 use quipu_model::schema::{Missing, Type};
 use quipu_model::{
-    Batch, Columns, Confidence, DynPass, Format, Given, Needs, OpenOptions, Options, Order, Paint, Pass,
-    Printer, Report, Result, Scan, Shard, ShardId, Tool, ToolInfo, Trace,
+    Batch, Chosen, Columns, Confidence, DynPass, Format, Given, Needs, OpenOptions, Options, Order, Paint,
+    Pass, Predicate, Printer, Report, Result, Scan, Shard, ShardId, Tool, ToolInfo, Trace,
 };
 use quipu_source::Source;
 use quipu_testkit::described::DESCRIBED;
-use quipu_view::{Chosen, LineForm, RowFilter, RowLines};
+use quipu_view::{LineForm, RowLines};
 
 const TEXT: &str = "described
 table events what happened
@@ -45,10 +45,10 @@ fn open() -> Box<dyn Trace> {
     DESCRIBED.open(&source, &OpenOptions::default()).unwrap()
 }
 
-/// The rows of a table that a filter chooses, as lines.
-fn view(trace: &dyn Trace, table: usize, form: LineForm, filter: &RowFilter) -> Result<String> {
+/// The rows of a table that a predicate chooses, as lines.
+fn view(trace: &dyn Trace, table: usize, form: LineForm, predicate: &Predicate) -> Result<String> {
     let schema = &trace.tables()?[table];
-    let chosen = Chosen::new(filter, schema)?;
+    let chosen = Chosen::new(predicate, schema)?;
     let mut printer = RowLines::new(schema, form, None, Syntax::Att);
     let (mut out, mut rows) = (Vec::new(), Vec::new());
     printer.begin(&mut out);
@@ -57,7 +57,8 @@ fn view(trace: &dyn Trace, table: usize, form: LineForm, filter: &RowFilter) -> 
     let scan = Scan { tables: vec![table], batch_records: 2, ..Scan::new(ShardId(0)) };
     let mut merge = Merge::new(trace, &scan, &watch)?;
     while let Some(merged) = merge.read()? {
-        chosen.choose(&*merged.batch.tables[0], &mut rows);
+        let batch = &*merged.batch;
+        chosen.choose(&*batch.tables[0], &batch.dicts, Ordinals::default(), &mut rows);
         printer.print(merged.batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut out);
     }
     Ok(String::from_utf8(out).unwrap())
@@ -66,7 +67,7 @@ fn view(trace: &dyn Trace, table: usize, form: LineForm, filter: &RowFilter) -> 
 #[test]
 fn rows_become_json_by_the_schema_of_the_trace_alone() {
     let trace = open();
-    let text = view(&*trace, 0, LineForm::Json, &RowFilter::default()).unwrap();
+    let text = view(&*trace, 0, LineForm::Json, &Predicate::default()).unwrap();
     let rows: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let expected = serde_json::json!([
         { "when": 100, "who": 7, "what": "write", "where": "0x1000", "bytes": 8, "note": "first",
@@ -77,12 +78,12 @@ fn rows_become_json_by_the_schema_of_the_trace_alone() {
           "hops": [7], "place": { "x": 1, "y": -2 }, "user": "alice", "id": "6566" },
     ]);
     assert_eq!(serde_json::Value::Array(rows), expected);
-    assert_eq!(view(&*trace, 1, LineForm::Json, &RowFilter::default()).unwrap(), "{\"sum\":-12}\n");
+    assert_eq!(view(&*trace, 1, LineForm::Json, &Predicate::default()).unwrap(), "{\"sum\":-12}\n");
 }
 
 #[test]
 fn rows_become_csv() {
-    let text = view(&*open(), 0, LineForm::Csv, &RowFilter::default()).unwrap();
+    let text = view(&*open(), 0, LineForm::Csv, &Predicate::default()).unwrap();
     assert_eq!(
         text,
         "when,who,what,where,bytes,note,hops,place,user,id\n\
@@ -95,19 +96,19 @@ fn rows_become_csv() {
 #[test]
 fn rows_are_chosen_by_roles_and_by_names_that_were_learned() {
     let trace = open();
-    let whens = |filter: RowFilter| -> Vec<u64> {
-        let text = view(&*trace, 0, LineForm::Json, &filter).unwrap();
+    let whens = |predicate: Predicate| -> Vec<u64> {
+        let text = view(&*trace, 0, LineForm::Json, &predicate).unwrap();
         let when =
             |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["when"].as_u64().unwrap();
         text.lines().map(when).collect()
     };
-    let none = RowFilter::default;
-    assert_eq!(whens(RowFilter { threads: vec![9.into()], ..none() }), [120]);
-    assert_eq!(whens(RowFilter { addr: Some(0x1007..=0x1040), ..none() }), [100, 110]);
-    assert_eq!(whens(RowFilter { time: Some(101..=110), ..none() }), [110]);
-    assert_eq!(whens(RowFilter { kinds: vec!["access".into()], ..none() }), [100, 120]);
-    assert_eq!(whens(RowFilter { kinds: vec!["flush".into()], ..none() }), [110]);
-    let unknown = RowFilter { kinds: vec!["jump".into()], ..none() };
+    let none = Predicate::default;
+    assert_eq!(whens(Predicate { threads: vec![9.into()], ..none() }), [120]);
+    assert_eq!(whens(Predicate { addr: Some(0x1007..=0x1040), ..none() }), [100, 110]);
+    assert_eq!(whens(Predicate { time: Some(101..=110), ..none() }), [110]);
+    assert_eq!(whens(Predicate { kinds: vec!["access".into()], ..none() }), [100, 120]);
+    assert_eq!(whens(Predicate { kinds: vec!["flush".into()], ..none() }), [110]);
+    let unknown = Predicate { kinds: vec!["jump".into()], ..none() };
     let error = view(&*trace, 0, LineForm::Json, &unknown).unwrap_err();
     assert_eq!(error.advice(), Some("kinds: access, read, write, flush"));
 }

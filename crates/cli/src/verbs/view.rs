@@ -1,10 +1,10 @@
 //! `quipu view`: records as lines.
 
 use crate::captured::{self, is_capture};
-use quipu::engine::Merge;
+use quipu::engine::{self, Doubtful, Merge, PrintJob};
 use quipu::isa::Syntax;
 use quipu::model::trace::{DumpForm, PrintOptions};
-use quipu::model::{Error, Given, OptionSpec, Printer, Schema, Severity, ThreadId, Trace, Window};
+use quipu::model::{Error, Given, OptionSpec, Predicate, Printer, Schema, Severity, ThreadId, Trace, Window};
 use quipu::source::Source;
 use quipu_console::Common;
 use quipu_console::flags::{self, Flagged, Flags};
@@ -13,8 +13,8 @@ use quipu_console::input::{Input, check_present, derived_table};
 use quipu_console::number;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, OF_RECORDS, Verdict};
-use quipu_console::stream::{self, Doubtful, PrintJob};
-use quipu_view::{LineForm, RowFilter, RowLines};
+use quipu_console::stream;
+use quipu_view::{LineForm, RowLines};
 use std::io::Write;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -164,14 +164,13 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let print = options.print_options(common);
     let printer = options.printer(&*trace, &schema, &print)?;
     let job = PrintJob {
-        filter: options.filter(),
+        predicate: options.predicate(),
         window: match options.window() {
             Window::All => trace.narrow(&print)?,
             window => window,
         },
         paint: screen.paint(),
         strict: opening.strict,
-        quiet: screen.is_quiet(),
         limit: options.limit(),
         awaited,
         ..PrintJob::new(&*trace, table, &print, printer)?
@@ -179,7 +178,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let started = Instant::now();
     let shown = session::watched(screen, |watch| {
         let merge = Merge::new(&*trace, &Merge::sharing_codes(&*trace, job.scan()), watch)?;
-        stream::print(&*trace, job, merge, watch, quipu_console::terminal::stdout())
+        stream::print(&*trace, job, merge, watch, quipu_console::terminal::stdout(), screen.is_quiet())
     })?;
     quipu_console::terminal::stdout().write_all(&shown.end)?;
     let is_part = options.window() != Window::All || options.limit().is_some();
@@ -213,9 +212,10 @@ fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome
     };
     let printer = |trace: &dyn Trace| {
         let (table, schema) = options.table(trace)?;
-        Ok((table, stream::or_own(options.printer(trace, &schema, &print)?, trace, &print)?))
+        Ok((table, engine::or_own(options.printer(trace, &schema, &print)?, trace, &print)?))
     };
-    let job = FollowJob { open: &open, printer: &printer, filter: options.filter(), paint: screen.paint() };
+    let job =
+        FollowJob { open: &open, printer: &printer, predicate: options.predicate(), paint: screen.paint() };
     let mut out = quipu_console::terminal::stdout();
     let Followed { found, error, cancelled, trace, .. } =
         session::watched(screen, |watch| follow::follow(&job, watch, &mut out))?;
@@ -285,60 +285,28 @@ fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
     Ok(verdict.tell(screen))
 }
 
-/// How many tables an error names.
-const MAX_NAMED: usize = 12;
-
-/// The error for a table that is not there; proposes those with the name in theirs, or else the first.
-fn unknown_table(name: &str, known: &[Arc<Schema>]) -> Error {
-    let word = name.to_lowercase();
-    let near: Vec<&str> =
-        known.iter().map(|table| &*table.name).filter(|table| table.to_lowercase().contains(&word)).collect();
-    let all = || known.iter().map(|table| &*table.name).collect();
-    let named: Vec<&str> = if near.is_empty() { all() } else { near };
-    let more = match named.len().saturating_sub(MAX_NAMED) {
-        0 => String::new(),
-        n => format!(", and {n} more"),
-    };
-    let named = named[..named.len().min(MAX_NAMED)].join(", ");
-    Error::usage(format!("the trace has no table `{name}`")).hint(format!("tables: {named}{more}"))
-}
-
 impl Options {
     /// The table to print: the one that was named, or the one that people look at. Those that the trace teaches are
     /// learned only if no other has the name.
     fn table(&self, trace: &dyn Trace) -> quipu::model::Result<(usize, Arc<Schema>)> {
-        let find = |wanted: &dyn Fn(&Schema) -> bool| -> quipu::model::Result<_> {
-            let found = trace.tables()?.into_iter().enumerate().find(|(_, schema)| wanted(schema));
-            Ok(found)
-        };
         let Some(name) = &self.table else {
             let table = derived_table(trace)?;
             return Ok((table, trace.tables()?[table].clone()));
         };
-        let is_called = |schema: &Schema| schema.name == *name;
-        if let Some((table, schema)) = find(&is_called)? {
-            if !schema.is_derived() && self.window() != Window::All {
-                let what =
-                    format!("rows of table `{name}` are no records, which parts of a trace are counted in");
-                return Err(Error::usage(what).hint("choose a part of a table that is derived from it"));
-            }
-            return Ok((table, schema));
-        }
-        trace.learn()?;
-        match find(&is_called)? {
-            Some(found) => Ok(found),
-            None => Err(unknown_table(name, &trace.tables()?)),
-        }
+        let (table, schema) = engine::find_table(trace, name)?;
+        engine::refuse_part(&schema, &self.window())?;
+        Ok((table, schema))
     }
 
-    fn filter(&self) -> RowFilter {
-        RowFilter {
+    fn predicate(&self) -> Predicate {
+        Predicate {
             // Opening leaves out files of other threads; files that hold several threads are sieved here.
             threads: self.input.stored.opening.threads.clone(),
             kinds: self.kinds.clone(),
             pc: self.pc.clone(),
             addr: self.addr.clone(),
             time: None,
+            columns: Vec::new(),
         }
     }
 

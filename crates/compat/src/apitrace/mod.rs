@@ -14,12 +14,12 @@ use options::Words;
 use quipu::apitrace::table::CALLS_TABLE;
 use quipu::apitrace::tools::leaks::OriginalLeaks;
 use quipu::apitrace::trace::{self, ApiTrace};
-use quipu::engine::Merge;
+use quipu::engine::{Merge, PrintJob};
 use quipu::model::trace::{PrintOptions, settled};
 use quipu::model::{Columns, Error, Found, Given, OpenOptions, Paint, Scan, ShardId, Trace};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, OF_RECORDS, Verdict};
-use quipu_console::stream::{self, PrintJob};
+use quipu_console::stream;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     let job = PrintJob { window: trace.narrow(&options)?, paint, ..job };
     let shown = session::watched(screen, |watch| {
         let merge = Merge::new(trace, &job.scan(), watch)?;
-        stream::print(trace, job, merge, watch, quipu_console::terminal::stdout())
+        stream::print(trace, job, merge, watch, quipu_console::terminal::stdout(), true)
     })?;
     stdout.write_all(&shown.end)?;
     let verdict = Verdict::new(trace, shown.found, shown.error, shown.cancelled).meaning(OF_RECORDS);

@@ -23,7 +23,7 @@ use args::Request;
 use extent::Extent;
 use functions::CallLines;
 use quipu::drmemtrace::trace::DrmemTrace;
-use quipu::engine::{self, CoreTime, DispatchOptions, Division, Merge, Part, WindowOf, plan};
+use quipu::engine::{self, CoreTime, DispatchOptions, Division, Merge, Part, PrintJob, WindowOf, plan};
 use quipu::isa::Arch;
 use quipu::model::ThreadId;
 use quipu::model::fresh::Replace;
@@ -46,7 +46,7 @@ use quipu_console::places::refuse_text_among;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use quipu_console::simulation::{self, Surroundings};
-use quipu_console::stream::{self, PrintJob};
+use quipu_console::stream;
 use reuse::Rows;
 use simulators::{CACHE_NAMES, TLB_NAMES, in_their_words};
 use std::io::Write;
@@ -400,7 +400,7 @@ fn view(
     let job = PrintJob { limit: extent.limit, ..PrintJob::new(trace, table, &options, None)? };
     let shown = session::watched(screen, |watch| {
         let merge = extent.merge(trace, Merge::sharing_codes(trace, job.scan()), watch)?;
-        stream::print(trace, job, merge, watch, quipu_console::terminal::stderr())
+        stream::print(trace, job, merge, watch, quipu_console::terminal::stderr(), true)
     })?;
     end.extend(&shown.end);
     let verdict = Verdict::new(trace, shown.found, shown.error, shown.cancelled);

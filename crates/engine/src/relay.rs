@@ -1,15 +1,16 @@
-//! Reading on a thread of its own: batches of a merge, carried over to the thread that prints them.
+//! Reading on a thread of its own: batches of a merge, carried over to the thread that prints them or makes rows of them.
 //!
 //! Readers lend their batches, so what is printed has to change hands: the rows move and the reader gets used-up ones
 //! back, the instructions, types and texts of dictionaries met for the first time are copied, and that is all.
 //!
 //! Printing takes longer than reading; side by side they take little more than printing alone.
 
-use quipu::engine::{Merge, Merged};
-use quipu::model::dicts::Dicts;
-use quipu::model::print::Ordinals;
-use quipu::model::values::{Type, Types, Values};
-use quipu::model::{Batch, Code, CodeTable, Error, Result, TableBuf};
+use crate::feed::refuse_oversized;
+use crate::merge::{Merge, Merged};
+use quipu_model::dicts::Dicts;
+use quipu_model::print::Ordinals;
+use quipu_model::values::{Type, Types, Values};
+use quipu_model::{Batch, Code, CodeTable, Error, Result, Shard, TableBuf};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ const BATCHES_PER_SHARE: u32 = 64;
 
 /// A batch on its way.
 pub(crate) struct Parcel {
-    /// Its rows, values, findings, codes and types; other columns are left out.
+    /// Its rows (of a table, or of the lens that goes along), values, findings, codes and types; other columns are left out.
     pub(crate) batch: Batch,
     pub(crate) ordinals: Ordinals,
     /// Which of its records are wanted.
@@ -47,22 +48,31 @@ pub(crate) struct Arrivals {
 pub(crate) struct Departures {
     parcels: SyncSender<Result<Parcel>>,
     used: Receiver<Used>,
+    /// The lens whose rows go along as the first table, by its position.
+    lens: Option<usize>,
 }
 
 /// Rows and values that were printed; their buffers are used again.
 type Used = (Vec<Box<dyn TableBuf>>, Values);
 
-/// Both ends.
-pub(crate) fn relay() -> (Departures, Arrivals) {
+/// Both ends; the rows of this lens go along as the first table.
+pub(crate) fn relay(lens: Option<usize>) -> (Departures, Arrivals) {
     let (parcels, arriving) = sync_channel(MAX_WAITING);
     let (returning, used) = sync_channel(2 * MAX_WAITING);
     let arrivals = Arrivals { parcels: arriving, used: returning, known: HashMap::new() };
-    (Departures { parcels, used }, arrivals)
+    (Departures { parcels, used, lens }, arrivals)
 }
 
 impl Departures {
+    /// Says why there is nothing to read.
+    pub(crate) fn fail(self, error: Error) {
+        // Without a receiver no one wants to know.
+        let _ = self.parcels.send(Err(error));
+    }
+
     /// Reads the merge to its end, or until no more is wanted. A fault travels like a batch, and ends a shard only.
     pub(crate) fn read_all(self, mut merge: Merge<'_>) {
+        let shards = merge.shards();
         let mut n_known = HashMap::new();
         let mut share = None;
         for n_read in (0..BATCHES_PER_SHARE).cycle() {
@@ -70,18 +80,29 @@ impl Departures {
                 share = merge.share();
             }
             let Some(read) = merge.read().transpose() else { return };
-            let parcel = read.map(|merged| Parcel { share, ..self.pack(merged, &mut n_known) });
+            let parcel = read.map(|merged| Parcel { share, ..self.pack(shards, merged, &mut n_known) });
             if self.parcels.send(parcel).is_err() {
                 return;
             }
         }
     }
 
-    fn pack(&self, merged: Merged<'_>, n_known: &mut HashMap<u32, (usize, usize, Vec<usize>)>) -> Parcel {
+    fn pack(
+        &self,
+        shards: &[Shard],
+        merged: Merged<'_>,
+        n_known: &mut HashMap<u32, (usize, usize, Vec<usize>)>,
+    ) -> Parcel {
         let Merged { batch, ordinals, records } = merged;
+        if self.lens.is_some() {
+            refuse_oversized(batch, shards);
+        }
         let fresh = || batch.tables.iter().map(|table| table.fresh()).collect();
         let (mut tables, mut values) = self.used.try_recv().unwrap_or_else(|_| (fresh(), Values::default()));
-        std::mem::swap(&mut batch.tables, &mut tables);
+        match self.lens {
+            None => std::mem::swap(&mut batch.tables, &mut tables),
+            Some(lens) => tables = batch.take_lenses().nth(lens).into_iter().collect(),
+        }
         // What a reader still needs of the values it hands out, it keeps elsewhere.
         std::mem::swap(&mut batch.values, &mut values);
         let known = n_known.entry(batch.span.shard).or_default();

@@ -1,0 +1,310 @@
+//! Records on their way to a stream: read by one thread, chosen and printed into large buffers by another, written by a
+//! third.
+//!
+//! This is the one way from a trace to printed records, whatever the verb and the form: as the trace's own [`Printer`] has them,
+//! or as another one does that [`PrintJob::new`] is given, such as JSON lines and CSV of any table.
+//!
+//! Writing to a pipe waits for its reader; done on the side, printing need not wait with it.
+
+use crate::feed::is_misuse;
+use crate::merge::Merge;
+use crate::relay::{Arrivals, relay};
+use crate::watch::Watch;
+use quipu_model::print::Ordinals;
+use quipu_model::trace::PrintOptions;
+use quipu_model::{
+    Chosen, Error, ErrorKind, Finding, Found, Paint, Predicate, Printer, Scan, Severity, ShardId, ThreadId,
+    Trace, Window,
+};
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+/// A buffer goes to the writer when it holds this much.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// How many full buffers may wait for the writer.
+const MAX_WAITING: usize = 2;
+
+/// What is printed of a trace, and how.
+pub struct PrintJob<'p> {
+    /// The table whose rows are printed.
+    pub table: usize,
+    /// Which rows.
+    pub predicate: Predicate,
+    /// The part of the trace.
+    pub window: Window,
+    /// What writes them.
+    pub printer: Box<dyn Printer>,
+    /// Whether records have colours.
+    pub paint: Paint,
+    /// Whether the first error in the trace ends it.
+    pub strict: bool,
+    /// Whether people watch what is printed, so that no line may wait for others.
+    pub is_prompt: bool,
+    /// How many records to read at most. Those that a skip invents come on top.
+    pub limit: Option<u64>,
+    /// Threads that were chosen and should have records.
+    pub awaited: &'p [ThreadId],
+}
+
+/// A printer that was chosen, or else the trace's own with these options.
+///
+/// # Errors
+/// `Usage` for options that the trace's printer does not have.
+pub fn or_own(
+    printer: Option<Box<dyn Printer>>,
+    trace: &dyn Trace,
+    options: &PrintOptions,
+) -> quipu_model::Result<Box<dyn Printer>> {
+    printer.map_or_else(|| trace.printer(options), Ok)
+}
+
+impl PrintJob<'_> {
+    /// All rows of a table, as this printer writes them; the trace's own with these options if
+    /// `None`.
+    ///
+    /// # Errors
+    /// `Usage` for options that the trace's printer does not have.
+    pub fn new(
+        trace: &dyn Trace,
+        table: usize,
+        options: &PrintOptions,
+        printer: Option<Box<dyn Printer>>,
+    ) -> quipu_model::Result<Self> {
+        Ok(PrintJob {
+            table,
+            predicate: Predicate::default(),
+            window: Window::All,
+            printer: or_own(printer, trace, options)?,
+            paint: Paint::PLAIN,
+            strict: false,
+            is_prompt: false,
+            limit: None,
+            awaited: &[],
+        })
+    }
+
+    /// What has to be read for it.
+    pub fn scan(&self) -> Scan {
+        Scan { tables: vec![self.table], window: self.window.clone(), ahead: true, ..Scan::new(ShardId(0)) }
+    }
+}
+
+/// From where on what was printed is doubtful.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubtful {
+    /// The file that is damaged; `None` if records of all files are counted.
+    pub file: Option<String>,
+    /// The number of records in it before the damage.
+    pub from: u64,
+}
+
+/// What came of printing.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// How many records were printed.
+    pub records: u64,
+    /// What was found wrong with the trace.
+    pub found: Found,
+    /// The first part that could not be read to its end.
+    pub error: Option<Error>,
+    /// A signal ended it.
+    pub cancelled: bool,
+    /// Printing stopped where bytes of the container proved damaged.
+    pub is_stopped: bool,
+    /// Where the first damage is; `None` if nothing is damaged, or nothing says it.
+    pub doubtful: Option<Doubtful>,
+    /// Threads that were awaited in vain; empty if the reader of the output wanted no more.
+    pub absent: Vec<ThreadId>,
+    /// The printer's last words, which the caller writes.
+    pub end: Vec<u8>,
+}
+
+/// Why printing ended before the trace did.
+#[derive(Debug)]
+pub enum Unprinted {
+    /// What ended reading, or what was asked for is not there.
+    Trace(Error),
+    /// What the output said.
+    Output(io::Error),
+}
+
+impl From<Error> for Unprinted {
+    fn from(error: Error) -> Unprinted {
+        Unprinted::Trace(error)
+    }
+}
+
+impl From<io::Error> for Unprinted {
+    fn from(error: io::Error) -> Unprinted {
+        Unprinted::Output(error)
+    }
+}
+
+/// Prints the chosen rows of a merge, which reads the [scan](PrintJob::scan) of the job, to `out`. After each batch, `progress`
+/// gets the number of records so far and which share of everything that is, as far as known.
+///
+/// # Errors
+/// `Usage` for rows that there are not; what ends reading, and what `out` says.
+pub fn print(
+    trace: &dyn Trace,
+    mut job: PrintJob<'_>,
+    merge: Merge<'_>,
+    watch: &Watch,
+    out: impl Write + Send,
+    progress: &mut dyn FnMut(u64, Option<f64>),
+) -> Result<Shown, Unprinted> {
+    let chosen = Chosen::new(&job.predicate, &trace.tables()?[job.table])?;
+    std::thread::scope(|scope| {
+        let (full, to_write) = sync_channel(MAX_WAITING);
+        let (written, free) = channel();
+        let writer = scope.spawn(move || write_all(out, &to_write, &written));
+        let (departures, arrivals) = relay(None);
+        let reader = scope.spawn(move || departures.read_all(merge));
+        let mut buffers = Buffers { current: Vec::new(), full, free, is_prompt: job.is_prompt };
+        let shown = fill(arrivals, &mut job, &chosen, watch, &mut buffers, progress);
+        buffers.send();
+        drop(buffers);
+        let died = |what: &str| Error::new(ErrorKind::Internal, format!("the {what} thread died"));
+        reader.join().map_err(|_| died("reading"))?;
+        writer.join().map_err(|_| died("writing"))??;
+        let mut shown = shown?;
+        job.printer.end(&mut shown.end);
+        Ok(shown)
+    })
+}
+
+/// Buffers between printing and writing; they are used over and over.
+struct Buffers {
+    current: Vec<u8>,
+    full: SyncSender<Vec<u8>>,
+    free: Receiver<Vec<u8>>,
+    /// Whether people are watching, so that lines must not wait.
+    is_prompt: bool,
+}
+
+impl Buffers {
+    /// Hands on the current buffer if it is time; false if the writer takes no more.
+    fn pass_on(&mut self) -> bool {
+        let is_due = self.current.len() >= BUFFER_BYTES || self.is_prompt;
+        !is_due || self.send()
+    }
+
+    fn send(&mut self) -> bool {
+        let mut next = self.free.try_recv().unwrap_or_default();
+        next.clear();
+        let full = std::mem::replace(&mut self.current, next);
+        full.is_empty() || self.full.send(full).is_ok()
+    }
+}
+
+fn write_all(mut out: impl Write, full: &Receiver<Vec<u8>>, written: &Sender<Vec<u8>>) -> io::Result<()> {
+    for buffer in full {
+        out.write_all(&buffer)?;
+        out.flush()?;
+        // After the last one it is not taken back.
+        let _ = written.send(buffer);
+    }
+    Ok(())
+}
+
+/// True if reading continues within the same file or member, where only something that carries it has lost a part.
+fn is_lost_within(finding: &Finding) -> bool {
+    let resumed = finding.loss.as_ref().and_then(|loss| loss.resumed.as_ref());
+    resumed.is_some_and(|resumed| {
+        resumed.offset.is_some()
+            && (&resumed.file, &resumed.member) == (&finding.place.file, &finding.place.member)
+    })
+}
+
+/// Prints to the end, or to where the reader of the output wants no more. A failed write is reported by the writer.
+fn fill(
+    mut arrivals: Arrivals,
+    job: &mut PrintJob<'_>,
+    chosen: &Chosen,
+    watch: &Watch,
+    buffers: &mut Buffers,
+    progress: &mut dyn FnMut(u64, Option<f64>),
+) -> quipu_model::Result<Shown> {
+    let mut shown = Shown::default();
+    let mut absent = job.awaited.to_vec();
+    let mut rows = Vec::new();
+    let mut left = job.limit.unwrap_or(u64::MAX);
+    job.printer.begin(&mut buffers.current);
+    while left > 0 && !job.printer.is_done() && !watch.is_cancelled() && !shown.is_stopped {
+        let mut parcel = match arrivals.next() {
+            Ok(Some(parcel)) => parcel,
+            Ok(None) => break,
+            Err(error) if job.strict || is_misuse(&error) => return Err(error),
+            Err(error) => {
+                if error.is_damage() && shown.doubtful.is_none() {
+                    let place = error.place();
+                    let of_file = |from| Doubtful { file: place.file.clone(), from };
+                    shown.doubtful = Some(match place.record {
+                        _ if error.is_of_container() => of_file(0),
+                        Some(n_good) => of_file(n_good),
+                        None => Doubtful { file: None, from: shown.records },
+                    });
+                }
+                shown.error.get_or_insert(error);
+                continue;
+            }
+        };
+        let (batch, records, share) = (&parcel.batch, parcel.records.clone(), parcel.share);
+        if batch.span.records > 0 {
+            absent.retain(|thread| *thread != batch.span.thread);
+        }
+        // The container's checksum is wrong, or its bytes cannot be inflated, right before this batch. What follows may be read
+        // by verbs that count, not by one whose output is read while it is written. What a carrier has lost of a file is another
+        // matter: what precedes and follows it is as it was.
+        let is_damage = |finding: &Finding| {
+            finding.is_of_container() && finding.severity == Severity::Error && !is_lost_within(finding)
+        };
+        shown.is_stopped = batch.findings.iter().any(is_damage);
+        if let Some(table) = batch.tables.first().filter(|_| !shown.is_stopped) {
+            chosen.choose(&**table, &batch.dicts, Ordinals::default(), &mut rows);
+            let is_part = records != (0..batch.span.records) || job.limit.is_some();
+            // A skip invents rows: more of them than the batch has records, and none of them counts.
+            if is_part && table.n_rows() <= batch.span.records as usize {
+                let end = u64::from(records.end).min(u64::from(records.start).saturating_add(left));
+                rows.retain(|&row| row >= records.start && u64::from(row) < end);
+                left -= end - u64::from(records.start);
+            }
+            job.printer.print(batch, &rows, parcel.ordinals, &job.paint, &mut buffers.current);
+            if let Some(error) = job.printer.failure() {
+                return Err(error);
+            }
+        }
+        for finding in parcel.batch.findings.drain(..) {
+            if job.strict && finding.severity == Severity::Error {
+                return Err(finding.to_error());
+            }
+            if finding.severity == Severity::Error {
+                let place = &finding.place;
+                let from = finding.doubtful_from.or(place.record);
+                let here = from.map(|from| Doubtful { file: place.file.clone(), from });
+                // A wrong checksum is about all that it stands for, also about what was odd in that.
+                let is_before = |first: &Doubtful| {
+                    here.as_ref().is_some_and(|here| here.file == first.file && here.from < first.from)
+                };
+                if shown.doubtful.as_ref().is_none_or(is_before) {
+                    shown.doubtful = here;
+                }
+            }
+            shown.found.push(finding);
+        }
+        arrivals.give_back(parcel);
+        shown.records += if shown.is_stopped { 0 } else { records.len() as u64 };
+        // Of a few records of a large trace, those few are the whole.
+        let of_limit = job.limit.filter(|limit| *limit > 0).map(|limit| shown.records as f64 / limit as f64);
+        progress(shown.records, share.into_iter().chain(of_limit).reduce(f64::max));
+        if !buffers.pass_on() {
+            return Ok(shown);
+        }
+    }
+    shown.cancelled = watch.is_cancelled();
+    if !shown.cancelled && shown.error.is_none() && !shown.is_stopped && !job.printer.is_done() {
+        shown.absent = absent;
+    }
+    Ok(shown)
+}

@@ -1,0 +1,418 @@
+//! Rows for other programs: a table or lens by its name, the columns and rows that are wanted, in batches that need nothing
+//! beside them.
+//!
+//! A query engine, Arrow, Python and a view in a browser ask for rows here, and for nothing else. What is not wanted is not
+//! read as far as the trace allows: columns of lenses that no one asked for are not decoded, a condition on the clock or on
+//! positions becomes a window that chunks are jumped over by, and files of other threads are left closed.
+//!
+//! Shards, and pieces of shards, are read on many threads; each batch of rows is made where it was read. In the trace's order,
+//! what was read ahead waits for its turn, within a bound. In the order of time, shards are merged as they are for printing,
+//! by one thread.
+//!
+//! ```
+//! use quipu_engine::{Selection, rows};
+//! use quipu_model::{Predicate, Result, Table, Trace};
+//! use std::sync::Arc;
+//! # fn demo(trace: Arc<dyn Trace>) -> Result<()> {
+//! let selection = Selection {
+//!     fields: Some(vec!["addr".to_owned(), "size".to_owned()]),
+//!     predicate: Predicate { kinds: vec!["write".to_owned()], ..Predicate::default() },
+//!     ..Selection::new("accesses")
+//! };
+//! let mut stream = rows(trace, &selection)?;
+//! let mut n_written = 0;
+//! for batch in &mut stream {
+//!     n_written += batch?.n_rows();
+//! }
+//! assert!(stream.error().is_none() || n_written > 0);
+//! # Ok(())
+//! # }
+//! ```
+
+mod collect;
+mod exchange;
+mod told;
+mod wanted;
+
+use crate::feed::{Losses, refuse_oversized};
+use crate::merge::Merge;
+use crate::relay::{Arrivals, relay};
+use crate::run::n_threads;
+use crate::units::Unit;
+use crate::watch::{Tally, Watch};
+use crate::work::catch;
+use collect::Collector;
+use exchange::{Exchange, Message};
+use quipu_model::column::{Column, ColumnRef};
+use quipu_model::print::Ordinals;
+use quipu_model::schema::Schema;
+use quipu_model::{Error, ErrorKind, Found, Predicate, Result, Scan, Table, Trace, Window};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use wanted::Wanted;
+
+pub use wanted::{find_table, refuse_part};
+
+/// Which rows are wanted, and how they come.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// A native table, learned ones included, or a lens. Where both have the name, the table is meant; `lens.NAME` is always
+    /// the lens.
+    pub table: String,
+    /// The columns, in this order; all that the trace can fill if `None`. An empty list gives rows without columns, for
+    /// counting.
+    pub fields: Option<Vec<String>>,
+    /// Which rows. It may ask for columns that are not among the fields.
+    pub predicate: Predicate,
+    /// The part of the trace: a window of the sequence that [`Merge`] makes, whatever the order.
+    pub window: Window,
+    /// In which order.
+    pub order: RowOrder,
+    /// How many rows to deliver at most.
+    pub limit: u64,
+    /// How many rows a batch has, about; the last of a unit of work has fewer.
+    pub batch_rows: u32,
+    /// How many threads read; 0 for as many as there are cores.
+    pub threads: usize,
+    /// How many bytes of rows may wait for who takes them, about.
+    pub buffer_bytes: usize,
+    /// Whether the first thing that is wrong with the trace ends the stream. Otherwise it is noted, and reading continues.
+    pub strict: bool,
+}
+
+impl Selection {
+    /// All rows and columns of a table or lens, in the trace's order, read on all cores.
+    pub fn new(table: impl Into<String>) -> Selection {
+        Selection {
+            table: table.into(),
+            fields: None,
+            predicate: Predicate::default(),
+            window: Window::All,
+            order: RowOrder::Trace,
+            limit: u64::MAX,
+            batch_rows: 8192,
+            threads: 0,
+            buffer_bytes: 64 << 20,
+            strict: false,
+        }
+    }
+}
+
+/// In which order rows come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowOrder {
+    /// Shard by shard, each in its order. Positions of records count in the shard.
+    #[default]
+    Trace,
+    /// By the clock, as records are printed. Positions of records count along the sequence.
+    Time,
+    /// As they are read. Positions of records count in the shard.
+    Any,
+}
+
+/// Rows of a stream. They need nothing beside them: instructions are bytes, functions and entries of dictionaries are texts,
+/// values of any shape are JSON.
+#[derive(Debug)]
+pub struct RowBatch {
+    schema: Arc<Schema>,
+    columns: Vec<Column>,
+    n_rows: usize,
+}
+
+impl Table for RowBatch {
+    fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+
+    fn column(&self, position: usize) -> ColumnRef<'_> {
+        self.columns[position].as_ref()
+    }
+
+    fn into_columns(self: Box<Self>) -> Vec<Column> {
+        self.columns
+    }
+}
+
+/// Rows as they are read. What could not be read is told by [`found`](RowStream::found) and [`error`](RowStream::error), as
+/// [`run`](crate::run()) tells it in its outcome.
+///
+/// Dropping it before its end cancels what is still being read.
+pub struct RowStream {
+    schema: Arc<Schema>,
+    trace: Arc<dyn Trace>,
+    watch: Arc<Watch>,
+    way: Way,
+    threads: Vec<JoinHandle<()>>,
+    strict: bool,
+    left: u64,
+    losses: Losses,
+    is_over: bool,
+    n_damaged_before: u64,
+}
+
+/// Where batches come from.
+enum Way {
+    /// Workers that read units.
+    Units(Arc<Exchange>),
+    /// A merge, whose batches are made rows here.
+    Merged { arrivals: Arrivals, collector: Box<Collector>, ready: VecDeque<Message> },
+}
+
+/// Begins to deliver rows of a trace.
+///
+/// # Errors
+/// `Usage` for a table, columns or conditions that there are not, and for a part of a table whose rows are no records;
+/// `Missing` for columns that this trace does not carry; what reading says where the tables, or what a window comes to, have
+/// to be learned first.
+pub fn rows(trace: Arc<dyn Trace>, selection: &Selection) -> Result<RowStream> {
+    let watch = Arc::new(Watch::new());
+    let n_damaged_before = trace.n_delivered_damaged();
+    let wanted = Arc::new(Wanted::new(&*trace, selection)?);
+    let mut collector = Collector::new(&*trace, &wanted)?;
+    let losses = Losses::default();
+    let is_merged = selection.order == RowOrder::Time && trace.shards().len() > 1;
+    let mut stream = RowStream {
+        schema: wanted.schema.clone(),
+        watch: watch.clone(),
+        way: Way::Units(Arc::new(Exchange::new(0, true, 1))),
+        threads: Vec::new(),
+        strict: selection.strict,
+        left: selection.limit,
+        losses,
+        is_over: false,
+        n_damaged_before,
+        trace: trace.clone(),
+    };
+    watch.expect(trace.shards().iter().try_fold(0, |sum: u64, shard| sum.checked_add(shard.packed_bytes?)));
+    if is_merged {
+        let (departures, arrivals) = relay(wanted.lens());
+        let template = Merge::sharing_codes(&*trace, Scan { ahead: true, ..wanted.template.clone() });
+        collector.counts_along();
+        stream.way = Way::Merged { arrivals, collector: Box::new(collector), ready: VecDeque::new() };
+        let thread = spawn(move || {
+            let merge = wanted.merge(&*trace, &template, &watch);
+            match merge {
+                Ok(merge) => departures.read_all(merge),
+                Err(error) => departures.fail(error),
+            }
+        })?;
+        stream.threads.push(thread);
+        return Ok(stream);
+    }
+    let (units, errors) = wanted.units(&*trace, &watch)?;
+    for error in errors {
+        stream.losses.lose(error, selection.strict)?;
+    }
+    let n_cores = n_threads(selection.threads);
+    let n_batches = selection.buffer_bytes / wanted.bytes_per_batch();
+    let is_ordered = selection.order != RowOrder::Any;
+    let exchange = Arc::new(Exchange::new(units.len(), is_ordered, n_batches.max(2)));
+    // Where each thread has a unit of its own, threads that inflate ahead would only be in the way.
+    let template = Scan { ahead: units.len() < n_cores, ..wanted.template.clone() };
+    let work = Arc::new(Work { trace, wanted, units, template, watch, exchange, next: AtomicUsize::new(0) });
+    stream.way = Way::Units(work.exchange.clone());
+    for at in 0..n_cores.min(work.units.len()) {
+        let work = work.clone();
+        match spawn(move || work.serve()) {
+            Ok(thread) => stream.threads.push(thread),
+            // Without a helper the others just take longer.
+            Err(error) if at == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(stream)
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name("quipu-rows".into()).spawn(work);
+    thread.map_err(|error| Error::new(ErrorKind::Io, format!("no thread can be started: {error}")))
+}
+
+/// What workers share.
+struct Work {
+    trace: Arc<dyn Trace>,
+    wanted: Arc<Wanted>,
+    units: Vec<Unit>,
+    template: Scan,
+    watch: Arc<Watch>,
+    exchange: Arc<Exchange>,
+    next: AtomicUsize,
+}
+
+impl Work {
+    /// What each thread does: one unit after the other, until none is left.
+    fn serve(&self) {
+        loop {
+            let at = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(unit) = self.units.get(at) else { return };
+            if let Err(error) = catch(|| self.unit(at, unit)) {
+                self.exchange.push(at, Message::Lost(error));
+            }
+            self.exchange.end(at);
+        }
+    }
+
+    /// Reads one unit, up to its end, or the moment when it is no longer wanted.
+    fn unit(&self, at: usize, unit: &Unit) -> Result<()> {
+        let mut collector = Collector::new(&*self.trace, &self.wanted)?;
+        let mut tally = Tally::new(&self.watch);
+        let mut reader = self.trace.scan(&unit.scan(&*self.trace, &self.template))?;
+        let (mut is_wanted, mut lost) = (true, None);
+        let mut send = |message| self.exchange.push(at, message);
+        while is_wanted && !self.watch.is_cancelled() {
+            let batch = match reader.read() {
+                Ok(Some(batch)) => batch,
+                Ok(None) => break,
+                Err(error) => {
+                    lost = Some(error);
+                    break;
+                }
+            };
+            if self.wanted.lens().is_some() {
+                refuse_oversized(batch, self.trace.shards());
+            }
+            let records = batch.span.records;
+            is_wanted = collector.take(batch, Ordinals::default(), 0..records, &mut send)?;
+            if tally.batch(records) {
+                tally.flush(reader.packed_bytes().unwrap_or(0).min(unit.packed_bytes));
+            }
+        }
+        collector.flush(&mut send);
+        tally.flush(unit.packed_bytes);
+        lost.map_or(Ok(()), Err)
+    }
+}
+
+impl RowStream {
+    /// What the columns of all batches mean.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// How far reading has come, and what cancels it: batches that were read still come.
+    pub fn watch(&self) -> &Arc<Watch> {
+        &self.watch
+    }
+
+    /// What was found wrong with the trace so far.
+    pub fn found(&self) -> &Found {
+        &self.losses.found
+    }
+
+    /// The first part of the trace so far that could not be read to its end. Further ones are findings.
+    pub fn error(&self) -> Option<&Error> {
+        self.losses.error.as_ref()
+    }
+
+    /// True if some of the rows have proved damaged since, by a checksum that stood after them. Who counts on each of them
+    /// begins anew, and the damage is left out: [`settled`](quipu_model::trace::settled).
+    pub fn has_delivered_damaged(&self) -> bool {
+        self.trace.n_delivered_damaged() != self.n_damaged_before
+    }
+
+    /// The next message of the reading side; `None` at the end.
+    fn message(&mut self) -> Option<Message> {
+        match &mut self.way {
+            Way::Units(exchange) => exchange.pop(),
+            Way::Merged { arrivals, collector, ready } => loop {
+                if let Some(message) = ready.pop_front() {
+                    return Some(message);
+                }
+                if self.watch.is_cancelled() {
+                    return None;
+                }
+                let mut send = |message| {
+                    ready.push_back(message);
+                    true
+                };
+                match arrivals.next() {
+                    Err(error) => return Some(Message::Lost(error)),
+                    Ok(None) => {
+                        collector.flush(&mut send);
+                        return ready.pop_front();
+                    }
+                    Ok(Some(mut parcel)) => {
+                        let records = parcel.records.clone();
+                        let taken = collector.take(&mut parcel.batch, parcel.ordinals, records, &mut send);
+                        self.watch.advance(parcel.batch.span.records.into(), 0);
+                        arrivals.give_back(parcel);
+                        if let Err(error) = taken {
+                            return Some(Message::Lost(error));
+                        }
+                    }
+                }
+            },
+        }
+    }
+
+    /// Takes a message; rows are handed on.
+    fn take(&mut self, message: Message) -> Result<Option<RowBatch>> {
+        match message {
+            Message::Found(findings) => self.losses.take_all(findings, self.strict).map(|()| None),
+            Message::Lost(error) => self.losses.lose(error, self.strict).map(|()| None),
+            Message::Rows(mut rows) => {
+                let n_rows = usize::try_from(self.left).map_or(rows.n_rows, |left| left.min(rows.n_rows));
+                if n_rows < rows.n_rows {
+                    rows.columns.iter_mut().for_each(|column| column.truncate(n_rows));
+                    rows.n_rows = n_rows;
+                }
+                self.left -= n_rows as u64;
+                Ok((n_rows > 0).then_some(rows))
+            }
+        }
+    }
+}
+
+impl Iterator for RowStream {
+    type Item = Result<RowBatch>;
+
+    fn next(&mut self) -> Option<Result<RowBatch>> {
+        while !self.is_over && self.left > 0 {
+            let Some(message) = self.message() else {
+                self.end(true);
+                return None;
+            };
+            match self.take(message) {
+                Ok(None) => {}
+                Ok(Some(rows)) => return Some(Ok(rows)),
+                Err(error) => {
+                    self.end(false);
+                    return Some(Err(error));
+                }
+            }
+        }
+        self.end(false);
+        None
+    }
+}
+
+impl RowStream {
+    /// Lets all threads end, and waits for them.
+    fn end(&mut self, is_complete: bool) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        if !is_complete {
+            // A merge may be on its way to the start of a window, where nothing of it arrives.
+            self.watch.cancel();
+        }
+        match std::mem::replace(&mut self.way, Way::Units(Arc::new(Exchange::new(0, true, 1)))) {
+            Way::Units(exchange) => exchange.stop(),
+            Way::Merged { arrivals, .. } => drop(arrivals),
+        }
+        // What a thread has to say, it has said.
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Drop for RowStream {
+    fn drop(&mut self) {
+        self.end(false);
+    }
+}

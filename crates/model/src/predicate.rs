@@ -1,0 +1,552 @@
+//! Choosing rows by what their columns say: one description for `view`, queries and other programs.
+//!
+//! The columns are found by their roles, or else by their names: `tid`, `pc`, `addr` with `size`, `time`; every column of
+//! names for kinds; any other by its name ([`Condition`]).
+
+use crate::column::{CellsRef, ColumnRef};
+use crate::dicts::Dicts;
+use crate::error::{Error, Result};
+use crate::print::Ordinals;
+use crate::schema::{Field, Missing, Names, Role, Schema, Storage, Type};
+use crate::table::Table;
+use crate::thread::ThreadId;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Which rows are wanted. What is empty or `None` asks for nothing; all that is given must hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Predicate {
+    /// Rows of these threads.
+    pub threads: Vec<ThreadId>,
+    /// Rows with one of these names in a column of names, or of one of these families.
+    pub kinds: Vec<String>,
+    /// Rows of instructions at these addresses.
+    pub pc: Option<RangeInclusive<u64>>,
+    /// Rows that touch at least one of these addresses.
+    pub addr: Option<RangeInclusive<u64>>,
+    /// Rows between these readings of the clock.
+    pub time: Option<RangeInclusive<u64>>,
+    /// What columns must hold that are named.
+    pub columns: Vec<Condition>,
+}
+
+/// What one column must hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// Its name.
+    pub column: String,
+    /// Its value. A row without a value fails every test but [`Accept::Present`].
+    pub accept: Accept,
+}
+
+/// Which values pass.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Accept {
+    /// Whole numbers within a range; numbers with a fraction, too.
+    Between(RangeInclusive<i128>),
+    /// Numbers with a fraction within a range.
+    Floats(RangeInclusive<f64>),
+    /// One of these texts, names of numbers or entries of a dictionary.
+    Texts(Vec<String>),
+    /// That there is a value, or that there is none.
+    Present(bool),
+}
+
+impl Predicate {
+    /// True if every row passes.
+    pub fn is_empty(&self) -> bool {
+        *self == Predicate::default()
+    }
+}
+
+/// A predicate made ready for one table.
+#[derive(Debug, Default)]
+pub struct Chosen {
+    tests: Vec<(usize, Test)>,
+    /// Columns of names with the numbers that are wanted.
+    kinds: Vec<(usize, Vec<u64>)>,
+}
+
+#[derive(Debug)]
+enum Test {
+    OneOf(Vec<u64>),
+    Within(RangeInclusive<u64>),
+    /// The value is the first address touched; the column with the count of bytes follows.
+    Touches(RangeInclusive<u64>, Option<usize>),
+    /// What a column that is named must hold, and how its rows say that they have no value.
+    Named(Value, Missing, Shift),
+}
+
+/// What a value must be, by the type of its column.
+#[derive(Debug)]
+enum Value {
+    Unsigned(RangeInclusive<u64>),
+    Signed(RangeInclusive<i64>),
+    Float(RangeInclusive<f64>),
+    OneOf(Vec<u64>),
+    Texts(Vec<String>),
+    /// Entries of the dictionary with this number.
+    OfDict(u32, Vec<String>),
+    Present(bool),
+}
+
+/// What is added to a column of ordinals.
+#[derive(Clone, Copy, Debug)]
+enum Shift {
+    None,
+    Records,
+    Instrs,
+}
+
+/// What rows can be chosen by: the role of the column, its usual name, and what people call it.
+const CHOICES: [(Role, &str, &str); 4] = [
+    (Role::THREAD, "tid", "thread"),
+    (Role::PC, "pc", "pc"),
+    (Role::ADDRESS, "addr", "addr"),
+    (Role::TIME, "time", "time"),
+];
+
+/// The column for something, by its role or else by its name.
+fn position(schema: &Schema, role: Role, name: &str) -> Option<usize> {
+    schema.position_of(role).or_else(|| schema.position(name))
+}
+
+impl Chosen {
+    /// Finds the columns.
+    ///
+    /// # Errors
+    /// `Usage` if the table lacks a column that the predicate asks about, if a column has no values of the sort that is asked
+    /// for, or no column knows a kind.
+    pub fn new(predicate: &Predicate, schema: &Schema) -> Result<Chosen> {
+        let column = |role: Role| {
+            let name = CHOICES.iter().find(|(other, ..)| *other == role).map_or("", |(_, name, _)| *name);
+            position(schema, role, name).ok_or_else(|| {
+                Error::usage(format!("rows of table `{}` cannot be chosen by `{name}`", schema.name))
+                    .hint(choices(schema))
+            })
+        };
+        let mut tests = Vec::new();
+        if !predicate.threads.is_empty() {
+            // The column has what the trace has, which packs further traces' threads.
+            let threads = predicate.threads.iter().map(|thread| thread.packed()).collect();
+            tests.push((column(Role::THREAD)?, Test::OneOf(threads)));
+        }
+        if let Some(range) = &predicate.pc {
+            tests.push((column(Role::PC)?, Test::Within(range.clone())));
+        }
+        if let Some(range) = &predicate.addr {
+            let size = position(schema, Role::SIZE, "size");
+            tests.push((column(Role::ADDRESS)?, Test::Touches(range.clone(), size)));
+        }
+        if let Some(range) = &predicate.time {
+            tests.push((column(Role::TIME)?, Test::Within(range.clone())));
+        }
+        for condition in &predicate.columns {
+            let position = schema.column_named(&condition.column)?;
+            let field = &schema.fields[position];
+            let value = Value::new(&condition.accept, field).ok_or_else(|| {
+                Error::usage(format!("rows cannot be chosen by such values of column `{}`", field.name))
+            })?;
+            let shift = match field.role {
+                Some(Role::RECORD) => Shift::Records,
+                Some(Role::INSTR) => Shift::Instrs,
+                _ => Shift::None,
+            };
+            tests.push((position, Test::Named(value, field.missing, shift)));
+        }
+        Ok(Chosen { tests, kinds: kinds(&predicate.kinds, schema)? })
+    }
+
+    /// True if every row passes.
+    pub fn is_all(&self) -> bool {
+        self.tests.is_empty() && self.kinds.is_empty()
+    }
+
+    /// The columns that are looked at.
+    pub fn columns(&self) -> impl Iterator<Item = usize> {
+        let sizes = self.tests.iter().filter_map(|(_, test)| match test {
+            Test::Touches(_, size) => *size,
+            _ => None,
+        });
+        let tested = self.tests.iter().map(|(position, _)| *position);
+        tested.chain(sizes).chain(self.kinds.iter().map(|(position, _)| *position))
+    }
+
+    /// Replaces `out` by the numbers of the rows that pass, ascending. `dicts` has the dictionaries that rows point into,
+    /// `ordinals` what is added to columns of ordinals.
+    pub fn choose(&self, rows: &dyn Table, dicts: &Dicts, ordinals: Ordinals, out: &mut Vec<u32>) {
+        self.choose_from(rows.n_rows(), |position| rows.column(position), dicts, ordinals, out);
+    }
+
+    /// The same for rows whose columns are lent one by one.
+    pub fn choose_from<'c>(
+        &self,
+        n_rows: usize,
+        column_at: impl Fn(usize) -> ColumnRef<'c>,
+        dicts: &Dicts,
+        ordinals: Ordinals,
+        out: &mut Vec<u32>,
+    ) {
+        out.clear();
+        out.extend(0..n_rows as u32); // A batch has some thousand rows.
+        for (position, test) in &self.tests {
+            let column = column_at(*position);
+            match test {
+                Test::OneOf(values) => out.retain(|&row| values.contains(&column.number(row as usize))),
+                Test::Within(range) => out.retain(|&row| range.contains(&column.number(row as usize))),
+                Test::Touches(range, size) => {
+                    let size = size.map(&column_at);
+                    out.retain(|&row| touches(range, column.number(row as usize), bytes(size, row)));
+                }
+                Test::Named(value, missing, shift) => {
+                    let shift = match shift {
+                        Shift::None => 0,
+                        Shift::Records => ordinals.records,
+                        Shift::Instrs => ordinals.instrs,
+                    };
+                    out.retain(|&row| value.has(column, *missing, row as usize, shift, dicts));
+                }
+            }
+        }
+        if !self.kinds.is_empty() {
+            let columns: Vec<_> =
+                self.kinds.iter().map(|(position, wanted)| (column_at(*position), wanted)).collect();
+            out.retain(|&row| {
+                columns.iter().any(|(column, wanted)| wanted.contains(&column.number(row as usize)))
+            });
+        }
+    }
+}
+
+impl Value {
+    /// The test for columns of this type; `None` if none of their values can pass it.
+    fn new(accept: &Accept, field: &Field) -> Option<Value> {
+        match accept {
+            Accept::Present(present) => Some(Value::Present(*present)),
+            Accept::Floats(range) => Value::float(range.clone(), &field.ty),
+            Accept::Between(range) => match &field.ty {
+                // Positions in what a batch has beside its rows, which mean nothing to others.
+                Type::Dict(_) | Type::Code | Type::Function | Type::Value => None,
+                Type::F32 | Type::F64 => Value::float(*range.start() as f64..=*range.end() as f64, &field.ty),
+                ty => match ty.storage() {
+                    Storage::U8 | Storage::U16 | Storage::U32 | Storage::U64 => Some(
+                        within(range, u64::MIN.into(), u64::MAX.into(), |number| number as u64)
+                            .map_or(Value::OneOf(Vec::new()), Value::Unsigned),
+                    ),
+                    Storage::I8 | Storage::I16 | Storage::I32 | Storage::I64 => Some(
+                        within(range, i64::MIN.into(), i64::MAX.into(), |number| number as i64)
+                            .map_or(Value::OneOf(Vec::new()), Value::Signed),
+                    ),
+                    _ => None,
+                },
+            },
+            Accept::Texts(texts) => match &field.ty {
+                Type::Enum(names) => {
+                    let is_wanted = |name: &str| texts.iter().any(|text| text == name);
+                    let wanted = names.iter().filter(|(_, name)| is_wanted(name));
+                    Some(Value::OneOf(wanted.map(|(number, _)| number).collect()))
+                }
+                Type::Text | Type::Bytes => Some(Value::Texts(texts.clone())),
+                Type::Dict(dict) => Some(Value::OfDict(*dict, texts.clone())),
+                _ => None,
+            },
+        }
+    }
+
+    fn float(range: RangeInclusive<f64>, ty: &Type) -> Option<Value> {
+        matches!(ty, Type::F32 | Type::F64).then_some(Value::Float(range))
+    }
+
+    fn has(&self, column: ColumnRef<'_>, missing: Missing, row: usize, shift: u64, dicts: &Dicts) -> bool {
+        let is_missing = column.is_missing(missing, row);
+        if let Value::Present(present) = self {
+            return is_missing != *present;
+        }
+        if is_missing {
+            return false;
+        }
+        let number = || column.number(row).wrapping_add(shift);
+        let is_one = |texts: &[String], value: &[u8]| texts.iter().any(|text| text.as_bytes() == value);
+        match self {
+            Value::Unsigned(range) => range.contains(&number()),
+            Value::Signed(range) => range.contains(&(number() as i64)), // A two's complement.
+            Value::Float(range) => match column.cells {
+                CellsRef::F32(cells) => cells.get(row).is_some_and(|cell| range.contains(&f64::from(*cell))),
+                CellsRef::F64(cells) => cells.get(row).is_some_and(|cell| range.contains(cell)),
+                _ => false,
+            },
+            Value::OneOf(numbers) => numbers.contains(&number()),
+            Value::Texts(texts) => is_one(texts, column.bytes(row)),
+            Value::OfDict(dict, texts) => {
+                let index = u32::try_from(column.number(row)).ok();
+                index.and_then(|index| dicts.get(*dict, index)).is_some_and(|text| is_one(texts, text))
+            }
+            Value::Present(_) => false,
+        }
+    }
+}
+
+/// The part of a range that numbers of a type can reach, if there is one.
+fn within<T>(
+    range: &RangeInclusive<i128>,
+    least: i128,
+    most: i128,
+    narrow: impl Fn(i128) -> T,
+) -> Option<RangeInclusive<T>> {
+    let (start, end) = ((*range.start()).max(least), (*range.end()).min(most));
+    (start <= end).then(|| narrow(start)..=narrow(end))
+}
+
+/// What rows of a table can be chosen by.
+fn choices(schema: &Schema) -> String {
+    let mut known: Vec<&str> = CHOICES
+        .iter()
+        .filter(|(role, name, _)| position(schema, *role, name).is_some())
+        .map(|(.., word)| *word)
+        .collect();
+    if named(schema).next().is_some() {
+        known.push("kind");
+    }
+    match known[..] {
+        [] => "they can be chosen by nothing but their position".to_owned(),
+        _ => format!("they can be chosen by: {}", known.join(", ")),
+    }
+}
+
+/// The columns of names.
+fn named(schema: &Schema) -> impl Iterator<Item = (usize, &Arc<Names>)> {
+    schema.fields.iter().enumerate().filter_map(|(position, field)| match &field.ty {
+        Type::Enum(names) => Some((position, names)),
+        _ => None,
+    })
+}
+
+/// The columns and numbers that the words stand for.
+fn kinds(words: &[String], schema: &Schema) -> Result<Vec<(usize, Vec<u64>)>> {
+    if words.is_empty() {
+        return Ok(Vec::new());
+    }
+    if named(schema).next().is_none() {
+        return Err(
+            Error::usage(format!("rows of table `{}` have no kinds", schema.name)).hint(choices(schema))
+        );
+    }
+    // A word for several kinds goes before a kind of that name.
+    let mut wanted: Vec<&str> = Vec::new();
+    for word in words {
+        let word = word.replace('-', "_");
+        let groups = || named(schema).flat_map(|(_, names)| names.groups().map(move |group| (names, group)));
+        let all = || named(schema).flat_map(|(_, names)| names.iter()).map(|(_, name)| name);
+        let mut names = all().filter(|name| !name.is_empty());
+        if let Some((names, (_, numbers))) = groups().find(|(_, (group, _))| is_same(group, &word)) {
+            wanted.extend(numbers.iter().filter_map(|number| names.get(*number)));
+        } else if let Some(name) = names.find(|name| is_same(name, &word)) {
+            wanted.push(name);
+        } else {
+            let groups = groups().map(|(_, (group, _))| group);
+            return Err(unknown_kind(&word, groups.chain(all().filter(|name| !name.is_empty())).collect()));
+        }
+    }
+    let chosen = |names: &Names| -> Vec<u64> {
+        names.iter().filter(|(_, name)| wanted.contains(name)).map(|(number, _)| number).collect()
+    };
+    Ok(named(schema).map(|(position, names)| (position, chosen(names))).collect())
+}
+
+/// True if two words differ at most in how their parts are joined.
+fn is_same(name: &str, word: &str) -> bool {
+    name == word || name.replace('-', "_") == word
+}
+
+/// The error for a word that stands for nothing; proposes what contains it, or else everything.
+fn unknown_kind(word: &str, mut known: Vec<&str>) -> Error {
+    if known.iter().any(|name| name.contains(word)) {
+        known.retain(|name| name.contains(word));
+    }
+    Error::usage(format!("no kind of record is called `{word}`")).hint(format!("kinds: {}", known.join(", ")))
+}
+
+fn bytes(size: Option<ColumnRef<'_>>, row: u32) -> u64 {
+    size.map_or(1, |column| column.number(row as usize))
+}
+
+/// True if an access of `size` bytes at `addr` has a byte in `range`; one of no bytes counts as one byte.
+fn touches(range: &RangeInclusive<u64>, addr: u64, size: u64) -> bool {
+    let last = addr.saturating_add(size.saturating_sub(1));
+    addr <= *range.end() && last >= *range.start()
+}
+
+#[cfg(test)]
+#[expect(unreachable_pub, reason = "tables are made for other crates")]
+mod tests {
+    use super::*;
+    use crate::rows;
+    use crate::schema::Fidelity;
+    use crate::table::ColumnTable;
+
+    fn names(names: &[&'static str]) -> Names {
+        Names::dense(Storage::U64, names)
+    }
+
+    rows! {
+        struct Demo: "demo" derived "" {
+            tid: Vec<u64> => "";
+            kind("type"): Vec<u64> as Type::Enum(
+                names(&["read", "write", "instr", "jump", "marker"]).with_group("code", &["instr", "jump"]).shared()
+            ) => "";
+            size: Vec<u64> => "";
+            addr: Vec<u64> as Type::Address => "";
+            code: Vec<u64> as Type::Address, role(Role::PC) => "";
+            marker: Vec<u64> as Type::Enum(names(&["timestamp", "cpu-id"]).shared()), missing(NONE) => "";
+        }
+    }
+
+    const NONE: u64 = u64::MAX;
+
+    fn check(predicate: Predicate, expected: &[u32]) {
+        let mut rows = Demo::default();
+        for [tid, kind, size, addr, code, marker] in [
+            [7, 2, 4, 0, 0x1000, NONE],
+            [7, 0, 8, 0x8000, 0x1000, NONE],
+            [7, 3, 2, 0, 0x1004, NONE],
+            [8, 1, 16, 0x7ffc, 0x2000, NONE],
+            [8, 4, 0, 0, 0, 0],
+            [8, 4, 0, 0, 0, 1],
+        ] {
+            rows.tid.push(tid);
+            rows.kind.push(kind);
+            rows.size.push(size);
+            rows.addr.push(addr);
+            rows.code.push(code);
+            rows.marker.push(marker);
+        }
+        let mut out = vec![99];
+        let chosen = Chosen::new(&predicate, Demo::table_schema()).unwrap();
+        chosen.choose(&rows, &Dicts::default(), Ordinals::default(), &mut out);
+        assert_eq!(out, expected);
+    }
+
+    fn kinds(words: &[&str]) -> Predicate {
+        Predicate { kinds: words.iter().map(|word| (*word).to_owned()).collect(), ..Predicate::default() }
+    }
+
+    #[test]
+    fn an_empty_predicate_keeps_all_rows() {
+        check(Predicate::default(), &[0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_family_stands_for_its_kinds() {
+        check(kinds(&["code"]), &[0, 2]);
+        check(kinds(&["jump"]), &[2]);
+        check(kinds(&["read", "write"]), &[1, 3]);
+    }
+
+    #[test]
+    fn a_kind_may_name_a_marker() {
+        check(kinds(&["marker"]), &[4, 5]);
+        check(kinds(&["timestamp", "read"]), &[1, 4]);
+    }
+
+    #[test]
+    fn all_conditions_must_hold() {
+        check(Predicate { threads: vec![7.into()], pc: Some(0x1000..=0x1003), ..kinds(&["read"]) }, &[1]);
+        check(Predicate { threads: vec![9.into()], ..Predicate::default() }, &[]);
+    }
+
+    #[test]
+    fn an_access_that_reaches_into_the_range_counts() {
+        check(Predicate { addr: Some(0x8000..=0x8000), ..Predicate::default() }, &[1, 3]);
+        check(Predicate { addr: Some(0x800c..=0x9000), ..Predicate::default() }, &[]);
+    }
+
+    #[test]
+    fn an_unknown_kind_is_an_error_that_lists_the_known_ones() {
+        let error = Chosen::new(&kinds(&["call"]), Demo::table_schema()).unwrap_err();
+        assert_eq!(error.message(), "no kind of record is called `call`");
+        assert_eq!(error.advice(), Some("kinds: code, read, write, instr, jump, marker, timestamp, cpu-id"));
+    }
+
+    #[test]
+    fn a_part_of_a_kind_proposes_the_kinds_that_contain_it() {
+        let error = Chosen::new(&kinds(&["stamp"]), Demo::table_schema()).unwrap_err();
+        assert_eq!(error.advice(), Some("kinds: timestamp"));
+    }
+
+    #[test]
+    fn parts_of_a_kind_may_be_joined_either_way() {
+        check(kinds(&["cpu_id"]), &[5]);
+        check(kinds(&["cpu-id"]), &[5]);
+    }
+
+    #[test]
+    fn a_table_without_the_column_is_an_error() {
+        let error =
+            Chosen::new(&Predicate { time: Some(0..=1), ..Predicate::default() }, Demo::table_schema())
+                .unwrap_err();
+        assert_eq!(error.message(), "rows of table `demo` cannot be chosen by `time`");
+    }
+
+    fn named(column: &str, accept: Accept) -> Predicate {
+        let columns = vec![Condition { column: column.to_owned(), accept }];
+        Predicate { columns, ..Predicate::default() }
+    }
+
+    #[test]
+    fn columns_are_tested_by_name_whatever_their_type() {
+        check(named("size", Accept::Between(4..=8)), &[0, 1]);
+        check(named("size", Accept::Between(-5..=2)), &[2, 4, 5]);
+        check(named("size", Accept::Between(-5..=-1)), &[]);
+        check(named("type", Accept::Texts(vec!["read".into(), "jump".into()])), &[1, 2]);
+        check(named("marker", Accept::Present(true)), &[4, 5]);
+        check(named("marker", Accept::Between(0..=i128::MAX)), &[4, 5]);
+        check(named("marker", Accept::Present(false)), &[0, 1, 2, 3]);
+        let error = Chosen::new(&named("siz", Accept::Present(true)), Demo::table_schema()).unwrap_err();
+        assert_eq!(
+            (error.message(), error.advice()),
+            ("table `demo` has no column `siz`", Some("did you mean `size`?"))
+        );
+        let error = Chosen::new(&named("size", Accept::Texts(Vec::new())), Demo::table_schema()).unwrap_err();
+        assert_eq!(error.message(), "rows cannot be chosen by such values of column `size`");
+    }
+
+    #[test]
+    fn signs_fractions_texts_and_dictionaries_are_compared_as_what_they_are() {
+        let fields = vec![
+            Field::new("i", Type::I16, ""),
+            Field::new("f", Type::F32, ""),
+            Field::new("text", Type::Text, "").optional(),
+            Field::new("dict", Type::Dict(2), ""),
+            Field::new("record", Type::U64, "").role(Role::RECORD),
+        ];
+        let mut rows = ColumnTable::new(Schema::new("t", Fidelity::Derived, "", fields).into());
+        let mut dicts = Dicts::default();
+        dicts.push(2, b"one");
+        dicts.push(2, b"two");
+        for (row, i) in [-7i64, 0, 7].into_iter().enumerate() {
+            rows.columns[0].push(i as u64).unwrap();
+            rows.columns[1].push((i as f32 / 2.0).to_bits().into()).unwrap();
+            match row {
+                1 => rows.columns[2].push_missing(Missing::Bitmap),
+                _ => rows.columns[2].push_bytes(format!("t{row}").as_bytes()).unwrap(),
+            }
+            rows.columns[3].push(row as u64 % 2).unwrap();
+            rows.columns[4].push(row as u64 + 1).unwrap();
+        }
+        let chosen = |column: &str, accept: Accept| {
+            let chosen = Chosen::new(&named(column, accept), rows.schema()).unwrap();
+            let mut out = Vec::new();
+            chosen.choose(&rows, &dicts, Ordinals { records: 100, instrs: 0 }, &mut out);
+            out
+        };
+        let texts = |texts: &[&str]| Accept::Texts(texts.iter().map(|text| (*text).to_owned()).collect());
+        assert_eq!(chosen("i", Accept::Between(i128::MIN..=-1)), [0]);
+        assert_eq!(chosen("i", Accept::Between(0..=i128::MAX)), [1, 2]);
+        assert_eq!(chosen("f", Accept::Floats(-3.5..=0.0)), [0, 1]);
+        assert_eq!(chosen("f", Accept::Between(1..=4)), [2]);
+        assert_eq!(chosen("text", texts(&["t0", "t1"])), [0]);
+        assert_eq!(chosen("text", Accept::Present(false)), [1]);
+        assert_eq!(chosen("dict", texts(&["two", "three"])), [1]);
+        assert_eq!(chosen("record", Accept::Between(102..=102)), [1]);
+    }
+}

@@ -1,0 +1,188 @@
+//! Rows of every table and lens of real traces: what `rows` hands out is what readers read, for all formats, and what of a trace
+//! is passed over has no rows that were wanted.
+
+use quipu::engine::{RowOrder, Selection, rows};
+use quipu::model::schema::{Role, Type};
+use quipu::model::{Accept, Chosen, Condition, Error, Field, OpenOptions, Predicate, Scan, Table, Trace};
+use quipu_testkit::fixtures;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Traces of all formats: the files and folders of the repository, without those that are large.
+fn traces() -> Vec<(PathBuf, Arc<dyn Trace>)> {
+    let mut traces = Vec::new();
+    for format in quipu::FORMATS {
+        let Ok(entries) = std::fs::read_dir(fixtures(format.info().name)) else { continue };
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        let is_small = |path: &&PathBuf| path.is_dir() || path.metadata().unwrap().len() < 200_000;
+        let open = |path: &PathBuf| {
+            let trace = quipu::open_path(path, &OpenOptions::default()).ok()?;
+            Some((path.clone(), Arc::from(trace)))
+        };
+        let opened: Vec<_> = paths.iter().filter(is_small).filter_map(open).take(6).collect();
+        assert!(!opened.is_empty() || paths.is_empty(), "no trace of {}", format.info().name);
+        traces.extend(opened);
+    }
+    assert!(traces.len() > 20);
+    traces
+}
+
+/// A selection's rows as lines, sorted, and whether all of the trace could be read.
+fn lines(trace: &Arc<dyn Trace>, selection: &Selection) -> Result<(Vec<String>, bool), Error> {
+    let mut stream = rows(trace.clone(), selection)?;
+    let mut lines = Vec::new();
+    for batch in &mut stream {
+        let batch = batch?;
+        lines.extend((0..batch.n_rows()).map(|row| line(&batch, row)));
+    }
+    let is_whole = stream.error().is_none() && stream.found().is_empty();
+    Ok((lines, is_whole))
+}
+
+fn line(table: &dyn Table, row: usize) -> String {
+    let cell = |(at, field): (usize, &Field)| {
+        let column = table.column(at);
+        assert_eq!(column.len(), table.n_rows(), "{} {}", table.schema().name, field.name);
+        match &field.ty {
+            _ if column.is_missing(field.missing, row) => "-".to_owned(),
+            Type::Bytes | Type::Text => String::from_utf8_lossy(column.bytes(row)).into_owned(),
+            _ => column.number(row).to_string(),
+        }
+    };
+    table.schema().fields.iter().enumerate().map(cell).collect::<Vec<_>>().join("|")
+}
+
+/// How many rows readers have of each table, those of all shards together.
+fn n_rows(trace: &dyn Trace, table: usize) -> usize {
+    let mut n = 0;
+    for shard in trace.shards() {
+        let Ok(mut reader) = trace.scan(&Scan { tables: vec![table], ..Scan::new(shard.id) }) else {
+            continue;
+        };
+        while let Ok(Some(batch)) = reader.read() {
+            n += batch.tables[0].n_rows();
+        }
+    }
+    n
+}
+
+const LENSES: &[&str] = &["accesses", "instrs", "calls", "threads", "marks", "regions"];
+
+fn names(trace: &dyn Trace) -> Vec<String> {
+    trace.learn().unwrap();
+    // Tables of calls are one like the other.
+    let tables = trace.tables().unwrap().into_iter().map(|schema| schema.name.to_string()).take(12);
+    tables.chain(LENSES.iter().map(|name| format!("lens.{name}"))).collect()
+}
+
+#[test]
+fn all_rows_come_in_any_order_and_number_of_threads() {
+    let mut seen = BTreeSet::new();
+    for (path, trace) in traces() {
+        for name in names(&*trace) {
+            let one = Selection { threads: 1, ..Selection::new(name.as_str()) };
+            let Ok((expected, _)) = lines(&trace, &one) else {
+                assert!(name.starts_with("lens."), "{}: {name}", path.display());
+                continue;
+            };
+            if !name.starts_with("lens.") {
+                let table = trace.tables().unwrap().iter().position(|schema| *schema.name == *name).unwrap();
+                assert_eq!(expected.len(), n_rows(&*trace, table), "{}: {name}", path.display());
+            }
+            let many = Selection { threads: 4, batch_rows: 50, buffer_bytes: 1 << 14, ..one };
+            assert_eq!(lines(&trace, &many).unwrap().0, expected, "{}: {name}", path.display());
+            let mut sorted = expected.clone();
+            sorted.sort();
+            let any = Selection { order: RowOrder::Any, ..many.clone() };
+            let mut found = lines(&trace, &any).unwrap().0;
+            found.sort();
+            assert_eq!(found, sorted, "{}: {name}", path.display());
+            // Without positions, pieces are read by themselves.
+            let schema = rows(trace.clone(), &many).unwrap().schema().clone();
+            let is_position = |field: &&Field| matches!(field.role, Some(Role::RECORD | Role::INSTR));
+            let fields: Vec<String> = schema
+                .fields
+                .iter()
+                .filter(|field| !is_position(field))
+                .map(|field| field.name.to_string())
+                .collect();
+            let count = |order| {
+                let few = Selection { fields: Some(fields.clone()), order, ..many.clone() };
+                let mut found = lines(&trace, &few).unwrap().0;
+                found.sort();
+                found
+            };
+            assert_eq!(count(RowOrder::Trace), count(RowOrder::Time), "{}: {name}", path.display());
+            seen.insert(format!("{} {name}", trace.meta().format));
+        }
+    }
+    for lens in LENSES.iter().filter(|lens| **lens != "regions") {
+        assert!(seen.iter().any(|name| name.ends_with(lens)), "{lens}: {seen:?}");
+    }
+}
+
+/// The rows of a table that pass, found among all of them.
+fn sieved(trace: &Arc<dyn Trace>, name: &str, predicate: &Predicate) -> Vec<String> {
+    let selection = Selection { threads: 1, ..Selection::new(name) };
+    let mut stream = rows(trace.clone(), &selection).unwrap();
+    let chosen = Chosen::new(predicate, stream.schema()).unwrap();
+    let (mut passed, mut lines) = (Vec::new(), Vec::new());
+    for batch in &mut stream {
+        let batch = batch.unwrap();
+        chosen.choose(&batch, &Default::default(), Default::default(), &mut passed);
+        lines.extend(passed.iter().map(|row| line(&batch, *row as usize)));
+    }
+    lines
+}
+
+#[test]
+fn what_is_passed_over_has_no_rows_that_were_wanted() {
+    let mut n_narrowed = 0;
+    for (path, trace) in traces() {
+        for name in names(&*trace) {
+            let Ok(mut stream) = rows(trace.clone(), &Selection::new(name.as_str())) else { continue };
+            let schema = stream.schema().clone();
+            let range = |role: Role, stream: &mut dyn Iterator<Item = quipu::model::Result<_>>| {
+                let position = schema.position_of(role)?;
+                let numbers: Vec<u64> = stream
+                    .filter_map(Result::ok)
+                    .flat_map(|batch: quipu::engine::RowBatch| {
+                        let column = batch.column(position);
+                        (0..batch.n_rows()).map(|row| column.number(row)).collect::<Vec<_>>()
+                    })
+                    .collect();
+                let (least, most) = (*numbers.iter().min()?, *numbers.iter().max()?);
+                let quarter = (most - least) / 4;
+                Some(least + quarter..=most - quarter)
+            };
+            let mut predicates = Vec::new();
+            if let Some(range) = range(Role::RECORD, &mut stream) {
+                let column = schema.fields[schema.position_of(Role::RECORD).unwrap()].name.to_string();
+                let accept = Accept::Between((*range.start()).into()..=(*range.end()).into());
+                let columns = vec![Condition { column, accept }];
+                predicates.push(Predicate { columns, ..Predicate::default() });
+            }
+            let mut again = rows(trace.clone(), &Selection::new(name.as_str())).unwrap();
+            predicates.extend(
+                range(Role::TIME, &mut again)
+                    .map(|range| Predicate { time: Some(range), ..Predicate::default() }),
+            );
+            if schema.position_of(Role::THREAD).is_some()
+                && let Some(thread) = trace.shards().iter().find_map(|shard| shard.thread)
+            {
+                predicates.push(Predicate { threads: vec![thread], ..Predicate::default() });
+            }
+            for predicate in predicates {
+                let selection = Selection { predicate: predicate.clone(), ..Selection::new(name.as_str()) };
+                let (found, _) = lines(&trace, &selection)
+                    .unwrap_or_else(|error| panic!("{}: {name}: {predicate:?}: {error}", path.display()));
+                let expected = sieved(&trace, &name, &predicate);
+                assert_eq!(found, expected, "{}: {name}: {predicate:?}", path.display());
+                n_narrowed += usize::from(!found.is_empty());
+            }
+        }
+    }
+    assert!(n_narrowed > 100, "{n_narrowed}");
+}
