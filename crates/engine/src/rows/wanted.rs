@@ -99,7 +99,7 @@ impl Wanted {
         let schema = Schema { fields: told_fields, ..(*inner).clone() };
         let batch_records = selection.batch_rows.clamp(256, 1 << 16);
         Ok(Wanted {
-            part: part(trace, &inner, selection),
+            part: part(trace, &inner, lens, selection),
             threads: threads(&inner, lens, &selection.predicate),
             has_positions: looked_at.iter().any(is_position),
             record: inner.position_of(Role::RECORD),
@@ -210,7 +210,7 @@ impl Wanted {
         Some(Rows { own: Some(own(&batch.span, records, rows.n_rows())), rows })
     }
 
-    /// Leaves out rows of records that are not among those of the batch that are wanted. Rows that a jump repeats stand for
+    /// Leaves out rows of records that are not among those of the batch that are wanted, or that stand before a window. Rows that a jump repeats stand for
     /// records before it, and stay.
     pub(super) fn keep_records(
         &self,
@@ -219,6 +219,11 @@ impl Wanted {
         records: Range<u32>,
         rows: &mut Vec<u32>,
     ) {
+        // Regions of records before a window come in batches without records.
+        let is_of_regions = self.lens.is_some_and(|lens| Columns::LENSES[lens].rows == Columns::REGIONS);
+        if is_of_regions && span.records == 0 && !self.is_whole() {
+            rows.clear();
+        }
         if records == (0..span.records) {
             return;
         }
@@ -334,14 +339,16 @@ fn threads(schema: &Schema, lens: Option<usize>, predicate: &Predicate) -> Vec<u
 }
 
 /// The part of the trace outside which no row passes.
-fn part(trace: &dyn Trace, schema: &Schema, selection: &Selection) -> Wish {
+fn part(trace: &dyn Trace, schema: &Schema, lens: Option<usize>, selection: &Selection) -> Wish {
     if selection.window != Window::All {
         return Wish::OfSequence(selection.window.clone());
     }
     // Traces that others are made of may have windows of their own.
     let is_own = trace.origin().is_none() && trace.shards().iter().all(|shard| shard.kind != ShardKind::Core);
     let has_clock = trace.meta().clock.is_some() && schema.position_of(Role::TIME).is_some();
-    if let Some(time) = selection.predicate.time.as_ref().filter(|_| is_own && has_clock) {
+    // Before the first reading rows say 0, and are in no window.
+    let time = selection.predicate.time.as_ref().filter(|time| *time.start() > 0);
+    if let Some(time) = time.filter(|_| is_own && has_clock) {
         return Wish::OfEach(Window::Clock(*time.start()..time.end().saturating_add(1)));
     }
     let record = schema.position_of(Role::RECORD).map(|at| &schema.fields[at].name);
@@ -351,8 +358,13 @@ fn part(trace: &dyn Trace, schema: &Schema, selection: &Selection) -> Wish {
         }
         _ => None,
     });
+    // A window has events of its own: threads that begin there, regions of before, calls without their beginning.
+    let is_free = lens.is_none_or(|lens| {
+        let rows = Columns::LENSES[lens].rows;
+        [Columns::ACCESSES, Columns::INSTRS, Columns::MARKS].contains(&rows)
+    });
     match of_record {
-        Some(range) if is_own && schema.is_derived() => {
+        Some(range) if is_own && is_free && schema.is_derived() => {
             let number = |number: i128| u64::try_from(number.max(0)).unwrap_or(u64::MAX);
             let window = Window::Records(number(range.start().saturating_sub(1))..number(*range.end()));
             match selection.order {
