@@ -118,7 +118,6 @@ const THREAD_PLACES: &[&str] = &[
     "crates/drmemtrace/src/write/",
     "crates/capture/",
     "crates/console/src/session.rs",
-    "crates/console/src/stream.rs",
     "crates/testkit/",
 ];
 

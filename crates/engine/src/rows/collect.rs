@@ -196,7 +196,7 @@ fn runs(rows: &[u32]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// True if a column has so many bytes of texts that a batch has to end.
+/// True if a column's texts have so much in them that a batch has to end.
 fn is_heavy(column: &Column) -> bool {
     match &column.cells {
         Cells::Strings(strings) => strings.n_bytes() > MAX_TEXT_BYTES,

@@ -139,8 +139,8 @@ impl Table for RowBatch {
     }
 }
 
-/// Rows as they are read. What could not be read is told by [`found`](RowStream::found) and [`error`](RowStream::error), as
-/// [`run`](crate::run()) tells it in its outcome.
+/// Rows as they are read. [`found`](RowStream::found) and [`error`](RowStream::error) say what could not be read, as the
+/// outcome of [`run`](crate::run()) does.
 ///
 /// Dropping it before its end cancels what is still being read.
 pub struct RowStream {

@@ -210,8 +210,8 @@ impl Wanted {
         Some(Rows { own: Some(own(&batch.span, records, rows.n_rows())), rows })
     }
 
-    /// Leaves out rows of records that are not among those of the batch that are wanted, or that stand before a window. Rows that a jump repeats stand for
-    /// records before it, and stay.
+    /// Leaves out rows of records that are not among those of the batch that are wanted, or that stand before a window. Rows
+    /// that a jump repeats stand for records before it, and stay.
     pub(super) fn keep_records(
         &self,
         table: &Rows<'_>,
