@@ -128,11 +128,14 @@ fn rows_in_the_order_of_time_count_along_the_sequence() {
     assert_eq!(all(&trace, &fifth), ["3 2 0", "5 3 0"]);
 }
 
+/// Whether a predicate describes a row, by the numbers of its columns.
+type IsChosen = fn(&[u64]) -> bool;
+
 #[test]
 fn every_predicate_keeps_the_rows_that_it_describes() {
     let condition = |column: &str, accept| Condition { column: column.to_owned(), accept };
     let none = Predicate::default;
-    let cases: Vec<(Predicate, fn(&[u64]) -> bool)> = vec![
+    let cases: Vec<(Predicate, IsChosen)> = vec![
         (Predicate { threads: vec![ThreadId::from(101), 200.into()], ..none() }, |row| {
             [101, 200].contains(&row[2])
         }),

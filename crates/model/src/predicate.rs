@@ -377,7 +377,7 @@ fn touches(range: &RangeInclusive<u64>, addr: u64, size: u64) -> bool {
 }
 
 #[cfg(test)]
-#[expect(unreachable_pub, reason = "tables are made for other crates")]
+#[expect(dead_code, unreachable_pub, clippy::empty_docs, reason = "`rows!` makes tables for other crates")]
 mod tests {
     use super::*;
     use crate::rows;
