@@ -99,10 +99,9 @@ fn convert_says_what_it_has_no_room_for() {
     description["eprobes"][0]["recs"][0]["signed"] = false.into();
     description["buffers"].as_array_mut().unwrap().truncate(1);
     std::fs::write(&meta, description.to_string()).unwrap();
-    for (ending, losses) in [
-        ("quipu", &[][..]),
-        ("midbuf", &["buffers of aggregations: ", "counts of drops: ", "further files: "]),
-    ] {
+    for (ending, losses) in
+        [("quipu", &[][..]), ("midbuf", &["buffers of aggregations: ", "further files: "])]
+    {
         let written = folder.path().join(format!("written.{ending}"));
         let output = quipu(&["convert", case.to_str().unwrap(), "-o", written.to_str().unwrap()]);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -110,6 +109,10 @@ fn convert_says_what_it_has_no_room_for() {
             assert!(said.contains(&format!("no room for {loss}")), "{ending}: {said}");
         }
         assert_eq!(said.matches("no room for").count(), losses.len(), "{said}");
+        // Drops travel in both.
+        let printed = quipu(&["view", written.to_str().unwrap()]);
+        let said = String::from_utf8_lossy(&printed.stderr);
+        assert!(printed.status.code() == Some(1) && said.contains("5 drops on CPU 0"), "{ending}: {said}");
     }
 }
 
@@ -153,6 +156,8 @@ fn streams_become_the_folders_that_they_came_from() {
         ("classic", "mixed_1000", true),
         ("classic", "agg_key_types", false),
         ("linux", "syscall_lat", false),
+        ("linux", "printf_int", true),
+        ("linux", "print_types", false),
     ] {
         let case = quipu_testkit::fixtures("dtrace").join(family).join(name);
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -206,13 +211,13 @@ fn drops_are_a_loss_in_every_verb_and_in_json() {
         assert_eq!(quipu(&[verb, case]).status.code(), Some(1), "{verb}");
     }
     let printed = String::from_utf8(quipu(&["view", "--json", case]).stdout).unwrap();
-    let drops: Vec<serde_json::Value> = printed
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .filter(|object: &serde_json::Value| object["name"] == "DROP")
-        .collect();
+    let object: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let probes = object["dtrace"]["probes"].as_array().unwrap();
+    let drops: Vec<&serde_json::Value> = probes.iter().filter(|object| object["name"] == "DROP").collect();
     assert_eq!(drops.len(), 4, "{printed}");
-    assert!(drops.iter().any(|drop| drop["kind"] == "PRINCIPAL" && drop["cpu"] == 0 && drop["count"] == 5));
+    assert!(drops.iter().all(|drop| drop["cpu"] == -1));
+    let is_largest = |drop: &&serde_json::Value| drop["kind"] == "PRINCIPAL" && drop["count"] == 5;
+    assert_eq!(drops.into_iter().find(is_largest).unwrap()["msg"], "5 drops on CPU 0");
     let case = quipu_testkit::fixtures("dtrace").join("classic/printf");
     let printed = String::from_utf8(quipu(&["view", "--json", case.to_str().unwrap()]).stdout).unwrap();
     assert!(printed.contains(r#"[{"message":"-5\n"},{"value":-5}]"#), "{printed}");
@@ -278,4 +283,169 @@ fn reports_draw_probes_over_time() {
     let report = quipu(&["report", "--html", page.to_str().unwrap(), case.to_str().unwrap()]);
     assert!(report.status.success(), "{report:?}");
     assert!(std::fs::read_to_string(page).unwrap().contains("Probes over time"));
+}
+
+/// What a process printed, and how it ended.
+fn piped(input: &[u8], args: &[&str]) -> Output {
+    use std::io::Write as _;
+    use std::process::Stdio;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().unwrap();
+    // A reader that needs no more closes its end.
+    let _ = writer.join().unwrap();
+    output
+}
+
+#[test]
+fn the_consumer_s_command_line_reads_standard_input_and_letters_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = quipu_testkit::fixtures("dtrace").join("classic/flowindent");
+    let written = folder.path().join("one.midbuf");
+    let convert = quipu(&["convert", case.to_str().unwrap(), "-o", written.to_str().unwrap(), "--cpu", "0"]);
+    assert!(convert.status.success(), "{convert:?}");
+    let buffer = std::fs::read(&written).unwrap();
+    let expected = quipu(&["as", "dtrace", "-q", "-F", written.to_str().unwrap()]).stdout;
+    assert!(expected.starts_with(b"CPU FUNCTION"));
+    for args in [&["-qF"][..], &["-qF", "-"], &["-", "-Fq"], &["-xflowindent=1", "-qx", "temporal=0"]] {
+        let printed = piped(&buffer, &[&["as", "dtrace"][..], args].concat());
+        assert!(printed.status.success() && printed.stdout == expected, "{args:?}: {printed:?}");
+    }
+    for (args, said) in [
+        (&["-x", "aggsortpos=abc"][..], "the option `aggsortpos` does not take `abc`"),
+        (&["-xstackindent"], "the option `stackindent` has no value"),
+        (&["-qn", "BEGIN"], "`-n` is about tracing"),
+    ] {
+        let refused = piped(&buffer, &[&["as", "dtrace"][..], args].concat());
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(refused.stdout.is_empty(), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(said), "{refused:?}");
+    }
+    let refused = quipu(&["view", "--open", "consumer=aggsortpos=abc", case.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
+#[test]
+fn json_is_one_object_with_a_list_of_probes() {
+    let case = |name: &str| quipu_testkit::fixtures("dtrace").join(name).to_str().unwrap().to_owned();
+    let object = |args: &[&str]| -> serde_json::Value {
+        let printed = quipu(args);
+        assert!(printed.status.success(), "{printed:?}");
+        serde_json::from_slice(&printed.stdout).unwrap()
+    };
+    let path = case("classic/mixed_1000");
+    let whole = object(&["view", "--json", &path]);
+    assert_eq!(whole, object(&["as", "dtrace", "-x", "oformat=json", &path]));
+    let probes = whole["dtrace"]["probes"].as_array().unwrap();
+    assert_eq!(probes.len(), 1000);
+    for key in ["timestamp", "cpu", "id", "provider", "module", "function", "name", "output"] {
+        assert!(probes.iter().all(|probe| probe.get(key).is_some()), "{key}");
+    }
+    let left = whole["dtrace"]["aggregations"].as_array().unwrap();
+    assert!(!left.is_empty() && left.iter().all(|one| one["aggregation-data"].is_array()), "{left:?}");
+    // A part has no aggregations, which are those of the whole.
+    let part = object(&["view", "--json", "--skip", "2", "--take", "3", &path]);
+    assert_eq!(part["dtrace"]["probes"].as_array().unwrap()[..], probes[2..5]);
+    assert_eq!(part["dtrace"]["aggregations"], serde_json::json!([]));
+    // What records print stands in their output.
+    let printed = object(&["view", "--json", &case("classic/printa_default_mode")]);
+    let outputs = printed["dtrace"]["probes"].to_string();
+    assert!(outputs.contains("\"aggregation-name\""), "{outputs}");
+    let histograms =
+        object(&["view", "--json", &case("classic/quantize")])["dtrace"]["aggregations"].to_string();
+    assert!(histograms.contains(r#""buckets":[{"value":"#), "{histograms}");
+}
+
+#[test]
+fn streams_in_pipes_print_the_same_text_in_the_zone_of_the_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = copied("printf", folder.path());
+    let meta = case.join("meta.json");
+    let mut description: serde_json::Value = serde_json::from_slice(&std::fs::read(&meta).unwrap()).unwrap();
+    description["zone"] = serde_json::json!({"offset_s": 20_700, "name": "NPT"});
+    std::fs::write(&meta, description.to_string()).unwrap();
+    let case = case.to_str().unwrap();
+    let expected = quipu(&["view", case]).stdout;
+    assert!(String::from_utf8_lossy(&expected).contains("NPT"), "{}", String::from_utf8_lossy(&expected));
+    for to in ["quipu", "midbuf"] {
+        let file = folder.path().join(format!("printf.{to}"));
+        let convert = quipu(&["convert", case, "-o", file.to_str().unwrap()]);
+        assert!(convert.status.success(), "{convert:?}");
+        let printed = piped(&std::fs::read(&file).unwrap(), &["view", "-"]);
+        assert!(printed.status.success() && printed.stdout == expected, "{to}: {printed:?}");
+    }
+    if cfg!(unix) {
+        // A pipe that is standard output gets a stream, and nothing else.
+        let stream = quipu(&["convert", case, "-o", "/dev/stdout", "--encoding", "dense"]);
+        let printed = piped(&stream.stdout, &["view"]);
+        assert!(printed.status.success() && printed.stdout == expected, "{printed:?} {stream:?}");
+    }
+}
+
+#[test]
+fn damaged_captures_become_streams_that_declare_what_is_lost_and_folders_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    type Damage = fn(&Path);
+    let damages: [(&str, &str, Damage); 7] = [
+        ("classic/mixed_1000", "truncated", |case| cut_to(&case.join("buf.cpu0.bin"), 5991)),
+        ("classic/mixed_1000", "truncated", |case| cut_to(&case.join("buf.cpu0.bin"), 6000)),
+        ("classic/mixed_1000", "truncated", |case| std::fs::remove_file(case.join("buf.cpu1.bin")).unwrap()),
+        ("classic/mixed_1000", "truncated", |case| cut_to(&case.join("agg.cpu1.bin"), 60)),
+        ("classic/ring_wrapped", "truncated", |case| cut_to(&case.join("buf.cpu0.bin"), 130)),
+        ("classic/unknown_epid", "undecodable", |_| {}),
+        ("linux/syscall_trace", "undecodable", |case| cut_to(&case.join("raw.jsonl"), 5000)),
+    ];
+    for (number, (name, cause, damage)) in damages.into_iter().enumerate() {
+        let case = folder.path().join(format!("case{number}"));
+        std::fs::create_dir(&case).unwrap();
+        quipu_testkit::copy_files(&quipu_testkit::fixtures("dtrace").join(name), &case);
+        damage(&case);
+        let case = case.to_str().unwrap();
+        let before = quipu(&["view", case]);
+        assert_eq!(before.status.code(), Some(1), "{name}");
+        let (stream, back, again) = (
+            path(&format!("{number}.quipu")),
+            path(&format!("back{number}")),
+            path(&format!("{number}b.quipu")),
+        );
+        let refused = quipu(&["convert", case, "-o", &stream]);
+        assert!(refused.status.code() == Some(1) && !Path::new(&stream).exists(), "{name}: {refused:?}");
+        let kept = quipu(&["convert", case, "-o", &stream, "--keep-damaged"]);
+        assert_eq!(kept.status.code(), Some(1), "{name}: {kept:?}");
+        // What was made of it is whole, and says what it lacks.
+        for (from, to) in [(&stream, &back), (&back, &again)] {
+            let convert = quipu(&["convert", from, "-o", to]);
+            assert!(convert.status.code() == Some(0), "{name}: {convert:?}");
+        }
+        for made in [&stream, &back, &again] {
+            let printed = quipu(&["view", made]);
+            let said = String::from_utf8_lossy(&printed.stderr);
+            assert!(
+                printed.status.code() == Some(1) && printed.stdout == before.stdout,
+                "{name}: {printed:?}"
+            );
+            assert!(said.contains(&format!("a loss is declared, of cause {cause}")), "{name}: {said}");
+            let checked = quipu(&["check", made]);
+            let said = String::from_utf8_lossy(&checked.stdout);
+            let others =
+                said.lines().filter(|line| line.contains("[dtrace/") && !line.contains("[dtrace/lost]"));
+            assert_eq!(others.count(), 0, "{name} {made}: {said}");
+        }
+    }
+}
+
+/// Leaves the first bytes of a file.
+fn cut_to(file: &Path, n: usize) {
+    let bytes = std::fs::read(file).unwrap();
+    assert!(bytes.len() > n, "{}", file.display());
+    std::fs::write(file, &bytes[..n]).unwrap();
 }

@@ -3,10 +3,10 @@
 //! Options about printing are taken; those that would trace something are refused by name. The text is the consumer's own, its
 //! wrong values included, and so is the exit status that a script asked for.
 
-use quipu::dtrace::trace;
+use quipu::dtrace::{options, trace};
 use quipu::model::{Error, Finding, OpenOptions, Severity};
-use quipu::source::Source;
 use quipu_console::Common;
+use quipu_console::input;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::Verdict;
 use quipu_console::terminal;
@@ -16,15 +16,29 @@ use std::sync::Arc;
 
 /// What is said of the options.
 const HELP: &str = "\
-Usage: quipu as dtrace [-q] [-F] [-x OPTION[=VALUE]]... CAPTURE
+Usage: quipu as dtrace [-qF] [-x OPTION[=VALUE]]... [CAPTURE]
 
 Prints a capture as DTrace's consumer prints it: records on standard output, messages on standard error.
 
   -q               values alone
   -F               entries and returns indented
-  -x OPTION=VALUE  an option about printing: temporal, aggsortkey, aggsortrev, stackindent=N, ...
+  -x OPTION=VALUE  an option about printing, any number of times
 
-CAPTURE is a folder of buffers with meta.json, a raw.jsonl, a buffer with its descriptions, or a stream.
+Options about printing:
+  aggsortkey, aggsortrev        aggregations by key; all orders reversed
+  aggsortpos=N                  which of several aggregations printa() sorts by
+  aggsortkeypos=N               which member of keys comes first
+  agghist, aggpack, aggzoom     counts as bars; histograms on a line; bars as wide as they go
+  encoding=ascii|utf8           what bars are drawn with
+  stackindent=N                 blanks before frames; 14 if not said
+  rawbytes                      bytes are never shown as strings
+  temporal                      records of all CPUs by their times
+  quiet, flowindent             as -q and -F
+  droptags                      messages of drops begin with a tag
+  oformat=json                  one JSON object
+
+CAPTURE is a folder of buffers with meta.json, a raw.jsonl, a buffer with its descriptions, or a stream; `-`, or nothing
+where standard input is no terminal, is a file from there.
 ";
 
 /// Text is written in pieces of this size.
@@ -36,49 +50,23 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
         screen.text(HELP)?;
         return Ok(Outcome::Fine);
     }
-    let (mut options, mut capture) = (Vec::new(), None);
-    if common.quiet {
-        // Quipu has an option of this name too, and takes one that stands before all that it does not know.
-        options.push("quiet".to_owned());
-    }
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "-q" => options.push("quiet".to_owned()),
-            "-F" => options.push("flowindent".to_owned()),
-            "-x" => {
-                let option = args.next().ok_or_else(|| Error::usage("`-x` wants an option"))?;
-                options.push(option.clone());
-            }
-            option if option.starts_with("-x") => options.push(option[2..].to_owned()),
-            option if option.starts_with('-') => {
-                let message = format!("`{option}` is about tracing, or not available: a capture is printed");
-                return Err(Error::unsupported(message).hint("options: -q, -F, -x").into());
-            }
-            path if capture.is_none() => capture = Some(path),
-            other => return Err(Error::usage(format!("`{other}`: one capture is printed")).into()),
-        }
-    }
-    let path = capture.ok_or_else(|| Error::usage("no capture is given").hint("quipu as dtrace --help"))?;
-    let source = Source::open(Path::new(path)).map_err(Error::from)?;
+    let asked = asked(args, common.quiet)?;
+    let source = input::source(Path::new(&asked.capture))?;
     // A file that is damaged before its format shows is reported as by every verb.
     if quipu::format_of(&source, &OpenOptions::default())?.is_none() {
         quipu::open(&source, &OpenOptions::default())?;
     }
     let mut capture = trace::load(&source, &OpenOptions::default())?;
-    for option in &options {
-        let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        if !capture.settings.set(name, value) {
-            let message = format!("`-x {name}` is about tracing, or unknown: a capture is printed");
-            return Err(Error::unsupported(message)
-                .hint("options about printing: docs/formats/dtrace.md")
-                .into());
-        }
+    for option in &asked.options {
+        capture.settings.give(option)?;
     }
     let capture = Arc::new(capture);
     let mut stdout = terminal::stdout();
     let mut put = |text: &[u8]| -> Result<()> { Ok(stdout.write_all(text)?) };
-    let printed = quipu::dtrace::print_to(&capture, true.into(), PIECE_BYTES, &mut put)?;
+    let printed = match asked.is_json {
+        true => quipu::dtrace::objects_to(&capture, PIECE_BYTES, &mut put)?,
+        false => quipu::dtrace::print_to(&capture, true.into(), PIECE_BYTES, &mut put)?,
+    };
     put(&printed.out)?;
     let messages = String::from_utf8_lossy(&printed.messages);
     // The consumer's own messages say what was dropped, and its status does not depend on that.
@@ -101,4 +89,124 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
         // The lowest eight bits are what a system keeps of it.
         (true, status) => Outcome::Program(status as u8),
     })
+}
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    options: Vec<String>,
+    is_json: bool,
+    capture: String,
+}
+
+/// Reads a command line as the consumer does: letters may stand together, and an option's value right after it.
+fn asked(args: &[String], is_quiet: bool) -> std::result::Result<Asked, Error> {
+    let mut asked = Asked { options: Vec::new(), is_json: false, capture: String::new() };
+    if is_quiet {
+        // Quipu has an option of this name too, and takes one that stands before all that it does not know.
+        asked.options.push("quiet".to_owned());
+    }
+    let mut all = args.iter();
+    let mut has_options_ended = false;
+    while let Some(arg) = all.next() {
+        let letters = arg.strip_prefix('-').filter(|letters| !has_options_ended && !letters.is_empty());
+        let Some(letters) = letters else {
+            if !asked.capture.is_empty() {
+                return Err(Error::usage(format!("`{arg}`: one capture is printed")));
+            }
+            asked.capture.clone_from(arg);
+            continue;
+        };
+        if letters == "-" {
+            has_options_ended = true;
+            continue;
+        }
+        for (at, letter) in letters.char_indices() {
+            match letter {
+                'q' => asked.options.push("quiet".to_owned()),
+                'F' => asked.options.push("flowindent".to_owned()),
+                'x' => {
+                    let own = Some(&letters[at + 1..]).filter(|own| !own.is_empty()).map(str::to_owned);
+                    let option = own.or_else(|| all.next().cloned());
+                    let option = option.ok_or_else(|| Error::usage("`-x` wants an option"))?;
+                    match option.strip_prefix("oformat=") {
+                        Some("json") => asked.is_json = true,
+                        Some(form) => {
+                            let message = format!("the option `oformat` does not take `{form}`");
+                            return Err(Error::usage(message).hint("it takes json"));
+                        }
+                        None => asked.options.push(option),
+                    }
+                    break;
+                }
+                'o' => {
+                    return Err(Error::unsupported("`-o` is not taken: text goes to standard output")
+                        .hint("redirect it: `> FILE`"));
+                }
+                _ => {
+                    let option = if arg.starts_with("--") { arg.clone() } else { format!("-{letter}") };
+                    let message =
+                        format!("`{option}` is about tracing, or not available: a capture is printed");
+                    return Err(Error::unsupported(message).hint("options: -q, -F, -x"));
+                }
+            }
+        }
+    }
+    if asked.capture.is_empty() {
+        "-".clone_into(&mut asked.capture);
+    }
+    // A wrong option is said before anything is read.
+    let mut settings = options::Settings::default();
+    asked.options.iter().try_for_each(|option| settings.give(option))?;
+    Ok(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked_by(line: &str) -> std::result::Result<Asked, String> {
+        let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        asked(&args, false).map_err(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn letters_may_stand_together_and_values_after_them() {
+        let expected = Asked {
+            options: vec!["quiet".into(), "flowindent".into(), "stackindent=4".into()],
+            is_json: false,
+            capture: "capture".into(),
+        };
+        for line in [
+            "-q -F -x stackindent=4 capture",
+            "-qF -xstackindent=4 capture",
+            "capture -qFx stackindent=4",
+            "-qFxstackindent=4 -- capture",
+        ] {
+            assert_eq!(asked_by(line).as_ref(), Ok(&expected), "{line}");
+        }
+        assert_eq!(asked_by("-q").unwrap().capture, "-");
+        assert_eq!(asked_by("- -q").unwrap().capture, "-");
+        assert_eq!(asked_by("-- -q").unwrap().capture, "-q");
+        assert!(asked_by("-x oformat=json").unwrap().is_json);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name() {
+        for (line, said) in [
+            ("-qn BEGIN", "`-n` is about tracing"),
+            ("--help-me", "`--help-me` is about tracing"),
+            ("-o out", "`-o` is not taken"),
+            ("one two", "`two`: one capture is printed"),
+            ("-qx", "`-x` wants an option"),
+            ("-x aggsortpos=abc", "the option `aggsortpos` does not take `abc`"),
+            ("-x stackindent", "the option `stackindent` has no value"),
+            ("-xquiet=maybe", "the option `quiet` does not take `maybe`"),
+            ("-x oformat=xml", "the option `oformat` does not take `xml`"),
+            ("-x bufsize=4m", "`-x bufsize` is about tracing"),
+        ] {
+            let message = asked_by(line).unwrap_err();
+            assert!(message.contains(said), "{line}: {message}");
+        }
+    }
 }

@@ -125,7 +125,7 @@ pub fn refuse_stdout(target: &Target) -> Result<()> {
         return Err(Error::usage(
             "`--output -`: nothing is given a name before it is complete, and a pipe has none",
         )
-        .hint("name a file; `./-` for one that is called `-`")
+        .hint("name a file, `/dev/stdout` for a pipe, or `./-` for a file that is called `-`")
         .into());
     }
     Ok(())

@@ -11,13 +11,12 @@ use crate::meta::MAX_BUFFER_BYTES;
 use crate::origin::Origin;
 use crate::rules;
 use crate::validate;
-use crate::{dense, dense_samples};
+use crate::{dense, dense_samples, lost};
 use quipu_model::loss::Amount;
 use quipu_model::{Error, Finding, Place, Result, RuleInfo};
 use quipu_source::Source;
 use quipu_stream::decode::Registry;
 use quipu_stream::frame::{Header, SYNC, encoding, kind};
-use quipu_stream::loss::Loss;
 use quipu_stream::meta::Metadata;
 use quipu_stream::reader::{Content, StreamReader};
 use quipu_stream::scan::find_header;
@@ -343,10 +342,10 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
             }
         }
     }
-    let mut counters = Counters::new(&capture);
+    let mut taker = lost::Taker::new(&capture);
     for (stream, loss) in session.losses() {
         let stream = loss.stream.unwrap_or(stream);
-        counters.lose(&mut capture, cpus.get(&stream).copied().unwrap_or(stream), &loss);
+        taker.take(&mut capture, cpus.get(&stream).copied().unwrap_or(stream), &loss);
     }
     capture.findings = findings;
     capture.index();
@@ -422,43 +421,4 @@ fn linux_states(capture: &mut Capture, cpu: u32, body: &[u8]) -> bool {
         rest = rest.get(end.next_multiple_of(ALIGN)..).unwrap_or(&[]);
     }
     true
-}
-
-/// Where drops are counted: positions of buffers by CPU.
-struct Counters {
-    buffers: FxHashMap<u32, usize>,
-    states: FxHashMap<u32, usize>,
-}
-
-impl Counters {
-    fn new(capture: &Capture) -> Counters {
-        let positions = |all: &[Buffer]| all.iter().enumerate().map(|(at, of)| (of.cpu, at)).collect();
-        Counters { buffers: positions(&capture.buffers), states: positions(&capture.states) }
-    }
-
-    /// Counts a loss where it belongs.
-    fn lose(&mut self, capture: &mut Capture, cpu: u32, loss: &Loss) {
-        let n = loss.records.unwrap_or(0);
-        let of_cpu = |all: &mut Vec<Buffer>, positions: &mut FxHashMap<u32, usize>| {
-            let position = *positions.entry(cpu).or_insert(all.len());
-            match all.get_mut(position) {
-                Some(buffer) => buffer.drops += n,
-                None => all.push(Buffer { cpu, drops: n, ..Buffer::default() }),
-            }
-        };
-        let status = &mut capture.status;
-        match loss.cause {
-            1 => of_cpu(&mut capture.buffers, &mut self.buffers),
-            2 => of_cpu(&mut capture.states, &mut self.states),
-            3 => status.dyndrops += n,
-            4 => status.dyndrops_rinsing += n,
-            5 => status.dyndrops_dirty += n,
-            6 => status.specdrops += n,
-            7 => status.specdrops_busy += n,
-            8 => status.specdrops_unavail += n,
-            9 => status.stkstroverflows += n,
-            10 => status.dblerrors += n,
-            _ => {}
-        }
-    }
 }

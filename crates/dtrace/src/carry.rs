@@ -5,11 +5,10 @@
 
 use crate::aggregate::Records;
 use crate::buffer::Cursor;
-use crate::describe::{Buffer, Capture, Event, Status};
-use crate::{dense, dense_samples, described};
+use crate::describe::{Buffer, Capture, Event};
+use crate::{dense, dense_samples, described, lost};
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_stream::frame::encoding;
-use quipu_stream::loss::Loss;
 use quipu_stream::wire::record::{self as wire, Producer, Record};
 use quipu_stream::write::{FRAME_BYTES_AT_REST, Options, StreamWriter, Writer};
 use std::borrow::Cow;
@@ -70,7 +69,7 @@ pub fn write<W: Write>(capture: &Capture, producer: Producer, encoded: Encoded, 
     }
     put_events(capture, &writer, encoded).map_err(failed)?;
     for buffer in &capture.buffers {
-        let cause = 1;
+        let cause = lost::OF_RECORDS;
         put_buffer(&writer, buffer, cause, |bytes, out| {
             for part in parts(capture, bytes) {
                 put_part(capture, encoded, &part, out)?;
@@ -80,7 +79,7 @@ pub fn write<W: Write>(capture: &Capture, producer: Producer, encoded: Encoded, 
         .map_err(failed)?;
     }
     for buffer in &capture.states {
-        let cause = 2;
+        let cause = lost::OF_STATES;
         put_buffer(&writer, buffer, cause, |bytes, out| {
             let parts = state_parts(capture, bytes);
             parts.into_iter().try_for_each(|part| {
@@ -89,8 +88,8 @@ pub fn write<W: Write>(capture: &Capture, producer: Producer, encoded: Encoded, 
         })
         .map_err(failed)?;
     }
-    for (n, cause) in counts(&capture.status) {
-        writer.loss(0, &Loss { cause, records: Some(n), ..Loss::default() }).map_err(failed)?;
+    for loss in lost::of_no_cpu(capture) {
+        writer.loss(0, &loss).map_err(failed)?;
     }
     for (name, bytes) in &attached {
         writer.attach(name, None, bytes).map_err(failed)?;
@@ -118,8 +117,8 @@ fn put_buffer<W: Write>(
     put: impl FnOnce(&Buffer, &mut StreamWriter<W>) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut stream = writer.stream(buffer.cpu)?;
-    if buffer.drops > 0 {
-        writer.loss(buffer.cpu, &Loss { cause, records: Some(buffer.drops), ..Loss::default() })?;
+    if let Some(loss) = lost::of_cpu(buffer, cause) {
+        writer.loss(buffer.cpu, &loss)?;
     }
     match buffer.oldest {
         0 => put(buffer, &mut stream)?,
@@ -282,19 +281,4 @@ fn clock() -> wire::Clock {
         flags: Some(1),
         ..wire::Clock::default()
     }
-}
-
-/// Drops of no CPU, with their causes.
-fn counts(status: &Status) -> impl Iterator<Item = (u64, u64)> {
-    let all = [
-        (status.dyndrops, 3),
-        (status.dyndrops_rinsing, 4),
-        (status.dyndrops_dirty, 5),
-        (status.specdrops, 6),
-        (status.specdrops_busy, 7),
-        (status.specdrops_unavail, 8),
-        (status.stkstroverflows, 9),
-        (status.dblerrors, 10),
-    ];
-    all.into_iter().filter(|(n, _)| *n > 0)
 }

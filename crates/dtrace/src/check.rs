@@ -7,7 +7,7 @@ use crate::trace::DtraceTrace;
 use quipu_model::check::{self, CheckReport, CheckedRecords, FoundPass};
 use quipu_model::pass::Needs;
 use quipu_model::result::{Fields, Shape};
-use quipu_model::{Columns, DynPass, Error, Options, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Columns, DynPass, Options, Order, Result, Tool, ToolInfo, Trace};
 
 /// The tool `check` of captures.
 #[derive(Debug)]
@@ -32,9 +32,7 @@ impl Tool for Check {
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let Some(opened) = trace.as_any().and_then(|trace| trace.downcast_ref::<DtraceTrace>()) else {
-            return Err(Error::missing("this is no trace of format dtrace"));
-        };
-        Ok(Box::new(FoundPass::new(options, rules::RULES, &opened.meta().findings)?))
+        let findings = &DtraceTrace::of(trace)?.meta().findings;
+        Ok(Box::new(FoundPass::new(options, rules::RULES, findings)?))
     }
 }

@@ -9,6 +9,7 @@ use crate::convert::{self, Mismatch, Spec};
 use crate::describe::{Capture, Dialect, Enabling, Event, Probe, Rec};
 use crate::flow::Flow;
 use crate::format::{Amount, Format, Piece};
+use crate::objects::Listed;
 use crate::options::Settings;
 use crate::plan::{Op, Plan, Shown};
 use crate::quirks::{Quirks, Which};
@@ -82,6 +83,28 @@ pub fn print_to<E: From<Error>>(
     at_least: usize,
     put: &mut dyn FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<Printed, E> {
+    run(capture, style, None, at_least, put)
+}
+
+/// The same as one JSON object, in the shape of `oformat=json`.
+///
+/// # Errors
+/// As [`print_to`].
+pub fn objects_to<E: From<Error>>(
+    capture: &Arc<Capture>,
+    at_least: usize,
+    put: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<Printed, E> {
+    run(capture, Style::default(), Some(Listed::default()), at_least, put)
+}
+
+fn run<E: From<Error>>(
+    capture: &Arc<Capture>,
+    style: Style,
+    mut listed: Option<Listed>,
+    at_least: usize,
+    put: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<Printed, E> {
     let mut printed = Printed::default();
     let mut consumer = Consumer::new(capture, style);
     let mut walk = Walk::new(capture)?;
@@ -89,11 +112,18 @@ pub fn print_to<E: From<Error>>(
         printed.messages.extend_from_slice(drop.message.as_bytes());
         printed.messages.push(b'\n');
     }
+    if let Some(listed) = &mut listed {
+        listed.begin(capture, &mut printed.out);
+    }
     printed.faults.extend(consumer.take_buffers());
     while let Some(step) = walk.next_step(capture) {
         match step {
             Step::Firing(firing) => {
-                if let Err(error) = consumer.firing(&firing, &mut printed.out, &mut printed.messages) {
+                let result = match &mut listed {
+                    None => consumer.firing(&firing, &mut printed.out, &mut printed.messages),
+                    Some(listed) => listed.firing(&mut consumer, &firing, &mut printed.out),
+                };
+                if let Err(error) = result {
                     printed.faults.push(error);
                 }
             }
@@ -107,7 +137,10 @@ pub fn print_to<E: From<Error>>(
             printed.out.clear();
         }
     }
-    consumer.end(&mut printed.out);
+    match &mut listed {
+        None => consumer.end(&mut printed.out),
+        Some(listed) => listed.end(Some(&mut consumer), &mut printed.out),
+    }
     printed.status = consumer.status.unwrap_or(0);
     Ok(printed)
 }

@@ -2,6 +2,7 @@
 
 use crate::action::{Action, Function};
 use crate::bytes::ByteOrder;
+use crate::lost::Lost;
 use crate::options::Settings;
 use crate::origin::Origin;
 use crate::symbols::Symbols;
@@ -286,6 +287,8 @@ pub struct Capture {
     pub is_stopped: bool,
     /// Counts of drops.
     pub status: Status,
+    /// What else was lost, in a capture that was made of a damaged one.
+    pub lost: Vec<Lost>,
     /// The text that the descriptions were read from.
     pub origin: Origin,
     /// Further files of the folder, by their names.

@@ -186,7 +186,7 @@ impl Describer {
                     Value::Uint(n) => n.to_string(),
                     _ => String::new(),
                 };
-                self.capture.settings.set(name, &value);
+                let _ = self.capture.settings.set(name, &value);
             }
         }
     }

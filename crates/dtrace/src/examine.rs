@@ -22,6 +22,15 @@ pub(crate) fn all(capture: &mut Capture, file: &str) {
         let loss = Loss { records: Amount::known(Some(drop.n)), ..Loss::from(place()) };
         findings.push(rules::DROPS.broken(place(), drop.message).losing(loss).stated());
     }
+    // Losses beyond these are one.
+    let (shown, more) = capture.lost.split_at(capture.lost.len().min(MAX_FAULTS as usize));
+    findings.extend(shown.iter().map(|lost| lost.finding(place())));
+    if !more.is_empty() {
+        let records = more.iter().map(|lost| Amount::known(lost.records)).reduce(Amount::plus);
+        let loss = Loss { records: records.unwrap_or_default(), ..Loss::from(place()) };
+        let message = format!("{} more losses are declared", more.len());
+        findings.push(rules::LOST.broken(place(), message).losing(loss).stated());
+    }
     let mut n_faults = 0;
     faults(capture, &mut |error| {
         n_faults += 1;

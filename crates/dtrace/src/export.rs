@@ -111,6 +111,7 @@ fn buffers(capture: &Capture) -> Vec<File> {
         "types": capture.types.sorted(),
         "zone": capture.zone,
         "status": capture.status,
+        "lost": capture.lost,
         "buffers": described,
         "aggbuffers": states,
     });
@@ -175,6 +176,9 @@ fn lines(capture: &Capture) -> Vec<File> {
         line("type", json!(of));
     }
     line("zone", json!(capture.zone));
+    for of in &capture.lost {
+        line("lost", json!(of));
+    }
     let mut text = text.into_bytes();
     for event in &capture.events {
         linux::put_event(capture, event, &mut text);

@@ -70,6 +70,17 @@ pub(crate) fn print(value: &Value, style: &Style, out: &mut Vec<u8>) {
     }
 }
 
+/// The rows of a histogram that are shown: what each stands for, and what it counts.
+pub(crate) fn labelled(value: &Value, dialect: Dialect) -> Vec<(String, i64)> {
+    let style = Style { dialect, is_zoomed: false, is_utf8: false, quirks: Quirks::NONE, normal: 1 };
+    let label = |(label, count): (Label, i64)| {
+        let mut out = Vec::new();
+        label.put(&mut out);
+        (String::from_utf8_lossy(out.trim_ascii()).into_owned(), count)
+    };
+    rows(value, &style).into_iter().map(label).collect()
+}
+
 fn normalized(count: i64, normal: u64) -> i64 {
     bars::divide(count, normal)
 }

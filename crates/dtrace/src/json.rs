@@ -78,10 +78,10 @@ pub(crate) fn typed(text: &[u8]) -> Json {
     object([("type", lines.collect())])
 }
 
-/// What was dropped, as a firing of a probe that there is not.
+/// What was dropped, as a firing of a probe that there is not, on no CPU: the message names that.
 pub(crate) fn drop(of: &Dropped) -> Json {
     object([
-        ("cpu", of.cpu.map_or(-1, i64::from).into()),
+        ("cpu", (-1).into()),
         ("id", 0.into()),
         ("provider", "dtrace".into()),
         ("module", "INTERNAL".into()),

@@ -63,6 +63,7 @@ mod json;
 pub mod layout;
 mod library;
 pub mod linux;
+pub mod lost;
 mod messages;
 pub mod meta;
 pub mod mid;
@@ -79,6 +80,7 @@ pub mod reader;
 pub mod rewrite;
 pub mod rules;
 mod say;
+pub mod script;
 mod sort;
 mod stack;
 pub mod symbols;
@@ -94,7 +96,7 @@ pub mod value;
 pub mod walk;
 pub mod zone;
 
-pub use consumer::{Printed, Style, print, print_to};
+pub use consumer::{Printed, Style, objects_to, print, print_to};
 pub use describe::{Capture, Dialect};
 
 use quipu_model::options::Kind;

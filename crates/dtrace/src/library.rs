@@ -60,7 +60,7 @@ pub(crate) fn run(
             let name = String::from_utf8_lossy(until_nul(part(0)));
             let value = part(1);
             let value = if value.len() > 8 { until_nul(value) } else { b"" };
-            settings.set(&name, &String::from_utf8_lossy(value));
+            let _ = settings.set(&name, &String::from_utf8_lossy(value));
         }
         Routine::Unknown => return false,
     }

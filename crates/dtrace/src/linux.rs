@@ -3,6 +3,7 @@
 use crate::action::{Action, Function};
 use crate::bytes::from_hex;
 use crate::describe::{Aggregation, Capture, Dialect, Enabling, Event, Probe, Rec};
+use crate::lost::Lost;
 use crate::meta::MetaRec;
 use crate::origin::{self, Lines as Origins, Origin};
 use crate::rules;
@@ -72,6 +73,8 @@ enum Line {
     Type(Type),
     /// The time zone of the host.
     Zone(Zone),
+    /// What was lost, in a capture that was made of a damaged one.
+    Lost(Lost),
     /// A line of a later version.
     #[serde(other)]
     Other,
@@ -80,7 +83,7 @@ enum Line {
 /// True if a file begins with a line of this form.
 pub fn is_likely(head: &[u8]) -> bool {
     let first = head.trim_ascii_start();
-    let kinds = ["probe", "datadesc", "sample", "aggdesc", "aggsnap", "symbol", "type", "zone"];
+    let kinds = ["probe", "datadesc", "sample", "aggdesc", "aggsnap", "symbol", "type", "zone", "lost"];
     let begins = |kind: &&str| {
         let rest = first.strip_prefix(b"{\"t\":").map(<[u8]>::trim_ascii_start);
         rest.is_some_and(|rest| rest.starts_with(format!("\"{kind}\"").as_bytes()))
@@ -253,6 +256,7 @@ impl Lines {
             Line::Symbol(symbol) => self.symbols.push(symbol),
             Line::Type(ty) => self.types.push(ty),
             Line::Zone(zone) => capture.zone = zone,
+            Line::Lost(lost) => capture.lost.push(lost),
             Line::Other => {}
         }
         Ok(())

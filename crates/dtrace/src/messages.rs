@@ -72,8 +72,6 @@ fn probe(capture: &Capture, id: u32, out: &mut Vec<u8>) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dropped {
     pub(crate) n: u64,
-    /// The CPU, of what is counted by CPU.
-    pub(crate) cpu: Option<u32>,
     /// What the consumer calls this sort.
     pub(crate) tag: &'static str,
     pub(crate) message: String,
@@ -88,7 +86,7 @@ pub(crate) fn dropped(capture: &Capture) -> Vec<Dropped> {
             let before = if has_tags { format!("[DTRACEDROP_{tag}] ") } else { String::new() };
             let plural = if n == 1 { "" } else { "s" };
             let on = cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
-            all.push(Dropped { n, cpu, tag, message: format!("{before}{n} {what}{plural}{on}{after}") });
+            all.push(Dropped { n, tag, message: format!("{before}{n} {what}{plural}{on}{after}") });
         }
     };
     for buffer in &capture.states {

@@ -3,6 +3,7 @@
 use crate::action::Action;
 use crate::bytes::{ByteOrder, from_hex};
 use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Probe, Rec, Status};
+use crate::lost::Lost;
 use crate::options::Settings;
 use crate::origin::Origin;
 use crate::rules;
@@ -55,6 +56,8 @@ struct Meta {
     zone: Option<Zone>,
     #[serde(default)]
     status: Status,
+    #[serde(default)]
+    lost: Vec<Lost>,
     #[serde(default)]
     buffers: Vec<MetaBuffer>,
     #[serde(default)]
@@ -249,6 +252,7 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         ended_on: u32::try_from(meta.ended_on).ok(),
         is_stopped: meta.stopped != 0,
         status: meta.status,
+        lost: meta.lost,
         ..Capture::default()
     };
     for probe in meta.probes {

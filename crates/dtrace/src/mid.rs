@@ -6,9 +6,11 @@ use crate::buffer::Cursor;
 use crate::bytes::ByteOrder;
 use crate::describe::{Buffer, Capture, Dialect};
 use crate::described::{self, Describer};
+use crate::lost;
 use crate::rules;
 use crate::validate;
 use quipu_model::{Error, Place, Result};
+use quipu_stream::loss::Loss;
 use quipu_wire::cbor;
 use quipu_wire::crc32c;
 use quipu_wire::record::{Producer, Record};
@@ -75,7 +77,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
         .ok_or_else(|| Error::malformed("the buffer does not begin with a description").at(&place(0)))?;
     let mut describer = Describer::new(file, Dialect::Classic);
     describer.capture.order = order;
-    let mut findings = Vec::new();
+    let (mut findings, mut losses) = (Vec::new(), Vec::new());
     let mut data = bytes.clone();
     let mut at = 0;
     while let Some(id) = order.u32_at(&bytes, at) {
@@ -106,6 +108,16 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                             findings.push(rules::METADATA.broken(place(at), message));
                         }
                     }
+                    (true, kind::LOSS) => {
+                        let map = cbor::decode(inner.payload).ok();
+                        match map.and_then(|item| Loss::read(&item.value)) {
+                            Some(loss) => losses.push(loss),
+                            None => {
+                                let message = "a record of a loss cannot be read".to_owned();
+                                findings.push(rules::METADATA.broken(place(at), message));
+                            }
+                        }
+                    }
                     _ => {}
                 }
                 // Zeros are what stands between records.
@@ -130,6 +142,10 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
     let file_name = file.to_owned();
     capture.buffers =
         vec![Buffer { cpu, file: file_name, bytes: data, errors, timestamp, ..Buffer::default() }];
+    let mut taker = lost::Taker::new(&capture);
+    for loss in &losses {
+        taker.take(&mut capture, cpu, loss);
+    }
     capture.findings = findings;
     capture.index();
     validate::all(&capture).map_err(|error| error.in_file(file))?;
@@ -171,6 +187,9 @@ pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<V
     let mut count = Vec::with_capacity(4);
     order.put(&mut count, records.len() as u64, 4);
     put(&mut out, kind::END, &count);
+    for loss in lost::of_cpu(buffer, lost::OF_RECORDS).into_iter().chain(lost::of_no_cpu(capture)) {
+        put(&mut out, kind::LOSS, &loss.to_value().to_bytes());
+    }
     let mut cursor = Cursor::new(buffer);
     // Where it cannot be read on is found when a capture is loaded.
     while let Ok(Some(record)) = cursor.next_record(capture, buffer) {

@@ -1,4 +1,6 @@
-//! The consumer's records as JSON, a line each.
+//! The consumer's records as JSON: one object, in which each record stands on a line of its own.
+//!
+//! SPEC: dtrace.md#json
 
 use crate::consumer::Consumer;
 use crate::convert;
@@ -13,23 +15,69 @@ use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-impl Consumer {
-    /// Appends a record as an object on a line.
+/// The object of a capture while it is written: `{"dtrace": {"probes": […], "aggregations": […]}}`.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    /// The list that is written has an element.
+    has_element: bool,
+}
+
+impl Listed {
+    /// Begins the object, and the list of probes with what was dropped.
+    pub(crate) fn begin(&mut self, capture: &Capture, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"dtrace\":{\"probes\":[");
+        for drop in messages::dropped(capture) {
+            self.element(&json::drop(&drop), out);
+        }
+    }
+
+    /// Appends a record.
     ///
     /// # Errors
     /// As for its text.
-    pub(crate) fn object(&mut self, firing: &Firing<'_>, out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn firing(
+        &mut self,
+        consumer: &mut Consumer,
+        firing: &Firing<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let (object, result) = consumer.object(firing);
+        if let Some(object) = object {
+            self.element(&object, out);
+        }
+        result
+    }
+
+    /// Ends the object, with the aggregations that no record printed, if all records were taken.
+    pub(crate) fn end(&mut self, consumer: Option<&mut Consumer>, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"\n],\"aggregations\":[");
+        self.has_element = false;
+        for aggregation in consumer.map(Consumer::unprinted).unwrap_or_default() {
+            self.element(&aggregation, out);
+        }
+        out.extend_from_slice(if self.has_element { b"\n]}}\n" } else { b"]}}\n" });
+    }
+
+    fn element(&mut self, object: &Json, out: &mut Vec<u8>) {
+        let has_one = std::mem::replace(&mut self.has_element, true);
+        out.extend_from_slice(if has_one { b",\n" } else { b"\n" });
+        out.extend_from_slice(object.to_string().as_bytes());
+    }
+}
+
+impl Consumer {
+    /// A record as an object, if it prints anything; and why it is not whole.
+    fn object(&mut self, firing: &Firing<'_>) -> (Option<Json>, Result<()>) {
         let plans = Arc::clone(&self.plans);
         let Some(plan) = plans.get(firing.record.position as usize).filter(|plan| !plan.is_silent) else {
-            return Ok(());
+            return (None, Ok(()));
         };
         let mut object = json::firing(&self.capture, firing);
         if plan.is_error && self.is_error_probe(firing.probe) {
             let mut message = Vec::new();
             messages::error(&self.capture, firing, &mut message);
             object.insert("error".to_owned(), String::from_utf8_lossy(message.trim_ascii_end()).into());
-            line(&Json::Object(object), out);
-            return Ok(());
+            return (Some(Json::Object(object)), Ok(()));
         }
         let mut output = Vec::new();
         let mut fault = None;
@@ -40,17 +88,16 @@ impl Consumer {
             }
         }
         object.insert("output".to_owned(), Json::Array(output));
-        line(&Json::Object(object), out);
-        fault.map_or(Ok(()), |message| Err(self.fault(firing, message)))
+        (Some(Json::Object(object)), fault.map_or(Ok(()), |message| Err(self.fault(firing, message))))
     }
 
-    /// Appends an object for each aggregation that no record printed.
-    pub(crate) fn end_objects(&mut self, out: &mut Vec<u8>) {
+    /// An object for each aggregation that no record printed.
+    fn unprinted(&mut self) -> Vec<Json> {
         self.aggregates.settle();
-        let variables: BTreeSet<u64> = self.aggregates().entries().map(|entry| entry.variable).collect();
-        for variable in variables.into_iter().filter(|variable| !self.aggregates().is_printed(*variable)) {
-            line(&json::aggregation(&self.capture, &self.settings, self.aggregates(), variable), out);
-        }
+        let all = self.aggregates();
+        let variables: BTreeSet<u64> = all.entries().map(|entry| entry.variable).collect();
+        let rest = variables.into_iter().filter(|variable| !all.is_printed(*variable));
+        rest.map(|variable| json::aggregation(&self.capture, &self.settings, all, variable)).collect()
     }
 
     fn output(&mut self, op: &Op, recs: &[Rec], bytes: &[u8], to: &mut Vec<Json>) -> Result<(), String> {
@@ -135,16 +182,4 @@ impl Consumer {
         }
         Ok(())
     }
-}
-
-/// Appends an object for each count of drops.
-pub(crate) fn drops(capture: &Capture, out: &mut Vec<u8>) {
-    for drop in messages::dropped(capture) {
-        line(&json::drop(&drop), out);
-    }
-}
-
-fn line(object: &Json, out: &mut Vec<u8>) {
-    out.extend_from_slice(object.to_string().as_bytes());
-    out.push(b'\n');
 }

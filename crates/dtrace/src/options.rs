@@ -1,4 +1,9 @@
 //! The consumer's options, as far as text depends on them.
+//!
+//! SPEC: dtrace.md#captures
+
+use quipu_model::options::nearest;
+use quipu_model::{Error, Result};
 
 /// What the consumer was told about its output, by `-x`, `-q`, `-F` or `setopt()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +38,43 @@ pub struct Settings {
     pub droptags: bool,
 }
 
+/// The options that text depends on.
+pub const NAMES: [&str; 15] = [
+    "quiet",
+    "flowindent",
+    "temporal",
+    "rawbytes",
+    "agghist",
+    "aggpack",
+    "aggzoom",
+    "aggsortkey",
+    "aggsortrev",
+    "aggsortpos",
+    "aggsortkeypos",
+    "stackindent",
+    "encoding",
+    "utf8",
+    "droptags",
+];
+
+/// Why an option is not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Text does not depend on an option of this name.
+    Unknown,
+    /// It takes other values: these.
+    Value(&'static str),
+}
+
+/// Whether a value turns an option on or off; none if it does neither.
+fn is_on(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "" | "set" | "enable" | "yes" | "on" | "true" => Some(true),
+        "unset" | "disable" | "no" | "off" | "false" => Some(false),
+        number => number.parse::<u64>().ok().map(|number| number > 0),
+    }
+}
+
 /// A stack is never indented further.
 const MAX_INDENT: u64 = 4096;
 
@@ -47,11 +89,11 @@ impl Settings {
         settings
     }
 
-    /// Sets the options of a comma list.
+    /// Sets the options of a comma list; what text does not depend on, and values that make no sense, are passed over.
     pub fn add(&mut self, list: &str) {
         for option in list.split(',').map(str::trim).filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            self.set(name, value);
+            let _ = self.set(name, value);
         }
     }
 
@@ -70,29 +112,77 @@ impl Settings {
         settings
     }
 
-    /// Sets one option; an empty value turns it on. False if text does not depend on it.
-    pub fn set(&mut self, name: &str, value: &str) -> bool {
-        let is_on = !matches!(value, "0" | "unset" | "disable" | "no" | "off" | "false");
-        let number = || value.parse::<u64>().unwrap_or(0).min(MAX_INDENT) as u32; // It fits after that.
-        match name {
-            "quiet" => self.quiet = is_on,
-            "flowindent" => self.flowindent = is_on,
-            "temporal" => self.temporal = is_on,
-            "rawbytes" => self.rawbytes = is_on,
-            "agghist" => self.agghist = is_on,
-            "aggpack" => self.aggpack = is_on,
-            "aggzoom" => self.aggzoom = is_on,
-            "aggsortkey" => self.aggsortkey = is_on,
-            "aggsortrev" => self.aggsortrev = is_on,
-            "aggsortpos" => self.aggsortpos = number(),
-            "aggsortkeypos" => self.aggsortkeypos = number(),
-            "stackindent" => self.stackindent = Some(number()),
-            "utf8" => self.utf8 = is_on,
-            "encoding" => self.utf8 = value.eq_ignore_ascii_case("utf8"),
-            "droptags" => self.droptags = is_on,
-            _ => return false,
+    /// Sets one option as a user gives it, `name` or `name=value`.
+    ///
+    /// # Errors
+    /// `Unsupported` for options that text does not depend on; `Usage` for values that the option does not take.
+    pub fn give(&mut self, option: &str) -> Result<()> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        match self.set(name, value) {
+            Ok(()) => Ok(()),
+            Err(Refused::Unknown) => {
+                let hint = match nearest(name, NAMES.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("options about printing: {}", NAMES.join(", ")),
+                };
+                let message = format!("`-x {name}` is about tracing, or unknown: a capture is printed");
+                Err(Error::unsupported(message).hint(hint))
+            }
+            Err(Refused::Value(wanted)) => {
+                let message = match value {
+                    "" => format!("the option `{name}` has no value"),
+                    value => format!("the option `{name}` does not take `{value}`"),
+                };
+                Err(Error::usage(message).hint(format!("it takes {wanted}")))
+            }
         }
-        true
+    }
+
+    /// Sets one option; an empty value turns it on.
+    ///
+    /// # Errors
+    /// Why it is not set.
+    pub fn set(&mut self, name: &str, value: &str) -> std::result::Result<(), Refused> {
+        if let Some(flag) = self.flag(name) {
+            *flag = is_on(value).ok_or(Refused::Value("1 or 0, or nothing"))?;
+            return Ok(());
+        }
+        let number = || {
+            let number = value.parse::<u64>().map_err(|_| Refused::Value("a number"))?;
+            Ok(number.min(MAX_INDENT) as u32) // It fits after that.
+        };
+        match name {
+            "aggsortpos" => self.aggsortpos = number()?,
+            "aggsortkeypos" => self.aggsortkeypos = number()?,
+            "stackindent" => self.stackindent = Some(number()?),
+            "encoding" => {
+                self.utf8 = match value.to_ascii_lowercase().as_str() {
+                    "utf8" | "utf-8" => true,
+                    "ascii" => false,
+                    _ => return Err(Refused::Value("ascii or utf8")),
+                }
+            }
+            _ => return Err(Refused::Unknown),
+        }
+        Ok(())
+    }
+
+    /// The option of this name that is on or off.
+    fn flag(&mut self, name: &str) -> Option<&mut bool> {
+        Some(match name {
+            "quiet" => &mut self.quiet,
+            "flowindent" => &mut self.flowindent,
+            "temporal" => &mut self.temporal,
+            "rawbytes" => &mut self.rawbytes,
+            "agghist" => &mut self.agghist,
+            "aggpack" => &mut self.aggpack,
+            "aggzoom" => &mut self.aggzoom,
+            "aggsortkey" => &mut self.aggsortkey,
+            "aggsortrev" => &mut self.aggsortrev,
+            "utf8" => &mut self.utf8,
+            "droptags" => &mut self.droptags,
+            _ => return None,
+        })
     }
 
     /// The options that are set, by name; those that are turned on have no number.
@@ -135,5 +225,30 @@ mod tests {
         assert!(settings.quiet && settings.utf8 && !settings.temporal);
         assert_eq!((settings.aggsortkeypos, settings.indent()), (9, 4096));
         assert_eq!(Settings::default().indent(), 14);
+    }
+
+    #[test]
+    fn each_option_is_set_and_values_that_make_no_sense_are_refused() {
+        for name in NAMES {
+            let value = match name {
+                "encoding" => "utf8",
+                "aggsortpos" | "aggsortkeypos" | "stackindent" => "3",
+                _ => "",
+            };
+            let mut settings = Settings::default();
+            settings.give(&format!("{name}={value}")).unwrap();
+            assert_ne!(settings, Settings::default(), "{name}");
+            let before = settings;
+            for value in ["abc", "-1", "1x", "maybe"] {
+                let error = settings.give(&format!("{name}={value}")).unwrap_err();
+                let message = format!("the option `{name}` does not take `{value}`");
+                assert!(error.to_string().contains(&message), "{error}");
+                assert_eq!(settings, before, "{name}={value}");
+            }
+        }
+        let error = Settings::default().give("stackindent").unwrap_err();
+        assert!(error.to_string().contains("the option `stackindent` has no value"), "{error}");
+        let error = Settings::default().give("aggsortkex").unwrap_err();
+        assert!(error.to_string().contains("`-x aggsortkex` is about tracing, or unknown"), "{error}");
     }
 }

@@ -9,7 +9,7 @@ use crate::bytes::until_nul;
 use crate::describe::{Buffer, Capture, Event};
 use crate::export::File;
 use crate::options::Settings;
-use crate::{described, linux, meta};
+use crate::{described, linux, meta, script};
 use quipu_wire::record::Producer;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,6 +113,9 @@ impl Lines {
         }
         let mut said = linux::read(linux::FILE, &told).ok()?;
         said.settings = capture.settings;
+        if let Some((_, text)) = capture.beside.iter().find(|(name, _)| name == script::FILE) {
+            script::apply(&mut said, text);
+        }
         (events.next().is_none() && said.events.len() == n_told && describes(&said, capture)).then_some(text)
     }
 }
@@ -120,7 +123,7 @@ impl Lines {
 /// True if two captures have the same descriptions.
 fn describes(one: &Capture, other: &Capture) -> bool {
     let records = |capture| described::records_beside(capture, Producer::default(), &[], &[]);
-    one.dialect == other.dialect && records(one) == records(other)
+    one.dialect == other.dialect && one.lost == other.lost && records(one) == records(other)
 }
 
 impl Origin {

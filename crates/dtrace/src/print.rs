@@ -2,7 +2,7 @@
 
 use crate::consumer::{Consumer, Style};
 use crate::describe::Capture;
-use crate::objects;
+use crate::objects::Listed;
 use crate::table::Records;
 use crate::walk::{Step, Walk};
 use quipu_model::print::Ordinals;
@@ -34,7 +34,8 @@ pub(crate) struct TextPrinter {
     /// Text that is not wanted.
     scratch: Vec<u8>,
     has_printed: bool,
-    is_json: bool,
+    /// The object that records go into, if they are no text.
+    listed: Option<Listed>,
     /// Enablings whose records cannot be printed.
     unprintable: FxHashSet<u32>,
     failure: Option<Error>,
@@ -55,7 +56,7 @@ impl TextPrinter {
             n_records: 0,
             scratch: Vec::new(),
             has_printed: false,
-            is_json,
+            listed: is_json.then(Listed::default),
             unprintable,
             failure: None,
         })
@@ -75,9 +76,9 @@ impl TextPrinter {
                     let is_wanted = self.n_records == record;
                     let mut messages = Vec::new();
                     let to = if is_wanted { &mut *out } else { &mut self.scratch };
-                    let result = match self.is_json && is_wanted {
-                        true => self.consumer.object(&firing, to),
-                        false => self.consumer.firing(&firing, to, &mut messages),
+                    let result = match &mut self.listed {
+                        Some(listed) if is_wanted => listed.firing(&mut self.consumer, &firing, to),
+                        _ => self.consumer.firing(&firing, to, &mut messages),
                     };
                     self.scratch.clear();
                     self.has_printed |= is_wanted;
@@ -101,10 +102,25 @@ impl TextPrinter {
     }
 }
 
+impl TextPrinter {
+    /// Takes states of aggregations after the last record; false if there are records left.
+    fn take_rest(&mut self) -> bool {
+        let capture = Arc::clone(&self.capture);
+        while let Some(step) = self.walk.next_step(&capture) {
+            match step {
+                Step::Firing(_) => return false,
+                Step::State(at) => self.consumer.state(at),
+                Step::Cpu | Step::Pass | Step::Fault(_) => {}
+            }
+        }
+        true
+    }
+}
+
 impl Printer for TextPrinter {
     fn begin(&mut self, out: &mut Vec<u8>) {
-        if self.is_json {
-            objects::drops(&self.capture, out);
+        if let Some(listed) = &mut self.listed {
+            listed.begin(&self.capture, out);
         }
     }
 
@@ -121,17 +137,11 @@ impl Printer for TextPrinter {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         // Aggregations are those of the whole run, so they are printed only where all of it was.
-        let capture = Arc::clone(&self.capture);
-        while let Some(step) = self.walk.next_step(&capture) {
-            match step {
-                Step::Firing(_) => return,
-                Step::State(at) => self.consumer.state(at),
-                Step::Cpu | Step::Pass | Step::Fault(_) => {}
-            }
-        }
-        match self.is_json {
-            true => self.consumer.end_objects(out),
-            false => self.consumer.end(out),
+        let is_whole = self.take_rest();
+        match &mut self.listed {
+            Some(listed) => listed.end(is_whole.then_some(&mut self.consumer), out),
+            None if is_whole => self.consumer.end(out),
+            None => {}
         }
     }
 }

@@ -3,16 +3,16 @@
 use crate::build::id_of;
 use crate::carry::Encoded;
 use crate::describe::{Buffer, Capture};
-use crate::{carry, export, input, linux, messages, meta, mid, origin, rules, trace};
+use crate::{carry, export, input, linux, lost, meta, mid, origin, rules, trace};
 use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
-use quipu_model::{Error, Result};
+use quipu_model::{Error, Finding, Result};
 use quipu_source::Source;
 use quipu_wire::record::Producer;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 
 /// The ending of the name of a stream.
 const STREAM: &str = "quipu";
@@ -38,8 +38,8 @@ const CPU: OptionSpec =
 
 static INFO: TransformInfo = TransformInfo {
     name: "convert",
-    title: "the same capture as a stream (NAME.quipu), as a buffer with its descriptions in it (NAME.midbuf), or as a \
-            folder (a name without ending)",
+    title: "the same capture as a stream (NAME.quipu, or a pipe such as /dev/stdout), as a buffer with its descriptions in \
+            it (NAME.midbuf), or as a folder (a name without ending)",
     options: &[ENCODING, CPU],
 };
 
@@ -60,6 +60,10 @@ impl Transform for Convert {
         let form = match job.output.extension().and_then(|ending| ending.to_str()) {
             Some(STREAM) => Form::Stream,
             Some(BUFFER) => Form::Buffer,
+            // A pipe has no ending, and cannot be a folder.
+            None if std::fs::metadata(job.output).is_ok_and(|of| !of.is_dir() && !of.is_file()) => {
+                Form::Stream
+            }
             None => Form::Folder,
             Some(_) => {
                 let message =
@@ -119,10 +123,15 @@ fn write(
     let mut notes = take_beside(job.source, &mut capture)?;
     progress.go_on()?;
     let mut intake = Intake::new(job.damaged).strict(job.strict);
-    // What the kernel dropped is no damage of the capture, nor is what cannot be printed: it goes along.
+    // What was dropped is no damage of the capture, nor is what cannot be printed: it goes along.
     let mut wrong = capture.findings.clone();
-    wrong.retain(|finding| ![rules::DROPS.name, rules::FORMAT.name].contains(&&*finding.rule));
-    intake.take(&mut wrong, SoFar::unvouched(0))?;
+    wrong.retain(|finding| {
+        ![rules::DROPS.name, rules::LOST.name, rules::FORMAT.name].contains(&&*finding.rule)
+    });
+    intake.take(&mut wrong.clone(), SoFar::unvouched(0))?;
+    if wrong.iter().any(Finding::is_damage) {
+        lost::declare(&mut capture, &wrong);
+    }
     let producer =
         Producer { uuid: id_of(&capture), program: Some("dtrace".to_owned()), ..Producer::default() };
     let failed = |cause| cannot("write", job.output, cause);
@@ -142,22 +151,22 @@ fn write(
         }
         Form::Stream => {
             let (fresh, file) = Fresh::file(job.output, job.replace.into())?;
-            let mut out = carry::write(&capture, producer, encoded, BufWriter::new(file))?;
+            let out = Counted { inner: BufWriter::new(file), n_bytes: 0 };
+            let mut out = carry::write(&capture, producer, encoded, out)?;
             out.flush().map_err(failed)?;
+            n_written = out.n_bytes;
             drop(out);
             fresh.commit()?;
         }
         Form::Buffer => {
             let buffer = buffer_of(&capture, job.options.number(&CPU))?;
             let bytes = mid::write(&capture, buffer, producer)?;
+            n_written = bytes.len() as u64;
             let (fresh, mut file) = Fresh::file(job.output, job.replace.into())?;
             file.write_all(&bytes).map_err(failed)?;
             drop(file);
             fresh.commit()?;
         }
-    }
-    if form != Form::Folder {
-        n_written = std::fs::metadata(job.output).map_or(0, |meta| meta.len());
     }
     let n_bytes: usize = capture.buffers.iter().chain(&capture.states).map(|buffer| buffer.bytes.len()).sum();
     let facts = vec![
@@ -166,6 +175,24 @@ fn write(
         Fact::new("packed_bytes", "bytes that were written", n_written),
     ];
     Ok(Transformed { facts, notes, reading: intake.finish(), ..Transformed::default() })
+}
+
+/// Counts what is written: a pipe does not say it.
+struct Counted<W> {
+    inner: W,
+    n_bytes: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.inner.write(bytes)?;
+        self.n_bytes += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 /// The buffer of a CPU, or the only one.
@@ -237,7 +264,6 @@ fn losses(capture: &Capture, form: Form) -> Vec<String> {
     if form == Form::Buffer {
         lose((capture.buffers.len() as u64).saturating_sub(1), "buffers of other CPUs");
         lose(capture.states.len() as u64, "buffers of aggregations");
-        lose(messages::dropped(capture).iter().map(|drop| drop.n).sum(), "counts of drops");
         lose(capture.beside.len() as u64, "further files");
     }
     notes

@@ -41,6 +41,9 @@ quipu_model::rules! {
         DROPS "dtrace/drops" Error
             "The kernel keeps what it records."
             "It counts what it had no room for: larger buffers (`-x bufsize`) or a faster consumer (`-x switchrate`) help." ["N drops on CPU N"]
+        LOST "dtrace/lost" Error
+            "Nothing of a capture was lost before it was written."
+            "It was made of a damaged capture with `--keep-damaged`, or by a tool that copies: what could not be read is declared, and the rest is whole." ["a loss is declared, of cause truncated"]
         FAILED "dtrace/error-record" Note
             "Clauses run without errors."
             "A clause read an invalid address or divided by zero, say; what it did before that is recorded." ["error on enabled probe ID N"]

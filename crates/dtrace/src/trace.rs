@@ -6,7 +6,7 @@ use crate::origin::Origin;
 use crate::print::{Form, TextPrinter};
 use crate::reader::RecordReader;
 use crate::table::{Aggregations, Probes, Records};
-use crate::{CONSUMER, INFO, QUIRKS, carried, examine, input, linux, meta, mid, origin};
+use crate::{CONSUMER, INFO, QUIRKS, carried, examine, input, linux, meta, mid, origin, script};
 use quipu_model::schema::Schema;
 use quipu_model::trace::{Carries, Clock, Fact, Function, PrintOptions, Recorded};
 use quipu_model::{
@@ -146,6 +146,9 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
                     lines.options = Some(options.into());
                 }
             }
+            if let Ok(text) = beside(script::FILE).and_then(|file| input::whole(&file, script::MAX_BYTES)) {
+                script::apply(&mut capture, &text);
+            }
             capture
         }),
         Form::Buffer => mid::read(file.name(), bytes),
@@ -164,7 +167,9 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
     }
     capture.findings.extend(damage.as_ref().map(Finding::of_end));
     for list in given.texts(&CONSUMER) {
-        capture.settings.add(list);
+        for option in list.split(',').map(str::trim).filter(|option| !option.is_empty()) {
+            capture.settings.give(option)?;
+        }
     }
     examine::all(&mut capture, source.name());
     Ok(capture)
@@ -283,6 +288,15 @@ fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Me
 }
 
 impl DtraceTrace {
+    /// The capture that a trace is.
+    ///
+    /// # Errors
+    /// `Missing` for a trace of another format.
+    pub fn of(trace: &dyn Trace) -> Result<&DtraceTrace> {
+        let opened = trace.as_any().and_then(|trace| trace.downcast_ref());
+        opened.ok_or_else(|| Error::missing("this is no trace of format dtrace"))
+    }
+
     /// All that was captured.
     pub fn capture(&self) -> &Arc<Capture> {
         &self.capture

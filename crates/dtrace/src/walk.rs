@@ -271,8 +271,8 @@ impl Samples {
     fn next_step<'c>(&mut self, capture: &'c Capture) -> Option<Step<'c>> {
         loop {
             if let Some(at) = self.released.pop_front() {
-                match self.firing(capture, at) {
-                    Ok(Some(firing)) => return Some(Step::Firing(firing)),
+                match capture.events.get(at).map(|event| sample(capture, event)) {
+                    Some(Ok(Some(firing))) => return Some(Step::Firing(firing)),
                     _ => continue,
                 }
             }
@@ -293,7 +293,7 @@ impl Samples {
             if capture.probes.get(&id).is_some_and(is_begin) != self.in_begin {
                 continue;
             }
-            match self.firing(capture, at) {
+            match sample(capture, event) {
                 Ok(Some(firing)) if self.hold(capture, at, &firing) => {}
                 Ok(Some(firing)) => return Some(Step::Firing(firing)),
                 Ok(None) => {}
@@ -324,28 +324,30 @@ impl Samples {
         }
         false
     }
+}
 
-    fn firing<'c>(&self, capture: &'c Capture, at: usize) -> Result<Option<Firing<'c>>> {
-        let Some(Event::Sample { cpu, line, bytes }) = capture.events.get(at) else { return Ok(None) };
-        let place = || Place { file: Some(capture.name.clone()), record: Some(*line), ..Place::default() };
-        let word = |at| capture.order.u32_at(bytes, at);
-        let (Some(probe), Some(statement)) = (word(8), word(12)) else {
-            let message =
-                format!("a sample has {} bytes, fewer than its header of {SAMPLE_HEADER}", bytes.len());
-            return Err(Error::truncated(message).at(&place()));
-        };
-        let Some((position, enabling)) = capture.enabling(statement) else {
-            return Err(Error::malformed(format!("statement {statement} has no description")).at(&place()));
-        };
-        if let Some(rec) =
-            enabling.recs.iter().find(|rec| rec.offset as usize + rec.size as usize > bytes.len())
-        {
-            let (offset, size, n) = (rec.offset, rec.size, bytes.len());
-            let message = format!("a sample has {n} bytes, its description {size} at offset {offset}");
-            return Err(Error::truncated(message).at(&place()));
-        }
-        let offset = usize::try_from(*line).unwrap_or(usize::MAX);
-        let record = Record { enabling, position, time: 0, offset, bytes };
-        Ok(Some(Firing { cpu: *cpu, buffer: 0, probe, record, next: None }))
+/// What a sample says; none for an event that is no sample.
+///
+/// # Errors
+/// `Malformed` for a statement without a description, `Truncated` for a sample that is shorter than its parts.
+pub(crate) fn sample<'c>(capture: &'c Capture, event: &'c Event) -> Result<Option<Firing<'c>>> {
+    let Event::Sample { cpu, line, bytes } = event else { return Ok(None) };
+    let place = || Place { file: Some(capture.name.clone()), record: Some(*line), ..Place::default() };
+    let word = |at| capture.order.u32_at(bytes, at);
+    let (Some(probe), Some(statement)) = (word(8), word(12)) else {
+        let message = format!("a sample has {} bytes, fewer than its header of {SAMPLE_HEADER}", bytes.len());
+        return Err(Error::truncated(message).at(&place()));
+    };
+    let Some((position, enabling)) = capture.enabling(statement) else {
+        return Err(Error::malformed(format!("statement {statement} has no description")).at(&place()));
+    };
+    if let Some(rec) = enabling.recs.iter().find(|rec| rec.offset as usize + rec.size as usize > bytes.len())
+    {
+        let (offset, size, n) = (rec.offset, rec.size, bytes.len());
+        let message = format!("a sample has {n} bytes, its description {size} at offset {offset}");
+        return Err(Error::truncated(message).at(&place()));
     }
+    let offset = usize::try_from(*line).unwrap_or(usize::MAX);
+    let record = Record { enabling, position, time: 0, offset, bytes };
+    Ok(Some(Firing { cpu: *cpu, buffer: 0, probe, record, next: None }))
 }

@@ -10,5 +10,6 @@ mod layouts;
 mod mid;
 mod partitions;
 mod quirks;
+mod rules;
 mod samples;
 mod typed;

@@ -1,6 +1,6 @@
 //! The samples: captures, and what the real consumers printed of them.
 
-use quipu_dtrace::{Capture, Printed, linux, meta, options::Settings};
+use quipu_dtrace::{Capture, Printed, linux, meta, options::Settings, script};
 use quipu_source::{Source, StreamOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub fn symbol(lo: u64, name: &str) -> String {
     format!("{{\"t\":\"symbol\",\"lo\":{lo},\"hi\":{hi},\"object\":\"vmlinux\",\"name\":\"{name}\"}}\n")
 }
 
-/// What a case needs that its capture does not have: the text of the consumer says it.
+/// What a case needs that its files do not have, the names of a live kernel: the text of the consumer says it.
 pub fn additions(name: &str) -> String {
     match name {
         "stack" => {
@@ -62,11 +62,6 @@ pub fn additions(name: &str) -> String {
                 + &symbol(0xffff_ffff_8141_5bf0, "syscall_trace_enter")
         }
         "sym_mod" | "printa_mod" => symbol(0xffff_ffff_821f_94a0, "schedule"),
-        "print_types" => {
-            let ty =
-                r#"{"t":"type","id":"2147489083","name":"struct my","kind":"struct","size":88,"members":[]}"#;
-            ty.to_owned()
-        }
         _ => String::new(),
     }
 }
@@ -81,17 +76,10 @@ pub fn options(path: &Path) -> Settings {
 }
 
 pub fn linux_capture(path: &Path) -> Capture {
-    let name = name_of(path);
     let mut text = String::from_utf8(raw(path)).unwrap();
-    if name == "printf_int" {
-        // An `unsigned char` and an `unsigned long long` that `%d` prints: the script says so.
-        for offset in [161, 168] {
-            let at = format!("\"offset\":{offset},");
-            text = text.replace(&at, &format!("{at}\"signed\":false,"));
-        }
-    }
-    text.push_str(&additions(&name));
+    text.push_str(&additions(&name_of(path)));
     let mut capture = linux::read("raw.jsonl", text.as_bytes()).unwrap();
     capture.settings = options(path);
+    script::apply(&mut capture, &bytes(&path.join(script::FILE)));
     capture
 }

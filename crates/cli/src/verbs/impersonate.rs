@@ -51,11 +51,14 @@ enum Program {
     },
     /// DTrace's consumer, for captures instead of a live kernel
     ///
-    /// Takes the consumer's options about printing and prints its text, wrong values included, with its messages on standard
-    /// error and its exit status. Options about tracing are errors that name them; commands of `system()` are shown, never run.
+    /// Takes the consumer's options about printing (-q, -F, -x) and prints its text, wrong values included, with its messages on
+    /// standard error and its exit status. `-x` takes aggsortkey, aggsortrev, aggsortpos=N, aggsortkeypos=N, agghist, aggpack,
+    /// aggzoom, encoding=ascii|utf8, stackindent=N, rawbytes, temporal, quiet, flowindent, droptags, oformat=json. Options about
+    /// tracing are errors that name them; commands of `system()` are shown, never run. Without a capture, or for `-`, it is read
+    /// from standard input.
     #[command(after_help = DTRACE_HELP)]
     Dtrace {
-        /// The consumer's own options and a capture, such as `-q -x aggsortkey capture`
+        /// The consumer's own options and a capture, such as `-qF -x aggsortkey capture`
         #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
@@ -123,6 +126,7 @@ const DTRACE_HELP: &str = "\
 Examples:
   quipu as dtrace capture
   quipu as dtrace -q -x aggsortkey -x aggsortrev raw.jsonl
+  quipu as dtrace -qF -x oformat=json < buffer.midbuf
 
 Exit codes:
   0  done, or the status that the script asked for

@@ -9,16 +9,14 @@ use crate::aggregate::{Aggregates, Entry};
 use crate::describe::Capture;
 use crate::options::Settings;
 use crate::trace::DtraceTrace;
-use crate::{sort, table};
+use crate::{histogram, sort, table};
 use quipu_model::ReportBody;
 use quipu_model::doc::{Bars, Block, Cell, Document, Grid};
 use quipu_model::options::{Kind, OptionSpec, Options};
 use quipu_model::pass::{Detail, Needs};
 use quipu_model::result;
 use quipu_model::result::{Fields, Shape};
-use quipu_model::{
-    Batch, Columns, DynPass, Error, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
-};
+use quipu_model::{Batch, Columns, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
 use std::sync::Arc;
 
 /// The tool `aggregations`.
@@ -46,10 +44,8 @@ impl Tool for Values {
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let Some(opened) = trace.as_any().and_then(|trace| trace.downcast_ref::<DtraceTrace>()) else {
-            return Err(Error::missing("this is no trace of format dtrace"));
-        };
-        Ok(Box::new(Merging { top: options.length(&TOP), capture: Arc::clone(opened.capture()) }))
+        let capture = Arc::clone(DtraceTrace::of(trace)?.capture());
+        Ok(Box::new(Merging { top: options.length(&TOP), capture }))
     }
 }
 
@@ -81,6 +77,8 @@ result! {
         pub key: String => "Its members, with commas.";
         pub value: i64 => "The number that is printed; of a histogram, the sum of its cells.";
         pub cells: Vec<OneCell> => "The cells of a histogram that count something.";
+    } beside {
+        rows: Vec<(String, i64)> => "The rows of a histogram that are drawn.";
     }
 }
 
@@ -132,6 +130,10 @@ fn variables(capture: &Capture, all: &Aggregates) -> Vec<OneVariable> {
                 key: String::from_utf8_lossy(&table::key_text(capture, entry)).into_owned(),
                 value: table::value_of(entry),
                 cells: cells(capture, entry),
+                rows: match entry.value.function.is_histogram() {
+                    true => drawn(histogram::labelled(&entry.value, capture.dialect)),
+                    false => Vec::new(),
+                },
             });
             Some(OneVariable {
                 variable: first.variable,
@@ -154,7 +156,42 @@ fn cells(capture: &Capture, entry: &Entry) -> Vec<OneCell> {
     cells.map(|(bound, count)| OneCell { bound, count: *count }).collect()
 }
 
+/// Rows of a chart of a histogram: what counts nothing stands between what does, unless that makes too many.
+fn drawn(mut rows: Vec<(String, i64)>) -> Vec<(String, i64)> {
+    if rows.len() > ROWS {
+        rows.retain(|(_, count)| *count != 0);
+        rows.truncate(ROWS);
+    }
+    rows
+}
+
+/// A bar of a number; bars have no side for negative ones, so their names say it.
+fn bar(name: &str, number: i64) -> (String, u64) {
+    let name = if number < 0 { format!("{name} (negative)") } else { name.to_owned() };
+    (name, number.unsigned_abs())
+}
+
+fn chart(title: String, bars: Vec<(String, u64)>) -> Block {
+    let total = bars.iter().fold(0, |sum: u64, (_, part)| sum.saturating_add(*part));
+    Block::Bars(Bars { title, total, bars })
+}
+
 impl OneVariable {
+    /// True for numbers that are shares of a whole.
+    fn is_shares(&self) -> bool {
+        matches!(self.function.as_str(), "count" | "sum")
+            && self.keys.len() > 1
+            && self.keys.iter().all(|key| key.value >= 0)
+    }
+
+    /// What the number of a key is: of a histogram, how many values it counts.
+    fn column(&self) -> &str {
+        match self.keys.iter().any(|key| !key.rows.is_empty()) {
+            true => "values counted",
+            false => &self.function,
+        }
+    }
+
     /// What it is called: `@name: count`.
     fn title(&self) -> String {
         let name = self.name.as_ref().filter(|name| !name.is_empty());
@@ -164,6 +201,9 @@ impl OneVariable {
     }
 }
 
+/// Rows of a histogram that are drawn; those of `quantize()` are fewer, those of `lquantize()` may be 65,000.
+const ROWS: usize = 130;
+
 /// Histograms that are drawn of one variable.
 const DRAWN: usize = 8;
 
@@ -171,27 +211,24 @@ impl ReportBody for AggregationValues {
     fn document(&self, detail: Detail) -> Document {
         let mut document = Document::new("Aggregations");
         for variable in &self.variables {
-            let drawn = variable.keys.iter().filter(|key| !key.cells.is_empty());
+            let drawn = variable.keys.iter().filter(|key| !key.rows.is_empty());
             for key in drawn.take(if detail == Detail::Brief { 1 } else { DRAWN }) {
-                let bar = |cell: &OneCell| (cell.bound.to_string(), u64::try_from(cell.count).unwrap_or(0));
-                let bars: Vec<(String, u64)> = key.cells.iter().map(bar).collect();
-                let total = bars.iter().map(|(_, count)| count).sum();
+                let bars = key.rows.iter().map(|(label, count)| bar(label, *count)).collect();
                 let of = if key.key.is_empty() { String::new() } else { format!(" of {}", key.key) };
-                document.blocks.push(Block::Bars(Bars {
-                    title: format!("{}{of}", variable.title()),
-                    total,
-                    bars,
-                }));
+                document.blocks.push(chart(format!("{}{of}", variable.title()), bars));
             }
             let shown = if detail == Detail::Brief { self.top.min(5) } else { self.top };
-            let rows = variable.keys.iter().take(shown).map(|key| {
-                // Numbers may be negative.
-                vec![Cell::Text(key.key.clone()), Cell::Text(key.value.to_string())]
-            });
+            let shown_keys = variable.keys.iter().take(shown);
+            if variable.is_shares() && detail == Detail::Full {
+                let bars = shown_keys.clone().map(|key| bar(&key.key, key.value)).collect();
+                document.blocks.push(chart(format!("{} by key", variable.title()), bars));
+            }
+            // Numbers may be negative.
+            let row = |key: &OneKey| vec![Cell::Text(key.key.clone()), Cell::Text(key.value.to_string())];
             document.blocks.push(Block::Grid(Grid {
                 title: variable.title(),
-                head: vec!["key".to_owned(), "value".to_owned()],
-                rows: rows.collect(),
+                head: vec!["key".to_owned(), variable.column().to_owned()],
+                rows: shown_keys.map(row).collect(),
                 more: variable.keys.len().saturating_sub(shown) as u64,
             }));
         }

@@ -19,9 +19,7 @@ use quipu_model::options::{Kind, OptionSpec, Options};
 use quipu_model::pass::{Detail, Needs};
 use quipu_model::result;
 use quipu_model::result::{Fields, Shape};
-use quipu_model::{
-    Batch, Columns, DynPass, Error, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
-};
+use quipu_model::{Batch, Columns, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -57,10 +55,7 @@ impl Tool for Timeline {
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let Some(opened) = trace.as_any().and_then(|trace| trace.downcast_ref::<DtraceTrace>()) else {
-            return Err(Error::missing("this is no trace of format dtrace"));
-        };
-        let capture = Arc::clone(opened.capture());
+        let capture = Arc::clone(DtraceTrace::of(trace)?.capture());
         Ok(Box::new(Watch { top: options.length(&TOP), capture, ranges: Vec::new() }))
     }
 }

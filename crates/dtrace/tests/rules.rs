@@ -1,0 +1,144 @@
+//! Each rule of the checker, broken once: by name, so that a rule without a capture that breaks it is found out.
+
+use crate::family::{open, view};
+use crate::samples::{bytes, classic, linux_capture, root};
+use quipu_dtrace::carry::Encoded;
+use quipu_dtrace::lost::Lost;
+use quipu_dtrace::{Capture, carry, rules};
+use quipu_model::Window;
+use quipu_stream::write::{Options, Writer};
+use quipu_wire::crc32c;
+use quipu_wire::record::{Encoding, Producer};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Makes a capture in a folder that breaks a rule; gives what to open.
+type Broken = fn(&Path) -> PathBuf;
+
+/// A copy of a case.
+fn copied(case: &str, home: &Path) -> PathBuf {
+    let to = home.join("case");
+    fs::create_dir(&to).unwrap();
+    quipu_testkit::copy_files(&root().join(case), &to);
+    to
+}
+
+/// A copy of a case with one text of a file replaced.
+fn changed(case: &str, file: &str, (from, to): (&str, &str), home: &Path) -> PathBuf {
+    let case = copied(case, home);
+    let text = fs::read_to_string(case.join(file)).unwrap();
+    assert!(text.contains(from), "{from}");
+    fs::write(case.join(file), text.replacen(from, to, 1)).unwrap();
+    case
+}
+
+fn put(home: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = home.join(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn producer() -> Producer {
+    Producer { uuid: [7; 16], ..Producer::default() }
+}
+
+fn stream(capture: &Capture) -> Vec<u8> {
+    carry::write(capture, producer(), Encoded::Plain, Vec::new()).unwrap()
+}
+
+/// A buffer with descriptions, with one more record of them at its end.
+fn with_record(kind: u32, payload: &[u8]) -> Vec<u8> {
+    let mut all = bytes(&root().join("../stream/padding.midbuf"));
+    let start = all.len().next_multiple_of(4);
+    all.resize(start, 0);
+    for word in [u32::MAX, 0, 0, 0, kind, payload.len() as u32] {
+        all.extend_from_slice(&word.to_le_bytes());
+    }
+    all.extend_from_slice(payload);
+    let sum = crc32c(&all[start + 16..]);
+    all[start + 12..start + 16].copy_from_slice(&sum.to_le_bytes());
+    all.resize(all.len().next_multiple_of(4), 0);
+    all
+}
+
+const BROKEN: &[(&str, Broken)] = &[
+    ("dtrace/unknown-id", |_| root().join("classic/unknown_epid")),
+    ("dtrace/cut-record", |home| {
+        let case = copied("classic/mixed_1000", home);
+        let buffer = fs::read(case.join("buf.cpu0.bin")).unwrap();
+        fs::write(case.join("buf.cpu0.bin"), &buffer[..5991]).unwrap();
+        case
+    }),
+    ("dtrace/buffer-size", |home| {
+        let case = copied("classic/mixed_1000", home);
+        let buffer = fs::read(case.join("buf.cpu0.bin")).unwrap();
+        fs::write(case.join("buf.cpu0.bin"), &buffer[..6000]).unwrap();
+        case
+    }),
+    ("dtrace/missing-buffer", |home| {
+        let case = copied("classic/mixed_1000", home);
+        fs::remove_file(case.join("buf.cpu2.bin")).unwrap();
+        case
+    }),
+    ("dtrace/format", |home| {
+        changed("classic/printf", "meta.json", ("\"string\": \"%i\\n\"", "\"string\": \"%n\\n\""), home)
+    }),
+    ("dtrace/description-checksum", |home| {
+        let mut buffer = bytes(&root().join("../stream/padding.midbuf"));
+        let at = buffer.windows(4).position(|window| window == b"read").unwrap();
+        buffer[at] ^= 1;
+        put(home, "bad.midbuf", &buffer)
+    }),
+    // A map without what its kind needs, and a loss that is no map.
+    ("dtrace/description-invalid", |home| put(home, "bad.midbuf", &with_record(1, &[0xa1, 0x00, 0x0f]))),
+    ("dtrace/description-invalid", |home| put(home, "bad.midbuf", &with_record(4, &[0xff]))),
+    ("dtrace/line", |home| {
+        changed(
+            "linux/trace_ints",
+            "raw.jsonl",
+            ("\"t\":\"sample\",\"cpu\":", "\"t\":\"sample\",\"cpu\":-"),
+            home,
+        )
+    }),
+    ("dtrace/unknown-encoding", |home| {
+        let writer = Writer::new(Vec::new(), Options { producer: producer(), ..Options::new("quipu") });
+        let name = Some("other".to_owned());
+        writer.define(Encoding { id: 0x9000, name, based_on: Some(32), ..Encoding::default() }).unwrap();
+        let mut body = writer.stream(1).unwrap();
+        body.foreign(0x9000, 3, (0, 0), b"whatever").unwrap();
+        body.finish().unwrap();
+        writer.finish().unwrap();
+        let good = stream(&classic(&root().join("classic/trace_basic")));
+        put(home, "both.quipu", &[good, writer.into_inner().unwrap()].concat())
+    }),
+    ("dtrace/stream", |home| {
+        let mut stream = stream(&classic(&root().join("classic/trace_basic")));
+        let at = stream.len() / 2;
+        stream[at] ^= 1;
+        put(home, "flipped.quipu", &stream)
+    }),
+    ("dtrace/drops", |_| root().join("classic/drops")),
+    ("dtrace/lost", |home| {
+        let mut capture = linux_capture(&root().join("linux/trace_ints"));
+        capture.lost.push(Lost { cause: 20, records: Some(3), text: "cut".to_owned() });
+        put(home, "lost.quipu", &stream(&capture))
+    }),
+    ("dtrace/error-record", |_| root().join("classic/error_probe")),
+];
+
+#[test]
+fn each_rule_is_broken_once() {
+    for (rule, make) in BROKEN {
+        let home = tempfile::tempdir().unwrap();
+        let path = make(home.path());
+        let (_, findings) = view(&*open(&path, &[]), true, Window::All);
+        let found = findings.iter().find(|finding| finding.rule == *rule);
+        let found = found.unwrap_or_else(|| panic!("{rule}: {findings:?}"));
+        let known = rules::RULES.iter().find(|known| known.name == *rule).unwrap();
+        assert_eq!(found.severity, known.severity, "{rule}");
+        assert!(!found.place.is_empty() && !found.message.is_empty(), "{rule}: {found:?}");
+    }
+    let broken: BTreeSet<&str> = BROKEN.iter().map(|(rule, _)| *rule).collect();
+    assert_eq!(broken, rules::RULES.iter().map(|rule| rule.name).collect());
+}
