@@ -395,8 +395,11 @@ fn number(words: &[&str]) -> Option<(String, u64, Kind)> {
     }
 }
 
+/// The names of an enumeration, with their numbers.
+type Values = Vec<(String, i64)>;
+
 /// Reads the names of an enumeration up to the closing bracket.
-fn values(body: &[Token]) -> Option<(Vec<(String, i64)>, &[Token])> {
+fn values(body: &[Token]) -> Option<(Values, &[Token])> {
     let (mut all, mut next, mut rest) = (Vec::new(), 0_i64, body);
     loop {
         rest = match rest {
