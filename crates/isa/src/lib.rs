@@ -32,6 +32,7 @@ mod instr;
 mod opcode;
 pub mod regdeps;
 mod registers;
+mod work;
 mod x86;
 
 pub use arch::{Arch, Syntax, UnknownArch, UnknownSyntax};
@@ -40,3 +41,4 @@ pub use decoder::{DecodeError, Decoder, UNDECODABLE, Unsupported};
 pub use instr::{Access, Class, Instr, Mem};
 pub use opcode::Opcode;
 pub use registers::{Reg, RegName, RegSet};
+pub use work::{Operation, Work};

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use quipu_isa::{Arch, Decoder, Instr, Mem, RegSet, Syntax};
+use quipu_isa::{Arch, Decoder, Instr, Mem, RegSet, Syntax, Work};
 
 const PC: u64 = 0x40_1000;
 
@@ -55,6 +55,10 @@ fn facts(instr: &Instr, arch: Arch, out: &mut String) {
         write!(out, ", operates on {bytes} bytes").unwrap();
     }
     out.push('\n');
+    if let Some(Work { operation, is_float, bytes, arity }) = instr.work {
+        let format = if is_float { "float" } else { "integer" };
+        writeln!(out, "    computes {}, {format} of {bytes} bytes, from {arity}", operation.name()).unwrap();
+    }
     let registers = |name: &str, set: &RegSet, out: &mut String| {
         if !set.is_empty() {
             let names: Vec<String> = set.iter().map(|reg| reg.name(arch).to_string()).collect();

@@ -7,4 +7,5 @@ mod hostile;
 mod instructions;
 mod regdeps_against_view;
 mod regdeps_encoding;
+mod work;
 mod x86_against_dynamorio;

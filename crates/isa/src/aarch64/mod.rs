@@ -15,6 +15,7 @@ mod data;
 mod dependencies;
 mod memory;
 mod text;
+mod work;
 
 use yaxpeax_arch::{Decoder as _, U8Reader};
 use yaxpeax_arm::armv8::a64::{self, InstDecoder, Instruction};
@@ -131,6 +132,7 @@ pub(crate) fn decode(pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
         data::fill_registers(named, group, &mut instr);
     }
     data::fill_flags(word, &mut instr);
+    instr.work = named.as_ref().and_then(|named| work::of(named, group, &instr));
     Ok(instr)
 }
 

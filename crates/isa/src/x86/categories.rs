@@ -8,6 +8,7 @@
 use iced_x86::{Instruction, Mnemonic};
 
 use crate::registers::{X86_CR, X86_K, X86_MM, X86_ST};
+use crate::work::glob;
 use crate::{Access, Categories, Instr, Reg};
 
 const NONE: Categories = Categories::UNCATEGORIZED;
@@ -192,45 +193,4 @@ pub(crate) fn of(code: &Instruction, instr: &Instr, base: Categories) -> Categor
         categories = categories.without(MOVE).with(STORE);
     }
     categories
-}
-
-/// Whether all of `name` matches `pattern`.
-fn glob(pattern: &str, name: &str) -> bool {
-    let (mut pattern, mut name) = (pattern.as_bytes(), name.as_bytes());
-    // Where to go on when a guess about the last `*` turns out wrong.
-    let mut retry: Option<(&[u8], &[u8])> = None;
-    loop {
-        match (pattern.split_first(), name.split_first()) {
-            (None, None) => return true,
-            (Some((b'*', rest)), _) => {
-                retry = Some((rest, name));
-                pattern = rest;
-            }
-            (Some((p, pattern_rest)), Some((n, name_rest))) if p == n || *p == b'?' => {
-                (pattern, name) = (pattern_rest, name_rest);
-            }
-            _ => match retry {
-                Some((rest, [_, shorter @ ..])) => {
-                    retry = Some((rest, shorter));
-                    (pattern, name) = (rest, shorter);
-                }
-                _ => return false,
-            },
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn globs_match_whole_names() {
-        assert!(glob("vf*c?h", "vfmaddcph"));
-        assert!(glob("*", ""));
-        assert!(glob("mov?p?", "movaps"));
-        assert!(!glob("mov?p?", "movap"));
-        assert!(!glob("add", "addps"));
-        assert!(glob("a*b*c", "aXbYbZc"));
-    }
 }

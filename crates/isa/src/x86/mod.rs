@@ -5,6 +5,7 @@
 
 mod categories;
 mod dependencies;
+mod work;
 
 use std::fmt::Write as _;
 
@@ -79,7 +80,9 @@ impl X86 {
             instr.mems = Instr::new(0, instr.opcode).mems;
             instr.push_mem(hinted(&code, access, self.bits));
         }
-        instr.categories = categories::of(&code, &instr, self.bases.get(&code, &instr));
+        let base = self.bases.get(&code, &instr);
+        instr.categories = categories::of(&code, &instr, base);
+        instr.work = work::of(&code, &instr, self.info.info(&code));
         Ok(instr)
     }
 

@@ -1,0 +1,125 @@
+//! What an AArch64 instruction computes: operation by name; width, format and sources from yaxpeax-arm's operands.
+
+use yaxpeax_arm::armv8::a64::{Instruction, Operand, SIMDSizeCode, SizeCode};
+
+use super::Group;
+use super::data::{has_destination, keeps_destination};
+use crate::work::{Operations, Work, named};
+use crate::{Class, Instr, Operation};
+
+/// The register that reads as zero, as operands name it.
+const ZERO_REGISTER: u16 = super::ZERO as u16;
+
+/// Operations by the architecture's names.
+const OPERATIONS: &Operations = &[
+    (Operation::Other, "fmax* fmin* smax* smin* umax* umin* cmtst cmeq cmge cmgt cmhi cmhs cmle cmlt"),
+    (Operation::Multiply, "mul mla mls madd msub smadd* umadd* smsub* umsub* fmul* fmadd fmsub fnmadd fnmsub fnmul fmla* fmls*"),
+    (Operation::Multiply, "smul* umul* sqdmul* sqrdmul* smlal* umlal* smlsl* umlsl* sqdmlal* sqdmlsl* pmul* sdot udot fcmla"),
+    (Operation::Divide, "sdiv udiv fdiv"),
+    (Operation::Shift, "lslv lsrv asrv rorv ubfm sbfm shl sshl* ushl* sshr ushr srshr urshr ssra usra srsra ursra shrn* rshrn*"),
+    (Operation::Shift, "sqshl* uqshl* sqrshl* uqrshl* sqshrn* uqshrn* sqrshrn* uqrshrn* sqshrun* sqrshrun* srshl urshl sli sri extr"),
+    (Operation::Subtract, "sub subs sbc sbcs ccmp fsub fabd fcmp fcmpe fccmp fccmpe neg fneg ssubl* usubl* ssubw* usubw* subhn* rsubhn*"),
+    (Operation::Subtract, "sqsub uqsub shsub uhsub sqneg sabd* uabd* fcm??"),
+    (Operation::Add, "add adds adc adcs ccmn adr adrp fadd addp addv faddp saddl* uaddl* saddw* uaddw* addhn* raddhn* sqadd uqadd shadd"),
+    (Operation::Add, "uhadd srhadd urhadd suqadd usqadd saddlp uaddlp sadalp uadalp saddlv uaddlv saba* uaba* fcadd"),
+    (Operation::Move, "mov movz movn movk fmov csel fcsel dup ins smov umov rev* ext tbl tbx trn1 trn2 uzp1 uzp2 zip1 zip2 xtn* sqxtn* uqxtn*"),
+    (Operation::Move, "sqxtun* sxtl* uxtl* fcvt* scvtf ucvtf fjcvtzs movi mvni"),
+];
+
+/// What an instruction of these groups computes.
+pub(super) fn of(named_as: &Instruction, group: Group, instr: &Instr) -> Option<Work> {
+    if instr.class != Class::Other || !matches!(group, Group::Immediate | Group::Register | Group::Vector) {
+        return None;
+    }
+    let opcode = instr.opcode;
+    let name = opcode.name();
+    let has_destination = has_destination(name, group);
+    let first = &named_as.operands[0];
+    let bytes = match has_destination {
+        true => bytes(first),
+        false => named_as.operands.iter().map(bytes).max().unwrap_or(0),
+    };
+    let immediate = matches!(named_as.operands[1], Operand::Imm16(_) | Operand::ImmShift(..));
+    let is_lane = matches!(first, Operand::SIMDRegisterElementsLane(..));
+    let keeps = has_destination && !is_lane && keeps_destination(name, immediate);
+    let skip = usize::from(has_destination);
+    let n_registers = named_as.operands.iter().skip(skip).filter(|operand| is_register(operand)).count();
+    // Positions and lengths of a field are one constant.
+    // A conditional comparison names the flags that it sets otherwise.
+    let is_conditional = matches!(name, "ccmp" | "ccmn" | "fccmp" | "fccmpe") && n_registers == 2;
+    let has_constant = !is_conditional && named_as.operands.iter().skip(skip).any(is_constant);
+    let count = n_registers + usize::from(has_constant) + usize::from(keeps);
+    // A copy of a register is `orr` with the zero register.
+    let is_copy = name == "orr" && matches!(named_as.operands[1], Operand::Register(_, ZERO_REGISTER));
+    let operation = named(OPERATIONS, name).unwrap_or(Operation::Other);
+    Some(Work {
+        operation: if is_copy { Operation::Move } else { operation },
+        is_float: is_float(name, first, group, has_destination),
+        bytes,
+        arity: if is_copy { 1 } else { count.clamp(1, 4) as u8 },
+    })
+}
+
+/// Whether the result is made of floating-point numbers, or the operands are where it is only flags.
+fn is_float(name: &str, first: &Operand, group: Group, has_destination: bool) -> bool {
+    let into_general = has_destination
+        && matches!(first, Operand::Register(..) | Operand::RegisterOrSP(..) | Operand::RegisterPair(..));
+    if group != Group::Vector || into_general {
+        return false;
+    }
+    if name == "scvtf" || name == "ucvtf" || name.starts_with("bf") {
+        return true;
+    }
+    // Conversions to integers, comparisons of elements.
+    let is_integer = matches!(name.as_bytes(), [b'f', b'c', b'v', b't', _, b's' | b'u', ..])
+        || matches!(name, "fcmeq" | "fcmge" | "fcmgt" | "fcmle" | "fcmlt" | "facge" | "facgt");
+    name.starts_with('f') && !is_integer
+}
+
+fn is_register(operand: &Operand) -> bool {
+    matches!(
+        operand,
+        Operand::Register(..)
+            | Operand::RegisterOrSP(..)
+            | Operand::RegisterPair(..)
+            | Operand::RegShift(..)
+            | Operand::SIMDRegister(..)
+            | Operand::SIMDRegisterElements(..)
+            | Operand::SIMDRegisterElementsLane(..)
+            | Operand::SIMDRegisterElementsMultipleLane(..)
+            | Operand::SIMDRegisterGroup(..)
+            | Operand::SIMDRegisterGroupLane(..)
+    )
+}
+
+fn is_constant(operand: &Operand) -> bool {
+    !is_register(operand) && !matches!(operand, Operand::Nothing | Operand::ConditionCode(_))
+}
+
+/// Bytes of an operand: those of one element where a lane is named, of the vector where all are.
+fn bytes(operand: &Operand) -> u16 {
+    let general = |size: SizeCode| match size {
+        SizeCode::W => 4,
+        SizeCode::X => 8,
+    };
+    match *operand {
+        Operand::Register(size, _) | Operand::RegisterOrSP(size, _) => general(size),
+        Operand::RegShift(_, _, size, _) => general(size),
+        Operand::RegisterPair(size, _) => 2 * general(size),
+        Operand::SIMDRegister(size, _) | Operand::SIMDRegisterElements(size, ..) => simd(size),
+        Operand::SIMDRegisterElementsLane(_, _, element, _) => simd(element),
+        Operand::SIMDRegisterElementsMultipleLane(size, ..) => simd(size),
+        Operand::SIMDRegisterGroup(size, _, _, count) => simd(size) * u16::from(count),
+        _ => 0,
+    }
+}
+
+fn simd(size: SIMDSizeCode) -> u16 {
+    match size {
+        SIMDSizeCode::B => 1,
+        SIMDSizeCode::H => 2,
+        SIMDSizeCode::S => 4,
+        SIMDSizeCode::D => 8,
+        SIMDSizeCode::Q => 16,
+    }
+}

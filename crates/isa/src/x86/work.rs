@@ -1,0 +1,244 @@
+//! What an x86 instruction computes: operation by mnemonic; widths, formats and sources from iced's operands.
+//!
+//! The categories are DynamoRIO's and have gaps (`sbb`, vector multiplications); this file has a table of its own.
+
+use iced_x86::{Instruction, InstructionInfo, MemorySize, OpAccess, OpKind, Register};
+
+use crate::work::{Operations, Work, named};
+use crate::{Class, Instr, Operation};
+
+/// Operations on general registers.
+const SCALAR: &Operations = &[
+    (Operation::Add, "add adc adcx adox inc xadd lea aadd"),
+    (Operation::Subtract, "sub sbb dec neg cmp cmpxchg cmpxchg8b cmpxchg16b cmps? scas?"),
+    (Operation::Multiply, "mul imul mulx"),
+    (Operation::Divide, "div idiv"),
+    (Operation::Shift, "shl shr sal sar rol ror rcl rcr shld shrd shlx shrx sarx rorx"),
+    (Operation::Move, "mov movzx movsx movsxd movbe cmov* xchg bswap cbw cwde cdqe cwd cdq cqo"),
+    (Operation::Other, "and or xor not test aand aor axor andn bextr bls* blc* t1mskc tzmsk bzhi bs? bt bt? crc32"),
+    (Operation::Other, "lzcnt tzcnt popcnt pdep pext set? set?? set???"),
+];
+
+/// The x87 unit.
+const X87: &Operations = &[
+    (Operation::Other, "fld1 fldl2? fldpi fldlg2 fldln2 fldz"),
+    (Operation::Add, "fadd* fiadd"),
+    (Operation::Subtract, "fsub* fisub* fchs fcom* fucom* ficom* ftst"),
+    (Operation::Multiply, "fmul* fimul"),
+    (Operation::Divide, "fdiv* fidiv*"),
+    (Operation::Move, "fld fild fbld fst fstp fist fistp fisttp fbstp fxch fcmov*"),
+    (Operation::Other, "fabs fsqrt frndint fscale fxtract fprem fprem1 f2xm1 fyl2x fyl2xp1 fsin fcos fsincos fptan fpatan fxam"),
+];
+
+/// Vector operations, without the `v` of AVX. Those that no pattern names are of another kind.
+const VECTOR: &Operations = &[
+    // Comparisons for equality and order keep no difference.
+    (Operation::Other, "pcmp* pmin* pmax* psadbw pavg* psign* pmovmskb popcnt*"),
+    (Operation::Subtract, "sub?? fmsubadd* psub* phsub* hsub?? cmp?? comis? ucomis?"),
+    (Operation::Multiply, "mul?? pmul* pmadd* fmadd* fmsub* fnmadd* fnmsub* pclmul* dp?? pdp* pmac*"),
+    (Operation::Divide, "div??"),
+    (Operation::Add, "add?? addsub?? padd* phadd* hadd??"),
+    (Operation::Shift, "psll* psrl* psra* pro? pro?? psha* pshl* pshr*"),
+    (Operation::Move, "mov* lddqu cvt* pmov* pack* punpck* unpck* shuf* pshuf* perm* pperm* palignr align? broadcast*"),
+    (Operation::Move, "pbroadcast* blend* pblend* insert* extract* pinsr* pextr* compress* expand* pcompress* pexpand*"),
+    (Operation::Move, "maskmov* kmov? kunpck*"),
+    (Operation::Add, "kadd?"),
+    (Operation::Shift, "kshift*"),
+];
+
+/// What `code` computes; its class and memory operands are already in `instr`.
+pub(super) fn of(code: &Instruction, instr: &Instr, info: &InstructionInfo) -> Option<Work> {
+    if instr.class != Class::Other {
+        return None;
+    }
+    let whole = instr.opcode;
+    let whole = whole.name();
+    let (is_x87, is_vector) = (named(X87, whole).is_some(), has_vector(code));
+    let name = if is_vector { whole.strip_prefix('v').unwrap_or(whole) } else { whole };
+    let operation = match (is_x87, is_vector) {
+        (true, _) => named(X87, name)?,
+        (_, true) if computes_nothing(name) => return None,
+        (_, true) => named(VECTOR, name).unwrap_or(Operation::Other),
+        _ => named(SCALAR, name)?,
+    };
+    // A move with memory is a load or a store, unless it changes what it moves.
+    let has_memory = instr.reads_memory() || instr.writes_memory();
+    if operation == Operation::Move && has_memory && !changes(name) {
+        return None;
+    }
+    let bytes = if is_x87 { X87_BYTES } else { bytes(code, name, is_vector, info) };
+    let is_float = is_x87 || is_vector && is_float(code, name);
+    Some(Work { operation, is_float, bytes, arity: arity(code, name, is_x87, info) })
+}
+
+fn registers(code: &Instruction) -> impl Iterator<Item = Register> + '_ {
+    (0..code.op_count()).filter(|i| code.op_kind(*i) == OpKind::Register).map(|i| code.op_register(i))
+}
+
+/// Whether a vector or mask register is named.
+fn has_vector(code: &Instruction) -> bool {
+    registers(code).any(|register| {
+        register.is_vector_register() || register.is_mm() || register.is_k() || register.is_tmm()
+    })
+}
+
+/// Vector instructions without a result that depends on values, or that only move data from and to many places.
+fn computes_nothing(name: &str) -> bool {
+    const NONE: &[&str] = &["zero", "emms", "femms", "gather", "scatter", "pgather", "pscatter", "tile", "ld", "st"];
+    NONE.iter().any(|none| name.starts_with(none))
+}
+
+/// Whether a move changes values: conversions, and permutations of elements with others from memory.
+fn changes(name: &str) -> bool {
+    const PLAIN: &[&str] = &["mov", "lddqu", "broadcast", "pbroadcast", "extract", "pextr", "maskmov", "kmov"];
+    const WIDER: &[&str] = &["movzx", "movsx", "movbe"];
+    // `fld` and its like convert between the format of memory and that of the registers, as any load does.
+    WIDER.iter().any(|wider| name.starts_with(wider))
+        || !name.starts_with('f') && !PLAIN.iter().any(|plain| name.starts_with(plain)) && name != "xchg"
+            && !name.starts_with("cmov")
+}
+
+/// Bytes of the x87 unit's registers, whatever the size of a number in memory.
+const X87_BYTES: u16 = 10;
+
+/// Whether one element is computed, of this many bytes: `addsd`, `vfmadd213ss`, `cvtsi2sd`.
+fn scalar_float(code: &Instruction, name: &str) -> Option<u16> {
+    let bytes = match name.get(name.len().checked_sub(2)?..)? {
+        "ss" => 4,
+        "sd" => 8,
+        "sh" => 2,
+        _ => return None,
+    };
+    let info = code.memory_size().info();
+    let is_one = !info.is_packed() && !info.is_broadcast() && info.size() > 0;
+    let is_converted = name.starts_with("cvt");
+    (!name.starts_with("broadcast") && (is_converted || is_one && is_float_size(code.memory_size())))
+        .then_some(bytes)
+}
+
+fn is_float_size(size: MemorySize) -> bool {
+    use MemorySize::{BFloat16, Float16, Float32, Float64, Float80, Float128};
+    matches!(size.element_type(), Float16 | BFloat16 | Float32 | Float64 | Float80 | Float128)
+}
+
+/// Whether the result of a vector operation is made of floating-point numbers.
+fn is_float(code: &Instruction, name: &str) -> bool {
+    const INTEGERS: &[&str] = &["si", "usi", "dq", "udq", "pi", "qq", "uqq", "w", "uw"];
+    if let Some(kinds) = name.strip_prefix("cvt") {
+        let to = kinds.rsplit('2').next().unwrap_or_default();
+        return !INTEGERS.contains(&to);
+    }
+    let into_general = code.op_count() > 0 && code.op_kind(0) == OpKind::Register && code.op0_register().is_gpr();
+    let into_mask = code.op_count() > 0 && code.op_kind(0) == OpKind::Register && code.op0_register().is_k();
+    // Only words and masks come out.
+    if into_general || into_mask {
+        return false;
+    }
+    if name.starts_with('p') || name.starts_with('k') {
+        return false;
+    }
+    match code.memory_size() {
+        // It has no form with memory.
+        MemorySize::Unknown => ["ps", "pd", "ss", "sd", "ph", "sh"].iter().any(|ending| name.ends_with(ending)),
+        size => is_float_size(size),
+    }
+}
+
+/// Bytes of the result.
+fn bytes(code: &Instruction, name: &str, is_vector: bool, info: &InstructionInfo) -> u16 {
+    let size = |register: Register| register.size() as u16; // At most 64.
+    let has_register = code.op_count() > 0 && code.op_kind(0) == OpKind::Register;
+    let register = if has_register { code.op0_register() } else { Register::None };
+    if is_vector && !register.is_gpr() {
+        if let Some(bytes) = scalar_float(code, name) {
+            return bytes;
+        }
+        match name {
+            "movd" => return 4,
+            "movq" => return 8,
+            _ => {}
+        }
+        if registers(code).any(Register::is_tmm) {
+            // How large a tile is, only its configuration says.
+            return 0;
+        }
+        if register.is_k() {
+            // The last letter of operations on masks; a comparison makes as many bits as it has elements.
+            let whole = if name.starts_with('k') { name } else { "" };
+            return match whole.as_bytes().last() {
+                Some(b'b') => 1,
+                Some(b'w') => 2,
+                Some(b'd') => 4,
+                Some(b'q') => 8,
+                _ => registers(code).map(size).max().unwrap_or(0),
+            };
+        }
+    }
+    match name {
+        // They name no operand.
+        "cbw" => 2,
+        "cwde" => 4,
+        // The upper half is what they make.
+        "cwd" => 2,
+        "cdq" => 4,
+        "cdqe" | "cqo" | "cmpxchg8b" => 8,
+        "cmpxchg16b" => 16,
+        _ if code.is_string_instruction() => code.memory_size().size() as u16, // At most 8.
+        _ if has_register => size(register),
+        _ if code.op_count() > 0 && code.op0_kind() == OpKind::Memory => {
+            let used = info.used_memory().first().map_or(0, |used| used.memory_size().size());
+            used as u16 // At most 64.
+        }
+        _ => 0,
+    }
+}
+
+/// How many values are taken.
+fn arity(code: &Instruction, name: &str, is_x87: bool, info: &InstructionInfo) -> u8 {
+    let n_operands = code.op_count();
+    let count = match name {
+        "lea" => {
+            let parts = [code.memory_base(), code.memory_index()];
+            let n_registers = parts.iter().filter(|part| **part != Register::None && !part.is_ip()).count();
+            let has_constant = code.memory_displacement64() != 0 || code.is_ip_rel_memory_operand();
+            n_registers + usize::from(has_constant)
+        }
+        // They multiply the accumulator by their operand, or divide it.
+        "mul" | "imul" | "div" | "idiv" if n_operands == 1 => 2,
+        "mulx" => 2,
+        "cbw" | "cwde" | "cdqe" | "cwd" | "cdq" | "cqo" => 1,
+        _ if name.starts_with("set") => 1,
+        // What stands there, what is expected, what comes.
+        "cmpxchg" | "cmpxchg8b" | "cmpxchg16b" => 3,
+        _ if code.is_string_instruction() => 2,
+        _ if is_x87 => x87_arity(name),
+        // The elements that one of them leaves alone come from a further operand.
+        _ if ["cvt", "sqrts", "rcps", "rsqrts", "movs"].iter().any(|start| name.starts_with(start)) => 1,
+        _ => {
+            let is_same = n_operands == 2
+                && code.op_kind(0) == OpKind::Register
+                && code.op_kind(1) == OpKind::Register
+                && code.op0_register() == code.op1_register();
+            let reads = |i: u32| match info.op_access(i) {
+                OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite => true,
+                // iced knows that the result of `xor` of a register with itself is zero.
+                OpAccess::None => code.op_kind(i) == OpKind::Register,
+                OpAccess::Write | OpAccess::CondWrite => i == 0 && is_same && info.op_access(1) == OpAccess::None,
+                OpAccess::NoMemAccess => false,
+            };
+            (0..n_operands).filter(|i| reads(*i)).count()
+        }
+    };
+    count.clamp(1, 4) as u8
+}
+
+/// Values that an operation on the x87 stack takes; most do not name the top.
+fn x87_arity(name: &str) -> usize {
+    match name {
+        "fld1" | "fldl2t" | "fldl2e" | "fldpi" | "fldlg2" | "fldln2" | "fldz" => 1,
+        "fabs" | "fchs" | "fsqrt" | "frndint" | "fsin" | "fcos" | "fsincos" | "fptan" | "f2xm1" | "fxtract" => 1,
+        "fxam" | "ftst" => 1,
+        _ if name.starts_with("fst") || name.starts_with("fld") || name.starts_with("fcmov") => 1,
+        _ => 2,
+    }
+}

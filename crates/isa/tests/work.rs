@@ -1,0 +1,237 @@
+//! What instructions compute, against answers that do not come from the decoder: manuals, and the text of GNU objdump.
+
+use quipu_isa::{Arch, Decoder, Operation, Syntax, Work};
+use std::process::Command;
+
+use Operation::{Add, Divide, Move, Multiply, Other, Shift, Subtract};
+
+/// Bytes of an instruction, and what manuals say that it computes: operation, whether on floating point, bytes, values.
+type Known = (&'static [u8], Option<(Operation, bool, u16, u8)>);
+
+fn check(arch: Arch, known: &[Known]) {
+    let mut decoder = Decoder::new(arch, Syntax::Intel).unwrap();
+    for (bytes, expected) in known {
+        let mut text = String::new();
+        decoder.text(0x1000, bytes, &mut text);
+        let work = decoder.decode(0x1000, bytes).unwrap().work;
+        let found = work.map(|Work { operation, is_float, bytes, arity }| (operation, is_float, bytes, arity));
+        assert_eq!(found, *expected, "{text}");
+    }
+}
+
+#[test]
+fn x86_instructions_compute_what_manuals_say() {
+    check(
+        Arch::X86_64,
+        &[
+            // add rax, rbx; add eax, ebx; add ax, bx; add al, bl; add dword [rbx], 5
+            (&[0x48, 0x01, 0xd8], Some((Add, false, 8, 2))),
+            (&[0x01, 0xd8], Some((Add, false, 4, 2))),
+            (&[0x66, 0x01, 0xd8], Some((Add, false, 2, 2))),
+            (&[0x00, 0xd8], Some((Add, false, 1, 2))),
+            (&[0x83, 0x03, 0x05], Some((Add, false, 4, 2))),
+            // imul rax, rbx; imul eax, ebx, 3; mul rcx; idiv ecx; sbb eax, eax; neg rax; inc dl
+            (&[0x48, 0x0f, 0xaf, 0xc3], Some((Multiply, false, 8, 2))),
+            (&[0x6b, 0xc3, 0x03], Some((Multiply, false, 4, 2))),
+            (&[0x48, 0xf7, 0xe1], Some((Multiply, false, 8, 2))),
+            (&[0xf7, 0xf9], Some((Divide, false, 4, 2))),
+            (&[0x19, 0xc0], Some((Subtract, false, 4, 2))),
+            (&[0x48, 0xf7, 0xd8], Some((Subtract, false, 8, 1))),
+            (&[0xfe, 0xc2], Some((Add, false, 1, 1))),
+            // cmp qword [rsi], 0; test al, al; xor eax, eax; shl rax, 3; shld rax, rbx, cl; sete al
+            (&[0x48, 0x83, 0x3e, 0x00], Some((Subtract, false, 8, 2))),
+            (&[0x84, 0xc0], Some((Other, false, 1, 2))),
+            (&[0x31, 0xc0], Some((Other, false, 4, 2))),
+            (&[0x48, 0xc1, 0xe0, 0x03], Some((Shift, false, 8, 2))),
+            (&[0x48, 0x0f, 0xa5, 0xd8], Some((Shift, false, 8, 3))),
+            (&[0x0f, 0x94, 0xc0], Some((Other, false, 1, 1))),
+            // lea rdi, [rbp-0x20]; lea rax, [rbx+rcx*8+16]; mov rax, rbx; mov rax, [rbx]; mov [rbx], rax
+            (&[0x48, 0x8d, 0x7d, 0xe0], Some((Add, false, 8, 2))),
+            (&[0x48, 0x8d, 0x44, 0xcb, 0x10], Some((Add, false, 8, 3))),
+            (&[0x48, 0x89, 0xd8], Some((Move, false, 8, 1))),
+            (&[0x48, 0x8b, 0x03], None),
+            (&[0x48, 0x89, 0x03], None),
+            // movzx eax, byte [rsi]; movsxd rax, edi; cdqe; xchg rax, rbx; ret; push rbp; nop; syscall; call
+            (&[0x0f, 0xb6, 0x06], Some((Move, false, 4, 1))),
+            (&[0x48, 0x63, 0xc7], Some((Move, false, 8, 1))),
+            (&[0x48, 0x98], Some((Move, false, 8, 1))),
+            (&[0x48, 0x93], Some((Move, false, 8, 2))),
+            (&[0xc3], None),
+            (&[0x55], None),
+            (&[0x90], None),
+            (&[0x0f, 0x05], None),
+            (&[0xe8, 0, 0, 0, 0], None),
+            // cmpxchg [rdi], rsi; xadd [rdi], eax; popcnt eax, ecx; rep movsb; repne scasb
+            (&[0x48, 0x0f, 0xb1, 0x37], Some((Subtract, false, 8, 3))),
+            (&[0x0f, 0xc1, 0x07], Some((Add, false, 4, 2))),
+            (&[0xf3, 0x0f, 0xb8, 0xc1], Some((Other, false, 4, 1))),
+            (&[0xf3, 0xa4], None),
+            (&[0xf2, 0xae], Some((Subtract, false, 1, 2))),
+            // divsd xmm0, xmm1; addss xmm0, [rsi]; addps xmm0, xmm1; vaddpd ymm0, ymm1, ymm2; vfmadd213sd
+            (&[0xf2, 0x0f, 0x5e, 0xc1], Some((Divide, true, 8, 2))),
+            (&[0xf3, 0x0f, 0x58, 0x06], Some((Add, true, 4, 2))),
+            (&[0x0f, 0x58, 0xc1], Some((Add, true, 16, 2))),
+            (&[0xc5, 0xf5, 0x58, 0xc2], Some((Add, true, 32, 2))),
+            (&[0xc4, 0xe2, 0xf1, 0xa9, 0xc2], Some((Multiply, true, 8, 3))),
+            // cvtsi2sd xmm0, eax; cvttsd2si rax, xmm0; cvtss2sd xmm0, xmm1; comisd xmm0, xmm1; sqrtsd xmm0, xmm1
+            (&[0xf2, 0x0f, 0x2a, 0xc0], Some((Move, true, 8, 1))),
+            (&[0xf2, 0x48, 0x0f, 0x2c, 0xc0], Some((Move, false, 8, 1))),
+            (&[0xf3, 0x0f, 0x5a, 0xc1], Some((Move, true, 8, 1))),
+            (&[0x66, 0x0f, 0x2f, 0xc1], Some((Subtract, true, 8, 2))),
+            (&[0xf2, 0x0f, 0x51, 0xc1], Some((Other, true, 8, 1))),
+            // paddd xmm0, xmm1; pmuludq xmm0, xmm1; vpaddq zmm0, zmm1, zmm2; pcmpeqb xmm0, [rdi]; pmovmskb eax, xmm0
+            (&[0x66, 0x0f, 0xfe, 0xc1], Some((Add, false, 16, 2))),
+            (&[0x66, 0x0f, 0xf4, 0xc1], Some((Multiply, false, 16, 2))),
+            (&[0x62, 0xf1, 0xf5, 0x48, 0xd4, 0xc2], Some((Add, false, 64, 2))),
+            (&[0x66, 0x0f, 0x74, 0x07], Some((Other, false, 16, 2))),
+            (&[0x66, 0x0f, 0xd7, 0xc0], Some((Other, false, 4, 1))),
+            // movdqa xmm0, xmm1; movdqa xmm0, [rsi]; movd xmm0, eax; pslld xmm0, 3; pshufd xmm0, xmm1, 0; psrlw mm0, 1
+            (&[0x66, 0x0f, 0x6f, 0xc1], Some((Move, false, 16, 1))),
+            (&[0x66, 0x0f, 0x6f, 0x06], None),
+            (&[0x66, 0x0f, 0x6e, 0xc0], Some((Move, false, 4, 1))),
+            (&[0x66, 0x0f, 0x72, 0xf0, 0x03], Some((Shift, false, 16, 2))),
+            (&[0x66, 0x0f, 0x70, 0xc1, 0x00], Some((Move, false, 16, 2))),
+            (&[0x0f, 0x71, 0xd0, 0x01], Some((Shift, false, 8, 2))),
+            // fadd st0, st1; fmul qword [rsi]; fld qword [rsi]; fstp tbyte [rsi]; fsqrt; fchs
+            (&[0xd8, 0xc1], Some((Add, true, 10, 2))),
+            (&[0xdc, 0x0e], Some((Multiply, true, 10, 2))),
+            (&[0xdd, 0x06], None),
+            (&[0xdb, 0x3e], None),
+            (&[0xd9, 0xfa], Some((Other, true, 10, 1))),
+            (&[0xd9, 0xe0], Some((Subtract, true, 10, 1))),
+        ],
+    );
+}
+
+#[test]
+fn aarch64_instructions_compute_what_manuals_say() {
+    let words: &[(u32, Option<(Operation, bool, u16, u8)>)] = &[
+        // add x0, x1, x2; add w0, w1, #4; adds xzr, x0, #1 (cmn); sub x0, x1, x2, lsl #3; madd x0, x1, x2, x3
+        (0x8b02_0020, Some((Add, false, 8, 2))),
+        (0x1100_1020, Some((Add, false, 4, 2))),
+        (0xb100_041f, Some((Add, false, 8, 2))),
+        (0xcb02_0c20, Some((Subtract, false, 8, 2))),
+        (0x9b02_0c20, Some((Multiply, false, 8, 3))),
+        // udiv w0, w1, w2; lsl x0, x1, #3 (ubfm); lslv x0, x1, x2; movz x0, #7; movk x0, #7, lsl #16; csel x0, x1, x2, eq
+        (0x1ac2_0820, Some((Divide, false, 4, 2))),
+        (0xd37d_f020, Some((Shift, false, 8, 2))),
+        (0x9ac2_2020, Some((Shift, false, 8, 2))),
+        (0xd280_00e0, Some((Move, false, 8, 1))),
+        (0xf2a0_00e0, Some((Move, false, 8, 2))),
+        (0x9a82_0020, Some((Move, false, 8, 2))),
+        // adr x0, #4; and x0, x1, x2; mov x1, x2; ldr x0, [x1]; b .+4; ret; nop; svc #0
+        (0x1000_0020, Some((Add, false, 8, 1))),
+        (0x8a02_0020, Some((Other, false, 8, 2))),
+        (0xaa02_03e1, Some((Move, false, 8, 1))),
+        (0xf940_0020, None),
+        (0x1400_0001, None),
+        (0xd65f_03c0, None),
+        (0xd503_201f, None),
+        (0xd400_0001, None),
+        // fadd d0, d1, d2; fmadd s0, s1, s2, s3; fcmp d0, d1; scvtf d0, w1; fcvtzs x0, d1; fmov d0, d1; fmov x0, d1
+        (0x1e62_2820, Some((Add, true, 8, 2))),
+        (0x1f02_0c20, Some((Multiply, true, 4, 3))),
+        (0x1e61_2000, Some((Subtract, true, 8, 2))),
+        (0x1e62_0020, Some((Move, true, 8, 1))),
+        (0x9e78_0020, Some((Move, false, 8, 1))),
+        (0x1e60_4020, Some((Move, true, 8, 1))),
+        (0x9e66_0020, Some((Move, false, 8, 1))),
+        // add v0.4s, v1.4s, v2.4s; fadd v0.2d, v1.2d, v2.2d; fmla v0.4s, v1.4s, v2.4s; mul v0.2s, v1.2s, v2.2s
+        (0x4ea2_8420, Some((Add, false, 16, 2))),
+        (0x4e62_d420, Some((Add, true, 16, 2))),
+        (0x4e22_cc20, Some((Multiply, true, 16, 3))),
+        (0x0ea2_9c20, Some((Multiply, false, 8, 2))),
+    ];
+    let bytes: Vec<[u8; 4]> = words.iter().map(|(word, _)| word.to_le_bytes()).collect();
+    let known: Vec<(&[u8], _)> = bytes.iter().zip(words).map(|(bytes, (_, known))| (&bytes[..], *known)).collect();
+    let mut decoder = Decoder::new(Arch::Aarch64, Syntax::Att).unwrap();
+    for (bytes, expected) in known {
+        let mut text = String::new();
+        decoder.text(0x1000, bytes, &mut text);
+        let work = decoder.decode(0x1000, bytes).unwrap().work;
+        let found = work.map(|Work { operation, is_float, bytes, arity }| (operation, is_float, bytes, arity));
+        assert_eq!(found, expected, "{text}");
+    }
+}
+
+/// Bytes of a register by its name in AT&T syntax.
+fn register_bytes(name: &str) -> Option<u16> {
+    let name = name.strip_prefix('%')?;
+    const LOW: &[&str] = &["al", "bl", "cl", "dl", "ah", "bh", "ch", "dh", "sil", "dil", "bpl", "spl"];
+    const WORDS: &[&str] = &["ax", "bx", "cx", "dx", "si", "di", "bp", "sp"];
+    match name {
+        _ if LOW.contains(&name) => Some(1),
+        _ if WORDS.contains(&name) => Some(2),
+        _ if name.starts_with("xmm") => Some(16),
+        _ if name.starts_with("ymm") => Some(32),
+        _ if name.starts_with("zmm") => Some(64),
+        _ => match (name.as_bytes(), name.strip_prefix('r').map(|rest| rest.trim_start_matches(char::is_numeric))) {
+            ([b'e', ..], _) => Some(4),
+            (_, Some("d")) => Some(4),
+            (_, Some("w")) => Some(2),
+            (_, Some("b")) => Some(1),
+            (_, Some(_)) => Some(8),
+            _ => None,
+        },
+    }
+}
+
+/// Integer operations whose width objdump's text says: by the last operand if that is a register, else by the suffix.
+fn width_in_text(text: &str) -> Option<(&str, u16)> {
+    const NAMES: &[&str] =
+        &["add", "sub", "and", "or", "xor", "cmp", "test", "adc", "sbb", "shl", "shr", "sar", "imul", "not", "neg"];
+    const VECTORS: &[&str] = &["paddd", "paddq", "pxor", "por", "pand", "psubb", "pminub", "pcmpeqb", "addps", "mulpd"];
+    const SCALARS: &[(&str, u16)] = &[("addsd", 8), ("mulsd", 8), ("subss", 4), ("divsd", 8), ("ucomisd", 8)];
+    let text = text.strip_prefix("lock ").unwrap_or(text);
+    let (mnemonic, operands) = text.split_once(' ')?;
+    let last = operands.trim().rsplit([',', ' ']).next()?;
+    if let Some((name, bytes)) = SCALARS.iter().find(|(name, _)| mnemonic.trim_start_matches('v') == *name) {
+        return Some((name, *bytes));
+    }
+    let vector = VECTORS.iter().find(|name| mnemonic.trim_start_matches('v') == **name);
+    if let Some(name) = vector {
+        return Some((name, register_bytes(last)?));
+    }
+    if let Some(name) = NAMES.iter().find(|name| mnemonic == **name) {
+        // Where the last operand is memory, a register among the others has the width; shifts count in `%cl`.
+        let bytes = register_bytes(last).or_else(|| {
+            let first = operands.trim().split(',').next()?;
+            if ["shl", "shr", "sar"].contains(name) { None } else { register_bytes(first) }
+        });
+        return Some((name, bytes?));
+    }
+    let (name, suffix) = mnemonic.split_at_checked(mnemonic.len().checked_sub(1)?)?;
+    let bytes = match suffix {
+        "b" => 1,
+        "w" => 2,
+        "l" => 4,
+        "q" => 8,
+        _ => return None,
+    };
+    NAMES.iter().find(|known| **known == name).map(|name| (*name, bytes))
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn widths_are_those_of_the_text_of_objdump() {
+    let Ok(loaded) = std::fs::read_to_string("/proc/self/maps") else { return };
+    let library = loaded.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains("libc.so"));
+    let Some(library) = library else { return };
+    let Ok(output) = Command::new("objdump").args(["-d", "-w", "-j", ".text", library]).output() else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut decoder = Decoder::new(Arch::X86_64, Syntax::Att).unwrap();
+    let mut n_checked = 0;
+    for line in text.lines().step_by(3) {
+        let mut columns = line.split('\t');
+        let (Some(_), Some(bytes), Some(text)) = (columns.next(), columns.next(), columns.next()) else { continue };
+        let Some((name, expected)) = width_in_text(text.split(['<', '#']).next().unwrap().trim()) else { continue };
+        let bytes: Option<Vec<u8>> = bytes.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+        let Ok(instr) = decoder.decode(0x1000, &bytes.unwrap()) else { continue };
+        let work = instr.work.unwrap_or_else(|| panic!("{line}: nothing is computed"));
+        assert_eq!(work.bytes, expected, "{line}");
+        let is_scalar = ["addsd", "mulsd", "subss", "divsd", "ucomisd", "addps", "mulpd"].contains(&name);
+        assert_eq!(work.is_float, is_scalar, "{line}");
+        n_checked += 1;
+    }
+    assert!(n_checked > 10_000, "{n_checked}");
+}
