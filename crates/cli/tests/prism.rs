@@ -86,12 +86,13 @@ fn broken() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("unknown-kind", "variable", configured(&[0xe0, 1, 2, 3])),
         ("unknown-kind", "variable", configured(&[0x7f, 1, 2, 3])),
         ("unknown-tag", "fixed", with(&[&[9]], b"")),
+        ("unknown-type", "fixed", with(&[&sync(31, 7)], b"")),
         ("buffer", "fixed", [whole.clone(), head].concat()),
         ("name", "fixed", with(&[&named(3, 2, 9)], b"main\0")),
         ("name", "fixed", with(&[&named(3, 0, 4)], b"main\0")),
         ("unknown-configuration", "variable", configured(&[0xbc, 0xff])),
         ("no-configuration", "variable", vec![0x45, 1, 0, 0, 0, 0, 0, 0, 0]),
-        ("no-thread", "fixed", buffer(&[&store[..9]], b"")),
+        ("no-thread", "fixed", buffer(&[&store], b"")),
         ("wait-without-mutex", "fixed", with(&[&sync(8, 7)], b"")),
         ("no-bytes", "fixed", with(&[&store], b"")),
         ("unlock-without-lock", "fixed", with(&[&sync(7, 7)], b"")),
@@ -594,4 +595,191 @@ fn damage_of_the_first_frame_ends_all_verbs_alike() {
             }
         }
     }
+}
+
+/// What the table of events says, as CSV.
+fn rows(args: &[&str]) -> Vec<String> {
+    let output = quipu(&[&["view", "--table", "events", "--csv"], args].concat());
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+fn done(args: &[&str]) {
+    let output = quipu(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn files_of_threads_are_one_trace_and_merge_into_what_was_split() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let dump = sample("fixed/threads.full.fixed18.zst");
+    done(&["convert", "-q", "--format", "prism", &dump, "-o", &at("fixed.prism")]);
+    done(&["convert", "-q", &at("fixed.prism"), "--events", "variable", "-o", &at("variable.prism")]);
+    // Two threads that change what all events have.
+    let swap = |thread: u8| [&[0x45, thread][..], &[0; 7]].concat();
+    let access = |bytes: &[u8]| [&[0x0b][..], bytes].concat();
+    let changing = [
+        &[0xa0, 0xc0, 0xa4, 0x80][..],
+        &swap(1),
+        &access(&[]),
+        &[0xa0, 0xe0],
+        &access(&[1, 2, 3, 4, 5, 6, 0]),
+        &swap(2),
+        &access(&[2, 2, 3, 4, 5, 6, 0]),
+        &[0xa0, 0xf0, 0xa0, 0xf0],
+        &access(&[3, 2, 3, 4, 5, 6, 0, 77]),
+        &swap(1),
+        &access(&[4, 2, 3, 4, 5, 6, 0, 78]),
+        &[0xc0],
+    ];
+    let changing = put(folder.path(), "changing.bin", &changing.concat());
+    let open = ["--format", "prism", "--open", "encoding=variable"];
+    done(&[&["convert", "-q"], &open[..], &[&changing, "-o", &at("changing.prism")]].concat());
+    for (name, n_threads) in [("fixed", 5), ("variable", 5), ("changing", 2)] {
+        let (whole, threads, again) =
+            (at(&format!("{name}.prism")), at(&format!("{name}.dir")), at(&format!("{name}.again.prism")));
+        done(&["split", "-q", &whole, "-o", &threads]);
+        let files: Vec<_> = std::fs::read_dir(&threads).unwrap().map(|file| file.unwrap().path()).collect();
+        assert_eq!(files.len(), n_threads, "{name}");
+        let all = rows(&[&whole]);
+        assert!(rows(&[&threads]) == all, "{name}");
+        done(&["check", "-q", &threads]);
+        done(&["merge", "-q", &threads, "-o", &again]);
+        assert!(rows(&[&again]) == all, "{name}");
+        if name != "fixed" {
+            // Buffers of the fixed encoding end with turns.
+            assert!(std::fs::read(&again).unwrap() == std::fs::read(&whole).unwrap(), "{name}");
+        }
+        // Each file is a trace, and so is what is left without one: with the events of the other threads, in their order.
+        let without_ordinal = |rows: Vec<String>, thread: &str| {
+            let rows = rows.into_iter().skip(1).map(|row| row.split_once(',').unwrap().1.to_owned());
+            let of_thread = rows.filter(|row| row.starts_with(thread) && !row.contains(",configure-"));
+            of_thread.collect::<Vec<_>>()
+        };
+        let first = format!("{threads}/thread-1.prism");
+        let own = without_ordinal(rows(&[&first]), "1,");
+        assert!(!own.is_empty() && own == without_ordinal(rows(&[&whole]), "1,"), "{name}");
+        std::fs::remove_file(&first).unwrap();
+        let rest = without_ordinal(rows(&[&threads]), "2,");
+        assert!(!rest.is_empty() && rest == without_ordinal(rows(&[&whole]), "2,"), "{name}");
+    }
+    // Files that are not of one trace are none.
+    std::fs::copy(at("fixed.prism"), folder.path().join("fixed.dir/other.prism")).unwrap();
+    let output = quipu(&["view", &at("fixed.dir")]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("not those of the threads of one trace"), "{said}");
+}
+
+#[test]
+fn parts_of_events_say_their_thread_and_fields() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let dump = sample("fixed/threads.full.fixed18.zst");
+    done(&["convert", "-q", "--format", "prism", &dump, "-o", &at("fixed.prism")]);
+    done(&["convert", "-q", &at("fixed.prism"), "--events", "variable", "-o", &at("variable.prism")]);
+    let tail = |rows: &[String]| -> Vec<String> {
+        rows.iter().map(|row| row.split_once(',').unwrap().1.to_owned()).collect()
+    };
+    for name in ["fixed", "variable"] {
+        let (whole, part) = (at(&format!("{name}.prism")), at(&format!("{name}.part.prism")));
+        let all = rows(&[&whole]);
+        done(&["trim", "-q", "--force", "--skip", "5000", "--take", "3000", &whole, "-o", &part]);
+        let found = rows(&[&part]);
+        // The ordinals are new; before them stand the fields and a swap.
+        let extra = found.len() - 1 - 3000;
+        assert!(extra == if name == "fixed" { 1 } else { 4 }, "{name}: {extra}");
+        assert!(tail(&found[1 + extra..]) == tail(&all[5001..8001]), "{name}");
+        done(&["trim", "-q", "--force", "--skip-instrs", "100", "--take-instrs", "50", &whole, "-o", &part]);
+        let found = rows(&[&part]);
+        let instrs = |rows: &[String]| rows.iter().filter(|row| row.contains(",instruction,")).count();
+        assert_eq!(instrs(&found), 50, "{name}");
+        let first = all.iter().enumerate().filter(|(_, row)| row.contains(",instruction,")).nth(100).unwrap().0;
+        assert!(tail(&found[1 + extra..]) == tail(&all[first..first + found.len() - 1 - extra]), "{name}");
+
+        done(&["filter", "-q", "--force", "--drop", "computation,instruction", &whole, "-o", &part]);
+        let is_kept = |row: &&String| {
+            let kind = row.split(',').nth(2).unwrap();
+            !["compute", "integer", "float", "instruction"].contains(&kind)
+        };
+        let kept: Vec<String> = all.iter().filter(is_kept).cloned().collect();
+        assert!(tail(&rows(&[&part])) == tail(&kept), "{name}");
+        done(&["check", "-q", &part]);
+    }
+    let whole = at("fixed.prism");
+    for (wrong, why) in [
+        (&["trim", &whole, "-o", "x"][..], "no part is named"),
+        (&["trim", "--since", "5", &whole, "-o", "x"], "no clock"),
+        (&["filter", &whole, "-o", "x"], "nothing is left out"),
+        (&["filter", "--drop", "nonsense", &whole, "-o", "x"], "no records of kind `nonsense`"),
+        (&["filter", "--drop", "swap", &whole, "-o", "x"], "stay"),
+        (&["trim", "--skip", "100M", &whole, "-o", "x"], "fewer records"),
+    ] {
+        let output = quipu(wrong);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(why), "{wrong:?}: {said}");
+    }
+}
+
+#[test]
+fn a_stream_of_the_valgrind_front_end_stays_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let bytes = sample("variable/prodcons.sigrind.bin.gz");
+    let open = ["--format", "prism", "--open", "encoding=variable", "--open", "sizes=sigrind"];
+    done(&[&["convert", "-q"], &open[..], &[&bytes, "-o", &at("a.prism")]].concat());
+    done(&["convert", "-q", &at("a.prism"), "-o", &at("b.prism")]);
+    done(&["trim", "-q", "--skip", "0", &at("b.prism"), "-o", &at("c.prism")]);
+    // What cannot be decided is absent, as in the source.
+    let of_source = rows(&[&open[..], &[&bytes]].concat());
+    let tail = |rows: &[String]| -> Vec<String> {
+        rows.iter().map(|row| row.split_once(',').unwrap().1.to_owned()).collect()
+    };
+    assert!(of_source.iter().filter(|row| row.contains(",access,")).count() == 402);
+    for name in ["a.prism", "b.prism", "c.prism"] {
+        let found = rows(&[&at(name)]);
+        // Three configurations come first.
+        assert!(tail(&found[4..]) == tail(&of_source[1..]), "{name}");
+        let info = json(&["info", "--json", &at(name)]);
+        assert_eq!(info["facts"]["dialect"], "as Prism's front end for Valgrind writes them", "{info}");
+    }
+    done(&["convert", "-q", "--plain", &at("b.prism"), "-o", &at("d.bin")]);
+    let plain = std::fs::read(at("d.bin")).unwrap();
+    assert!(plain[6..] == gunzip(&std::fs::read(&bytes).unwrap()), "to the byte, after the configurations");
+}
+
+#[test]
+fn events_of_unknown_types_are_found_shown_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let swap = sync(5, 1);
+    let load = [&[1][..], &0x1000u64.to_le_bytes(), &[8, 0, 3]].concat();
+    let compute = [2, 1, 3, 9, 8];
+    let slots: [&[u8]; 8] =
+        [&swap, &load, &compute, &sync(31, 7), &[3, 9, 0], &[4, 77, 0, 0, 0, 0, 0, 0, 0, 0], &[9, 9], &[0]];
+    let path = put(folder.path(), "unknown.bin", &buffer(&slots, b""));
+    let open = ["--format", "prism", "--open", "encoding=fixed", "--open", "detail=fixed"];
+    let output = quipu(&[&["check", "--json"], &open[..], &[&path]].concat());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    for what in [
+        "the unknown type of an access `3`",
+        "the unknown operation `9`",
+        "the unknown type of synchronization `31`",
+        "the unknown type of control flow `9`",
+        "the unknown type of a context `77`",
+        "an event of the unknown tag `9`",
+        "an event of the unknown tag `0`",
+    ] {
+        assert!(said.contains(what), "{what}: {said}");
+    }
+    let view = quipu(&[&["view"], &open[..], &[&path]].concat());
+    assert_eq!(view.status.code(), Some(1));
+    let shown = String::from_utf8(view.stdout).unwrap();
+    for what in ["unknown 0.3", "operation 9", "unknown 2.31", "unknown 4.9", "unknown 3.77", "unknown 7.9"] {
+        assert!(shown.contains(what), "{what}: {shown}");
+    }
+    // Back ends do not get them in silence.
+    let run = quipu(&[&["run", "--backend", "null", "-o", "x"], &open[..], &[&path]].concat());
+    assert_eq!(run.status.code(), Some(1), "{run:?}");
 }

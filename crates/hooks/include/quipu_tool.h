@@ -92,7 +92,9 @@ typedef struct {
     const char *folder;       /* where files go, or NULL if the run has no `-o` */
 } quipu_host;
 
-/* Fields that a tool looks at. */
+/* Fields that a tool looks at. QUIPU_NO_EVENTS for a kind: front ends send no events of it, but swaps, which say whose the others
+ * are. Tools of one run get what any of them asks for. */
+enum { QUIPU_NO_EVENTS = 0x01 };
 typedef struct {
     uint8_t memory, compute, control, sync, context;
 } quipu_detail;

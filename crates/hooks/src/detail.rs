@@ -2,21 +2,21 @@
 //!
 //! SPEC: prism.md#configuration
 
-use crate::event::{Config, Kind};
+use crate::event::{Config, Event, Kind};
 use std::fmt;
 
 /// A byte of fields for each kind, as configuration events carry them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Detail {
-    /// [`Detail::TYPE`], [`Detail::SIZE`], [`Detail::ADDRESS`], [`Detail::ID`].
+    /// [`Detail::TYPE`], [`Detail::SIZE`], [`Detail::ADDRESS`], [`Detail::ID`]; or, as for all kinds, [`Detail::OFF`].
     pub memory: u8,
     /// [`Detail::TYPE`] (the format), [`Detail::SIZE`] (the width), [`Detail::OPERATION`], [`Detail::ARITY`], [`Detail::IDS`].
     pub compute: u8,
     /// [`Detail::TYPE`], [`Detail::TAKEN`], [`Detail::TARGET`], [`Detail::INDIRECT`].
     pub control: u8,
-    /// Kept, without effect.
+    /// Kept, without effect but [`Detail::OFF`].
     pub sync: u8,
-    /// Kept, without effect.
+    /// Kept, without effect but [`Detail::OFF`].
     pub context: u8,
 }
 
@@ -42,6 +42,18 @@ impl Detail {
     /// Whether targets are computed.
     pub const INDIRECT: u8 = 0x10;
 
+    /// Of any kind: its events are not wanted at all. Front ends send none; swaps are sent nevertheless, since they say whose the
+    /// other events are.
+    pub const OFF: u8 = 0x01;
+
+    /// No events.
+    pub const NOTHING: Detail = Detail {
+        memory: Detail::OFF,
+        compute: Detail::OFF,
+        control: Detail::OFF,
+        sync: Detail::OFF,
+        context: Detail::OFF,
+    };
     /// Nothing but kinds.
     pub const NONE: Detail = Detail { memory: 0, compute: 0, control: 0, sync: 0, context: 0 };
     /// All fields.
@@ -99,15 +111,48 @@ impl Detail {
         ]
     }
 
-    /// All fields that one of two has.
+    /// The same without the events of a kind.
+    #[must_use]
+    pub const fn without(mut self, kind: Kind) -> Detail {
+        match kind {
+            Kind::Memory => self.memory = Detail::OFF,
+            Kind::Compute => self.compute = Detail::OFF,
+            Kind::Control => self.control = Detail::OFF,
+            Kind::Sync => self.sync = Detail::OFF,
+            Kind::Context => self.context = Detail::OFF,
+            Kind::Config => {}
+        }
+        self
+    }
+
+    /// Whether an event is of a kind that is wanted.
+    #[must_use]
+    pub fn wants(&self, event: &Event) -> bool {
+        let fields = match event {
+            Event::Memory(_) => self.memory,
+            Event::Compute(_) => self.compute,
+            Event::Control(_) => self.control,
+            Event::Sync(_) if event.swap().is_none() => self.sync,
+            Event::Context(_) => self.context,
+            Event::Sync(_) | Event::Config(_) | Event::Unknown(_) => 0,
+        };
+        fields & Detail::OFF == 0
+    }
+
+    /// All fields that one of two has; a kind is off where both do not want it.
     #[must_use]
     pub fn with(self, other: Detail) -> Detail {
+        let both = |one: u8, other: u8| match (one & Detail::OFF != 0, other & Detail::OFF != 0) {
+            (true, _) => other,
+            (_, true) => one,
+            _ => one | other,
+        };
         Detail {
-            memory: self.memory | other.memory,
-            compute: self.compute | other.compute,
-            control: self.control | other.control,
-            sync: self.sync | other.sync,
-            context: self.context | other.context,
+            memory: both(self.memory, other.memory),
+            compute: both(self.compute, other.compute),
+            control: both(self.control, other.control),
+            sync: both(self.sync, other.sync),
+            context: both(self.context, other.context),
         }
     }
 }

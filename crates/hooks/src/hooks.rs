@@ -11,7 +11,8 @@ use crate::event::{Compute, Config, Context, Control, Event, Memory, Sync};
 /// What an analysis does for each event. An error ends the run with its message.
 #[allow(unused_variables)]
 pub trait Hooks {
-    /// The fields that it looks at; a front end need not send more.
+    /// The fields that it looks at, and the kinds: a front end does not send events of a kind that is
+    /// [off](Detail::without), and need not send more fields.
     fn needs(&self) -> Detail {
         Detail::ALL
     }

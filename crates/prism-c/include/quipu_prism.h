@@ -50,6 +50,9 @@ enum {
     QUIPU_PRISM_TAKEN = 0x40, QUIPU_PRISM_TARGET = 0x20, QUIPU_PRISM_INDIRECT = 0x10                          /* control */
 };
 
+#define QUIPU_PRISM_NO_OUTCOME (-1)
+#define QUIPU_PRISM_NO_TARGET UINT64_MAX
+
 enum { QUIPU_PRISM_LOAD = 1, QUIPU_PRISM_STORE = 2 };
 enum { QUIPU_PRISM_INTEGER = 1, QUIPU_PRISM_FLOAT = 2 };
 enum {
@@ -74,7 +77,9 @@ quipu_prism *quipu_prism_open(const char *path);
 /* Unmaps the memory. All its producers have to be closed before. */
 void quipu_prism_close(quipu_prism *prism);
 
-/* The fields of a kind that the analysis asks for. What it does not ask for need not be found out: it is not sent. */
+/* The fields of a kind that the analysis asks for. What it does not ask for need not be found out: it is not sent. With
+ * QUIPU_PRISM_NO_EVENTS, no event of the kind is: its function does nothing, and gives 0. Swaps are sent nevertheless. */
+enum { QUIPU_PRISM_NO_EVENTS = 0x01 };
 unsigned quipu_prism_wants(const quipu_prism *prism, int kind);
 
 /* The number of a name in the heap that all processes share, for quipu_prism_context_interned; 0 if there is no room. */
@@ -112,6 +117,7 @@ int quipu_prism_compute(quipu_prism_producer *producer, int format, unsigned wid
 /* `ids` has as many elements as there are arguments. */
 int quipu_prism_compute_ids(quipu_prism_producer *producer, int format, unsigned width, int operation, int arguments,
                             const uint8_t *ids);
+/* `is_taken` may be QUIPU_PRISM_NO_OUTCOME for QUIPU_PRISM_BRANCH, `target` QUIPU_PRISM_NO_TARGET: unknown. */
 int quipu_prism_control(quipu_prism_producer *producer, int type, int is_taken, int is_indirect, uint64_t target);
 /* `second` is the mutex of QUIPU_PRISM_WAIT. */
 int quipu_prism_sync(quipu_prism_producer *producer, int type, uint64_t data, uint64_t second);

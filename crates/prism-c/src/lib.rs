@@ -16,6 +16,11 @@ const DROPPED: c_int = -2;
 /// The encoding has no room for the event.
 const NO_ROOM: c_int = -3;
 
+/// Whether control flow was taken is unknown.
+const NO_OUTCOME: c_int = -1;
+/// Where control flow leads is unknown.
+const NO_TARGET: u64 = u64::MAX;
+
 /// The memory, as C holds it.
 #[derive(Debug)]
 pub struct CPrism(Connection);
@@ -60,7 +65,7 @@ unsafe fn send(producer: *mut CProducer, event: impl FnOnce(&mut Writer<'static>
     // SAFETY: as the caller promises.
     let put = unsafe { producer.as_mut() }.and_then(|producer| event(&mut producer.0));
     match put {
-        Some(Put::Taken) => OK,
+        Some(Put::Taken | Put::Unasked) => OK,
         Some(Put::Dropped) => DROPPED,
         Some(Put::NoRoom) => NO_ROOM,
         None => ERROR_ARGUMENT,
@@ -309,7 +314,9 @@ pub unsafe extern "C" fn quipu_prism_control(
     target: u64,
 ) -> c_int {
     let event = |writer: &mut Writer<'_>| {
-        let (taken, indirect) = (is_taken != 0, is_indirect != 0);
+        let taken = (is_taken != NO_OUTCOME).then_some(is_taken != 0);
+        let target = (target != NO_TARGET).then_some(target);
+        let indirect = is_indirect != 0;
         Some(writer.control(&Control { kind: u8::try_from(kind).ok()?, taken, indirect, target }))
     };
     // SAFETY: the header asks for a producer.

@@ -4,6 +4,7 @@
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
+use quipu_prism::files::Files;
 use quipu_prism::hooks::run_dump;
 use quipu_prism::simplecount::SimpleCount;
 use quipu_prism::stgen::{Form, Options, Stgen};
@@ -75,6 +76,18 @@ fn counting_hook(bencher: Bencher<'_, '_>) {
         let mut counts = SimpleCount::default();
         run_dump(&bytes, Detail::VALGRIND, &mut counts).expect("run");
         counts
+    });
+}
+
+/// SynchroTraceGen with its files of text, as the goal has it.
+#[divan::bench]
+fn stgen_text(bencher: Bencher<'_, '_>) {
+    let (bytes, n_events) = dump_of("fixed/prodcons.full.fixed18.zst", 16);
+    let folder = tempfile::tempdir().expect("folder");
+    bencher.counter(ItemsCount::new(n_events)).bench_local(|| {
+        let out = Files::each(folder.path());
+        let mut stgen = Stgen::new(Options { out, ..Options::default() });
+        run_dump(&bytes, Detail::VALGRIND, &mut stgen).expect("run");
     });
 }
 

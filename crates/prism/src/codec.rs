@@ -8,6 +8,7 @@ use crate::detail::Detail;
 use crate::event::{Event, Place, access, context, sync};
 use crate::fault::{Fault, Wrong};
 use crate::table::{self, Events, FORMS};
+use crate::unknown::Unknown;
 use crate::variable::{Decoder, Dialect, END, MAX_EVENT_BYTES};
 use crate::{INFO, dump, fixed, rules, survey};
 use quipu_model::lens::{AccessKind, CallEdge};
@@ -59,6 +60,10 @@ pub struct Codec {
     pub dialect: Dialect,
     /// Whether [`State::events`] are wanted.
     pub keeps_events: bool,
+    /// Whether the bytes of each are wanted, too: [`State::bytes`].
+    pub keeps_bytes: bool,
+    /// Whether the stream begins with events that say which fields the others have.
+    pub is_configured: bool,
     /// The thread that the first configurations belong to: that of the first event after them, since which fields events have
     /// concerns those that follow.
     pub first_thread: Option<u64>,
@@ -89,6 +94,34 @@ impl Codec {
     }
 }
 
+/// The bytes of the events of a batch, those that mean nothing included.
+#[derive(Clone, Debug, Default)]
+pub struct EventBytes {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl EventBytes {
+    /// The bytes of an event; none if they are not kept.
+    #[must_use]
+    pub fn get(&self, index: usize) -> &[u8] {
+        let end = |index: usize| self.ends.get(index).map_or(0, |end| *end as usize);
+        let start = index.checked_sub(1).map_or(0, end);
+        self.bytes.get(start..end(index)).unwrap_or_default()
+    }
+
+    /// Adds those of the next event.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push(self.bytes.len() as u32); // At most a batch of events.
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
 /// What reading learns.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -98,6 +131,7 @@ pub struct State {
     pc: u64,
     /// The last event, or those of the batch, with their names.
     events: Batch,
+    bytes: EventBytes,
     /// Events and bytes of names that are left of the buffer.
     n_events: usize,
     n_name_bytes: usize,
@@ -113,6 +147,11 @@ impl State {
     /// The events of the last batch, if the codec keeps them.
     pub fn events(&self) -> &Batch {
         &self.events
+    }
+
+    /// The bytes of these events, if the codec keeps them.
+    pub fn bytes(&self) -> &EventBytes {
+        &self.bytes
     }
 
     /// The level of detail that holds now.
@@ -136,6 +175,7 @@ impl RecordCodec for Codec {
             thread: None,
             pc: 0,
             events: Batch::default(),
+            bytes: EventBytes::default(),
             n_events: 0,
             n_name_bytes: 0,
             names: Vec::new(),
@@ -233,7 +273,7 @@ impl Codec {
                 };
             }
         };
-        let step = self.take(state, event, fixed::EVENT_BYTES, n_names, out);
+        let step = self.take(state, event, slot, n_names, out);
         if matches!(step, Step::Record(_)) {
             state.n_events -= 1;
         }
@@ -304,7 +344,7 @@ impl Codec {
         self.room(state, out);
         let n_names = state.events.names.len();
         match state.decoder.event(bytes, &mut state.events) {
-            Ok((event, len)) => self.take(state, event, len, n_names, out),
+            Ok((event, len)) => self.take(state, event, &bytes[..len], n_names, out),
             Err(Wrong::Truncated) if !input.is_last() => Step::More(MAX_EVENT_BYTES),
             Err(what @ Wrong::Truncated) => Step::Rest(&rules::CUT, what.sentence()),
             Err(what @ Wrong::UnknownConfig(_)) if bytes.len() > 1 => {
@@ -319,11 +359,12 @@ impl Codec {
     fn room(&self, state: &mut State, out: &Fill) {
         if !self.keeps_events || out.is_empty() {
             state.events.clear();
+            state.bytes.clear();
         }
     }
 
     /// Takes an event into the batch, unless that has to end before it.
-    fn take(&self, state: &mut State, event: Event, len: usize, n_names: usize, out: &mut Fill) -> Step {
+    fn take(&self, state: &mut State, event: Event, bytes: &[u8], n_names: usize, out: &mut Fill) -> Step {
         let thread = event.swap().or(state.thread).or(self.first_thread);
         let is_instr = matches!(&event, Event::Context(of) if of.kind == context::INSTRUCTION);
         let must_stop = is_instr && out.n_instrs() == out.stop_instr();
@@ -342,11 +383,13 @@ impl Codec {
         state.events.thread = thread;
         match &event {
             Event::Config(config) => state.decoder.configure(*config),
-            Event::Unknown(tag) => out.tell(&rules::TAG, format!("an event of tag `{tag}`")),
             Event::Sync(event) if event.kind == sync::WAIT && event.second == Some(0) => {
                 out.tell(&rules::MUTEX, format!("a wait for `{:#x}` has no mutex", event.data));
             }
             _ => {}
+        }
+        if let Some(unknown) = Unknown::of(&event) {
+            out.tell(unknown.rule(), unknown.to_string());
         }
         lenses(state, &event, out);
         if out.wants_tables() {
@@ -359,11 +402,14 @@ impl Codec {
         out.add_beyond(|| u64::from(matches!(event, Event::Compute(_))));
         if self.keeps_events {
             state.events.events.push(event);
+            if self.keeps_bytes {
+                state.bytes.push(bytes);
+            }
             if state.events.names.len() >= MAX_NAME_BYTES {
                 out.close();
             }
         }
-        Step::Record(len)
+        Step::Record(bytes.len())
     }
 
     /// Looks at how a stream begins.

@@ -1,22 +1,34 @@
 //! Events of an opened stream, batch by batch, up to damage where that is to be refused.
 
 use crate::batch::Batch;
-use crate::codec::{Codec, State};
+use crate::codec::{Codec, EventBytes};
 use crate::event::Event;
 use crate::fault::{Fault, Wrong};
 use crate::trace::PrismTrace;
 use quipu_model::damaged::{Damaged, Intake, Reading, SoFar};
-use quipu_model::transform::Progress;
-use quipu_model::{Error, OpenOptions, Place, Reader, Result, Scan, ShardId};
+use quipu_model::transform::{Progress, TransformJob};
+use quipu_model::{Error, OpenOptions, Place, Reader, Result, Scan, ShardId, Window};
 use quipu_records::Records;
 use quipu_records::write::is_after;
 
 /// What is read, and what becomes of damage.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Job<'a> {
     pub(crate) opening: &'a OpenOptions,
     pub(crate) damaged: Damaged,
     pub(crate) strict: bool,
+    /// Where reading ends.
+    pub(crate) window: Window,
+    /// Whether the bytes of events are wanted.
+    pub(crate) keeps_bytes: bool,
+}
+
+impl<'a> Job<'a> {
+    /// All events of what a transform reads.
+    pub(crate) fn of(job: &TransformJob<'a>) -> Job<'a> {
+        let TransformJob { opening, damaged, strict, .. } = *job;
+        Job { opening, damaged, strict, window: Window::All, keeps_bytes: false }
+    }
 }
 
 /// Gives all batches to `take`, which returns how many events it has written so far.
@@ -27,14 +39,14 @@ pub(crate) fn each_batch(
     trace: &PrismTrace,
     job: Job<'_>,
     progress: &dyn Progress,
-    mut take: impl FnMut(&Batch, &State) -> Result<u64>,
+    mut take: impl FnMut(&Batch, &EventBytes) -> Result<u64>,
 ) -> Result<Reading> {
-    let codec = Codec { keeps_events: true, ..*trace.codec() };
-    let scan = Scan { batch_records: 4096, ahead: true, ..Scan::new(ShardId(0)) };
+    let codec = Codec { keeps_events: true, keeps_bytes: job.keeps_bytes, ..*trace.codec() };
+    let scan = Scan { batch_records: 4096, ahead: true, window: job.window.clone(), ..Scan::new(ShardId(0)) };
     let mut reader = Records::new(codec, trace.container(), &scan)?;
     let mut intake = Intake::new(job.damaged).strict(job.strict);
     let threads = &job.opening.threads;
-    let (mut packed_bytes, mut n_written) = (0, 0);
+    let (mut packed_bytes, mut n_written, mut latest) = (0, 0, None);
     loop {
         let (mut findings, span) = match reader.read() {
             Ok(Some(batch)) => (std::mem::take(&mut batch.findings), batch.span),
@@ -47,15 +59,19 @@ pub(crate) fn each_batch(
         let n_before = n_written;
         let state = reader.state();
         if span.records > 0 && (threads.is_empty() || threads.contains(&span.thread)) {
-            n_written = take(state.events(), state)?;
+            latest = state.events().thread;
+            n_written = take(state.events(), state.bytes())?;
         } else if span.records > 0 {
             // Which fields events have concerns all threads.
-            let Batch { thread, first, events, .. } = state.events();
-            let events: Vec<Event> =
-                events.iter().filter(|event| matches!(event, Event::Config(_))).copied().collect();
-            if !events.is_empty() {
-                let batch = Batch { thread: *thread, first: *first, events, ..Batch::default() };
-                n_written = take(&batch, state)?;
+            let Batch { first, events, .. } = state.events();
+            let (mut configs, mut bytes) = (Vec::new(), EventBytes::default());
+            for (index, event) in events.iter().enumerate().filter(|(_, of)| matches!(of, Event::Config(_))) {
+                configs.push(*event);
+                bytes.push(state.bytes().get(index));
+            }
+            if !configs.is_empty() {
+                let batch = Batch { thread: latest, first: *first, events: configs, ..Batch::default() };
+                n_written = take(&batch, &bytes)?;
             }
         }
         let n_good = if is_after(&findings, &span) { n_written } else { n_before };

@@ -4,15 +4,16 @@
 //! goes into the name that the stream has for itself, so that the same events give the same file.
 
 use crate::batch::Batch;
-use crate::codec::Encoding;
+use crate::codec::{Encoding, EventBytes};
 use crate::detail::Detail;
 use crate::drive::refused;
-use crate::event::Event;
+use crate::event::{Context, Event, Place};
 use crate::fixed::{self, EVENT_BYTES, Put};
+use crate::variable::Dialect;
 use crate::{INFO, dump, variable};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::trace::Fact;
-use quipu_model::transform::{check_level, packing_for};
+use quipu_model::transform::{TransformJob, check_level, packing_for};
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_records::write::{RecordFile, usual_pool};
 use quipu_source::OutputFile;
@@ -28,8 +29,8 @@ use std::path::{Path, PathBuf};
 
 /// How hard payloads of streams are packed.
 const LEVEL: u32 = 3;
-/// The setting that says which fields the events of the fixed encoding have.
-const DETAIL_SETTING: &str = "quipu.reading.detail";
+/// What the settings begin with that say how the bytes of a stream read, where nothing in them shows it.
+const READING_SETTING: &str = "quipu.reading.";
 
 /// Where a file goes, and how it is packed.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +41,20 @@ pub(crate) struct Target<'a> {
     pub(crate) level: Option<u32>,
     /// Events alone, without a stream around them.
     pub(crate) is_plain: bool,
+    /// What the stream in the file is called.
+    pub(crate) name: &'a str,
 }
+
+impl<'a> Target<'a> {
+    /// What a transform writes.
+    pub(crate) fn of(job: &TransformJob<'a>, is_plain: bool) -> Target<'a> {
+        let TransformJob { output, replace, container, level, .. } = *job;
+        Target { path: output, replace, container, level, is_plain, name: EVENTS }
+    }
+}
+
+/// What the stream of a file of all threads is called.
+pub(crate) const EVENTS: &str = "events";
 
 /// A file in the making.
 pub(crate) struct EventFile {
@@ -51,6 +65,8 @@ pub(crate) struct EventFile {
     variable: variable::Encoder,
     /// Whole buffers of the fixed encoding.
     buffers: Vec<u8>,
+    /// How sizes of accesses read.
+    dialect: Dialect,
     /// Events in the frame in the making.
     n_gathered: u32,
     n_events: u64,
@@ -64,6 +80,7 @@ enum Out {
     /// A stream that begins with its first frame.
     Stream {
         path: PathBuf,
+        name: String,
         replace: Replace,
         level: i32,
         begun: Option<Box<Begun>>,
@@ -95,7 +112,8 @@ impl EventFile {
             }
             quipu_model::fresh::check_file(target.path, replace)?;
             let level = check_level(target.level, Some(1..=19), "zstd in streams")?.unwrap_or(LEVEL);
-            Out::Stream { path: target.path.to_owned(), replace, level: level as i32, begun: None } // At most 19.
+            let (path, name) = (target.path.to_owned(), target.name.to_owned());
+            Out::Stream { path, name, replace, level: level as i32, begun: None } // At most 19.
         } else {
             let packing = packing_for(target.container, target.level, target.path)?;
             let file = RecordFile::create(target.path, "events.prism", &packing, replace, &usual_pool()?)?;
@@ -108,6 +126,7 @@ impl EventFile {
             encoding,
             detail,
             fixed: fixed::Encoder::new(detail),
+            dialect: Dialect::Strict,
             // The variable encoding begins with the three that say what fields there are.
             n_gathered: match encoding {
                 Encoding::Variable if !is_said => detail.events().len() as u32,
@@ -158,6 +177,66 @@ impl EventFile {
         Ok(())
     }
 
+    /// Says how sizes of accesses read in the events that will be [copied](EventFile::copy).
+    pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
+        self.dialect = dialect;
+    }
+
+    /// Bytes of events so far, of the fixed encoding after the last whole buffer.
+    pub(crate) fn position(&self) -> u64 {
+        let gathered = match self.encoding {
+            Encoding::Fixed => self.buffers.len(),
+            Encoding::Variable => self.variable.out.len(),
+        };
+        self.n_bytes + gathered as u64
+    }
+
+    /// Adds the event at an index of a batch as its bytes are, which have the encoding of the file.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be written.
+    pub(crate) fn copy(&mut self, batch: &Batch, index: usize, bytes: &[u8]) -> Result<()> {
+        let event = &batch.events[index];
+        match (self.encoding, bytes.try_into()) {
+            (Encoding::Fixed, Ok(slot)) => {
+                let name = match event {
+                    Event::Context(Context { place: Place::Name(name), .. }) => Some(batch.name(*name)),
+                    _ => None,
+                };
+                let put = |fixed: &mut fixed::Encoder| {
+                    fixed.put_slot(slot, name).map_err(|what| refused(what, batch, index))
+                };
+                if put(&mut self.fixed)? == Put::Full {
+                    self.flush_buffer()?;
+                    // An empty buffer has room for any event that a buffer had room for.
+                    put(&mut self.fixed)?;
+                }
+            }
+            _ => {
+                self.variable.put_bytes(event, bytes);
+                self.n_gathered += 1;
+                if self.variable.out.len() + variable::MAX_EVENT_BYTES + 1 > FRAME_BYTES_AT_REST {
+                    self.frame()?;
+                }
+            }
+        }
+        self.n_events += 1;
+        Ok(())
+    }
+
+    /// Adds a setting that says how the bytes of the stream read.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be written.
+    pub(crate) fn say(&mut self, name: &str, value: String) -> Result<()> {
+        if matches!(&self.out, Out::Stream { begun: None, .. }) {
+            self.frame()?;
+        }
+        let Out::Stream { path, begun: Some(begun), .. } = &self.out else { return Ok(()) };
+        let setting = Setting { name: format!("{READING_SETTING}{name}"), value: Value::Text(value) };
+        begun.writer.define(setting).map(drop).map_err(|cause| cannot("write", path, cause))
+    }
+
     /// Adds a whole buffer of the fixed encoding as it is.
     ///
     /// # Errors
@@ -173,7 +252,11 @@ impl EventFile {
         Ok(())
     }
 
-    fn flush_buffer(&mut self) -> Result<()> {
+    /// Ends the buffer of the fixed encoding that is being filled.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be written.
+    pub(crate) fn flush_buffer(&mut self) -> Result<()> {
         if self.fixed.events.is_empty() {
             return Ok(());
         }
@@ -198,11 +281,12 @@ impl EventFile {
                 out.append(bytes);
                 Ok(())
             })?,
-            Out::Stream { path, replace, level, begun } => {
+            Out::Stream { path, name, replace, level, begun } => {
                 let begun = match begun {
                     Some(begun) => begun,
                     None => {
-                        let started = begin(path, *replace, *level, self.encoding, self.detail, bytes)?;
+                        let how = Reads { encoding: self.encoding, detail: self.detail, dialect: self.dialect };
+                        let started = begin(path, name, *replace, *level, how, bytes)?;
                         begun.insert(Box::new(started))
                     }
                 };
@@ -255,13 +339,20 @@ impl EventFile {
     }
 }
 
+/// How the events of a stream read.
+struct Reads {
+    encoding: Encoding,
+    detail: Detail,
+    dialect: Dialect,
+}
+
 /// Begins a stream.
 fn begin(
     path: &Path,
+    name: &str,
     replace: Replace,
     level: i32,
-    encoding: Encoding,
-    detail: Detail,
+    how: Reads,
     first: &[u8],
 ) -> Result<Begun> {
     let (fresh, file) = Fresh::file(path, replace)?;
@@ -284,17 +375,32 @@ fn begin(
     let writer = Writer::new(BufWriter::new(file), options);
     let described = Stream {
         number: 1,
-        name: Some("events".to_owned()),
+        name: Some(name.to_owned()),
         format: Some(INFO.name.to_owned()),
         ..Stream::default()
     };
     writer.define(described).map_err(failed)?;
-    if encoding == Encoding::Fixed {
-        let value = Value::Text(detail.to_string());
-        writer.define(Setting { name: DETAIL_SETTING.to_owned(), value }).map_err(failed)?;
+    let says = |name: &str, value: String| {
+        let setting = Setting { name: format!("{READING_SETTING}{name}"), value: Value::Text(value) };
+        writer.define(setting).map(drop).map_err(failed)
+    };
+    match how.encoding {
+        Encoding::Fixed => says(crate::DETAIL.name, how.detail.to_string())?,
+        Encoding::Variable if how.dialect == Dialect::Sigrind => {
+            says(crate::DIALECT.name, crate::SIGRIND.to_owned())?;
+        }
+        Encoding::Variable => {}
     }
     let stream = writer.stream(1).map_err(failed)?;
     Ok(Begun { fresh, writer, stream })
+}
+
+/// Copies all events of a batch, whose bytes have the encoding of the file.
+///
+/// # Errors
+/// As [`EventFile::copy`].
+pub(crate) fn copy_batch(file: &mut EventFile, batch: &Batch, bytes: &EventBytes) -> Result<()> {
+    (0..batch.events.len()).try_for_each(|index| file.copy(batch, index, bytes.get(index)))
 }
 
 /// Puts all events of a batch. Configuration events before all others say which fields those of the fixed encoding have.

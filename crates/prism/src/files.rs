@@ -3,7 +3,7 @@
 use crate::fault::{Result, of_file};
 use quipu_model::fresh::{Folder, Fresh, Replace, cannot};
 use quipu_source::OutputFile;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 /// Where the files of a back end go.
@@ -83,6 +83,12 @@ impl NewFile {
     pub fn finish(self) -> Result<()> {
         drop(self.file);
         self.fresh.map_or(Ok(()), Fresh::commit).map_err(of_file)
+    }
+}
+
+impl Seek for NewFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
     }
 }
 

@@ -28,6 +28,10 @@ const SYNC: u8 = 5;
 const TAKEN: u8 = 1;
 /// Control flow: its target is computed.
 const INDIRECT: u8 = 2;
+/// Control flow: whether it was taken is unknown.
+const NO_OUTCOME: u8 = 4;
+/// Control flow: its target is unknown.
+const NO_TARGET: u8 = 8;
 
 /// The bytes of one event.
 pub type Slot = [u8; EVENT_BYTES];
@@ -122,14 +126,17 @@ pub(crate) fn event(slot: &Slot, names: &[u8], detail: Detail, batch: &mut Batch
             // 0 is undefined, 1 has no arguments.
             arguments: if has(detail.compute, Detail::ARITY) { slot[2].checked_sub(1) } else { None },
             operation: has(detail.compute, Detail::OPERATION).then_some(slot[3]),
-            width: has(detail.compute, Detail::SIZE).then(|| u16::from(slot[4])),
+            // 0 is unknown.
+            width: if has(detail.compute, Detail::SIZE) && slot[4] != 0 { Some(slot[4].into()) } else { None },
             ids: None,
         }),
         CONTROL => Event::Control(Control {
             kind: has(detail.control, Detail::TYPE).then_some(slot[1]),
-            taken: has(detail.control, Detail::TAKEN).then_some(slot[2] & TAKEN != 0),
+            taken: (has(detail.control, Detail::TAKEN) && slot[2] & NO_OUTCOME == 0)
+                .then_some(slot[2] & TAKEN != 0),
             indirect: has(detail.control, Detail::INDIRECT).then_some(slot[2] & INDIRECT != 0),
-            target: has(detail.control, Detail::TARGET).then(|| u64_at(slot, 3)),
+            target: (has(detail.control, Detail::TARGET) && slot[2] & NO_TARGET == 0)
+                .then(|| u64_at(slot, 3)),
         }),
         CONTEXT if context::is_named(slot[1]) => {
             let name = name(u32_at(slot, 2), u32_at(slot, 6), names)?;
@@ -250,6 +257,24 @@ impl Encoder {
         Ok(Put::Taken)
     }
 
+    /// Adds an event as its bytes are, those that mean nothing included; `name` is that of a context that has one.
+    ///
+    /// # Errors
+    /// If the name is longer than a buffer.
+    pub(crate) fn put_slot(&mut self, slot: &Slot, name: Option<&[u8]>) -> Result<Put, Wrong> {
+        if self.events.len() >= SLOTS * EVENT_BYTES {
+            return Ok(Put::Full);
+        }
+        let mut slot = *slot;
+        if let Some(name) = name {
+            let Some(Name { start, len }) = self.name(name)? else { return Ok(Put::Full) };
+            slot[2..6].copy_from_slice(&start.to_le_bytes());
+            slot[6..10].copy_from_slice(&len.to_le_bytes());
+        }
+        self.events.extend_from_slice(&slot);
+        Ok(Put::Taken)
+    }
+
     fn memory(&self, slot: &mut Slot, memory: &Memory) -> Result<(), Wrong> {
         let fields = self.detail.memory;
         fits(memory.id.is_none(), "ids")?;
@@ -275,8 +300,13 @@ impl Encoder {
             None => 0,
         };
         slot[3] = field(fields, Detail::OPERATION, compute.operation, "operation")?.unwrap_or(0);
-        let width = field(fields, Detail::SIZE, compute.width, "width")?.unwrap_or(0);
-        slot[4] = u8::try_from(width).map_err(|_| Wrong::NoRoom("this width"))?;
+        slot[4] = match compute.width {
+            Some(width) => {
+                fits(has(fields, Detail::SIZE) && width > 0, "this width")?;
+                u8::try_from(width).map_err(|_| Wrong::NoRoom("this width"))?
+            }
+            None => 0,
+        };
         Ok(())
     }
 
@@ -284,11 +314,15 @@ impl Encoder {
         let fields = self.detail.control;
         slot[0] = CONTROL;
         slot[1] = field(fields, Detail::TYPE, control.kind, "type")?.unwrap_or(0);
-        let taken = field(fields, Detail::TAKEN, control.taken, "word whether it is taken")?.unwrap_or(false);
+        fits(control.taken.is_none() || has(fields, Detail::TAKEN), "word whether it is taken")?;
+        fits(control.target.is_none() || has(fields, Detail::TARGET), "target")?;
+        let is_unknown = |field: u8, is_there: bool, flag: u8| if has(fields, field) && !is_there { flag } else { 0 };
         let indirect = field(fields, Detail::INDIRECT, control.indirect, "word whether it is indirect")?;
-        slot[2] = (u8::from(taken) * TAKEN) | (u8::from(indirect.unwrap_or(false)) * INDIRECT);
-        let target = field(fields, Detail::TARGET, control.target, "target")?;
-        slot[3..11].copy_from_slice(&target.unwrap_or(0).to_le_bytes());
+        slot[2] = (u8::from(control.taken == Some(true)) * TAKEN)
+            | (u8::from(indirect == Some(true)) * INDIRECT)
+            | is_unknown(Detail::TAKEN, control.taken.is_some(), NO_OUTCOME)
+            | is_unknown(Detail::TARGET, control.target.is_some(), NO_TARGET);
+        slot[3..11].copy_from_slice(&control.target.unwrap_or(0).to_le_bytes());
         Ok(())
     }
 

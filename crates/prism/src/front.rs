@@ -10,8 +10,7 @@ use crate::detail::Detail;
 use crate::event::{
     Compute, Context, Control, Event, Memory, Place, Sync, access, context, control, format, sync,
 };
-use crate::operation;
-use quipu_isa::{Arch, Decoder, Syntax};
+use quipu_isa::{Arch, Decoder, Operation, Syntax};
 use quipu_model::convert::{Fate, Ledger};
 use quipu_model::lens::{AccessKind, CallEdge, InstrClass, NO_CODE, Taken, ThreadEvent, instr_flags};
 use quipu_model::values::Type;
@@ -42,7 +41,10 @@ pub(crate) fn detail_of(columns: Columns, arch: Option<Arch>) -> Detail {
     let has_code = columns.has(Columns::INSTR_CODE) && arch.is_some();
     Detail {
         memory: Detail::TYPE | Detail::SIZE | Detail::ADDRESS,
-        compute: if has_code { Detail::TYPE | Detail::OPERATION | Detail::ARITY } else { Detail::TYPE },
+        compute: match has_code {
+            true => Detail::TYPE | Detail::SIZE | Detail::OPERATION | Detail::ARITY,
+            false => Detail::TYPE,
+        },
         control: Detail::TYPE | Detail::TAKEN | Detail::INDIRECT | Detail::TARGET,
         ..Detail::NONE
     }
@@ -288,9 +290,9 @@ impl Front {
         counts.blind_targets += u64::from(target.is_none());
         self.put(Event::Control(Control {
             kind: Some(kind),
-            taken: Some(!is_branch || outcome == Taken::Yes),
+            taken: if is_branch { taken(outcome) } else { Some(true) },
             indirect: Some(indirect),
-            target: Some(target.unwrap_or(0)),
+            target,
         }));
     }
 
@@ -304,14 +306,7 @@ impl Front {
             _ => None,
         };
         let work = decoded.map_or_else(Work::default, |instr| {
-            let computed = operation::of(&instr);
-            let compute = computed.map(|(float, operation, arguments)| Compute {
-                format: Some(if float { format::FLOAT } else { format::INTEGER }),
-                operation: Some(operation),
-                arguments: Some(arguments),
-                ..Compute::default()
-            });
-            Work { compute, target: instr.target }
+            Work { compute: instr.work.map(computed), target: instr.target }
         });
         self.works.insert(key, work);
         work
@@ -350,6 +345,35 @@ impl Front {
             address: Some(accesses.addr[row]),
             id: None,
         }));
+    }
+}
+
+/// What an instruction computes, as an event.
+fn computed(work: quipu_isa::Work) -> Compute {
+    let operation = match work.operation {
+        Operation::Other => 0,
+        Operation::Add => 1,
+        Operation::Subtract => 2,
+        Operation::Multiply => 3,
+        Operation::Divide => 4,
+        Operation::Shift => 5,
+        Operation::Move => 6,
+    };
+    Compute {
+        format: Some(if work.is_float { format::FLOAT } else { format::INTEGER }),
+        width: Some(work.bytes).filter(|bytes| *bytes > 0),
+        operation: Some(operation),
+        arguments: Some(work.arity),
+        ids: None,
+    }
+}
+
+/// Whether a branch is taken, where the trace says so.
+fn taken(outcome: Taken) -> Option<bool> {
+    match outcome {
+        Taken::Yes => Some(true),
+        Taken::No => Some(false),
+        Taken::Unknown => None,
     }
 }
 
@@ -474,13 +498,13 @@ impl Counts {
             ("stores", Fate::Kept, self.stores),
             ("instructions that accesses name", Fate::Kept, self.places),
             ("branches", Fate::Kept, self.controls),
+            ("of these, branches whose target the trace does not say", Fate::Kept, self.blind_targets),
+            ("of these, branches whose outcome the trace does not say", Fate::Kept, self.blind_outcomes),
             ("functions entered and left", Fate::Kept, self.calls),
             ("synchronization", Fate::Kept, self.syncs),
             ("beginnings of threads", Fate::Kept, self.starts),
             ("accesses of unknown size, written as of 1 byte", Fate::Changed, self.sizeless),
             ("accesses of more than 65535 bytes, cut off there", Fate::Changed, self.wide),
-            ("branches whose target the trace does not say, written as 0", Fate::Changed, self.blind_targets),
-            ("branches of unknown outcome, written as not taken", Fate::Changed, self.blind_outcomes),
             ("names of functions longer than 256 bytes, cut off there", Fate::Changed, self.cut_names),
             ("further iterations of string loops", Fate::Dropped, self.iterations),
             ("prefetches", Fate::Dropped, self.prefetches),

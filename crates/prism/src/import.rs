@@ -2,8 +2,9 @@
 
 use crate::batch::Batch;
 use crate::codec::Encoding;
-use crate::event::{Event, Memory, Place};
-use crate::file::{EventFile, Target};
+use crate::detail::Detail;
+use crate::event::{Compute, Config, Event, Kind as EventKind, Memory, Place};
+use crate::file::{EVENTS as EVENTS_NAME, EventFile, Target};
 use crate::front::{COLUMNS, Front, detail_of};
 use quipu_model::convert::{Fate, Ledger, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
 use quipu_model::options::Kind;
@@ -45,10 +46,12 @@ impl RecordWriter for FromOthers {
             container: job.container,
             level: job.level,
             is_plain: false,
+            name: EVENTS_NAME,
         };
         let detail = detail_of(job.columns, job.trace.meta().arch);
         let file = EventFile::create(target, encoding, detail, false)?;
-        Ok(Box::new(Written { front: Front::new(job.trace, job.columns), encoding, file }))
+        let fields = detail.compute;
+        Ok(Box::new(Written { front: Front::new(job.trace, job.columns), encoding, file, fields, has_width: true }))
     }
 }
 
@@ -57,15 +60,22 @@ struct Written {
     front: Front,
     encoding: Encoding,
     file: EventFile,
+    /// The fields of computations.
+    fields: u8,
+    /// Whether computations have their width now: a configuration event leaves it out where there is no room for it.
+    has_width: bool,
 }
 
 impl RecordSink for Written {
     fn take(&mut self, batch: &quipu_model::Batch, ledger: &mut Ledger) -> Result<()> {
-        let Written { front, encoding, file } = self;
+        let Written { front, encoding, file, fields, has_width } = self;
         let events = front.take(batch, ledger);
         for (index, event) in events.events.iter().enumerate() {
             match (&encoding, event) {
                 (Encoding::Variable, Event::Memory(memory)) => split(file, memory, ledger)?,
+                (Encoding::Variable, Event::Compute(work)) => {
+                    compute(file, work, *fields, has_width, ledger)?;
+                }
                 (Encoding::Variable, Event::Context(_) | Event::Control(_)) if is_high(event) => {
                     ledger.add("events of addresses of more than 56 bits", Fate::Dropped, 1);
                 }
@@ -95,10 +105,40 @@ fn is_high(event: &Event) -> bool {
             Place::Address(address) => address,
             Place::Name(_) => 0,
         },
-        Event::Control(control) => control.target.unwrap_or(0),
+        // The last address stands for an unknown target.
+        Event::Control(control) => control.target.map_or(0, |target| target.saturating_add(1)),
         _ => 0,
     };
     address > MAX_ADDRESS
+}
+
+/// Writes a computation in the variable encoding, whose widths are powers of two. A configuration event before it leaves out
+/// another width, and the next one brings widths back.
+fn compute(
+    file: &mut EventFile,
+    work: &Compute,
+    fields: u8,
+    has_width: &mut bool,
+    ledger: &mut Ledger,
+) -> Result<()> {
+    let is_said = fields & Detail::SIZE != 0;
+    let width = work.width.filter(|width| width.is_power_of_two() && *width <= MAX_BYTES);
+    if is_said && work.width.is_some() && width.is_none() {
+        let what = "computations whose width is no power of two up to 128, written without it";
+        ledger.add(what, Fate::Changed, 1);
+    }
+    if is_said && *has_width != width.is_some() {
+        *has_width = width.is_some();
+        let fields = if *has_width { fields } else { fields & !Detail::SIZE };
+        single(file, Event::Config(Config { kind: EventKind::Compute, fields }))?;
+    }
+    single(file, Event::Compute(Compute { width, ..*work }))
+}
+
+/// Writes an event without a name.
+fn single(file: &mut EventFile, event: Event) -> Result<()> {
+    let batch = Batch { events: vec![event], first: file.n_events(), ..Batch::default() };
+    file.put(&batch, 0)
 }
 
 /// Writes an access in the variable encoding, whose sizes are powers of two: as several where it has another one.
@@ -117,8 +157,7 @@ fn split(file: &mut EventFile, memory: &Memory, ledger: &mut Ledger) -> Result<(
     while left > 0 {
         let bytes = (1 << left.ilog2()).min(MAX_BYTES);
         let part = Memory { address: Some(at), size: Some(bytes), ..*memory };
-        let batch = Batch { events: vec![Event::Memory(part)], first: file.n_events(), ..Batch::default() };
-        file.put(&batch, 0)?;
+        single(file, Event::Memory(part))?;
         at += u64::from(bytes);
         left -= bytes;
     }

@@ -17,7 +17,9 @@
 //! | [`trace`], [`codec`], [`table`], `survey` | the family as the rest of Quipu sees it |
 //! | [`check`], [`rules`] | the rules that a stream must follow |
 //! | [`rewrite`], `file`, `drive` | `convert`: streams and plain files of events |
-//! | [`import`], `front`, `operation` | records of other formats as events |
+//! | `edit`, `turns` | `trim`, `filter`, `split`; files of threads as one trace |
+//! | [`unknown`] | events whose codes have no meaning |
+//! | [`import`], `front` | records of other formats as events |
 //! | [`run`], [`files`] | events through back ends, and the files that these write |
 //! | [`live`] | the same while front ends run |
 //! | [`loaded`] | the same through tools of users, which are libraries that are loaded |
@@ -31,6 +33,7 @@ pub mod convert;
 pub mod delivery;
 mod drive;
 pub mod dump;
+mod edit;
 pub mod fault;
 mod file;
 pub mod files;
@@ -40,7 +43,6 @@ pub mod hooks;
 pub mod import;
 pub mod live;
 pub mod loaded;
-mod operation;
 mod position;
 pub mod rewrite;
 pub mod rules;
@@ -53,6 +55,8 @@ mod survey;
 pub mod table;
 pub mod tools;
 pub mod trace;
+mod turns;
+pub mod unknown;
 pub mod variable;
 pub mod workload;
 
@@ -92,10 +96,13 @@ pub(crate) const DETAIL: OptionSpec = OptionSpec::new(
 )
 .value("LEVEL");
 
+/// The dialect of Prism's front end for Valgrind.
+pub(crate) const SIGRIND: &str = "sigrind";
+
 /// How the variable encoding is read.
 pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
     "sizes",
-    Kind::Choice(&["strict", "sigrind"]),
+    Kind::Choice(&["strict", SIGRIND]),
     "strict",
     "How sizes of accesses read in the variable encoding: as it is described, or as Prism's front end for Valgrind \
      writes them.",
@@ -113,6 +120,9 @@ pub static INFO: FormatInfo = FormatInfo {
     options: &[ENCODING, DETAIL, DIALECT],
     print_options: &[],
 };
+
+static TRANSFORMS: &[&dyn Transform] =
+    &[&rewrite::CONVERT, &rewrite::MERGE, &edit::Trim, &edit::Filter, &edit::Split, &run::Run];
 
 static TOOLS: &[&dyn Tool] = &[&check::CHECK, &tools::workload::OfWorkload];
 
@@ -132,7 +142,7 @@ impl Format for Prism {
     }
 
     fn transforms(&self) -> &'static [&'static dyn Transform] {
-        &[&rewrite::Convert, &run::Run]
+        TRANSFORMS
     }
 
     fn record_writer(&self) -> Option<&'static dyn RecordWriter> {

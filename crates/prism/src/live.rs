@@ -83,7 +83,7 @@ impl Live {
 fn losses(outcome: &Outcome) -> Vec<String> {
     let mut losses = Vec::new();
     for producer in &outcome.producers {
-        let Producer { process, thread, n_events, n_dropped, end, missing, .. } = producer;
+        let Producer { process, thread, n_events, n_dropped, n_unknown, end, missing, .. } = producer;
         let mut say = |what: String| losses.push(format!("thread {thread} of process {process}: {what}"));
         match end {
             End::Left => {}
@@ -93,6 +93,9 @@ fn losses(outcome: &Outcome) -> Vec<String> {
         }
         if *n_dropped > 0 {
             say(format!("{n_dropped} events could not be sent"));
+        }
+        if *n_unknown > 0 {
+            say(format!("{n_unknown} of its events are of unknown types"));
         }
         if *missing != Detail::NONE {
             say(format!("it does not give the fields {missing}, which were asked for"));

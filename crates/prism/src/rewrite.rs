@@ -1,8 +1,8 @@
-//! `convert`: the same events as a stream or as plain bytes, in either encoding.
+//! `convert` and `merge`: the same events as a stream or as plain bytes, in either encoding.
 
 use crate::codec::Encoding;
 use crate::drive::{Job, each_batch};
-use crate::file::{EventFile, Target, put_batch};
+use crate::file::{EventFile, Target, copy_batch, put_batch};
 use crate::trace::{self, PrismTrace};
 use crate::{dump, fault, fixed};
 use quipu_model::options::Kind;
@@ -11,9 +11,23 @@ use quipu_model::{Error, OptionSpec, Options, Result};
 use quipu_records::Feed;
 use quipu_source::StreamOptions;
 
-/// The verb `convert`.
+/// The verbs `convert` and `merge`: files of threads are one trace, which is written as one file.
 #[derive(Debug)]
-pub struct Convert;
+pub struct Rewrite(&'static TransformInfo);
+
+/// The verb `convert`.
+pub static CONVERT: Rewrite = Rewrite(&TransformInfo {
+    name: "convert",
+    title: "the same events as a stream or plain, in either encoding",
+    options: &[EVENTS, PLAIN],
+});
+
+/// The verb `merge`.
+pub static MERGE: Rewrite = Rewrite(&TransformInfo {
+    name: "merge",
+    title: "files of threads as one, in the order that the events had",
+    options: &[EVENTS, PLAIN],
+});
 
 /// The encoding that is written.
 const EVENTS: OptionSpec = OptionSpec::new(
@@ -25,20 +39,14 @@ const EVENTS: OptionSpec = OptionSpec::new(
 .value("fixed|variable");
 
 /// Whether there is no stream around the events.
-const PLAIN: OptionSpec = OptionSpec::flag(
+pub(crate) const PLAIN: OptionSpec = OptionSpec::flag(
     "plain",
     "Write events alone, as a front end delivers them: nothing says then what the file is.",
 );
 
-static INFO: TransformInfo = TransformInfo {
-    name: "convert",
-    title: "the same events as a stream or plain, in either encoding",
-    options: &[EVENTS, PLAIN],
-};
-
-impl Transform for Convert {
+impl Transform for Rewrite {
     fn info(&self) -> &'static TransformInfo {
-        &INFO
+        self.0
     }
 
     fn reads_again(&self, _: &Options) -> bool {
@@ -58,29 +66,28 @@ impl Transform for Convert {
             Some("variable") => Encoding::Variable,
             _ => codec.encoding,
         };
-        let target = Target {
-            path: job.output,
-            replace: job.replace,
-            container: job.container,
-            level: job.level,
-            is_plain: job.options.flag(&PLAIN),
-        };
         // A stream says its fields first, unless its events do.
-        let is_said = codec.encoding == Encoding::Variable
-            && codec.detail == crate::Detail::NONE
-            && trace::is_configured(&job.source.head(1)?);
+        let is_said = codec.is_configured && codec.detail == crate::Detail::NONE;
+        let target = Target::of(job, job.options.flag(&PLAIN));
         let mut file = EventFile::create(target, encoding, codec.detail, is_said)?;
-        let reading = Job { opening: job.opening, damaged: job.damaged, strict: job.strict };
-        let is_copy =
-            encoding == codec.encoding && encoding == Encoding::Fixed && job.opening.threads.is_empty();
+        // Bytes stay as they are where the encoding does: those that mean nothing, sizes that cannot be decided.
+        let is_same = encoding == codec.encoding;
+        let is_copy = is_same && encoding == Encoding::Fixed && job.opening.threads.is_empty();
+        if is_same {
+            file.set_dialect(codec.dialect);
+        }
         let mut detail = codec.detail;
         let mut n_read = 0;
-        let reading = each_batch(&trace, reading, progress, |batch, _| {
+        let reading = Job { keeps_bytes: is_same && !is_copy, ..Job::of(job) };
+        let reading = each_batch(&trace, reading, progress, |batch, bytes| {
             n_read += batch.events.len() as u64;
             if is_copy {
                 return Ok(n_read);
             }
-            put_batch(&mut file, batch, &mut detail)?;
+            match is_same {
+                true => copy_batch(&mut file, batch, bytes)?,
+                false => put_batch(&mut file, batch, &mut detail)?,
+            }
             Ok(file.n_events())
         })
         .map_err(|error| error.in_file(job.source.name()))?;

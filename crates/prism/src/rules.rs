@@ -11,9 +11,12 @@ quipu_model::rules! {
         KIND "prism/unknown-kind" Error
             "The kind of an event is known, and so is the type of a context."
             "The length of others is unknown, so that nothing after them can be read." []
-        TAG "prism/unknown-tag" Warning
+        TAG "prism/unknown-tag" Error
             "The tag of an event of the fixed encoding is 1 to 5."
-            "The event is kept; what it means is unknown." []
+            "The event is shown as unknown; back ends get nothing of it." []
+        TYPE "prism/unknown-type" Error
+            "Types, formats and operations of events are those of the format."
+            "The event is shown with its number; back ends that go by types leave it out." []
         BUFFER "prism/buffer" Error
             "A buffer has at most 4096 events and 4096 bytes of names."
             "Nothing after its head can be read: the dump is no dump of buffers, or damaged." []

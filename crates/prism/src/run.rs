@@ -12,7 +12,7 @@ use crate::front::{COLUMNS, Front};
 use crate::hooks::Sink;
 use crate::sigilclassic::SigilClassic;
 use crate::simplecount::SimpleCount;
-use crate::stgen::{Form, Options as StgenOptions, Stgen};
+use crate::stgen::{Form, Options as StgenOptions, Stgen, USUAL_PAGES};
 use crate::{loaded, trace};
 use quipu_model::convert::{Ledger, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
 use quipu_model::fresh::{Folder, Fresh, Replace, cannot};
@@ -28,7 +28,7 @@ const BACKEND: OptionSpec = OptionSpec::new(
     "backend",
     Kind::Text,
     "",
-    "What takes the events: simplecount; stgen with c=N (aggregation), l=text, textv2, capnp or null; sigilclassic; null.",
+    "What takes the events: simplecount; stgen with c=N (aggregation), l=text, textv2, capnp or null, pages=N (of shadow memory); sigilclassic; null.",
 )
 .value("NAME[,OPTION=VALUE]...")
 .repeated();
@@ -86,6 +86,8 @@ pub enum Spec {
         aggregation: u64,
         /// What the files of threads are.
         form: Form,
+        /// Pages of shadow memory.
+        pages: usize,
     },
     /// Counts bytes between functions.
     SigilClassic,
@@ -121,16 +123,20 @@ impl Spec {
     }
 
     fn stgen(options: &[&str]) -> Result<Spec> {
-        let (mut aggregation, mut form) = (100, Form::Text);
+        let (mut aggregation, mut form, mut pages) = (100, Form::Text, USUAL_PAGES);
         for option in options {
             let wrong = |what: &str| {
                 Error::usage(format!("`--backend`: `{option}`: {what}"))
-                    .hint("options of stgen: c=N, l=text, l=textv2, l=capnp, l=null")
+                    .hint("options of stgen: c=N, l=text, l=textv2, l=capnp, l=null, pages=N")
             };
             match option.split_once('=') {
                 Some(("c", value)) => {
                     aggregation =
                         number::count(value).ok().filter(|n| *n > 0).ok_or_else(|| wrong("no count"))?;
+                }
+                Some(("pages", value)) => {
+                    let wanted = number::count(value).ok().and_then(|n| usize::try_from(n).ok());
+                    pages = wanted.filter(|n| *n > 0).ok_or_else(|| wrong("no count"))?;
                 }
                 Some(("l", value)) => {
                     form = match value.to_ascii_lowercase().as_str() {
@@ -144,7 +150,7 @@ impl Spec {
                 _ => return Err(wrong("stgen has no such option")),
             }
         }
-        Ok(Spec::Stgen { aggregation, form })
+        Ok(Spec::Stgen { aggregation, form, pages })
     }
 
     /// Its name.
@@ -239,9 +245,10 @@ impl Backends {
             let files = place.map(Files::whole);
             let tool = match (*spec, &files) {
                 (Spec::SimpleCount, _) => Tool::SimpleCount(Box::default()),
-                (Spec::Stgen { aggregation, form }, Some(files)) => {
+                (Spec::Stgen { aggregation, form, pages }, Some(files)) => {
                     let has_quirks = options.flag(&QUIRKS);
-                    let options = StgenOptions { out: files.clone(), aggregation, form, has_quirks };
+                    let options =
+                        StgenOptions { out: files.clone(), aggregation, form, has_quirks, max_pages: pages };
                     Tool::Stgen(Box::new(Stgen::new(options)))
                 }
                 (Spec::SigilClassic, _) => Tool::SigilClassic(Box::default()),
@@ -278,7 +285,7 @@ impl Backends {
     /// The fields that all of them look at together.
     pub(crate) fn detail(&mut self) -> Detail {
         let sinks = self.tools.iter_mut().filter_map(|at| at.tool.sink());
-        sinks.fold(Detail::NONE, |all, sink| all.with(sink.detail()))
+        sinks.fold(Detail::NOTHING, |all, sink| all.with(sink.detail()))
     }
 
     pub(crate) fn n_events(&self) -> u64 {
@@ -371,8 +378,7 @@ impl Transform for Run {
         refuse_packing(job.container, job.level)?;
         let trace = trace::open(job.source, job.opening)?;
         let mut tools = Backends::begin(job.options, job.output, job.replace)?;
-        let reading = Job { opening: job.opening, damaged: job.damaged, strict: job.strict };
-        let reading = each_batch(&trace, reading, progress, |batch, _| tools.take(batch))
+        let reading = each_batch(&trace, Job::of(job), progress, |batch, _| tools.take(batch))
             .map_err(|error| error.in_file(job.source.name()))?;
         if let Some(error) = reading.nothing_left().filter(|_| tools.n_events() == 0) {
             return Err(error);

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 /// Bytes of memory that a page stands for.
-const PAGE_BYTES: usize = 4096;
+pub const PAGE_BYTES: usize = 4096;
 
 /// A cell for each byte of memory. Its size is bounded by the pages that were touched.
 #[derive(Clone, Debug)]

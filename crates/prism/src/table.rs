@@ -100,6 +100,23 @@ static TYPE_NAMES: LazyLock<Arc<Names>> = LazyLock::new(|| {
     groups.into_iter().fold(names, |names, (word, kind)| names.with_group(word, &of(kind))).shared()
 });
 
+/// The codes of a type or group of types by its name.
+pub(crate) fn codes_named(word: &str) -> Option<Vec<u16>> {
+    let group = TYPE_NAMES.groups().find(|(name, _)| *name == word).map(|(_, codes)| codes);
+    let is_meant = |code: u16, name: &str| match group {
+        Some(codes) => codes.contains(&u64::from(code)),
+        None => name == word,
+    };
+    let codes = TYPES.iter().filter(|(code, name)| is_meant(*code, name)).map(|(code, _)| *code);
+    let codes: Vec<u16> = codes.collect();
+    (!codes.is_empty()).then_some(codes)
+}
+
+/// The names of groups of types.
+pub(crate) fn names_of_types() -> Vec<String> {
+    TYPE_NAMES.groups().map(|(name, _)| name.to_owned()).collect()
+}
+
 /// Operations of computations.
 static OPERATIONS: LazyLock<Arc<Names>> = LazyLock::new(|| {
     let names = ["undefined", "add", "subtract", "multiply", "divide", "shift", "move"];

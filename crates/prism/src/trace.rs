@@ -5,7 +5,7 @@ use crate::detail::Detail;
 use crate::event::Kind;
 use crate::fixed::{NAME_BYTES, SLOTS};
 use crate::variable::Dialect;
-use crate::{DETAIL, DIALECT, ENCODING, INFO, dump};
+use crate::{DETAIL, DIALECT, ENCODING, INFO, SIGRIND, dump, turns};
 use quipu_model::trace::{Carries, Fact};
 use quipu_model::{Error, Meta, OpenOptions, Result};
 use quipu_records::trace::FlatTrace;
@@ -47,6 +47,8 @@ pub(crate) fn is_configured(head: &[u8]) -> bool {
 /// `Usage` for options that are none; `Unsupported` for a folder; what the source says.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<PrismTrace> {
     let given = INFO.opening(options)?;
+    let gathered = if source.is_folder() { turns::gathered(source)? } else { None };
+    let source = gathered.as_ref().unwrap_or(source);
     INFO.refuse_folder(source)?;
     let head = source.head(PROBED_BYTES)?;
     let carried = source.said("encoding");
@@ -74,13 +76,17 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<PrismTrace> {
         Encoding::Variable if is_configured => Detail::NONE,
         Encoding::Variable => Detail::SIGRIND,
     });
-    let is_sigrind = given.word(&DIALECT) == "sigrind";
+    // What the stream says of itself holds, unless an option says otherwise.
+    let dialect = if given.has(&DIALECT) { None } else { source.said(DIALECT.name) };
+    let is_sigrind = dialect.unwrap_or(given.word(&DIALECT)) == SIGRIND;
     let codec = Codec {
         encoding,
         detail,
         is_detail_said: said.is_some(),
         dialect: if is_sigrind { Dialect::Sigrind } else { Dialect::Strict },
         keeps_events: false,
+        keeps_bytes: false,
+        is_configured: encoding == Encoding::Variable && is_configured,
         first_thread: None,
     };
     let codec = codec.begins_with(&head);

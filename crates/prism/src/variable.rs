@@ -4,7 +4,9 @@
 
 use crate::batch::{BATCH_EVENTS, Batch};
 use crate::detail::Detail;
-use crate::event::{Compute, Config, Context, Control, Event, Kind, Memory, Place, Sync, context, sync};
+use crate::event::{
+    Compute, Config, Context, Control, Event, Kind, Memory, Place, Sync, context, control, sync,
+};
 use crate::fault::{Fault, Wrong};
 use crate::fixed::field;
 use crate::position::{Position, has};
@@ -22,6 +24,11 @@ const ADDRESS_MASK: u64 = (1 << 56) - 1;
 const TAKEN: u8 = 0b10;
 /// Control flow, in the first byte: its target is computed.
 const INDIRECT: u8 = 0b01;
+
+/// Control flow, as its type: a branch, and whether it was taken is unknown.
+const BLIND_BRANCH: u8 = 5;
+/// The target of control flow whose target is unknown.
+const NO_TARGET: u64 = ADDRESS_MASK;
 
 /// How a stream is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -146,11 +153,14 @@ impl Decoder {
             Some(Kind::Control) => {
                 let fields = self.detail.control;
                 let has_target = has(fields, Detail::TARGET);
+                let target = if has_target { Some(address_at(bytes, 1)?) } else { None };
+                let kind = head >> 2 & 7;
+                let is_blind = kind == BLIND_BRANCH;
                 let control = Control {
-                    kind: has(fields, Detail::TYPE).then_some(head >> 2 & 7),
-                    taken: has(fields, Detail::TAKEN).then_some(head & TAKEN != 0),
+                    kind: has(fields, Detail::TYPE).then_some(if is_blind { control::BRANCH } else { kind }),
+                    taken: (has(fields, Detail::TAKEN) && !is_blind).then_some(head & TAKEN != 0),
                     indirect: has(fields, Detail::INDIRECT).then_some(head & INDIRECT != 0),
-                    target: if has_target { Some(address_at(bytes, 1)?) } else { None },
+                    target: target.filter(|target| *target != NO_TARGET),
                 };
                 Ok((Event::Control(control), if has_target { 1 + ADDRESS_BYTES } else { 1 }))
             }
@@ -301,6 +311,14 @@ impl Encoder {
         Ok(())
     }
 
+    /// Adds an event as its bytes are.
+    pub(crate) fn put_bytes(&mut self, event: &Event, bytes: &[u8]) {
+        if let Event::Config(config) = event {
+            self.detail.configure(*config);
+        }
+        self.out.extend_from_slice(bytes);
+    }
+
     fn config(&mut self, config: Config) {
         self.detail.configure(config);
         self.out.extend_from_slice(&[(Kind::Config as u8) << 5 | (config.kind as u8) << 2, config.fields]);
@@ -349,14 +367,27 @@ impl Encoder {
     fn control(&self, bytes: &mut [u8], control: &Control) -> Result<usize, Wrong> {
         let fields = self.detail.control;
         let kind = bits(field(fields, Detail::TYPE, control.kind, "type")?.unwrap_or(0), 3, "this type")?;
-        let taken = field(fields, Detail::TAKEN, control.taken, "word whether it is taken")?.unwrap_or(false);
+        let is_blind = has(fields, Detail::TAKEN) && control.taken.is_none();
+        let kind = match (is_blind, kind) {
+            (_, BLIND_BRANCH) => return Err(Wrong::NoRoom("this type")),
+            (true, control::BRANCH) => BLIND_BRANCH,
+            (true, _) if !has(fields, Detail::TYPE) => BLIND_BRANCH,
+            (_, kind) => kind,
+        };
+        let wants = if kind == BLIND_BRANCH { 0 } else { fields };
+        let taken = field(wants, Detail::TAKEN, control.taken, "word whether it is taken")?.unwrap_or(false);
         let indirect = field(fields, Detail::INDIRECT, control.indirect, "word whether it is indirect")?;
         bytes[0] = (Kind::Control as u8) << 5
             | kind << 2
             | (u8::from(taken) * TAKEN)
             | (u8::from(indirect.unwrap_or(false)) * INDIRECT);
-        let Some(target) = field(fields, Detail::TARGET, control.target, "target")? else { return Ok(1) };
-        put_address(bytes, target)?;
+        if !has(fields, Detail::TARGET) {
+            return field(fields, Detail::TARGET, control.target, "target").map(|_| 1);
+        }
+        if control.target == Some(NO_TARGET) {
+            return Err(Wrong::NoRoom("this target"));
+        }
+        put_address(bytes, control.target.unwrap_or(NO_TARGET))?;
         Ok(1 + ADDRESS_BYTES)
     }
 }

@@ -149,13 +149,19 @@ fn event(detail: Detail) -> impl Strategy<Value = (Event, Vec<u8>)> {
             (event, Vec::new())
         },
     );
-    let control = (0..8u8, any::<bool>(), any::<bool>(), address.clone()).prop_map(
+    // The largest address of the variable encoding is an unknown target there, and its type 5 a branch of unknown outcome.
+    let kinds = prop_oneof![0..5u8, 6..8u8];
+    let targets = prop::option::of(0..(1u64 << 56) - 1);
+    let control = (kinds, prop::option::of(any::<bool>()), any::<bool>(), targets).prop_map(
         move |(kind, taken, indirect, target)| {
+            let has_type = of(detail.control, Detail::TYPE);
+            let may_be_blind = !has_type || kind == 2;
+            let taken = if may_be_blind { taken } else { Some(taken.unwrap_or(true)) };
             let event = Event::Control(Control {
-                kind: of(detail.control, Detail::TYPE).then_some(kind),
-                taken: of(detail.control, Detail::TAKEN).then_some(taken),
+                kind: has_type.then_some(kind),
+                taken: taken.filter(|_| of(detail.control, Detail::TAKEN)),
                 indirect: of(detail.control, Detail::INDIRECT).then_some(indirect),
-                target: of(detail.control, Detail::TARGET).then_some(target),
+                target: target.filter(|_| of(detail.control, Detail::TARGET)),
             });
             (event, Vec::new())
         },

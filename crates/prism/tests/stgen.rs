@@ -33,7 +33,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 fn run(events: &[u8], form: Form, aggregation: u64, has_quirks: bool) -> BTreeMap<String, Vec<u8>> {
     let out = tempfile::tempdir().unwrap();
-    let options = Options { out: Files::each(out.path()), aggregation, form, has_quirks };
+    let options = Options { out: Files::each(out.path()), aggregation, form, has_quirks, ..Options::default() };
     let mut stgen = Stgen::new(options);
     run_dump(events, Detail::VALGRIND, &mut stgen).unwrap();
     assert_eq!(stgen.unplaced(), 0);
@@ -167,7 +167,7 @@ fn memory(kind: u8, address: u64, size: u16) -> Event {
 
 fn written(aggregation: u64, has_quirks: bool, batches: &[Batch]) -> BTreeMap<String, String> {
     let out = tempfile::tempdir().unwrap();
-    let options = Options { out: Files::each(out.path()), aggregation, form: Form::Text, has_quirks };
+    let options = Options { out: Files::each(out.path()), aggregation, form: Form::Text, has_quirks, ..Options::default() };
     let mut stgen = Stgen::new(options);
     stgen.start().unwrap();
     batches.iter().for_each(|batch| stgen.take(batch).unwrap());
@@ -245,4 +245,41 @@ fn shadow_memory_grows_with_the_pages_that_are_touched() {
         stgen.take(&batch(1, &events)).unwrap();
     }
     assert_eq!(stgen.pages(), 3);
+}
+
+#[test]
+fn more_pages_than_are_allowed_end_the_run_with_a_sentence() {
+    let mut stgen = Stgen::new(Options { form: Form::Null, max_pages: 10, ..Options::default() });
+    let touch = |page: u64| batch(1, &[memory(access::STORE, page * 4096, 8)]);
+    (0..10).for_each(|page| stgen.take(&touch(page)).unwrap());
+    let error = stgen.take(&touch(10)).unwrap_err().to_string();
+    assert!(error.contains("more than 10 pages") && error.contains("`pages=N`"), "{error}");
+}
+
+/// The edges that threads beyond the first 128 have are those that as many threads below would have.
+#[test]
+fn any_number_of_threads_communicates_and_quirks_end_with_the_129th() {
+    let load = |thread: u64| batch(thread, &[memory(access::LOAD, 0x1000, 8)]);
+    let store = |thread: u64| batch(thread, &[memory(access::STORE, 0x1000, 8)]);
+    let mut batches = vec![store(1)];
+    batches.extend((2..=300).map(load));
+    // A second read is local; after a write all have to read anew, those of before and a new one.
+    batches.extend([load(2), load(299), store(300), load(299), load(2), load(301)]);
+    let files = written(100, false, &batches);
+    let of = |thread: u64| &files[&format!("sigil.events.out-{thread}")];
+    for thread in 3..=298 {
+        assert_eq!(*of(thread), format!("0,{thread} # 1 0 0x1000 0x1007\n"));
+    }
+    for thread in [2, 299] {
+        let expected = format!(
+            "0,{thread} # 1 0 0x1000 0x1007\n1,{thread},0,0,1,0 * 0x1000 0x1007\n2,{thread} # 300 1 0x1000 0x1007\n"
+        );
+        assert_eq!(*of(thread), expected);
+    }
+    assert_eq!(*of(301), "0,301 # 300 1 0x1000 0x1007\n");
+    let plain = written(1, false, &batches);
+    assert_eq!(plain["sigil.events.out-299"].lines().count(), 3);
+    let mut quirks = Stgen::new(Options { form: Form::Null, has_quirks: true, ..Options::default() });
+    let refused = batches.iter().find_map(|batch| quirks.take(batch).err()).unwrap();
+    assert_eq!(refused.to_string(), "SynchroTraceGen takes at most 128 threads");
 }

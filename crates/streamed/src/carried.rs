@@ -173,12 +173,40 @@ pub fn carried(source: &Source) -> Result<Vec<Carried>> {
         let streams = streams.remove(&producer).unwrap_or_default();
         let traces = of_producer(&described, streams, &look, producer, &mut input);
         let traces = traces.map_err(|cause| unreadable(source.name(), cause))?;
-        all.extend(traces.into_iter().map(|(format, entries)| Carried {
-            format,
-            source: as_source(source.name(), entries, described.is_folder),
-        }));
+        all.extend(traces.into_iter().map(|(format, entries)| (format, entries, described.is_folder)));
     }
-    Ok(all)
+    if source.is_folder() {
+        all = together(all);
+    }
+    let carried = |(format, entries, is_folder)| Carried {
+        format,
+        source: as_source(source.name(), entries, is_folder),
+    };
+    Ok(all.into_iter().map(carried).collect())
+}
+
+/// A trace that is carried: its format, its files, and whether these stand in a folder.
+type Trace = (Option<String>, Entries, bool);
+
+/// Puts the files of a folder of streams together whose formats write streams themselves, a file each: such a format knows
+/// whether they are one trace.
+fn together(all: Vec<Trace>) -> Vec<Trace> {
+    let is_own = |(format, entries, _): &Trace| {
+        let known = OWN_WRITERS.iter().any(|(_, name)| format.as_deref() == Some(*name));
+        known && entries.len() == 1
+    };
+    if all.len() < 2 || !all.iter().all(|trace| is_own(trace) && trace.0 == all[0].0) {
+        return all;
+    }
+    let format = all[0].0.clone();
+    let mut files: Entries = Vec::new();
+    for (name, content) in all.into_iter().flat_map(|(_, entries, _)| entries) {
+        let is_taken = |wanted: &str| files.iter().any(|(known, _)| known == wanted);
+        let further = (2_u64..).map(|n| format!("{name}-{n}"));
+        let free = std::iter::once(name.clone()).chain(further).find(|wanted| !is_taken(wanted));
+        files.push((free.unwrap_or(name), content));
+    }
+    vec![(format, files, true)]
 }
 
 /// True for a frame of rows without a record: it says only what was lost.

@@ -5,6 +5,7 @@ use crate::batch::Batch;
 use crate::detail::Detail;
 use crate::fault::{Error, Fault};
 use crate::hooks::Sink;
+use crate::unknown::Unknown;
 use crate::{fixed, variable};
 use quipu_ring::prism::{CHUNK_HEAD_WORDS, ChunkHead, Encoding, FLAG_CLOCKS, KIND_EVENTS};
 use quipu_ring::{BadGroup, BadName};
@@ -50,6 +51,7 @@ pub(super) struct Chunks {
     events: Vec<u8>,
     names: Vec<u8>,
     n_events: u64,
+    n_unknown: u64,
 }
 
 /// The parts of a chunk.
@@ -97,12 +99,17 @@ impl Chunks {
                 Decoder::Variable(decoder.of_thread(thread))
             }
         };
-        Chunks { decoder, events: Vec::new(), names: Vec::new(), n_events: 0 }
+        Chunks { decoder, events: Vec::new(), names: Vec::new(), n_events: 0, n_unknown: 0 }
     }
 
     /// Events delivered so far.
     pub(super) fn n_events(&self) -> u64 {
         self.n_events
+    }
+
+    /// How many of these are of types that mean nothing.
+    pub(super) fn n_unknown(&self) -> u64 {
+        self.n_unknown
     }
 
     /// Delivers a chunk, in batches.
@@ -165,6 +172,8 @@ impl Chunks {
             n_taken += n;
             if n > 0 {
                 self.n_events += n as u64;
+                let unknown = batch.events.iter().filter(|event| Unknown::of(event).is_some());
+                self.n_unknown += unknown.count() as u64;
                 sink.take(batch).map_err(Stop::Run)?;
             }
         }

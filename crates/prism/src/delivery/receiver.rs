@@ -90,6 +90,8 @@ pub struct Producer {
     pub n_events: u64,
     /// How many events it says that it could not send.
     pub n_dropped: u64,
+    /// How many of the delivered events are of types that mean nothing.
+    pub n_unknown: u64,
     /// How it ended.
     pub end: End,
 }
@@ -330,9 +332,13 @@ impl Run<'_> {
             thread: said.thread,
             encoding,
             detail: detail(terms.fields),
-            missing: detail(std::array::from_fn(|at| fields(self.asked)[at] & !terms.fields[at])),
+            missing: detail(std::array::from_fn(|at| {
+                let asked = fields(self.asked)[at];
+                if asked & Detail::OFF != 0 { 0 } else { asked & !terms.fields[at] }
+            })),
             n_events: 0,
             n_dropped: 0,
+            n_unknown: 0,
             end: End::Open,
         };
         let wrong = match encoding {
@@ -382,7 +388,8 @@ impl Run<'_> {
             };
             let ring = lane.told.ring;
             lane.told.end = End::Wrong(Fault { place: Place::Ring { ring, word: at }, what: wrong });
-            lane.told.n_events = lane.chunks.take().map_or(0, |chunks| chunks.n_events());
+            (lane.told.n_events, lane.told.n_unknown) =
+                lane.chunks.take().map_or((0, 0), |chunks| (chunks.n_events(), chunks.n_unknown()));
         }
         Ok(true)
     }
@@ -409,7 +416,7 @@ impl Run<'_> {
     fn end(&mut self, slot: usize, end: End) -> Result<()> {
         let Some(mut lane) = self.lanes[slot].take() else { return Ok(()) };
         if let Some(chunks) = &lane.chunks {
-            lane.told.n_events = chunks.n_events();
+            (lane.told.n_events, lane.told.n_unknown) = (chunks.n_events(), chunks.n_unknown());
         }
         lane.told.n_dropped = self.memory.look(|_| lane.consumer.n_dropped())?;
         if !matches!(lane.told.end, End::Wrong(_)) {

@@ -7,7 +7,7 @@
 
 use crate::batch::At;
 use crate::detail::Detail;
-use crate::event::{Compute, Context, Memory, Sync, access, context, format, sync};
+use crate::event::{Compute, Context, Kind, Memory, Sync, access, context, format, sync};
 use crate::fault::Result;
 use crate::hooks::Hooks;
 use crate::shadow::Shadow;
@@ -235,7 +235,7 @@ impl SigilClassic {
 
 impl Hooks for SigilClassic {
     fn needs(&self) -> Detail {
-        Detail::COMMUNICATION
+        Detail::COMMUNICATION.without(Kind::Control)
     }
 
     #[inline]

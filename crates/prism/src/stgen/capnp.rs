@@ -10,6 +10,8 @@ use super::ranges::{Range, Ranges};
 use super::text::Packed;
 use crate::event::{Sync, sync};
 use crate::fault::Result;
+use quipu_source::Pool;
+use std::sync::Arc;
 
 /// Events of a message where computations are aggregated.
 const AGGREGATED_EVENTS: usize = 100_000;
@@ -45,12 +47,12 @@ impl Messages {
     ///
     /// # Errors
     /// If it cannot be created.
-    pub fn create(options: &Options, thread: u64) -> Result<Messages> {
+    pub fn create(options: &Options, pool: &Arc<Pool>, thread: u64) -> Result<Messages> {
         let is_plain = options.aggregation <= 1;
         let form = if is_plain { "uncompressed" } else { "compressed" };
         let name = format!("sigil.events.out-{thread}.{form}.capn.bin.gz");
         Ok(Messages {
-            file: Packed::create(&options.out, &name)?,
+            file: Packed::create(&options.out, pool, &name)?,
             is_plain,
             has_quirks: options.has_quirks,
             events: Vec::new(),

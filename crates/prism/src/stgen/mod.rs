@@ -21,24 +21,31 @@ pub mod thread;
 
 use crate::batch::At;
 use crate::detail::Detail;
-use crate::event::{Compute, Context, Memory, Sync, access, context, format, sync};
+use crate::event::{Compute, Context, Kind, Memory, Sync, access, context, format, sync};
 use crate::fault::{Error, Result};
 use crate::files::Files;
 use crate::hooks::Hooks;
-use crate::shadow::Shadow;
+use crate::shadow::{self, Shadow};
 use log::{Access, Log};
+use quipu_records::write::usual_pool;
+use quipu_source::Pool;
 use ranges::Range;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 use thread::{Pending, Thread};
 
 /// Instructions between two markers.
 const MARKER_INSTRUCTIONS: u64 = 4096;
-/// Threads whose reads are remembered for each byte.
-const MAX_THREADS: usize = 128;
+/// Threads whose reads are remembered in the cell of a byte. Prism's back end takes no more.
+const NEAR_THREADS: usize = 128;
+/// The most threads that there can be.
+const MAX_THREADS: usize = NO_WRITER as usize;
+/// Pages of shadow memory that there may be, if no option says otherwise.
+pub const USUAL_PAGES: usize = 1 << 16;
 /// The first address that Prism's shadow memory has no room for.
 const QUIRK_LIMIT: u64 = 1 << 38;
 /// No thread wrote the byte.
-const NO_WRITER: u8 = u8::MAX;
+const NO_WRITER: u16 = u16::MAX;
 
 /// What the files of threads are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -65,11 +72,13 @@ pub struct Options {
     pub form: Form,
     /// Whether the defects of Prism's back end are wanted.
     pub has_quirks: bool,
+    /// Pages of 4096 bytes that may be touched: the shadow memory of each takes 96 KiB.
+    pub max_pages: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { out: Files::each("."), aggregation: 100, form: Form::Text, has_quirks: false }
+        Options { out: Files::each("."), aggregation: 100, form: Form::Text, has_quirks: false, max_pages: USUAL_PAGES }
     }
 }
 
@@ -81,19 +90,24 @@ struct Cell {
     /// The event in which it was written.
     event: u32,
     /// The thread that wrote it, as an index.
-    writer: u8,
+    writer: u16,
+    /// Whether further threads read it, beyond those that `readers` has room for.
+    has_far_readers: bool,
 }
 
 impl Default for Cell {
     fn default() -> Cell {
-        Cell { readers: [0; 2], event: 0, writer: NO_WRITER }
+        Cell { readers: [0; 2], event: 0, writer: NO_WRITER, has_far_readers: false }
     }
 }
 
 impl Cell {
-    /// Notes that a thread reads the byte, and says whether it had before.
+    /// Notes that a thread reads the byte at `address`, and says whether it had before.
     #[inline]
-    fn read(&mut self, thread: usize) -> bool {
+    fn read(&mut self, thread: usize, address: u64, far: &mut FarReaders) -> bool {
+        if thread >= NEAR_THREADS {
+            return far.read(self, thread, address);
+        }
         let (word, bit) = (&mut self.readers[(thread / 64) & 1], 1 << (thread % 64));
         let had = *word & bit != 0;
         *word |= bit;
@@ -108,10 +122,42 @@ impl Cell {
     }
 }
 
+/// Readers whose numbers cells have no room for, by the byte that they read since it was written.
+#[derive(Default)]
+struct FarReaders(FxHashMap<u64, Vec<u16>>);
+
+impl FarReaders {
+    #[cold]
+    fn read(&mut self, cell: &mut Cell, thread: usize, address: u64) -> bool {
+        cell.has_far_readers = true;
+        let readers = self.0.entry(address).or_default();
+        let thread = thread as u16; // Below `MAX_THREADS`.
+        let had = readers.contains(&thread);
+        if !had {
+            readers.push(thread);
+        }
+        had
+    }
+
+    /// Forgets the readers of bytes that are written.
+    #[inline]
+    fn forget(&mut self, address: u64, cells: &[Cell]) {
+        if self.0.is_empty() {
+            return;
+        }
+        for (address, _) in (address..).zip(cells).filter(|(_, cell)| cell.has_far_readers) {
+            self.0.remove(&address);
+        }
+    }
+}
+
 /// The back end.
 pub struct Stgen {
     options: Options,
     shadow: Shadow<Cell>,
+    far: FarReaders,
+    /// Threads that pack files.
+    pool: Option<Arc<Pool>>,
     /// In the order in which they were first seen.
     threads: Vec<Thread>,
     by_number: FxHashMap<u64, usize>,
@@ -131,6 +177,8 @@ impl Stgen {
         Stgen {
             options,
             shadow: Shadow::default(),
+            far: FarReaders::default(),
+            pool: None,
             threads: Vec::new(),
             by_number: FxHashMap::default(),
             current: None,
@@ -172,13 +220,20 @@ impl Stgen {
     }
 
     fn create(&mut self, number: u64) -> Result<usize> {
-        if self.threads.len() == MAX_THREADS {
-            return Err(Error::Stop(format!("SynchroTraceGen takes at most {MAX_THREADS} threads")));
+        // QUIRK: Prism's back end has room for as many.
+        let most = if self.options.has_quirks { NEAR_THREADS } else { MAX_THREADS };
+        if self.threads.len() == most {
+            return Err(Error::Stop(format!("SynchroTraceGen takes at most {most} threads")));
         }
-        let log: Box<dyn Log> = match self.options.form {
-            Form::Text => Box::new(text::Text::create(&self.options, number, text::Version::One)?),
-            Form::TextV2 => Box::new(text::Text::create(&self.options, number, text::Version::Two)?),
-            Form::Capnp => Box::new(capnp::Messages::create(&self.options, number)?),
+        let pool = match &self.pool {
+            Some(pool) => pool,
+            None => self.pool.insert(usual_pool().map_err(Error::other)?),
+        };
+        let options = &self.options;
+        let log: Box<dyn Log> = match options.form {
+            Form::Text => Box::new(text::Text::create(options, pool, number, text::Version::One)?),
+            Form::TextV2 => Box::new(text::Text::create(options, pool, number, text::Version::Two)?),
+            Form::Capnp => Box::new(capnp::Messages::create(options, pool, number)?),
             Form::Null => Box::new(log::Nothing),
         };
         let index = self.threads.len();
@@ -217,7 +272,7 @@ impl Stgen {
             return self.read_plain(current, place);
         }
         let limit = self.limit();
-        let (shadow, threads) = (&mut self.shadow, &mut self.threads);
+        let (shadow, far, threads) = (&mut self.shadow, &mut self.far, &mut self.threads);
         let numbers = |index: usize, threads: &[Thread]| threads[index].number;
         let mut has_edge = false;
         if let Some(place) = place {
@@ -237,7 +292,8 @@ impl Stgen {
             if let Some(local) = local {
                 shadow.visit(local.start, local.len(), |mut address, cells| {
                     for cell in cells {
-                        let edge = if cell.read(current) { None } else { cell.edge(current) };
+                        let had = cell.read(current, address, far);
+                        let edge = if had { None } else { cell.edge(current) };
                         match &mut run {
                             Some((kind, range)) if *kind == edge => range.end = address,
                             _ => {
@@ -271,12 +327,13 @@ impl Stgen {
         let limit = self.limit();
         let mut edge = None;
         if let Some(local) = place.and_then(|place| place.below(limit)) {
-            self.shadow.visit(local.start, local.len(), |_, cells| {
-                for cell in cells {
+            let far = &mut self.far;
+            self.shadow.visit(local.start, local.len(), |address, cells| {
+                for (address, cell) in (address..).zip(cells) {
                     if edge.is_some() {
                         return;
                     }
-                    edge = if cell.read(current) { None } else { cell.edge(current) };
+                    edge = if cell.read(current, address, far) { None } else { cell.edge(current) };
                 }
             });
         }
@@ -306,9 +363,14 @@ impl Stgen {
                 thread.pending.written.insert(place);
             }
         }
-        let written = Cell { readers: [0; 2], event: thread.event as u32, writer: current as u8 }; // Below `MAX_THREADS`.
+        let writer = current as u16; // Below `MAX_THREADS`.
+        let written = Cell { event: thread.event as u32, writer, ..Cell::default() };
         if let Some(local) = place.and_then(|place| place.below(limit)) {
-            self.shadow.visit(local.start, local.len(), |_, cells| cells.fill(written));
+            let far = &mut self.far;
+            self.shadow.visit(local.start, local.len(), |address, cells| {
+                far.forget(address, cells);
+                cells.fill(written);
+            });
         }
         if is_plain { Ok(()) } else { self.threads[current].flush_at(self.options.aggregation) }
     }
@@ -316,6 +378,16 @@ impl Stgen {
     /// The last address of shadow memory.
     fn limit(&self) -> u64 {
         if self.options.has_quirks { QUIRK_LIMIT - 1 } else { u64::MAX }
+    }
+
+    #[cold]
+    fn too_many_pages(&self) -> Error {
+        let n = self.options.max_pages;
+        let gib = (n * shadow::PAGE_BYTES * size_of::<Cell>()) as f64 / (1 << 30) as f64;
+        Error::Stop(format!(
+            "SynchroTraceGen: the events touch more than {n} pages of 4096 bytes, whose shadow memory takes {gib:.1} GiB; \
+             `pages=N` allows another number"
+        ))
     }
 
     fn note(&mut self, number: u64, event: &Sync) {
@@ -333,7 +405,7 @@ impl Stgen {
 
 impl Hooks for Stgen {
     fn needs(&self) -> Detail {
-        Detail::COMMUNICATION
+        Detail::COMMUNICATION.without(Kind::Control)
     }
 
     #[inline]
@@ -366,10 +438,11 @@ impl Hooks for Stgen {
         let is_known = matches!(event.access, Some(access::LOAD | access::STORE));
         self.unplaced += u64::from(place.is_none() || !is_known);
         match event.access {
-            Some(access::LOAD) => self.read(current, place),
-            Some(access::STORE) => self.write(current, place),
-            _ => Ok(()),
+            Some(access::LOAD) => self.read(current, place)?,
+            Some(access::STORE) => self.write(current, place)?,
+            _ => {}
         }
+        if self.shadow.pages() > self.options.max_pages { Err(self.too_many_pages()) } else { Ok(()) }
     }
 
     fn on_sync(&mut self, _: At, event: &Sync) -> Result<()> {

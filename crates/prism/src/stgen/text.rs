@@ -8,9 +8,8 @@ use super::ranges::{Range, Ranges};
 use crate::event::{Sync, sync};
 use crate::fault::{Error, Result};
 use crate::files::{Files, NewFile};
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use std::io::Write;
+use quipu_source::{PackOptions, Packer, Packing, Pool};
+use std::sync::Arc;
 
 /// Bytes that are gathered before they are packed.
 const GATHERED_BYTES: usize = 64 << 10;
@@ -24,27 +23,31 @@ pub enum Version {
     Two,
 }
 
-/// A packed file that is written to.
+/// A packed file that is written to. Threads of a pool pack it.
 pub(super) struct Packed {
-    file: Option<GzEncoder<NewFile>>,
+    file: Option<Packer<NewFile>>,
 }
 
+/// How hard files are packed: as fast as can be, since lines come faster than zlib's usual level takes them.
+const LEVEL: u8 = 1;
+
 impl Packed {
-    pub(super) fn create(files: &Files, name: &str) -> Result<Packed> {
-        Ok(Packed { file: Some(GzEncoder::new(files.create(name)?, Compression::default())) })
+    pub(super) fn create(files: &Files, pool: &Arc<Pool>, name: &str) -> Result<Packed> {
+        let options = PackOptions { packing: Packing::Gzip, level: Some(LEVEL) };
+        // There may be hundreds of threads.
+        let file = Packer::new(files.create(name)?, pool, &options).in_small_blocks();
+        Ok(Packed { file: Some(file) })
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        let written = file.write_all(bytes);
-        written.map_err(|error| Error::io(file.get_ref().path(), error))
+        file.write(bytes).map_err(Error::other)
     }
 
     pub(super) fn finish(&mut self) -> Result<()> {
-        let Some(mut file) = self.file.take() else { return Ok(()) };
-        file.try_finish().map_err(|error| Error::io(file.get_ref().path(), error))?;
-        let path = file.get_ref().path().to_owned();
-        file.finish().map_err(|error| Error::io(&path, error))?.finish()
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let (file, _) = file.finish().map_err(Error::other)?;
+        file.finish()
     }
 }
 
@@ -61,8 +64,8 @@ impl Text {
     ///
     /// # Errors
     /// If it cannot be created.
-    pub fn create(options: &Options, thread: u64, version: Version) -> Result<Text> {
-        let file = Packed::create(&options.out, &format!("sigil.events.out-{thread}.gz"))?;
+    pub fn create(options: &Options, pool: &Arc<Pool>, thread: u64, version: Version) -> Result<Text> {
+        let file = Packed::create(&options.out, pool, &format!("sigil.events.out-{thread}.gz"))?;
         Ok(Text { version, thread, lines: Vec::with_capacity(GATHERED_BYTES + 4096), file })
     }
 
@@ -215,22 +218,60 @@ impl Log for Text {
 }
 
 fn decimal(number: u64, out: &mut Vec<u8>) {
-    let (mut digits, mut at, mut left) = ([0; 20], 20, number);
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (left % 10) as u8; // A digit.
-        left /= 10;
-        if left == 0 {
-            break;
+    /// The numbers below 100, two digits each.
+    const PAIRS: [[u8; 2]; 100] = {
+        let mut pairs = [[0; 2]; 100];
+        let mut n = 0;
+        while n < 100 {
+            pairs[n] = [b'0' + (n / 10) as u8, b'0' + (n % 10) as u8];
+            n += 1;
         }
+        pairs
+    };
+    let (mut digits, mut at, mut left) = ([0; 20], 20, number);
+    while left >= 10 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(left % 100) as usize]);
+        left /= 100;
+    }
+    if left > 0 || at == digits.len() {
+        at -= 1;
+        digits[at] = b'0' + left as u8; // A digit.
     }
     out.extend_from_slice(&digits[at..]);
 }
 
 fn hex(number: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"0x");
-    let digits = (64 - (number | 1).leading_zeros()).div_ceil(4);
-    for digit in (0..digits).rev() {
-        out.push(b"0123456789abcdef"[(number >> (4 * digit) & 0xf) as usize]);
+    let (mut digits, mut at, mut left) = ([0; 18], 18, number);
+    loop {
+        at -= 1;
+        digits[at] = b"0123456789abcdef"[(left & 0xf) as usize];
+        left >>= 4;
+        if left == 0 {
+            break;
+        }
+    }
+    at -= 2;
+    digits[at..at + 2].copy_from_slice(b"0x");
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_the_standard_library_writes_them() {
+        let mut numbers: Vec<u64> = (0..2000).chain((0..64).map(|bit| 1 << bit)).collect();
+        numbers.extend((1..20).flat_map(|power| [10_u64.pow(power) - 1, 10_u64.pow(power)]));
+        numbers.push(u64::MAX);
+        for number in numbers {
+            let (mut text, mut out) = (format!("{number} "), Vec::new());
+            text += &format!("{number:#x}");
+            decimal(number, &mut out);
+            out.push(b' ');
+            hex(number, &mut out);
+            assert_eq!(String::from_utf8(out), Ok(text));
+        }
     }
 }

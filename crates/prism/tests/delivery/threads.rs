@@ -31,7 +31,7 @@ fn events_of_all_kinds_arrive_with_the_fields_that_were_asked_for() {
         assert_eq!(writer.fields()[..2], [0xe0, 0xb0], "no ids and no width");
         let main = connection.intern(b"main").unwrap();
         let compute = producer::Compute { format: 2, width: 3, operation: 3, n_arguments: 2, ids: &[1, 2] };
-        let control = producer::Control { kind: 3, taken: true, indirect: true, target: 0x40_1000 };
+        let control = producer::Control { kind: 3, taken: Some(true), indirect: true, target: Some(0x40_1000) };
         let puts = [
             writer.memory(1, 4, 0x7fff_0000_1234, 9),
             writer.compute(&compute),
@@ -271,7 +271,7 @@ fn more_producers_than_rings_are_refused_and_counted() {
 enum Sent {
     Memory(u8, u16, u64, u8),
     Compute(u8, u16, u8, Vec<u8>),
-    Control(u8, bool, bool, u64),
+    Control(u8, Option<bool>, bool, Option<u64>),
     Sync(u8, u64, u64),
     Context(u8, u64),
     Name(u8, String),
@@ -288,8 +288,9 @@ fn sent() -> impl Strategy<Value = Sent> {
             .prop_map(|(a, b, c, d)| Sent::Memory(a, b, c, d)),
         (0_u8..4, size, 0_u8..64, proptest::collection::vec(any::<u8>(), 1..5))
             .prop_map(|(a, b, c, d)| Sent::Compute(a, b, c, d)),
-        (0_u8..8, any::<bool>(), any::<bool>(), address.clone())
-            .prop_map(|(a, b, c, d)| Sent::Control(a, b, c, d)),
+        (0_u8..5, any::<bool>(), any::<bool>(), proptest::option::of(0_u64..(1 << 56) - 1))
+            .prop_map(|(a, b, c, d)| Sent::Control(a, Some(b), c, d)),
+        (any::<bool>(), address.clone()).prop_map(|(a, b)| Sent::Control(2, None, a, Some(b >> 1))),
         (0_u8..32, any::<u64>(), any::<u64>()).prop_map(|(a, b, c)| Sent::Sync(a, b, c)),
         (prop_oneof![Just(1_u8), Just(2), Just(5)], address).prop_map(|(a, b)| Sent::Context(a, b)),
         (named.clone(), name).prop_map(|(a, b)| Sent::Name(a, b)),
@@ -351,9 +352,9 @@ proptest! {
                     let (kind, taken, indirect, target) = (*kind, *taken, *indirect, *target);
                     (writer.control(&producer::Control { kind, taken, indirect, target }), Event::Control(Control {
                         kind: on(fields, 0x80).then_some(kind),
-                        taken: on(fields, 0x40).then_some(taken),
+                        taken: taken.filter(|_| on(fields, 0x40)),
                         indirect: on(fields, 0x10).then_some(indirect),
-                        target: on(fields, 0x20).then_some(target),
+                        target: target.filter(|_| on(fields, 0x20)),
                     }), "")
                 }
                 Sent::Sync(kind, data, second) => {
@@ -384,4 +385,69 @@ proptest! {
         let found: Vec<_> = keep.events.into_iter().map(|(_, _, _, event, name)| (event, name)).collect();
         prop_assert_eq!(found, expected);
     }
+}
+
+/// An event of each kind, and a swap.
+fn send_all(writer: &mut producer::Writer<'_>) -> Vec<(Kind, Put)> {
+    let compute = producer::Compute { format: 1, width: 8, operation: 1, n_arguments: 2, ids: &[1, 2] };
+    let control = producer::Control { kind: 2, taken: None, indirect: false, target: None };
+    vec![
+        (Kind::Memory, writer.memory(1, 8, 0x1000, 1)),
+        (Kind::Compute, writer.compute(&compute)),
+        (Kind::Control, writer.control(&control)),
+        (Kind::Context, writer.context(context::INSTRUCTION, 0x40_1000)),
+        (Kind::Context, writer.context_name(context::ENTER, b"main")),
+        (Kind::Sync, writer.sync(sync::LOCK, 0x10, 0)),
+    ]
+}
+
+#[test]
+fn kinds_that_are_not_asked_for_are_not_sent_but_swaps_are() {
+    const KINDS: [Kind; 5] = [Kind::Memory, Kind::Compute, Kind::Control, Kind::Sync, Kind::Context];
+    for encoding in [Encoding::Fixed, Encoding::Variable] {
+        for off in 0..1_u32 << KINDS.len() {
+            let is_off = |kind: Kind| KINDS.iter().position(|known| *known == kind).is_some_and(|n| off >> n & 1 == 1);
+            let asked = KINDS.into_iter().filter(|kind| is_off(*kind)).fold(Detail::ALL, Detail::without);
+            let (_base, mut receiver) = receiver(asked);
+            let connection = connect(&receiver);
+            // What a front end can give has nothing to say against it.
+            let can = [0xf0, 0xf8, 0xf0, 0, 0];
+            let mut writer = connection.writer(Options { can, ..options(encoding) }).unwrap();
+            for (kind, put) in send_all(&mut writer) {
+                assert_eq!(put, if is_off(kind) { Put::Unasked } else { Put::Taken }, "{kind:?} of {off:05b}");
+            }
+            assert_eq!(writer.sync(sync::SWAP, 5, 0), Put::Taken);
+            assert_eq!(writer.n_dropped(), 0);
+            writer.close();
+            let mut keep = Keep::default();
+            let outcome = receiver.run(&mut keep, &mut when_ended(1)).unwrap();
+            let producer = &outcome.producers[0];
+            assert_eq!((&producer.end, producer.n_dropped, producer.n_unknown), (&End::Left, 0, 0));
+            let n_expected = 7 - off.count_ones() - u32::from(is_off(Kind::Context));
+            assert_eq!(producer.n_events, u64::from(n_expected), "{off:05b}");
+            assert!(keep.events.iter().all(|(.., event, _)| asked.wants(event)), "{off:05b}");
+            let missing = producer.missing;
+            assert_eq!([missing.memory & 1, missing.compute & 1, missing.sync, missing.context], [0; 4]);
+        }
+    }
+}
+
+#[test]
+fn a_kind_is_off_for_a_run_where_no_tool_wants_it() {
+    let one = Detail::COMMUNICATION.without(Kind::Control).without(Kind::Sync);
+    let other = Detail::ALL.without(Kind::Control).without(Kind::Memory);
+    let both = Detail::NOTHING.with(one).with(other);
+    assert_eq!(both, Detail { memory: 0xe0, compute: 0xf8, control: Detail::OFF, sync: 0, context: 0 });
+}
+
+#[test]
+fn events_of_unknown_types_are_counted_for_their_producer() {
+    let (_base, mut receiver) = receiver(Detail::ALL);
+    let connection = connect(&receiver);
+    let mut writer = connection.writer(options(Encoding::Fixed)).unwrap();
+    let puts = [writer.sync(31, 1, 0), writer.memory(3, 8, 16, 0), writer.context(77, 1), writer.sync(sync::LOCK, 1, 0)];
+    assert_eq!(puts, [Put::Taken; 4]);
+    writer.close();
+    let outcome = receiver.run(&mut Keep::default(), &mut when_ended(1)).unwrap();
+    assert_eq!((outcome.producers[0].n_events, outcome.producers[0].n_unknown), (4, 3));
 }

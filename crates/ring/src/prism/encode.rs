@@ -9,6 +9,11 @@
 /// Kinds, numbered as in the variable encoding and in the fields of [`Terms`](super::Terms); memory is 0.
 pub(super) const COMPUTE: usize = 1;
 pub(super) const CONTROL: usize = 2;
+pub(super) const SYNC: usize = 3;
+pub(super) const CONTEXT: usize = 4;
+
+/// The type of a synchronization that makes another thread the current one.
+pub(super) const SWAP: u8 = 5;
 
 const TYPE: u8 = 0x80;
 const SIZE: u8 = 0x40;
@@ -20,6 +25,12 @@ const IDS: u8 = 0x08;
 
 /// Bytes of an event of the fixed encoding.
 pub(super) const FIXED_BYTES: usize = 18;
+/// The type of control flow that may be taken.
+const BRANCH: u8 = 2;
+/// Its number in the variable encoding where the outcome is unknown.
+const BLIND_BRANCH: u8 = 5;
+/// The target of control flow in the variable encoding where it is unknown.
+const NO_TARGET: u64 = (1 << 56) - 1;
 /// The type of a synchronization that has a second word.
 const WAIT: u8 = 8;
 
@@ -46,12 +57,12 @@ pub struct Compute<'a> {
 pub struct Control {
     /// 1 jump, 2 conditional branch, 3 call, 4 return.
     pub kind: u8,
-    /// Whether it was taken.
-    pub taken: bool,
+    /// Whether it was taken; only of a branch this may be unknown.
+    pub taken: Option<bool>,
     /// Whether its target is computed.
     pub indirect: bool,
-    /// Where it leads.
-    pub target: u64,
+    /// Where it leads, if that is known.
+    pub target: Option<u64>,
 }
 
 #[inline]
@@ -137,18 +148,24 @@ pub(super) fn compute_fixed(fields: u8, compute: &Compute<'_>) -> Option<Encoded
 }
 
 pub(super) fn control_variable(fields: u8, control: &Control) -> Option<Encoded> {
-    let kind = when(fields, TYPE, control.kind);
-    if kind > 7 {
-        return None;
-    }
-    let taken = u8::from(when(fields, SIZE, control.taken));
+    let is_blind = fields & SIZE != 0 && control.taken.is_none();
+    let kind = match when(fields, TYPE, control.kind) {
+        BRANCH if is_blind => BLIND_BRANCH,
+        _ if is_blind && fields & TYPE == 0 => BLIND_BRANCH,
+        kind if is_blind || kind > 7 || kind == BLIND_BRANCH => return None,
+        kind => kind,
+    };
+    let taken = u8::from(when(fields, SIZE, control.taken.unwrap_or(false)));
     let head = 4 << 5 | kind << 2 | taken << 1 | u8::from(when(fields, FOURTH, control.indirect));
     let mut bytes = [0; FIXED_BYTES];
     bytes[0] = head;
     if fields & THIRD == 0 {
         return Some((bytes, 1));
     }
-    bytes[..8].copy_from_slice(&with_address(head, control.target)?);
+    if control.target == Some(NO_TARGET) {
+        return None;
+    }
+    bytes[..8].copy_from_slice(&with_address(head, control.target.unwrap_or(NO_TARGET))?);
     Some((bytes, 8))
 }
 
@@ -156,9 +173,11 @@ pub(super) fn control_fixed(fields: u8, control: &Control) -> Encoded {
     let mut bytes = [0; FIXED_BYTES];
     bytes[0] = 3;
     bytes[1] = when(fields, TYPE, control.kind);
-    bytes[2] =
-        u8::from(when(fields, SIZE, control.taken)) | u8::from(when(fields, FOURTH, control.indirect)) << 1;
-    bytes[3..11].copy_from_slice(&when(fields, THIRD, control.target).to_le_bytes());
+    bytes[2] = u8::from(when(fields, SIZE, control.taken == Some(true)))
+        | u8::from(when(fields, FOURTH, control.indirect)) << 1
+        | u8::from(when(fields, SIZE, control.taken.is_none())) << 2
+        | u8::from(when(fields, THIRD, control.target.is_none())) << 3;
+    bytes[3..11].copy_from_slice(&when(fields, THIRD, control.target.unwrap_or(0)).to_le_bytes());
     (bytes, FIXED_BYTES)
 }
 

@@ -42,6 +42,10 @@ pub const KIND_EVENTS: u8 = 1;
 /// Flag of a chunk: there is a clock reading for each event.
 pub const FLAG_CLOCKS: u8 = 1;
 
+/// In the place of fields: a recorder does not want events of the kind, so that producers send none. Swaps are sent
+/// nevertheless.
+pub const OFF: u8 = 0x01;
+
 /// How events are encoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -59,7 +63,8 @@ pub struct Terms {
     pub version: u16,
     /// Encodings: bits of [`Encoding`].
     pub encodings: u8,
-    /// Fields of accesses, computations, control flow, synchronization and contexts, as configuration events have them.
+    /// Fields of accesses, computations, control flow, synchronization and contexts, as configuration events have them; or
+    /// [`OFF`].
     pub fields: [u8; 5],
 }
 

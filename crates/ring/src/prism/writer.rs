@@ -3,7 +3,7 @@
 use super::encode::{self, Compute, Control, Encoded};
 use super::fork::Generation;
 use super::{
-    CHUNK_HEAD_WORDS, CHUNK_WORDS, ChunkHead, Encoding, FLAG_CLOCKS, KIND_EVENTS, PROTOCOL, Said, Terms,
+    CHUNK_HEAD_WORDS, CHUNK_WORDS, ChunkHead, Encoding, FLAG_CLOCKS, KIND_EVENTS, OFF, PROTOCOL, Said, Terms,
 };
 use crate::{Claim, Producer, Shared, life};
 use std::ffi::CStr;
@@ -93,10 +93,12 @@ impl Connection {
             return Err(Refused::Encoding(options.encoding));
         }
         let mut fields = options.can;
-        fields.iter_mut().zip(self.asked.fields).for_each(|(can, asked)| *can &= asked);
+        for (can, asked) in fields.iter_mut().zip(self.asked.fields) {
+            *can = if asked & OFF != 0 { OFF } else { *can & asked };
+        }
         if options.encoding == Encoding::Fixed {
-            fields[0] &= 0xe0; // No ids.
-            fields[encode::COMPUTE] &= 0xf0;
+            fields[0] &= 0xe0 | OFF; // No ids.
+            fields[encode::COMPUTE] &= 0xf0 | OFF;
         }
         let mut writer = Writer {
             connection: self,
@@ -154,6 +156,8 @@ pub enum Put {
     Dropped,
     /// The encoding has no room for it: it was counted.
     NoRoom,
+    /// Nothing asked for events of its kind.
+    Unasked,
 }
 
 /// Collects the events of one thread. A child of `fork` may go on with it: it then has a ring of its own, and a thread number
@@ -212,6 +216,9 @@ impl Writer<'_> {
     #[inline]
     pub fn memory(&mut self, access: u8, size: u16, address: u64, id: u8) -> Put {
         let fields = self.fields[0];
+        if fields & OFF != 0 {
+            return Put::Unasked;
+        }
         let encoded = match self.options.encoding {
             Encoding::Fixed => Some(encode::memory_fixed(fields, access, size, address)),
             Encoding::Variable => encode::memory_variable(fields, access, size, address, id),
@@ -223,6 +230,9 @@ impl Writer<'_> {
     #[inline]
     pub fn compute(&mut self, compute: &Compute<'_>) -> Put {
         let fields = self.fields[encode::COMPUTE];
+        if fields & OFF != 0 {
+            return Put::Unasked;
+        }
         let encoded = match self.options.encoding {
             Encoding::Fixed => encode::compute_fixed(fields, compute),
             Encoding::Variable => encode::compute_variable(fields, compute),
@@ -234,6 +244,9 @@ impl Writer<'_> {
     #[inline]
     pub fn control(&mut self, control: &Control) -> Put {
         let fields = self.fields[encode::CONTROL];
+        if fields & OFF != 0 {
+            return Put::Unasked;
+        }
         let encoded = match self.options.encoding {
             Encoding::Fixed => Some(encode::control_fixed(fields, control)),
             Encoding::Variable => encode::control_variable(fields, control),
@@ -243,6 +256,9 @@ impl Writer<'_> {
 
     /// A call of a thread library; only a wait has a second word.
     pub fn sync(&mut self, kind: u8, data: u64, second: u64) -> Put {
+        if self.fields[encode::SYNC] & OFF != 0 && kind != encode::SWAP {
+            return Put::Unasked;
+        }
         let encoded = match self.options.encoding {
             Encoding::Fixed => Some(encode::sync_fixed(kind, data, second)),
             Encoding::Variable => encode::sync_variable(kind, data, second),
@@ -253,6 +269,9 @@ impl Writer<'_> {
     /// The border of an instruction, block or thread.
     #[inline]
     pub fn context(&mut self, kind: u8, address: u64) -> Put {
+        if self.fields[encode::CONTEXT] & OFF != 0 {
+            return Put::Unasked;
+        }
         let encoded = match self.options.encoding {
             Encoding::Fixed => encode::context_fixed(kind, address),
             Encoding::Variable => encode::context_variable(kind, address),
@@ -262,6 +281,9 @@ impl Writer<'_> {
 
     /// The border of a function, net or operator, whose name is sent with it.
     pub fn context_name(&mut self, kind: u8, name: &[u8]) -> Put {
+        if self.fields[encode::CONTEXT] & OFF != 0 {
+            return Put::Unasked;
+        }
         if !encode::is_named(kind) {
             return self.no_room();
         }
@@ -300,6 +322,9 @@ impl Writer<'_> {
 
     /// The border of a function, net or operator, whose name has this number in the heap ([`Connection::intern`]).
     pub fn context_number(&mut self, kind: u8, number: u32) -> Put {
+        if self.fields[encode::CONTEXT] & OFF != 0 {
+            return Put::Unasked;
+        }
         if !encode::is_named(kind) || number == 0 {
             return self.no_room();
         }
@@ -339,7 +364,11 @@ impl Writer<'_> {
             return self.no_room();
         }
         // What was not asked for is not sent.
-        let fields = fields & self.connection.asked.fields[*place];
+        let asked = self.connection.asked.fields[*place];
+        if asked & OFF != 0 {
+            return Put::Unasked;
+        }
+        let fields = fields & asked;
         let mut bytes = [0; encode::FIXED_BYTES];
         (bytes[0], bytes[1]) = (5 << 5 | kind << 2, fields);
         let put = self.put(Some((bytes, 2)));

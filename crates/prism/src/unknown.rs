@@ -1,0 +1,72 @@
+//! Events whose codes have no meaning.
+//!
+//! Codes stay numbers, so that such events can be shown and copied; that they are there is never passed over in silence.
+//!
+//! SPEC: prism.md#kinds-and-codes
+
+use crate::event::{Event, access, context, control, format, sync};
+use crate::rules;
+use quipu_model::RuleInfo;
+use std::fmt;
+
+/// The highest number of an operation that has a name.
+const LAST_OPERATION: u8 = 6;
+
+/// A code without a meaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unknown {
+    /// The tag of an event of the fixed encoding.
+    Tag(u8),
+    /// A type of the event's kind.
+    Type(&'static str, u8),
+}
+
+impl Unknown {
+    /// The code of an event that has no meaning, if there is one.
+    #[must_use]
+    #[inline]
+    pub fn of(event: &Event) -> Option<Unknown> {
+        let beyond = |code: Option<u8>, last: u8| code.filter(|code| *code > last);
+        match event {
+            Event::Memory(memory) => Unknown::found("type of an access", beyond(memory.access, access::STORE)),
+            Event::Compute(compute) => {
+                let format = Unknown::found("format of a computation", beyond(compute.format, format::FLOAT));
+                let operation = beyond(compute.operation, LAST_OPERATION);
+                format.or_else(|| Unknown::found("operation", operation))
+            }
+            Event::Control(flow) => Unknown::found("type of control flow", beyond(flow.kind, control::RETURN)),
+            Event::Sync(event) => {
+                let is_known = (sync::CREATE..=sync::SPIN_UNLOCK).contains(&event.kind);
+                Unknown::found("type of synchronization", (!is_known).then_some(event.kind))
+            }
+            Event::Context(event) => {
+                let is_known = (context::INSTRUCTION..=context::OPERATOR_EXIT).contains(&event.kind);
+                Unknown::found("type of a context", (!is_known).then_some(event.kind))
+            }
+            Event::Config(_) => None,
+            Event::Unknown(tag) => Some(Unknown::Tag(*tag)),
+        }
+    }
+
+    #[inline]
+    fn found(what: &'static str, code: Option<u8>) -> Option<Unknown> {
+        code.map(|code| Unknown::Type(what, code))
+    }
+
+    /// The rule that it breaks.
+    pub(crate) fn rule(self) -> &'static RuleInfo {
+        match self {
+            Unknown::Tag(_) => &rules::TAG,
+            Unknown::Type(..) => &rules::TYPE,
+        }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unknown::Tag(tag) => write!(f, "an event of the unknown tag `{tag}`"),
+            Unknown::Type(what, code) => write!(f, "the unknown {what} `{code}`"),
+        }
+    }
+}
