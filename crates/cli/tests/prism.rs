@@ -695,7 +695,8 @@ fn parts_of_events_say_their_thread_and_fields() {
         let found = rows(&[&part]);
         let instrs = |rows: &[String]| rows.iter().filter(|row| row.contains(",instruction,")).count();
         assert_eq!(instrs(&found), 50, "{name}");
-        let first = all.iter().enumerate().filter(|(_, row)| row.contains(",instruction,")).nth(100).unwrap().0;
+        let first =
+            all.iter().enumerate().filter(|(_, row)| row.contains(",instruction,")).nth(100).unwrap().0;
         assert!(tail(&found[1 + extra..]) == tail(&all[first..first + found.len() - 1 - extra]), "{name}");
 
         done(&["filter", "-q", "--force", "--drop", "computation,instruction", &whole, "-o", &part]);

@@ -14,7 +14,8 @@ fn check(arch: Arch, known: &[Known]) {
         let mut text = String::new();
         decoder.text(0x1000, bytes, &mut text);
         let work = decoder.decode(0x1000, bytes).unwrap().work;
-        let found = work.map(|Work { operation, is_float, bytes, arity }| (operation, is_float, bytes, arity));
+        let found =
+            work.map(|Work { operation, is_float, bytes, arity }| (operation, is_float, bytes, arity));
         assert_eq!(found, *expected, "{text}");
     }
 }
@@ -143,13 +144,15 @@ fn aarch64_instructions_compute_what_manuals_say() {
         (0x0ea2_9c20, Some((Multiply, false, 8, 2))),
     ];
     let bytes: Vec<[u8; 4]> = words.iter().map(|(word, _)| word.to_le_bytes()).collect();
-    let known: Vec<(&[u8], _)> = bytes.iter().zip(words).map(|(bytes, (_, known))| (&bytes[..], *known)).collect();
+    let known: Vec<(&[u8], _)> =
+        bytes.iter().zip(words).map(|(bytes, (_, known))| (&bytes[..], *known)).collect();
     let mut decoder = Decoder::new(Arch::Aarch64, Syntax::Att).unwrap();
     for (bytes, expected) in known {
         let mut text = String::new();
         decoder.text(0x1000, bytes, &mut text);
         let work = decoder.decode(0x1000, bytes).unwrap().work;
-        let found = work.map(|Work { operation, is_float, bytes, arity }| (operation, is_float, bytes, arity));
+        let found =
+            work.map(|Work { operation, is_float, bytes, arity }| (operation, is_float, bytes, arity));
         assert_eq!(found, expected, "{text}");
     }
 }
@@ -165,7 +168,10 @@ fn register_bytes(name: &str) -> Option<u16> {
         _ if name.starts_with("xmm") => Some(16),
         _ if name.starts_with("ymm") => Some(32),
         _ if name.starts_with("zmm") => Some(64),
-        _ => match (name.as_bytes(), name.strip_prefix('r').map(|rest| rest.trim_start_matches(char::is_numeric))) {
+        _ => match (
+            name.as_bytes(),
+            name.strip_prefix('r').map(|rest| rest.trim_start_matches(char::is_numeric)),
+        ) {
             ([b'e', ..], _) => Some(4),
             (_, Some("d")) => Some(4),
             (_, Some("w")) => Some(2),
@@ -178,9 +184,12 @@ fn register_bytes(name: &str) -> Option<u16> {
 
 /// Integer operations whose width objdump's text says: by the last operand if that is a register, else by the suffix.
 fn width_in_text(text: &str) -> Option<(&str, u16)> {
-    const NAMES: &[&str] =
-        &["add", "sub", "and", "or", "xor", "cmp", "test", "adc", "sbb", "shl", "shr", "sar", "imul", "not", "neg"];
-    const VECTORS: &[&str] = &["paddd", "paddq", "pxor", "por", "pand", "psubb", "pminub", "pcmpeqb", "addps", "mulpd"];
+    const NAMES: &[&str] = &[
+        "add", "sub", "and", "or", "xor", "cmp", "test", "adc", "sbb", "shl", "shr", "sar", "imul", "not",
+        "neg",
+    ];
+    const VECTORS: &[&str] =
+        &["paddd", "paddq", "pxor", "por", "pand", "psubb", "pminub", "pcmpeqb", "addps", "mulpd"];
     const SCALARS: &[(&str, u16)] = &[("addsd", 8), ("mulsd", 8), ("subss", 4), ("divsd", 8), ("ucomisd", 8)];
     let text = text.strip_prefix("lock ").unwrap_or(text);
     let (mnemonic, operands) = text.split_once(' ')?;
@@ -215,17 +224,27 @@ fn width_in_text(text: &str) -> Option<(&str, u16)> {
 #[cfg(target_arch = "x86_64")]
 fn widths_are_those_of_the_text_of_objdump() {
     let Ok(loaded) = std::fs::read_to_string("/proc/self/maps") else { return };
-    let library = loaded.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains("libc.so"));
+    let library = loaded
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .find(|path| path.contains("libc.so"));
     let Some(library) = library else { return };
-    let Ok(output) = Command::new("objdump").args(["-d", "-w", "-j", ".text", library]).output() else { return };
+    let Ok(output) = Command::new("objdump").args(["-d", "-w", "-j", ".text", library]).output() else {
+        return;
+    };
     let text = String::from_utf8_lossy(&output.stdout);
     let mut decoder = Decoder::new(Arch::X86_64, Syntax::Att).unwrap();
     let mut n_checked = 0;
     for line in text.lines().step_by(3) {
         let mut columns = line.split('\t');
-        let (Some(_), Some(bytes), Some(text)) = (columns.next(), columns.next(), columns.next()) else { continue };
-        let Some((name, expected)) = width_in_text(text.split(['<', '#']).next().unwrap().trim()) else { continue };
-        let bytes: Option<Vec<u8>> = bytes.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+        let (Some(_), Some(bytes), Some(text)) = (columns.next(), columns.next(), columns.next()) else {
+            continue;
+        };
+        let Some((name, expected)) = width_in_text(text.split(['<', '#']).next().unwrap().trim()) else {
+            continue;
+        };
+        let bytes: Option<Vec<u8>> =
+            bytes.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
         let Ok(instr) = decoder.decode(0x1000, &bytes.unwrap()) else { continue };
         let work = instr.work.unwrap_or_else(|| panic!("{line}: nothing is computed"));
         assert_eq!(work.bytes, expected, "{line}");

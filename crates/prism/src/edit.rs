@@ -265,8 +265,11 @@ fn dropped(options: &Options) -> Result<FxHashSet<u16>> {
 #[derive(Debug)]
 pub(crate) struct Split;
 
-static SPLIT: TransformInfo =
-    TransformInfo { name: "split", title: "a folder with a file for each thread, which is one trace", options: &[] };
+static SPLIT: TransformInfo = TransformInfo {
+    name: "split",
+    title: "a folder with a file for each thread, which is one trace",
+    options: &[],
+};
 
 impl Transform for Split {
     fn info(&self) -> &'static TransformInfo {
@@ -290,10 +293,11 @@ impl Transform for Split {
         let whole = whole_of(&trace, job, progress)?;
         let reading = loop {
             let mut pass = Pass::new(job, &folder, *trace.codec(), &done);
-            let read = each_batch(&trace, Job { keeps_bytes: true, ..Job::of(job) }, progress, |batch, bytes| {
-                pass.take(batch, bytes)?;
-                Ok(n_events + pass.n_events)
-            });
+            let read =
+                each_batch(&trace, Job { keeps_bytes: true, ..Job::of(job) }, progress, |batch, bytes| {
+                    pass.take(batch, bytes)?;
+                    Ok(n_events + pass.n_events)
+                });
             let reading = read.map_err(|error| error.in_file(job.source.name()))?;
             let has_more = pass.has_more;
             n_events += pass.n_events;

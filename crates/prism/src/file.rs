@@ -285,7 +285,8 @@ impl EventFile {
                 let begun = match begun {
                     Some(begun) => begun,
                     None => {
-                        let how = Reads { encoding: self.encoding, detail: self.detail, dialect: self.dialect };
+                        let how =
+                            Reads { encoding: self.encoding, detail: self.detail, dialect: self.dialect };
                         let started = begin(path, name, *replace, *level, how, bytes)?;
                         begun.insert(Box::new(started))
                     }
@@ -347,14 +348,7 @@ struct Reads {
 }
 
 /// Begins a stream.
-fn begin(
-    path: &Path,
-    name: &str,
-    replace: Replace,
-    level: i32,
-    how: Reads,
-    first: &[u8],
-) -> Result<Begun> {
+fn begin(path: &Path, name: &str, replace: Replace, level: i32, how: Reads, first: &[u8]) -> Result<Begun> {
     let (fresh, file) = Fresh::file(path, replace)?;
     let failed = |cause| cannot("write", path, cause);
     let half = |seed: u64| {

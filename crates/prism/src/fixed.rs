@@ -127,7 +127,11 @@ pub(crate) fn event(slot: &Slot, names: &[u8], detail: Detail, batch: &mut Batch
             arguments: if has(detail.compute, Detail::ARITY) { slot[2].checked_sub(1) } else { None },
             operation: has(detail.compute, Detail::OPERATION).then_some(slot[3]),
             // 0 is unknown.
-            width: if has(detail.compute, Detail::SIZE) && slot[4] != 0 { Some(slot[4].into()) } else { None },
+            width: if has(detail.compute, Detail::SIZE) && slot[4] != 0 {
+                Some(slot[4].into())
+            } else {
+                None
+            },
             ids: None,
         }),
         CONTROL => Event::Control(Control {
@@ -316,7 +320,8 @@ impl Encoder {
         slot[1] = field(fields, Detail::TYPE, control.kind, "type")?.unwrap_or(0);
         fits(control.taken.is_none() || has(fields, Detail::TAKEN), "word whether it is taken")?;
         fits(control.target.is_none() || has(fields, Detail::TARGET), "target")?;
-        let is_unknown = |field: u8, is_there: bool, flag: u8| if has(fields, field) && !is_there { flag } else { 0 };
+        let is_unknown =
+            |field: u8, is_there: bool, flag: u8| if has(fields, field) && !is_there { flag } else { 0 };
         let indirect = field(fields, Detail::INDIRECT, control.indirect, "word whether it is indirect")?;
         slot[2] = (u8::from(control.taken == Some(true)) * TAKEN)
             | (u8::from(indirect == Some(true)) * INDIRECT)

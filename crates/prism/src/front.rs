@@ -305,8 +305,9 @@ impl Front {
             (Some(decoder), Some(code)) => decoder.decode(code.pc, code.bytes()).ok(),
             _ => None,
         };
-        let work = decoded.map_or_else(Work::default, |instr| {
-            Work { compute: instr.work.map(computed), target: instr.target }
+        let work = decoded.map_or_else(Work::default, |instr| Work {
+            compute: instr.work.map(computed),
+            target: instr.target,
         });
         self.works.insert(key, work);
         work

@@ -51,7 +51,13 @@ impl RecordWriter for FromOthers {
         let detail = detail_of(job.columns, job.trace.meta().arch);
         let file = EventFile::create(target, encoding, detail, false)?;
         let fields = detail.compute;
-        Ok(Box::new(Written { front: Front::new(job.trace, job.columns), encoding, file, fields, has_width: true }))
+        Ok(Box::new(Written {
+            front: Front::new(job.trace, job.columns),
+            encoding,
+            file,
+            fields,
+            has_width: true,
+        }))
     }
 }
 

@@ -28,13 +28,17 @@ impl Unknown {
     pub fn of(event: &Event) -> Option<Unknown> {
         let beyond = |code: Option<u8>, last: u8| code.filter(|code| *code > last);
         match event {
-            Event::Memory(memory) => Unknown::found("type of an access", beyond(memory.access, access::STORE)),
+            Event::Memory(memory) => {
+                Unknown::found("type of an access", beyond(memory.access, access::STORE))
+            }
             Event::Compute(compute) => {
                 let format = Unknown::found("format of a computation", beyond(compute.format, format::FLOAT));
                 let operation = beyond(compute.operation, LAST_OPERATION);
                 format.or_else(|| Unknown::found("operation", operation))
             }
-            Event::Control(flow) => Unknown::found("type of control flow", beyond(flow.kind, control::RETURN)),
+            Event::Control(flow) => {
+                Unknown::found("type of control flow", beyond(flow.kind, control::RETURN))
+            }
             Event::Sync(event) => {
                 let is_known = (sync::CREATE..=sync::SPIN_UNLOCK).contains(&event.kind);
                 Unknown::found("type of synchronization", (!is_known).then_some(event.kind))

@@ -33,7 +33,8 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 fn run(events: &[u8], form: Form, aggregation: u64, has_quirks: bool) -> BTreeMap<String, Vec<u8>> {
     let out = tempfile::tempdir().unwrap();
-    let options = Options { out: Files::each(out.path()), aggregation, form, has_quirks, ..Options::default() };
+    let options =
+        Options { out: Files::each(out.path()), aggregation, form, has_quirks, ..Options::default() };
     let mut stgen = Stgen::new(options);
     run_dump(events, Detail::VALGRIND, &mut stgen).unwrap();
     assert_eq!(stgen.unplaced(), 0);
@@ -167,7 +168,13 @@ fn memory(kind: u8, address: u64, size: u16) -> Event {
 
 fn written(aggregation: u64, has_quirks: bool, batches: &[Batch]) -> BTreeMap<String, String> {
     let out = tempfile::tempdir().unwrap();
-    let options = Options { out: Files::each(out.path()), aggregation, form: Form::Text, has_quirks, ..Options::default() };
+    let options = Options {
+        out: Files::each(out.path()),
+        aggregation,
+        form: Form::Text,
+        has_quirks,
+        ..Options::default()
+    };
     let mut stgen = Stgen::new(options);
     stgen.start().unwrap();
     batches.iter().for_each(|batch| stgen.take(batch).unwrap());

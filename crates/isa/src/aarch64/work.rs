@@ -13,16 +13,40 @@ const ZERO_REGISTER: u16 = super::ZERO as u16;
 /// Operations by the architecture's names.
 const OPERATIONS: &Operations = &[
     (Operation::Other, "fmax* fmin* smax* smin* umax* umin* cmtst cmeq cmge cmgt cmhi cmhs cmle cmlt"),
-    (Operation::Multiply, "mul mla mls madd msub smadd* umadd* smsub* umsub* fmul* fmadd fmsub fnmadd fnmsub fnmul fmla* fmls*"),
-    (Operation::Multiply, "smul* umul* sqdmul* sqrdmul* smlal* umlal* smlsl* umlsl* sqdmlal* sqdmlsl* pmul* sdot udot fcmla"),
+    (
+        Operation::Multiply,
+        "mul mla mls madd msub smadd* umadd* smsub* umsub* fmul* fmadd fmsub fnmadd fnmsub fnmul fmla* fmls*",
+    ),
+    (
+        Operation::Multiply,
+        "smul* umul* sqdmul* sqrdmul* smlal* umlal* smlsl* umlsl* sqdmlal* sqdmlsl* pmul* sdot udot fcmla",
+    ),
     (Operation::Divide, "sdiv udiv fdiv"),
-    (Operation::Shift, "lslv lsrv asrv rorv ubfm sbfm shl sshl* ushl* sshr ushr srshr urshr ssra usra srsra ursra shrn* rshrn*"),
-    (Operation::Shift, "sqshl* uqshl* sqrshl* uqrshl* sqshrn* uqshrn* sqrshrn* uqrshrn* sqshrun* sqrshrun* srshl urshl sli sri extr"),
-    (Operation::Subtract, "sub subs sbc sbcs ccmp fsub fabd fcmp fcmpe fccmp fccmpe neg fneg ssubl* usubl* ssubw* usubw* subhn* rsubhn*"),
+    (
+        Operation::Shift,
+        "lslv lsrv asrv rorv ubfm sbfm shl sshl* ushl* sshr ushr srshr urshr ssra usra srsra ursra shrn* rshrn*",
+    ),
+    (
+        Operation::Shift,
+        "sqshl* uqshl* sqrshl* uqrshl* sqshrn* uqshrn* sqrshrn* uqrshrn* sqshrun* sqrshrun* srshl urshl sli sri extr",
+    ),
+    (
+        Operation::Subtract,
+        "sub subs sbc sbcs ccmp fsub fabd fcmp fcmpe fccmp fccmpe neg fneg ssubl* usubl* ssubw* usubw* subhn* rsubhn*",
+    ),
     (Operation::Subtract, "sqsub uqsub shsub uhsub sqneg sabd* uabd* fcm??"),
-    (Operation::Add, "add adds adc adcs ccmn adr adrp fadd addp addv faddp saddl* uaddl* saddw* uaddw* addhn* raddhn* sqadd uqadd shadd"),
-    (Operation::Add, "uhadd srhadd urhadd suqadd usqadd saddlp uaddlp sadalp uadalp saddlv uaddlv saba* uaba* fcadd"),
-    (Operation::Move, "mov movz movn movk fmov csel fcsel dup ins smov umov rev* ext tbl tbx trn1 trn2 uzp1 uzp2 zip1 zip2 xtn* sqxtn* uqxtn*"),
+    (
+        Operation::Add,
+        "add adds adc adcs ccmn adr adrp fadd addp addv faddp saddl* uaddl* saddw* uaddw* addhn* raddhn* sqadd uqadd shadd",
+    ),
+    (
+        Operation::Add,
+        "uhadd srhadd urhadd suqadd usqadd saddlp uaddlp sadalp uadalp saddlv uaddlv saba* uaba* fcadd",
+    ),
+    (
+        Operation::Move,
+        "mov movz movn movk fmov csel fcsel dup ins smov umov rev* ext tbl tbx trn1 trn2 uzp1 uzp2 zip1 zip2 xtn* sqxtn* uqxtn*",
+    ),
     (Operation::Move, "sqxtun* sxtl* uxtl* fcvt* scvtf ucvtf fjcvtzs movi mvni"),
 ];
 

@@ -15,7 +15,10 @@ const SCALAR: &Operations = &[
     (Operation::Divide, "div idiv"),
     (Operation::Shift, "shl shr sal sar rol ror rcl rcr shld shrd shlx shrx sarx rorx"),
     (Operation::Move, "mov movzx movsx movsxd movbe cmov* xchg bswap cbw cwde cdqe cwd cdq cqo"),
-    (Operation::Other, "and or xor not test aand aor axor andn bextr bls* blc* t1mskc tzmsk bzhi bs? bt bt? crc32"),
+    (
+        Operation::Other,
+        "and or xor not test aand aor axor andn bextr bls* blc* t1mskc tzmsk bzhi bs? bt bt? crc32",
+    ),
     (Operation::Other, "lzcnt tzcnt popcnt pdep pext set? set?? set???"),
 ];
 
@@ -27,7 +30,10 @@ const X87: &Operations = &[
     (Operation::Multiply, "fmul* fimul"),
     (Operation::Divide, "fdiv* fidiv*"),
     (Operation::Move, "fld fild fbld fst fstp fist fistp fisttp fbstp fxch fcmov*"),
-    (Operation::Other, "fabs fsqrt frndint fscale fxtract fprem fprem1 f2xm1 fyl2x fyl2xp1 fsin fcos fsincos fptan fpatan fxam"),
+    (
+        Operation::Other,
+        "fabs fsqrt frndint fscale fxtract fprem fprem1 f2xm1 fyl2x fyl2xp1 fsin fcos fsincos fptan fpatan fxam",
+    ),
 ];
 
 /// Vector operations, without the `v` of AVX. Those that no pattern names are of another kind.
@@ -39,8 +45,14 @@ const VECTOR: &Operations = &[
     (Operation::Divide, "div??"),
     (Operation::Add, "add?? addsub?? padd* phadd* hadd??"),
     (Operation::Shift, "psll* psrl* psra* pro? pro?? psha* pshl* pshr*"),
-    (Operation::Move, "mov* lddqu cvt* pmov* pack* punpck* unpck* shuf* pshuf* perm* pperm* palignr align? broadcast*"),
-    (Operation::Move, "pbroadcast* blend* pblend* insert* extract* pinsr* pextr* compress* expand* pcompress* pexpand*"),
+    (
+        Operation::Move,
+        "mov* lddqu cvt* pmov* pack* punpck* unpck* shuf* pshuf* perm* pperm* palignr align? broadcast*",
+    ),
+    (
+        Operation::Move,
+        "pbroadcast* blend* pblend* insert* extract* pinsr* pextr* compress* expand* pcompress* pexpand*",
+    ),
     (Operation::Move, "maskmov* kmov? kunpck*"),
     (Operation::Add, "kadd?"),
     (Operation::Shift, "kshift*"),
@@ -84,17 +96,21 @@ fn has_vector(code: &Instruction) -> bool {
 
 /// Vector instructions without a result that depends on values, or that only move data from and to many places.
 fn computes_nothing(name: &str) -> bool {
-    const NONE: &[&str] = &["zero", "emms", "femms", "gather", "scatter", "pgather", "pscatter", "tile", "ld", "st"];
+    const NONE: &[&str] =
+        &["zero", "emms", "femms", "gather", "scatter", "pgather", "pscatter", "tile", "ld", "st"];
     NONE.iter().any(|none| name.starts_with(none))
 }
 
 /// Whether a move changes values: conversions, and permutations of elements with others from memory.
 fn changes(name: &str) -> bool {
-    const PLAIN: &[&str] = &["mov", "lddqu", "broadcast", "pbroadcast", "extract", "pextr", "maskmov", "kmov"];
+    const PLAIN: &[&str] =
+        &["mov", "lddqu", "broadcast", "pbroadcast", "extract", "pextr", "maskmov", "kmov"];
     const WIDER: &[&str] = &["movzx", "movsx", "movbe"];
     // `fld` and its like convert between the format of memory and that of the registers, as any load does.
     WIDER.iter().any(|wider| name.starts_with(wider))
-        || !name.starts_with('f') && !PLAIN.iter().any(|plain| name.starts_with(plain)) && name != "xchg"
+        || !name.starts_with('f')
+            && !PLAIN.iter().any(|plain| name.starts_with(plain))
+            && name != "xchg"
             && !name.starts_with("cmov")
 }
 
@@ -128,7 +144,8 @@ fn is_float(code: &Instruction, name: &str) -> bool {
         let to = kinds.rsplit('2').next().unwrap_or_default();
         return !INTEGERS.contains(&to);
     }
-    let into_general = code.op_count() > 0 && code.op_kind(0) == OpKind::Register && code.op0_register().is_gpr();
+    let into_general =
+        code.op_count() > 0 && code.op_kind(0) == OpKind::Register && code.op0_register().is_gpr();
     let into_mask = code.op_count() > 0 && code.op_kind(0) == OpKind::Register && code.op0_register().is_k();
     // Only words and masks come out.
     if into_general || into_mask {
@@ -139,7 +156,9 @@ fn is_float(code: &Instruction, name: &str) -> bool {
     }
     match code.memory_size() {
         // It has no form with memory.
-        MemorySize::Unknown => ["ps", "pd", "ss", "sd", "ph", "sh"].iter().any(|ending| name.ends_with(ending)),
+        MemorySize::Unknown => {
+            ["ps", "pd", "ss", "sd", "ph", "sh"].iter().any(|ending| name.ends_with(ending))
+        }
         size => is_float_size(size),
     }
 }
@@ -223,7 +242,9 @@ fn arity(code: &Instruction, name: &str, is_x87: bool, info: &InstructionInfo) -
                 OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite => true,
                 // iced knows that the result of `xor` of a register with itself is zero.
                 OpAccess::None => code.op_kind(i) == OpKind::Register,
-                OpAccess::Write | OpAccess::CondWrite => i == 0 && is_same && info.op_access(1) == OpAccess::None,
+                OpAccess::Write | OpAccess::CondWrite => {
+                    i == 0 && is_same && info.op_access(1) == OpAccess::None
+                }
                 OpAccess::NoMemAccess => false,
             };
             (0..n_operands).filter(|i| reads(*i)).count()
@@ -236,7 +257,8 @@ fn arity(code: &Instruction, name: &str, is_x87: bool, info: &InstructionInfo) -
 fn x87_arity(name: &str) -> usize {
     match name {
         "fld1" | "fldl2t" | "fldl2e" | "fldpi" | "fldlg2" | "fldln2" | "fldz" => 1,
-        "fabs" | "fchs" | "fsqrt" | "frndint" | "fsin" | "fcos" | "fsincos" | "fptan" | "f2xm1" | "fxtract" => 1,
+        "fabs" | "fchs" | "fsqrt" | "frndint" | "fsin" | "fcos" | "fsincos" | "fptan" | "f2xm1"
+        | "fxtract" => 1,
         "fxam" | "ftst" => 1,
         _ if name.starts_with("fst") || name.starts_with("fld") || name.starts_with("fcmov") => 1,
         _ => 2,

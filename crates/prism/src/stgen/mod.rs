@@ -78,7 +78,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { out: Files::each("."), aggregation: 100, form: Form::Text, has_quirks: false, max_pages: USUAL_PAGES }
+        Options {
+            out: Files::each("."),
+            aggregation: 100,
+            form: Form::Text,
+            has_quirks: false,
+            max_pages: USUAL_PAGES,
+        }
     }
 }
 

@@ -31,7 +31,8 @@ fn events_of_all_kinds_arrive_with_the_fields_that_were_asked_for() {
         assert_eq!(writer.fields()[..2], [0xe0, 0xb0], "no ids and no width");
         let main = connection.intern(b"main").unwrap();
         let compute = producer::Compute { format: 2, width: 3, operation: 3, n_arguments: 2, ids: &[1, 2] };
-        let control = producer::Control { kind: 3, taken: Some(true), indirect: true, target: Some(0x40_1000) };
+        let control =
+            producer::Control { kind: 3, taken: Some(true), indirect: true, target: Some(0x40_1000) };
         let puts = [
             writer.memory(1, 4, 0x7fff_0000_1234, 9),
             writer.compute(&compute),
@@ -406,7 +407,8 @@ fn kinds_that_are_not_asked_for_are_not_sent_but_swaps_are() {
     const KINDS: [Kind; 5] = [Kind::Memory, Kind::Compute, Kind::Control, Kind::Sync, Kind::Context];
     for encoding in [Encoding::Fixed, Encoding::Variable] {
         for off in 0..1_u32 << KINDS.len() {
-            let is_off = |kind: Kind| KINDS.iter().position(|known| *known == kind).is_some_and(|n| off >> n & 1 == 1);
+            let is_off =
+                |kind: Kind| KINDS.iter().position(|known| *known == kind).is_some_and(|n| off >> n & 1 == 1);
             let asked = KINDS.into_iter().filter(|kind| is_off(*kind)).fold(Detail::ALL, Detail::without);
             let (_base, mut receiver) = receiver(asked);
             let connection = connect(&receiver);
@@ -414,7 +416,11 @@ fn kinds_that_are_not_asked_for_are_not_sent_but_swaps_are() {
             let can = [0xf0, 0xf8, 0xf0, 0, 0];
             let mut writer = connection.writer(Options { can, ..options(encoding) }).unwrap();
             for (kind, put) in send_all(&mut writer) {
-                assert_eq!(put, if is_off(kind) { Put::Unasked } else { Put::Taken }, "{kind:?} of {off:05b}");
+                assert_eq!(
+                    put,
+                    if is_off(kind) { Put::Unasked } else { Put::Taken },
+                    "{kind:?} of {off:05b}"
+                );
             }
             assert_eq!(writer.sync(sync::SWAP, 5, 0), Put::Taken);
             assert_eq!(writer.n_dropped(), 0);
@@ -445,7 +451,12 @@ fn events_of_unknown_types_are_counted_for_their_producer() {
     let (_base, mut receiver) = receiver(Detail::ALL);
     let connection = connect(&receiver);
     let mut writer = connection.writer(options(Encoding::Fixed)).unwrap();
-    let puts = [writer.sync(31, 1, 0), writer.memory(3, 8, 16, 0), writer.context(77, 1), writer.sync(sync::LOCK, 1, 0)];
+    let puts = [
+        writer.sync(31, 1, 0),
+        writer.memory(3, 8, 16, 0),
+        writer.context(77, 1),
+        writer.sync(sync::LOCK, 1, 0),
+    ];
     assert_eq!(puts, [Put::Taken; 4]);
     writer.close();
     let outcome = receiver.run(&mut Keep::default(), &mut when_ended(1)).unwrap();
