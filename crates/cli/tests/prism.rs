@@ -664,6 +664,14 @@ fn files_of_threads_are_one_trace_and_merge_into_what_was_split() {
         let rest = without_ordinal(rows(&[&threads]), "2,");
         assert!(!rest.is_empty() && rest == without_ordinal(rows(&[&whole]), "2,"), "{name}");
     }
+    // More threads than files are written at once, twice around.
+    let slots: Vec<Vec<u8>> = (0..400).flat_map(|n| [sync(5, 1 + n % 200), sync(6, n)]).collect();
+    let slots: Vec<&[u8]> = slots.iter().map(Vec::as_slice).collect();
+    let many = put(folder.path(), "many.bin", &buffer(&slots, b""));
+    done(&["convert", "-q", "--format", "prism", "--open", "encoding=fixed", &many, "-o", &at("many.prism")]);
+    done(&["split", "-q", &at("many.prism"), "-o", &at("many.dir")]);
+    assert_eq!(std::fs::read_dir(at("many.dir")).unwrap().count(), 200);
+    assert!(rows(&[&at("many.dir")]) == rows(&[&at("many.prism")]));
     // Files that are not of one trace are none.
     std::fs::copy(at("fixed.prism"), folder.path().join("fixed.dir/other.prism")).unwrap();
     let output = quipu(&["view", &at("fixed.dir")]);

@@ -59,7 +59,7 @@ const ADDR: OptionSpec = OptionSpec::new(
 .group(LEFT_OUT);
 
 /// Files of threads that are written side by side; more threads take further passes over the events.
-const FILES_AT_ONCE: usize = 128;
+const FILES_AT_ONCE: usize = 64;
 
 /// The fields that hold where an event stands, and whether any stood before it that has fields.
 #[derive(Clone, Copy, Debug)]
@@ -354,7 +354,7 @@ fn whole_of(trace: &PrismTrace, job: &TransformJob<'_>, progress: &dyn Progress)
     each_batch(trace, Job::of(job), progress, |batch, _| {
         let Some((thread, begins)) = turns.begins(batch) else { return Ok(n_events) };
         if begins && n_events > 0 {
-            whole.add(latest.0, &latest.1);
+            whole.add(latest.0, &latest.1)?;
         }
         if begins {
             latest = (thread, Turn { ordinal: n_events, ..Turn::default() });
@@ -364,7 +364,7 @@ fn whole_of(trace: &PrismTrace, job: &TransformJob<'_>, progress: &dyn Progress)
         Ok(n_events)
     })
     .map_err(|error| error.in_file(job.source.name()))?;
-    whole.add(latest.0, &latest.1);
+    whole.add(latest.0, &latest.1)?;
     Ok(whole)
 }
 

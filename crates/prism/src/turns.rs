@@ -19,7 +19,9 @@ const TURNS: &str = "turns.";
 const WHOLE: &str = "whole";
 /// Bytes of a setting, at most.
 const SETTING_BYTES: usize = 512 << 10;
-/// Settings of one file.
+/// Turns of a trace, at most.
+const MAX_TURNS: usize = 1 << 22;
+/// Settings of one file: as many as these turns may take.
 const MAX_SETTINGS: usize = 256;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
@@ -38,17 +40,26 @@ pub(crate) struct Turn {
 
 /// What turns of a trace there are, in one number.
 #[derive(Default)]
-pub(crate) struct Whole(rustc_hash::FxHasher);
+pub(crate) struct Whole {
+    hasher: rustc_hash::FxHasher,
+    n_turns: usize,
+}
 
 impl Whole {
-    pub(crate) fn add(&mut self, thread: u64, turn: &Turn) {
-        self.0.write_u64(thread);
-        self.0.write_u64(turn.ordinal);
-        self.0.write_u64(turn.n_events);
+    /// Adds a turn.
+    ///
+    /// # Errors
+    /// `Limit` if there are too many.
+    pub(crate) fn add(&mut self, thread: u64, turn: &Turn) -> Result<()> {
+        self.hasher.write_u64(thread);
+        self.hasher.write_u64(turn.ordinal);
+        self.hasher.write_u64(turn.n_events);
+        self.n_turns += 1;
+        if self.n_turns > MAX_TURNS { Err(too_many()) } else { Ok(()) }
     }
 
     fn text(&self) -> String {
-        format!("{:016x}", self.0.finish())
+        format!("{:016x}", self.hasher.finish())
     }
 }
 
@@ -68,10 +79,17 @@ pub(crate) fn settings(whole: &Whole, start: u64, turns: &[Turn]) -> Result<Vec<
     }
     all.push((format!("{TURNS}{}", all.len() - 1), text));
     if all.len() > MAX_SETTINGS {
-        let what = "the threads of this trace take more turns than files of threads have room for";
-        return Err(Error::unsupported(format!("{what}: one of them `{}`", turns.len())));
+        return Err(too_many());
     }
     Ok(all)
+}
+
+/// The error for a trace of too many turns.
+pub(crate) fn too_many() -> Error {
+    let what = format!(
+        "its threads take turns more than `{MAX_TURNS}` times: files of threads have no room for that"
+    );
+    Error::new(ErrorKind::Limit, what)
 }
 
 /// The turns of a file, and the bytes before the first; none if it is no file of a thread.
@@ -126,6 +144,9 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
                 return Err(Error::new(ErrorKind::Truncated, what).in_file(file.name()));
             }
             turns.push((turn, number, begin));
+        }
+        if turns.len() > MAX_TURNS {
+            return Err(too_many().in_file(folder.name()));
         }
         starts.push(start);
         containers.push(container);

@@ -48,6 +48,9 @@ pub const FORMATS: &[(u16, &str)] = &[
 /// Formats that write streams themselves, by the encoding of bodies that they read there.
 const OWN_WRITERS: &[(u16, &str)] = &[(encoding::PRISM, "prism"), (encoding::PRISM_VARIABLE, "prism")];
 
+/// What the names of streams of these formats end in.
+pub(crate) const OWN_EXTENSIONS: &[&str] = &["prism"];
+
 /// What the settings begin with that say how the bytes of files read, where nothing in them shows it.
 pub const READING_SETTING: &str = "quipu.reading.";
 

@@ -1,6 +1,7 @@
 //! Several files of streams in a folder as one: those of several hosts, or the segments of a flight recorder.
 
 use crate::bytes::seekable;
+use crate::carried::OWN_EXTENSIONS;
 use crate::trace::probe;
 use quipu_model::{Confidence, Finding, Result};
 use quipu_source::{Bytes, Container, Content, Source};
@@ -17,7 +18,8 @@ const READ_BYTES: usize = 256 << 10;
 pub(crate) fn files_of(folder: &Source) -> Result<Vec<Source>> {
     let is_stream = |file: &Source| {
         let extension = Path::new(file.name()).extension();
-        !file.is_folder() && crate::INFO.extensions.iter().any(|own| extension.is_some_and(|has| has == *own))
+        let is_of = |own: &&str| extension.is_some_and(|has| has == *own);
+        !file.is_folder() && crate::INFO.extensions.iter().chain(OWN_EXTENSIONS).any(|own| is_of(own))
     };
     Ok(folder.files()?.into_iter().filter(is_stream).collect())
 }
