@@ -5,8 +5,11 @@ use std::process::Command;
 
 use Operation::{Add, Divide, Move, Multiply, Other, Shift, Subtract};
 
-/// Bytes of an instruction, and what manuals say that it computes: operation, whether on floating point, bytes, values.
-type Known = (&'static [u8], Option<(Operation, bool, u16, u8)>);
+/// What an instruction computes: operation, whether on floating point, bytes, values.
+type Expected = Option<(Operation, bool, u16, u8)>;
+
+/// Bytes of an instruction, and what manuals say of it.
+type Known = (&'static [u8], Expected);
 
 fn check(arch: Arch, known: &[Known]) {
     let mut decoder = Decoder::new(arch, Syntax::Intel).unwrap();
@@ -106,7 +109,7 @@ fn x86_instructions_compute_what_manuals_say() {
 
 #[test]
 fn aarch64_instructions_compute_what_manuals_say() {
-    let words: &[(u32, Option<(Operation, bool, u16, u8)>)] = &[
+    let words: &[(u32, Expected)] = &[
         // add x0, x1, x2; add w0, w1, #4; adds xzr, x0, #1 (cmn); sub x0, x1, x2, lsl #3; madd x0, x1, x2, x3
         (0x8b02_0020, Some((Add, false, 8, 2))),
         (0x1100_1020, Some((Add, false, 4, 2))),

@@ -19,7 +19,7 @@ pub(crate) fn files_of(folder: &Source) -> Result<Vec<Source>> {
     let is_stream = |file: &Source| {
         let extension = Path::new(file.name()).extension();
         let is_of = |own: &&str| extension.is_some_and(|has| has == *own);
-        !file.is_folder() && crate::INFO.extensions.iter().chain(OWN_EXTENSIONS).any(|own| is_of(own))
+        !file.is_folder() && crate::INFO.extensions.iter().chain(OWN_EXTENSIONS).any(is_of)
     };
     Ok(folder.files()?.into_iter().filter(is_stream).collect())
 }
