@@ -14,7 +14,7 @@ use crate::options::Settings;
 use crate::plan::{Op, Plan, Shown};
 use crate::quirks::{Quirks, Which};
 use crate::walk::{Firing, Step, Walk};
-use crate::{library, messages, put, stack, text, typed};
+use crate::{library, messages, put, stack, text, tree, typed};
 use quipu_model::{Error, Place, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -345,7 +345,8 @@ impl Consumer {
             }
             Op::Print(address, data) => {
                 let (address, data) = (&recs[*address], &recs[*data]);
-                typed::linux(&self.capture, address, address.of(bytes), data.of(bytes), out);
+                let both = (address.of(bytes), data.of(bytes));
+                tree::print(&self.capture, self.style.quirks, address, both, out);
             }
             Op::Exit(at) => self.status = Some(self.capture.order.signed(recs[*at].of(bytes)) as i32),
             Op::Printf(format, parts) => return self.printf(format, &recs[parts.clone()], bytes, out),

@@ -6,6 +6,7 @@ use crate::consumer::{Consumer, Style};
 use crate::describe::{Capture, Dialect};
 use crate::messages;
 use crate::rules;
+use crate::types::Type;
 use crate::walk::{Step, Walk};
 use quipu_model::loss::Amount;
 use quipu_model::{Error, Finding, Loss, Place};
@@ -43,6 +44,10 @@ pub(crate) fn all(capture: &mut Capture, file: &str) {
         findings.push(rules::UNKNOWN.broken(place(), message));
     }
     findings.extend(unprintable(capture, file));
+    // Their values are shown to a depth.
+    let endless = capture.types.endless().into_iter().take(MAX_FAULTS as usize);
+    let message = |of: &Type| format!("the type `{}` ({}) contains itself", of.name, of.id);
+    findings.extend(endless.map(|of| rules::FORMAT.broken(place(), message(of))));
     capture.findings.append(&mut findings);
 }
 

@@ -88,6 +88,7 @@ pub mod table;
 mod text;
 pub mod tools;
 pub mod trace;
+mod tree;
 mod type_records;
 mod typed;
 pub mod types;

@@ -54,6 +54,7 @@ pub(crate) enum Which {
     UnsignedKeys,
     FlowPrefix,
     LastCell,
+    BareElements,
 }
 
 /// All that are known.
@@ -97,5 +98,10 @@ pub const QUIRKS: &[Quirk] = &[
         name: "last-cell",
         of_consumer: "a `quantize()` with data in its last cell only is printed as one without data (classic)",
         of_default: "the data",
+    },
+    Quirk {
+        name: "bare-elements",
+        of_consumer: "`print()` shows of structures in arrays their names alone, and no floating point (Linux)",
+        of_default: "their members, and the number",
     },
 ];

@@ -20,7 +20,7 @@ quipu_model::rules! {
     "descriptions of DTrace" {
         FORMAT "dtrace/format" Error
             "What is printed of a record suits its parts."
-            "A format that cannot be read, or a conversion that is given other bytes, prints what stands before it; other records are printed." ["EPID N: the conversion `d` is given N bytes"]
+            "A format that cannot be read, or a conversion that is given other bytes, prints what stands before it; other records are printed. A value of a type that contains itself is shown to a depth." ["EPID N: the conversion `d` is given N bytes"]
         CHECKSUM "dtrace/description-checksum" Error
             "A metadata record has the checksum of its bytes."
             "It is not used; records that only it describes end their buffer." []

@@ -1,10 +1,10 @@
-//! Values by their types: `print()`.
+//! Values by their types as the classic consumer prints them: `print()`. [`tree`](crate::tree) has that of Linux.
 //!
 //! SPEC: dtrace.md#print
 
 use crate::bytes::until_nul;
 use crate::convert::escape;
-use crate::describe::{Capture, Rec};
+use crate::describe::Capture;
 use crate::float;
 use crate::put;
 use crate::symbols::Shown;
@@ -17,14 +17,10 @@ const MAX_DEPTH: usize = 32;
 /// No value is shown with more text.
 const MAX_TEXT: usize = 1 << 20;
 
-/// Blanks before the types of Linux.
-const LINUX_INDENT: usize = 44;
-
 struct Printer<'c> {
     capture: &'c Capture,
     /// Text before this was there before.
     start: usize,
-    is_linux: bool,
 }
 
 /// Prints a value of the classic dialects; false if its type is unknown.
@@ -32,26 +28,11 @@ pub(crate) fn classic(capture: &Capture, id: &str, value: &[u8], out: &mut Vec<u
     // Types that another program described have numbers alone.
     let number = || id.rsplit('`').next().and_then(|number| capture.types.get(number));
     let Some(ty) = capture.types.get(id).or_else(number) else { return false };
-    let printer = Printer { capture, start: out.len(), is_linux: false };
+    let printer = Printer { capture, start: out.len() };
     out.push(b'\n');
     printer.value(ty, value, (0, 0), out);
     out.push(b'\n');
     true
-}
-
-/// Prints an address and the value there, as Linux does.
-pub(crate) fn linux(capture: &Capture, rec: &Rec, address: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    put::hex(out, capture.order.number(address));
-    out.extend_from_slice(b" = *\n");
-    let printer = Printer { capture, start: out.len(), is_linux: true };
-    put::fill(out, b' ', LINUX_INDENT);
-    match capture.types.get(&rec.arg.to_string()) {
-        Some(ty) => printer.value(ty, value, (LINUX_INDENT, 0), out),
-        None => {
-            let _ = write!(out, "(type {})", rec.arg); // Writing to a vector cannot fail.
-        }
-    }
-    out.push(b'\n');
 }
 
 impl Printer<'_> {
@@ -68,10 +49,9 @@ impl Printer<'_> {
         let real = self.capture.types.resolved(ty);
         match &real.kind {
             Kind::Struct { members } | Kind::Union { members } => {
-                let _ = match self.is_linux {
-                    true => writeln!(out, "({}) {{", ty.name),
-                    // A member begins with its type.
-                    false if is_member => writeln!(out, "{{"),
+                // A member begins with its type. Writing to a vector cannot fail.
+                let _ = match is_member {
+                    true => writeln!(out, "{{"),
                     false => writeln!(out, "{} {{", ty.name),
                 };
                 for member in members {
@@ -95,25 +75,13 @@ impl Printer<'_> {
         let size = usize::try_from(ty.size).unwrap_or(usize::MAX);
         let end = start.saturating_add(size).min(value.len());
         let bytes = value.get(start..end).unwrap_or(&[]);
-        if self.is_linux && bytes.iter().all(|byte| *byte == 0) {
-            return;
-        }
         put::fill(out, b' ', at.0);
-        let is_compound =
-            matches!(self.capture.types.resolved(ty).kind, Kind::Struct { .. } | Kind::Union { .. });
         let glue = if ty.name.ends_with('*') { "" } else { " " };
-        if self.is_linux {
-            let _ = write!(out, ".{} = ", member.name);
-            if !is_compound {
-                let _ = write!(out, "({}){glue}", ty.name);
-            }
-        } else {
-            let _ = write!(out, "{}{glue}{}", ty.name, member.name);
-            if let Some(bits) = member.bits {
-                let _ = write!(out, " :{bits}");
-            }
-            out.extend_from_slice(b" = ");
+        let _ = write!(out, "{}{glue}{}", ty.name, member.name);
+        if let Some(bits) = member.bits {
+            let _ = write!(out, " :{bits}");
         }
+        out.extend_from_slice(b" = ");
         match member.bits {
             Some(bits) => self.bit_field((member.bit % 8) as u32, bits, bytes, out), // Below 8.
             None => self.shown(ty, bytes, at, true, out),
@@ -136,7 +104,7 @@ impl Printer<'_> {
             let is_text =
                 text.len() < value.len() && text.iter().all(|byte| matches!(byte, b' '..=b'~' | 7..=13));
             if is_text {
-                let brackets = depth > 0 && !self.is_linux;
+                let brackets = depth > 0;
                 out.extend_from_slice(if brackets { b"[ \"" } else { b"\"" });
                 text.iter().for_each(|byte| escape(*byte, out));
                 out.extend_from_slice(if brackets { b"\" ]" } else { b"\"" });

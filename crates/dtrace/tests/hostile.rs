@@ -102,6 +102,33 @@ fn hostile_formats_stop_at_their_record() {
     assert!(printed(capture, false).out.len() < 16 << 10);
 }
 
+#[test]
+fn types_that_contain_themselves_are_found_and_end() {
+    let types = [
+        r#"{"id":"m`1","name":"a","size":8,"kind":"typedef","to":"m`2"},{"id":"m`2","name":"b","size":8,"kind":"typedef","to":"m`1"}"#,
+        r#"{"id":"m`1","name":"a","size":8,"kind":"struct","members":[{"name":"x","type":"m`1","bit":0},{"name":"y","type":"m`1","bit":0}]}"#,
+        r#"{"id":"m`1","name":"a","size":0,"kind":"array","of":"m`1","count":9223372036854775808}"#,
+    ];
+    for types in types {
+        let to = format!("\"types\":[{types}],\"symbols\":");
+        let mut capture = with("trace_basic", "\"symbols\":", &to).unwrap();
+        capture.formats = vec![std::sync::Arc::from(&b"m`1"[..])];
+        capture.enablings.iter_mut().flat_map(|of| &mut of.recs).for_each(|rec| rec.format = 1);
+        assert!(printed(capture, false).out.len() < 64 << 20, "{types}");
+        let home = tempfile::tempdir().unwrap();
+        let case = root().join("classic/trace_basic");
+        let text: serde_json::Value = serde_json::from_slice(&bytes(&case.join("meta.json"))).unwrap();
+        let text = text.to_string().replacen("\"symbols\":", &to, 1);
+        quipu_testkit::copy_files(&case, home.path());
+        std::fs::write(home.path().join("meta.json"), text).unwrap();
+        let source = quipu_source::Source::open(home.path()).unwrap();
+        let capture = quipu_dtrace::trace::load(&source, &quipu_model::OpenOptions::default()).unwrap();
+        let [finding] = &capture.findings[..] else { panic!("{:?}", capture.findings) };
+        assert_eq!(finding.rule, "dtrace/format");
+        assert!(finding.message.ends_with("contains itself"), "{}", finding.message);
+    }
+}
+
 /// Changes some bytes of all buffers.
 fn damaged(capture: &Capture, seed: u64) -> Capture {
     let mut capture = capture.clone();

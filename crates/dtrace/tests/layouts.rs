@@ -5,11 +5,14 @@ use quipu_dtrace::action::Action;
 use quipu_dtrace::aggregate::Aggregates;
 use quipu_dtrace::buffer::Cursor;
 use quipu_dtrace::bytes::ByteOrder;
-use quipu_dtrace::describe::{Buffer, Enabling, Rec};
+use quipu_dtrace::carry::Encoded;
+use quipu_dtrace::describe::{Buffer, Enabling, Probe, Rec};
 use quipu_dtrace::layout::{self, BufferWriter};
 use quipu_dtrace::walk::Walk;
-use quipu_dtrace::{Capture, Dialect, raw};
+use quipu_dtrace::{Capture, Dialect, carried, carry, mid, raw};
 use quipu_testkit::Rng;
+use quipu_wire::record::Producer;
+use std::collections::BTreeSet;
 
 /// The same records with headers of 4 bytes.
 fn with_old_headers(capture: &Capture) -> Capture {
@@ -114,22 +117,34 @@ fn descriptions_of_the_device_are_those_of_the_samples() {
     assert!(n > 150, "{n}");
 }
 
+/// Formats that random parts name, as types or texts.
+const FORMATS: [&[u8]; 3] = [b"module`1", b"text %s\n", b"100%%"];
+
+/// A random part: values of any size, and what has a size of its own.
+fn part(dice: &mut Rng) -> Rec {
+    let sizes = [0, 1, 2, 3, 4, 7, 8, 12, 16, 17, 33, 256];
+    let any = sizes[dice.below(sizes.len() as u64) as usize];
+    let n = dice.below(5) + 1;
+    let (code, size, arg) = match dice.below(12) {
+        0..=3 => (1, any, dice.next()),
+        4 => (2, 4, 0),
+        5 => (6, any, dice.next()),
+        6 => (7, 8, 0),
+        7 => (8, any.max(8), 0),
+        8 => (0x401, 8 * n as u32, n),
+        9 => (0x401, 4 * n as u32, n),
+        10 => (0x101, (8 * (n + 1) + 16) as u32, n | 16 << 32),
+        _ => ([0x402, 0x403, 0x602][dice.below(3) as usize], 8, dice.next()),
+    };
+    let format = if code == 1 { dice.below(FORMATS.len() as u64 + 1) as u16 } else { 0 };
+    let action = Action::of(code, Dialect::Classic);
+    let uarg = dice.below(3);
+    Rec { action, code, size, offset: 0, alignment: 1, format, arg, uarg, signed: None }
+}
+
 /// A random description.
 fn enabling(dice: &mut Rng, id: u32, dialect: Dialect) -> Enabling {
-    let part = |size| Rec {
-        action: Action::Trace,
-        code: 1,
-        size,
-        offset: 0,
-        alignment: 1,
-        format: 0,
-        arg: 0,
-        uarg: 0,
-        signed: None,
-    };
-    let n = dice.below(9);
-    let sizes = [0, 1, 2, 3, 4, 8, 16, 17, 256];
-    let recs = (0..n).map(|_| part(sizes[dice.below(9) as usize])).collect();
+    let recs = (0..dice.below(9)).map(|_| part(dice)).collect();
     let mut enabling = Enabling { id, probe: 1, recs, ..Enabling::default() };
     layout::place(&mut enabling, dialect);
     if enabling.size == 0 {
@@ -140,9 +155,36 @@ fn enabling(dice: &mut Rng, id: u32, dialect: Dialect) -> Enabling {
     enabling
 }
 
+/// The descriptions, with statements numbered as they come: only which are equal matters.
+fn described(capture: &Capture) -> Vec<Enabling> {
+    let mut all = capture.enablings.clone();
+    let mut known = vec![0];
+    for rec in all.iter_mut().flat_map(|enabling| &mut enabling.recs) {
+        let at = known.iter().position(|uarg| *uarg == rec.uarg).unwrap_or_else(|| {
+            known.push(rec.uarg);
+            known.len() - 1
+        });
+        rec.uarg = at as u64;
+    }
+    all
+}
+
+/// The records of the only buffer: number, time, values.
+fn records(capture: &Capture) -> Vec<(u32, u64, Vec<Vec<u8>>)> {
+    let Some(buffer) = capture.buffers.first() else { return Vec::new() };
+    let mut cursor = Cursor::new(buffer);
+    let mut found = Vec::new();
+    while let Some(record) = cursor.next_record(capture, buffer).unwrap() {
+        let values = layout::values(&record.enabling.recs, record.bytes).map(<[u8]>::to_vec).collect();
+        found.push((record.enabling.id, record.time, values));
+    }
+    found
+}
+
 #[test]
 fn random_records_come_back_from_their_buffers() {
     let mut dice = Rng::new(1);
+    let (mut actions, mut n_records) = (BTreeSet::new(), 0);
     for round in 0..200 {
         let dialect = if round % 3 == 0 { Dialect::ClassicV0 } else { Dialect::Classic };
         let order = if round % 2 == 0 { ByteOrder::Little } else { ByteOrder::Big };
@@ -164,17 +206,47 @@ fn random_records_come_back_from_their_buffers() {
             let time = if dialect == Dialect::Classic { time << 31 } else { 0 };
             expected.push((enabling.id, time, values));
         }
-        let by_epid = (0u32..).zip(&enablings).map(|(at, enabling)| (enabling.id, at)).collect();
-        let capture = Capture { dialect, order, enablings, by_epid, ..Capture::default() };
-        let buffer = Buffer { bytes: writer.into_bytes(), ..Buffer::default() };
-        let mut cursor = Cursor::new(&buffer);
-        let mut found = Vec::new();
-        while let Some(record) = cursor.next_record(&capture, &buffer).unwrap() {
-            let values = layout::values(&record.enabling.recs, record.bytes).map(<[u8]>::to_vec).collect();
-            found.push((record.enabling.id, record.time, values));
+        for enabling in &enablings {
+            actions.extend(enabling.recs.iter().map(|rec| rec.code));
         }
-        assert_eq!(found, expected, "round {round}");
+        let by_epid = (0u32..).zip(&enablings).map(|(at, enabling)| (enabling.id, at)).collect();
+        let formats = FORMATS.into_iter().map(std::sync::Arc::from).collect();
+        let probes = [(1, Probe { id: 1, provider: "p".into(), name: "n".into(), ..Probe::default() })];
+        let probes = probes.into_iter().collect();
+        let mut capture = Capture {
+            dialect,
+            order,
+            pointer_bytes: 8,
+            probes,
+            formats,
+            enablings,
+            by_epid,
+            ..Capture::default()
+        };
+        capture.buffers = vec![Buffer { bytes: writer.into_bytes(), ..Buffer::default() }];
+        assert_eq!(records(&capture), expected, "round {round}");
+        // The same through streams in both encodings, and through a buffer that describes itself.
+        let producer = || Producer { uuid: [7; 16], ..Producer::default() };
+        for encoded in [Encoded::Plain, Encoded::Dense] {
+            let stream = carry::write(&capture, producer(), encoded, Vec::new()).unwrap();
+            let read = carried::read("stream", &stream).unwrap();
+            assert!(read.findings.is_empty(), "round {round}: {:?}", read.findings);
+            assert_eq!(described(&read), described(&capture), "round {round}");
+            assert_eq!(records(&read), expected, "round {round} {encoded:?}");
+            assert!(
+                expected.is_empty() || read.buffers[0].bytes == capture.buffers[0].bytes,
+                "round {round}"
+            );
+        }
+        if dialect == Dialect::Classic {
+            let buffer = mid::write(&capture, &capture.buffers[0], producer()).unwrap();
+            let read = mid::read("buffer", buffer).unwrap();
+            assert!(read.findings.is_empty(), "round {round}: {:?}", read.findings);
+            assert_eq!(records(&read), expected, "round {round}");
+        }
+        n_records += expected.len();
     }
+    assert!(actions.len() == 10 && n_records > 3000, "{actions:?} {n_records}");
 }
 
 #[test]

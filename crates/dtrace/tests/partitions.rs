@@ -53,7 +53,7 @@ fn scattered(capture: &Capture, dice: &mut Rng) -> Vec<Buffer> {
 #[test]
 fn any_partition_of_up_to_64_cpus_gives_the_same_aggregations() {
     let mut dice = Rng::new(64);
-    let (mut functions, mut sizes) = (BTreeSet::new(), BTreeSet::new());
+    let (mut functions, mut sizes, mut keys) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for path in cases("classic") {
         let capture = classic(&path);
         if capture.states.iter().all(|buffer| buffer.bytes.is_empty()) {
@@ -63,6 +63,8 @@ fn any_partition_of_up_to_64_cpus_gives_the_same_aggregations() {
         assert_eq!(buffers.len() as u64, CPUS);
         let mut whole = Aggregates::new(false);
         buffers.iter().for_each(|buffer| whole.take(&capture, buffer).unwrap());
+        let members = capture.aggregations.iter().flat_map(|aggregation| &aggregation.keys);
+        keys.extend(members.map(|rec| (rec.code, rec.size)));
         functions.extend(whole.entries().map(|entry| entry.value.function));
         // One part, a part for each CPU, and any number between.
         for n_parts in [1, CPUS, dice.below(CPUS) + 1, dice.below(CPUS) + 1] {
@@ -88,5 +90,9 @@ fn any_partition_of_up_to_64_cpus_gives_the_same_aggregations() {
         }
     }
     assert_eq!(functions.len(), 9, "{functions:?}");
+    // Numbers of each size, texts, bytes, stacks, symbols and modules, of the kernel and of programs.
+    let kinds: BTreeSet<u16> = keys.iter().map(|(code, _)| *code).collect();
+    assert!([1, 2, 4, 8].iter().all(|size| keys.contains(&(1, *size))), "{keys:?}");
+    assert!(kinds.len() >= 7 && keys.len() >= 13, "{keys:?}");
     assert!(sizes.contains(&1) && sizes.contains(&64) && sizes.len() > 20, "{sizes:?}");
 }

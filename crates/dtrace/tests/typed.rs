@@ -1,7 +1,8 @@
-//! `print()` of the classic dialects: a value of each kind of type, as the description of the format has it.
+//! `print()`: a value of each kind of type. No sample has structures within structures. Those of the classic dialects are as the
+//! description of the format has them, those of Linux as the tests of that consumer have them for the same types.
 
 use crate::samples::printed;
-use quipu_dtrace::{carried, carry, meta};
+use quipu_dtrace::{carried, carry, linux, meta, script};
 use quipu_wire::record::Producer;
 use serde_json::{Value, json};
 
@@ -145,4 +146,137 @@ fn a_value_of_an_unknown_type_is_traced() {
     // At the top, texts have no brackets.
     let printed = printed(capture("m`7", b"abc\0\0\0\0\0"), true);
     assert_eq!(String::from_utf8(printed.out).unwrap(), "\n\"abc\"\n\n");
+}
+
+/// The text of a `print()` of Linux: a script, the value of what its pointer leads to.
+fn tree(script: &str, value: &[u8], has_quirks: bool) -> String {
+    let address = 0xffff_9b7a_ca7e_0000_u64;
+    let mut raw = [0_u32, 0, 1, 0].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    raw.extend(address.to_le_bytes());
+    raw.extend(value);
+    let length = raw.len() as u32 - 4;
+    raw[..4].copy_from_slice(&length.to_le_bytes());
+    let hex: String = raw.iter().map(|byte| format!("{byte:02x}")).collect();
+    let part = |size: usize, offset: usize, arg: u64| json!({"action": 8, "size": size, "offset": offset, "alignment": 8, "arg": arg});
+    let lines = [
+        json!({"t": "probe", "id": 1, "prv": "dtrace", "mod": "", "fun": "", "prb": "BEGIN"}).to_string(),
+        json!({"t": "datadesc", "stid": 0, "recs": [part(8, 16, 77), part(value.len(), 24, 0)]}).to_string(),
+        json!({"t": "sample", "cpu": 0, "raw": hex}).to_string(),
+    ];
+    let mut capture = linux::read("raw.jsonl", lines.join("\n").as_bytes()).unwrap();
+    capture.settings.quiet = true;
+    script::apply(&mut capture, script.as_bytes());
+    assert!(capture.findings.is_empty(), "{:?}", capture.findings);
+    // The same from a stream.
+    let producer = Producer { uuid: [7; 16], ..Producer::default() };
+    let stream = carry::write(&capture, producer, carry::Encoded::Plain, Vec::new()).unwrap();
+    let there = carried::read("stream", &stream).unwrap();
+    let text = |capture| String::from_utf8(printed(capture, has_quirks).out).unwrap();
+    let (here, there) = (text(capture), text(there));
+    assert_eq!(here, there);
+    let text = here.strip_prefix("0xffff9b7aca7e0000 = *\n").unwrap();
+    let lines = text.lines().filter(|line| !line.is_empty());
+    lines.map(|line| format!("{}\n", line.strip_prefix(&" ".repeat(44)).unwrap())).collect()
+}
+
+/// What the consumer of Linux prints of a structure with one of each: the types, and the values.
+const ONE_OF_EACH: &str = "enum color { RED = 0, GREEN = 1, BLUE = 3 };
+struct all { int n; char text[5]; union { __u8 low; __u64 whole; } u; struct { void *p; uint64_t big; } s; bool yes;
+    enum color c; };
+BEGIN { x = (struct all *)alloca(sizeof (struct all)); print(x); }";
+
+fn one_of_each() -> Vec<u8> {
+    let mut value = Vec::new();
+    value.extend(1_i32.to_le_bytes());
+    value.extend(b"word\0\0\0\0\0\0\0\0");
+    value.extend(123_456_789_u64.to_le_bytes());
+    value.extend(0xffff_9b7a_ca7e_0000_u64.to_le_bytes());
+    value.extend(987_654_321_u64.to_le_bytes());
+    value.extend([1, 0, 0, 0, 1, 0, 0, 0]);
+    value
+}
+
+#[test]
+fn linux_prints_structures_within_structures_as_trees() {
+    let expected = "\
+(struct all) {
+ .n = (int)1,
+ .text = (char [5]) [
+  (char)'w',
+  (char)'o',
+  (char)'r',
+  (char)'d',
+ ],
+ .u = (union) {
+  .low = (__u8)21,
+  .whole = (__u64)123456789,
+ },
+ .s = (struct) {
+  .p = (void *)0xffff9b7aca7e0000,
+  .big = (uint64_t)987654321,
+ },
+ .yes = (bool)1,
+ .c = (enum color)GREEN,
+}
+";
+    for has_quirks in [false, true] {
+        assert_eq!(tree(ONE_OF_EACH, &one_of_each(), has_quirks), expected);
+    }
+    // What is zero is left out; an array of characters ends at its first zero, which may be the first.
+    let mut value = vec![0; 48];
+    value[5..8].copy_from_slice(b"ord");
+    (value[40], value[44]) = (1, 3);
+    let expected = "\
+(struct all) {
+ .text = (char [5]) [
+ ],
+ .yes = (bool)1,
+ .c = (enum color)BLUE,
+}
+";
+    assert_eq!(tree(ONE_OF_EACH, &value, true), expected);
+    assert_eq!(tree(ONE_OF_EACH, &[0; 48], true), "(struct all) {\n}\n");
+}
+
+#[test]
+fn structures_in_arrays_are_shown_whole_by_default() {
+    let script = "struct in { int a; short b; }; struct out { struct in list[3]; double d; int m[2][2]; unsigned f:3; \
+        unsigned g:5; }; BEGIN { print((struct out *)arg0); }";
+    let mut value = Vec::new();
+    for (a, b) in [(1, -2), (0, 0), (3, 4)] {
+        value.extend(i32::to_le_bytes(a));
+        value.extend(i32::to_le_bytes(b & 0xffff));
+    }
+    value.extend(1.5_f64.to_le_bytes());
+    [1, 0, 0, -4].into_iter().for_each(|n| value.extend(i32::to_le_bytes(n)));
+    value.extend((5_u32 | 9 << 3).to_le_bytes());
+    value.resize(56, 0);
+    let expected = "\
+(struct out) {
+ .list = (struct in [3]) [
+  (struct in) {
+   .a = (int)1,
+   .b = (short)-2,
+  },
+  (struct in) {
+   .a = (int)3,
+   .b = (short)4,
+  },
+ ],
+ .d = (double)1.5000000e+00,
+ .m = (int [2][2]) [
+  (int [2]) [
+   (int)1,
+  ],
+  (int [2]) [
+   (int)-4,
+  ],
+ ],
+ .f = (unsigned int)5,
+ .g = (unsigned int)9,
+}
+";
+    assert_eq!(tree(script, &value, false), expected);
+    let quirky = tree(script, &value, true);
+    assert!(quirky.contains(" [\n  (struct in) {\n  (struct in) {\n ],\n .m = "), "{quirky}");
 }

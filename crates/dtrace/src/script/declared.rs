@@ -42,7 +42,7 @@ const WORDS: [&str; 14] = [
 ];
 
 /// Names of numbers that every script knows: bytes, sign.
-const NUMBERS: [(&str, u64, bool); 26] = [
+const NUMBERS: [(&str, u64, bool); 35] = [
     ("int8_t", 1, true),
     ("int16_t", 2, true),
     ("int32_t", 4, true),
@@ -69,6 +69,15 @@ const NUMBERS: [(&str, u64, bool); 26] = [
     ("s16", 2, true),
     ("s32", 4, true),
     ("s64", 8, true),
+    ("__u8", 1, false),
+    ("__u16", 2, false),
+    ("__u32", 4, false),
+    ("__u64", 8, false),
+    ("__s8", 1, true),
+    ("__s16", 2, true),
+    ("__s32", 4, true),
+    ("__s64", 8, true),
+    ("bool", 1, false),
 ];
 
 impl Declared {
@@ -100,6 +109,7 @@ impl Declared {
     /// The types that some types consist of.
     pub(super) fn parts_of(mut self, all: &[Type]) -> Vec<Type> {
         let mut found: Vec<Type> = Vec::new();
+        let parts = |ty: &Type| ty.parts().map(str::to_owned).collect::<Vec<_>>();
         let mut wanted: Vec<String> = all.iter().flat_map(parts).collect();
         while let Some(id) = wanted.pop() {
             if let Some(ty) = self.types.remove(&id) {
@@ -331,18 +341,6 @@ impl Declared {
         };
         let key = format!("{of} [{count}]");
         Some(self.add(&key, &name, (size, alignment), Kind::Array { of: of.to_owned(), count }))
-    }
-}
-
-/// The types that a type names.
-fn parts(ty: &Type) -> Vec<String> {
-    match &ty.kind {
-        Kind::Struct { members } | Kind::Union { members } => {
-            members.iter().map(|member| member.ty.clone()).collect()
-        }
-        Kind::Array { of, .. } => vec![of.clone()],
-        Kind::Typedef { to } => vec![to.clone()],
-        Kind::Int { .. } | Kind::Float | Kind::Pointer { .. } | Kind::Enum { .. } => Vec::new(),
     }
 }
 
