@@ -1,5 +1,6 @@
 //! Test cases as files: a folder `crates/*/cases/NAME` holds `input.FORMAT`, what is printed of it (`view.txt`), and which rules
-//! it breaks (`check.txt`: the rule, how often, the offset of the first violation).
+//! it breaks (`check.txt`: the rule, how often, the offset of the first violation). Of a format whose bytes no one can read, the
+//! input is `input.rows`.
 //!
 //! `BLESS=1` writes both texts, for a person to review. Whatever walks over samples of all formats takes these, too, so a family
 //! brings its samples along.
@@ -27,12 +28,30 @@ pub fn inputs(format: &str) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The folders of a crate's cases whose input is text, `input.rows`: a row a line of a table from which the format's bytes can be
+/// made, as the crate's own tests do it.
+///
+/// # Panics
+/// If a folder cannot be listed.
+pub fn rows(manifest: &str) -> Vec<PathBuf> {
+    let inputs = entries(&Path::new(manifest).join("cases")).into_iter().map(|case| case.join("input.rows"));
+    inputs.filter(|input| input.exists()).collect()
+}
+
 /// Reads an input as its format's trace and compares what is printed and checked with the files beside it.
 ///
 /// # Panics
 /// If something differs, or the format cannot open it.
 pub fn holds(format: &dyn Format, input: &Path) {
     let opened = Source::open(input).map_err(quipu_model::Error::from);
+    holds_of(format, opened, input);
+}
+
+/// The same for what was made of an input.
+///
+/// # Panics
+/// As [`holds`].
+pub fn holds_of(format: &dyn Format, opened: quipu_model::Result<Source>, input: &Path) {
     let trace = match opened.and_then(|source| format.open(&source, &OpenOptions::default())) {
         Ok(trace) => trace,
         Err(error) => panic!("{} cannot be opened: {error}", input.display()),

@@ -4,7 +4,8 @@ use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{Finding, Paint, Reader, Result, Scan, Trace};
 
-/// The lines of the records of a scan over the first table of a trace, without the head, and what was found meanwhile.
+/// The lines of the records of a scan over the table of a trace that people look at, without the head, and what was found
+/// meanwhile.
 ///
 /// # Panics
 /// If reading fails, or the lines are no text.
@@ -18,7 +19,8 @@ pub fn printed(trace: &dyn Trace, scan: &Scan) -> (Vec<String>, Vec<Finding>) {
 }
 
 fn print(trace: &dyn Trace, scan: &Scan, findings: &mut Vec<Finding>) -> Result<Vec<u8>> {
-    let mut reader: Box<dyn Reader> = trace.scan(&Scan { tables: vec![0], ..scan.clone() })?;
+    let table = trace.tables()?.iter().position(|schema| schema.is_derived()).unwrap_or(0);
+    let mut reader: Box<dyn Reader> = trace.scan(&Scan { tables: vec![table], ..scan.clone() })?;
     let mut printer = trace.printer(&PrintOptions::default())?;
     let mut out = Vec::new();
     while let Some(batch) = reader.read()? {

@@ -1,16 +1,21 @@
 //! Every rule has a small trace that breaks it, and only it as far as that can be; and traces that break none are clean.
+//!
+//! Files of entries stand in `cases`, in folders that are called after the rule (`clean-…` where none is broken), as text that
+//! [`rows`] reads; what takes an archive or a folder is made in [`folders`].
 
 // The helpers of a test may panic as the test may.
-mod cases;
 mod folders;
+mod rows;
 mod trace;
 
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::check::{CHECK, CheckReport, RULES};
 use quipu_model::{Format, Given, OpenOptions, Report};
 use quipu_source::Source;
-use quipu_testkit::report_of;
+use quipu_testkit::{cases, report_of};
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Rules that no trace of this file breaks, and why.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -51,18 +56,43 @@ fn assert_none(wrong: Vec<String>) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn entry_cases() -> Vec<cases::Case> {
-    [cases::frames(), cases::instructions(), cases::kernels()].into_iter().flatten().collect()
+/// The texts of all files of entries.
+fn inputs() -> Vec<PathBuf> {
+    let inputs = cases::rows(env!("CARGO_MANIFEST_DIR"));
+    assert!(inputs.len() > 100, "there are {} cases", inputs.len());
+    inputs
+}
+
+/// The rule that a case breaks, after which its folder is called, with a number if there are several; `None` if it breaks none.
+fn rule_of(input: &Path) -> Option<&str> {
+    let name = input.parent()?.file_name()?.to_str()?;
+    let numbered = name.rsplit_once('-').filter(|(_, number)| number.parse::<u32>().is_ok());
+    Some(numbered.map_or(name, |(rule, _)| rule)).filter(|name| !name.starts_with("clean-"))
 }
 
 #[test]
-fn a_trace_that_breaks_a_rule_breaks_that_rule() {
-    let cases = entry_cases();
-    let wrong = cases.iter().filter_map(|case| {
-        let report = check_source(&Source::from_bytes("case", trace::bytes(&case.entries)));
-        judge(&report, case.rule, case.also)
-    });
-    assert_none(wrong.collect());
+fn every_case_is_printed_and_checked_as_its_files_say() {
+    for input in inputs() {
+        let entries = rows::parse(&fs::read_to_string(&input).unwrap());
+        let source = Source::from_bytes("case", trace::bytes(&entries));
+        cases::holds_of(&DRMEMTRACE, Ok(source), &input);
+    }
+}
+
+#[test]
+fn every_case_breaks_the_rule_that_it_is_called_after() {
+    for input in inputs() {
+        let check = fs::read_to_string(input.with_file_name("check.txt")).unwrap();
+        let mut broken = check.lines().filter_map(|line| line.split(' ').next());
+        match rule_of(&input) {
+            None => assert_eq!(check, "", "{}", input.display()),
+            Some(name) => {
+                let rule = RULES.iter().find(|rule| rule.is_called(name));
+                let rule = rule.unwrap_or_else(|| panic!("there is no rule `{name}`")).name;
+                assert!(broken.any(|found| found == rule), "{}: {check}", input.display());
+            }
+        }
+    }
 }
 
 #[test]
@@ -85,9 +115,9 @@ fn a_folder_that_breaks_a_rule_breaks_that_rule() {
 
 #[test]
 fn every_rule_has_a_trace_that_breaks_it() {
-    let entries = entry_cases();
+    let inputs = inputs();
     let (archives, folders) = (folders::archives(), folders::folders());
-    let mut tried: Vec<&str> = entries.iter().map(|case| case.rule).collect();
+    let mut tried: Vec<&str> = inputs.iter().filter_map(|input| rule_of(input)).collect();
     tried.extend(archives.iter().map(|case| case.rule));
     tried.extend(folders.iter().map(|case| case.rule));
     tried.extend(ELSEWHERE.iter().map(|(rule, _)| rule));
@@ -100,11 +130,7 @@ fn every_rule_has_a_trace_that_breaks_it() {
 }
 
 #[test]
-fn traces_that_break_nothing_are_clean() {
-    for (name, entries) in cases::clean() {
-        let report = check_source(&Source::from_bytes("clean", trace::bytes(&entries)));
-        assert_eq!(report.findings(), [], "{name}");
-    }
+fn an_archive_and_a_folder_that_break_nothing_are_clean() {
     let report = check_source(&Source::from_bytes("archive", folders::clean()));
     assert_eq!(report.findings(), [], "an archive");
     let folder = tempfile::tempdir().unwrap();

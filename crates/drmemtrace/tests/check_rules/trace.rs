@@ -7,16 +7,10 @@ use zip::write::SimpleFileOptions;
 
 /// x86-64 with encodings.
 pub(crate) const X64: u64 = 0x240;
-/// The same with numbered system calls, some of which may block.
-pub(crate) const CALLS: u64 = 0xe40;
 /// The same with kernel code of system calls.
 pub(crate) const KERNEL: u64 = 0x1e40;
 /// Templates of kernel code.
 pub(crate) const TEMPLATE: u64 = 0x4240;
-/// The whole system.
-pub(crate) const WHOLE: u64 = 0x40e40;
-/// REGDEPS.
-pub(crate) const REGDEPS: u64 = 0x20200;
 /// The only thread.
 pub(crate) const TID: u64 = 7;
 
@@ -65,28 +59,10 @@ pub(crate) fn nop(pc: u64) -> Entries {
     i(Type::INSTR, pc, &[0x90])
 }
 
-/// `jmp *%rax`, two bytes.
-pub(crate) fn jmp(pc: u64, target: u64) -> Entries {
-    ind(Type::INSTR_INDIRECT_JUMP, pc, &[0xff, 0xe0], target)
-}
-
 /// `iretq`, two bytes, as kernel code ends.
 pub(crate) fn iret(pc: u64, target: u64) -> Entries {
     let reads: Entries = (0..5).map(|n| Entry::new(Type::READ, 8, 0x9000 + n * 8)).collect();
     all(&[ind(Type::INSTR_RETURN, pc, &[0x48, 0xcf], target), reads])
-}
-
-/// `syscall`, two bytes.
-pub(crate) fn sys(pc: u64) -> Entries {
-    i(Type::INSTR, pc, &[0x0f, 0x05])
-}
-
-/// `call` with a distance of 32 bits, five bytes, and its return address.
-pub(crate) fn call(pc: u64, target: u64) -> Entries {
-    let distance = (target as i64 - pc as i64 - 5) as i32;
-    let mut bytes = vec![0xe8];
-    bytes.extend(distance.to_le_bytes());
-    all(&[i(Type::INSTR_DIRECT_CALL, pc, &bytes), write(8)])
 }
 
 /// A read of this many bytes.
@@ -94,29 +70,9 @@ pub(crate) fn read(size: u16) -> Entries {
     e(Type::READ, size, 0x8000)
 }
 
-/// A write of this many bytes.
-pub(crate) fn write(size: u16) -> Entries {
-    e(Type::WRITE, size, 0x8000)
-}
-
 /// Clock and processor 1.
 pub(crate) fn at(clock: u64) -> Entries {
     all(&[m(Marker::TIMESTAMP, clock), m(Marker::CPU_ID, 1)])
-}
-
-/// A system call, `number` of it, at `pc`, with clock and processor before and after; `inside` stands between.
-pub(crate) fn syscall(pc: u64, number: u64, inside: &[Entries]) -> Entries {
-    all(&[sys(pc), at(110), m(Marker::SYSCALL, number), inside.concat(), at(120)])
-}
-
-/// Kernel code of a system call that returns to `target`.
-pub(crate) fn kernel(number: u64, target: u64) -> Entries {
-    all(&[
-        m(Marker::SYSCALL_TRACE_START, number),
-        nop(0xf000),
-        iret(0xf001, target),
-        m(Marker::SYSCALL_TRACE_END, number),
-    ])
 }
 
 /// Kernel code of a switch of this type.
@@ -156,14 +112,6 @@ pub(crate) fn exit() -> Entries {
 /// A whole trace of one thread.
 pub(crate) fn trace(filetype: u64, body: &[Entries]) -> Entries {
     all(&[bare_header(filetype), at(100), body.concat(), end()])
-}
-
-/// The same with another version everywhere.
-pub(crate) fn versioned(version: u64, filetype: u64, body: &[Entries]) -> Entries {
-    let mut entries = trace(filetype, body);
-    entries[0] = Entry::new(Type::HEADER, 0, version);
-    entries[1] = Entry::new(Type::MARKER, Marker::VERSION.0, version);
-    entries
 }
 
 /// The bytes of entries.
