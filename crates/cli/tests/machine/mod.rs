@@ -11,6 +11,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 /// How many bytes of an answer are looked at.
 const MOST_BYTES: u64 = 256 << 10;
@@ -129,32 +130,34 @@ fn check(format: &str) {
     quipu_testkit::assert_golden(golden, &lines);
 }
 
-#[test]
-fn answers_of_drmemtrace() {
-    check("drmemtrace");
+/// Formats with traces in the repository, those with the most bytes first: they take longest.
+fn formats() -> Vec<&'static str> {
+    let mut formats: Vec<_> = quipu::FORMATS
+        .iter()
+        .map(|format| (bytes_in(&quipu_testkit::fixtures(format.info().name)), format.info().name))
+        .filter(|(bytes, _)| *bytes > 0)
+        .collect();
+    formats.sort_unstable();
+    formats.into_iter().rev().map(|(_, name)| name).collect()
+}
+
+fn bytes_in(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { bytes_in(&path) } else { path.metadata().unwrap().len() }).sum()
 }
 
 #[test]
-fn answers_of_apitrace() {
-    check("apitrace");
-}
-
-#[test]
-fn answers_of_cacheray() {
-    check("cacheray");
-}
-
-#[test]
-fn answers_of_lackey() {
-    check("lackey");
-}
-
-#[test]
-fn answers_of_din() {
-    check("din");
-}
-
-#[test]
-fn answers_of_prism() {
-    check("prism");
+fn answers_of_every_format_stay_as_they_are() {
+    let left = Mutex::new(formats().into_iter());
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..n_threads {
+            scope.spawn(|| {
+                loop {
+                    let Some(format) = left.lock().unwrap().next() else { break };
+                    check(format);
+                }
+            });
+        }
+    });
 }
