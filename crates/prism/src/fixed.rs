@@ -84,19 +84,31 @@ impl Decoder {
     /// If the first event is wrong. Events before a wrong one are given first.
     pub fn decode(&mut self, events: &[u8], names: &[u8], batch: &mut Batch) -> Result<usize, Fault> {
         self.position.begin(batch);
-        for bytes in events.chunks_exact(EVENT_BYTES).take(BATCH_EVENTS) {
-            let Ok(slot) = bytes.try_into() else { break };
-            let event = match event(slot, names, self.detail, batch) {
+        let slots = events.as_chunks::<EVENT_BYTES>().0;
+        let slots = &slots[..slots.len().min(BATCH_EVENTS)];
+        let detail = self.detail;
+        let mut at = 0;
+        loop {
+            // PERF: those that neither fail nor end the batch, in a loop that knows how many there are.
+            let rest = &slots[at..];
+            let n = rest.iter().position(needs_care).unwrap_or(rest.len());
+            batch.events.extend(rest[..n].iter().map(|slot| plain(slot, detail)));
+            at += n;
+            let Some(slot) = slots.get(at) else { break };
+            let event = match event(slot, names, detail, batch) {
                 Ok(event) => event,
                 Err(what) if batch.events.is_empty() => {
                     return Err(Fault { offset: self.position.offset, what });
                 }
                 Err(_) => break,
             };
-            if !self.position.take(batch, event, EVENT_BYTES) {
+            if !self.position.enters(batch, &event) {
                 break;
             }
+            batch.events.push(event);
+            at += 1;
         }
+        self.position.pass(batch, at * EVENT_BYTES);
         if batch.events.is_empty() && !events.is_empty() {
             return Err(Fault { offset: self.position.offset, what: Wrong::Truncated });
         }
@@ -110,11 +122,27 @@ impl Decoder {
     }
 }
 
+/// Whether an event may be wrong, or end a batch: contexts with names, and synchronization.
+#[inline(always)]
+fn needs_care(slot: &Slot) -> bool {
+    slot[0] == SYNC || slot[0] == CONTEXT && context::is_named(slot[1])
+}
+
 /// The event in a slot; its name goes into the batch, the event does not.
 // PERF: with two callers the compiler keeps it apart, and loops over batches take twice as long.
 #[inline(always)]
 pub(crate) fn event(slot: &Slot, names: &[u8], detail: Detail, batch: &mut Batch) -> Result<Event, Wrong> {
-    Ok(match slot[0] {
+    if slot[0] == CONTEXT && context::is_named(slot[1]) {
+        let name = name(u32_at(slot, 2), u32_at(slot, 6), names)?;
+        return Ok(Event::Context(Context { kind: slot[1], place: Place::Name(batch.add_name(name)) }));
+    }
+    Ok(plain(slot, detail))
+}
+
+/// The event in a slot that has no name.
+#[inline(always)]
+fn plain(slot: &Slot, detail: Detail) -> Event {
+    match slot[0] {
         MEMORY => Event::Memory(Memory {
             access: has(detail.memory, Detail::TYPE).then_some(slot[11]),
             size: has(detail.memory, Detail::SIZE).then(|| u16::from_le_bytes([slot[9], slot[10]])),
@@ -142,10 +170,6 @@ pub(crate) fn event(slot: &Slot, names: &[u8], detail: Detail, batch: &mut Batch
             target: (has(detail.control, Detail::TARGET) && slot[2] & NO_TARGET == 0)
                 .then(|| u64_at(slot, 3)),
         }),
-        CONTEXT if context::is_named(slot[1]) => {
-            let name = name(u32_at(slot, 2), u32_at(slot, 6), names)?;
-            Event::Context(Context { kind: slot[1], place: Place::Name(batch.add_name(name)) })
-        }
         CONTEXT => Event::Context(Context { kind: slot[1], place: Place::Address(u64_at(slot, 2)) }),
         SYNC => Event::Sync(Sync {
             kind: slot[1],
@@ -153,7 +177,7 @@ pub(crate) fn event(slot: &Slot, names: &[u8], detail: Detail, batch: &mut Batch
             second: (slot[1] == sync::WAIT).then(|| u64_at(slot, 10)),
         }),
         tag => Event::Unknown(tag),
-    })
+    }
 }
 
 /// The name at an index, without the zero that ends it.

@@ -19,9 +19,9 @@ impl Position {
         batch.first = self.ordinal;
     }
 
-    /// Takes an event into the batch, unless it begins another thread's and the batch has some: then nothing changes.
+    /// Whether an event can be in the batch: not if it begins another thread's and the batch has some.
     #[inline]
-    pub(crate) fn take(&mut self, batch: &mut Batch, event: Event, bytes: usize) -> bool {
+    pub(crate) fn enters(&mut self, batch: &mut Batch, event: &Event) -> bool {
         if let Some(thread) = event.swap()
             && self.thread != Some(thread)
         {
@@ -31,10 +31,14 @@ impl Position {
             self.thread = Some(thread);
             batch.thread = Some(thread);
         }
-        batch.events.push(event);
-        self.ordinal += 1;
-        self.offset += bytes as u64;
         true
+    }
+
+    /// Moves after the events of the batch, which have this many bytes.
+    #[inline]
+    pub(crate) fn pass(&mut self, batch: &Batch, bytes: usize) {
+        self.ordinal += batch.events.len() as u64;
+        self.offset += bytes as u64;
     }
 }
 

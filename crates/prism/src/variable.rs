@@ -90,12 +90,13 @@ impl Decoder {
     /// If the first event is wrong. Events before a wrong one are given first.
     pub fn decode(&mut self, bytes: &[u8], batch: &mut Batch) -> Result<Progress, Fault> {
         self.position.begin(batch);
-        let mut used = 0;
+        let (mut used, mut has_ended) = (0, false);
+        batch.events.reserve(BATCH_EVENTS);
         while batch.events.len() < BATCH_EVENTS && used < bytes.len() {
             let rest = &bytes[used..];
             if rest[0] >> 5 == END >> 5 {
-                self.position.offset += 1;
-                return Ok(Progress { used: used + 1, has_ended: true });
+                (used, has_ended) = (used + 1, true);
+                break;
             }
             let (event, len) = match self.event(rest, batch) {
                 Ok(decoded) => decoded,
@@ -104,15 +105,16 @@ impl Decoder {
                 }
                 Err(_) => break,
             };
-            if !self.position.take(batch, event, len) {
-                break;
+            match event {
+                Event::Sync(_) if !self.position.enters(batch, &event) => break,
+                Event::Config(config) => self.detail.configure(config),
+                _ => {}
             }
-            if let Event::Config(config) = event {
-                self.detail.configure(config);
-            }
+            batch.events.push(event);
             used += len;
         }
-        Ok(Progress { used, has_ended: false })
+        self.position.pass(batch, used);
+        Ok(Progress { used, has_ended })
     }
 
     /// Changes the level of detail for what follows.
@@ -147,13 +149,13 @@ impl Decoder {
                 if !matches!(kind, context::INSTRUCTION | context::BLOCK | context::THREAD) {
                     return Err(Wrong::UnknownContext(kind));
                 }
-                let place = Place::Address(address_at(bytes, 1)?);
+                let place = Place::Address(address(bytes)?);
                 Ok((Event::Context(Context { kind, place }), 1 + ADDRESS_BYTES))
             }
             Some(Kind::Control) => {
                 let fields = self.detail.control;
                 let has_target = has(fields, Detail::TARGET);
-                let target = if has_target { Some(address_at(bytes, 1)?) } else { None };
+                let target = if has_target { Some(address(bytes)?) } else { None };
                 let kind = head >> 2 & 7;
                 let is_blind = kind == BLIND_BRANCH;
                 let control = Control {
@@ -183,7 +185,7 @@ impl Decoder {
         let mut len = 1;
         let address = if has(fields, Detail::ADDRESS) {
             len += ADDRESS_BYTES;
-            Some(address_at(bytes, 1)?)
+            Some(address(bytes)?)
         } else {
             None
         };
@@ -245,11 +247,12 @@ fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Wrong> {
     bytes.get(at..at + N).and_then(|bytes| bytes.try_into().ok()).ok_or(Wrong::Truncated)
 }
 
-fn address_at(bytes: &[u8], at: usize) -> Result<u64, Wrong> {
-    let low: [u8; ADDRESS_BYTES] = bytes_at(bytes, at)?;
-    let mut word = [0; 8];
-    word[..ADDRESS_BYTES].copy_from_slice(&low);
-    Ok(u64::from_le_bytes(word))
+/// The address after the first byte.
+#[inline(always)]
+fn address(bytes: &[u8]) -> Result<u64, Wrong> {
+    // Both together are a word.
+    let word: &[u8; 1 + ADDRESS_BYTES] = bytes.first_chunk().ok_or(Wrong::Truncated)?;
+    Ok(u64::from_le_bytes(*word) >> 8)
 }
 
 /// Writes events.
