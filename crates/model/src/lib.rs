@@ -9,6 +9,7 @@
 
 #![warn(missing_docs)]
 
+pub mod aggregations;
 pub mod align;
 pub mod batch;
 pub mod check;

@@ -28,6 +28,7 @@ const TRACES: &[&str] = &[
     "din/labels.din",
     "dtrace/classic/quantize_pack",
     "prism/prodcons.prism",
+    "stream/agg-rows.quipu",
 ];
 
 /// Options with which results have more.

@@ -116,8 +116,7 @@ impl Merged {
     pub fn to_json(&self) -> Json {
         let mut all = Json::Object(Vec::new());
         for (key, cells) in &self.cells {
-            let value = value(self.function, cells);
-            put(&mut all, key, value);
+            put(&mut all, key, Total::of(self.function, cells).to_json());
         }
         all
     }
@@ -137,44 +136,75 @@ fn put(place: &mut Json, key: &[String], value: Json) {
     }
 }
 
-/// A value as JSON.
-fn value(function: Function, cells: &[i64]) -> Json {
-    let int = |n: i64| Json::Int(n.into());
-    let labelled = |label: &dyn Fn(usize) -> String| {
-        let cells = cells.iter().enumerate().filter(|(_, n)| **n != 0);
-        Json::Object(cells.map(|(at, n)| (label(at), int(*n))).collect())
-    };
-    match function {
-        Function::Count | Function::Min | Function::Max | Function::Sum => int(cells[0]),
-        Function::Avg => int(cells[1].checked_div(cells[0]).unwrap_or_default()),
-        Function::Stddev => {
-            let squares = u128::from(cells[2] as u64) | u128::from(cells[3] as u64) << 64;
-            let Some(count) = u128::try_from(cells[0]).ok().filter(|n| *n > 0) else { return int(0) };
-            let mean = u128::from(cells[1].unsigned_abs()) / count;
-            Json::Int((squares / count).saturating_sub(mean.saturating_mul(mean)).isqrt() as i128)
+/// What the cells of one key come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Total {
+    /// A number.
+    Number(i128),
+    /// A histogram: of each cell that is not zero the least value that it counts, what it is called, and what it counts. What
+    /// counts all smaller values than the others begins at the least number of 64 bits.
+    Cells(Vec<(i64, String, i64)>),
+}
+
+impl Total {
+    fn to_json(&self) -> Json {
+        match self {
+            Total::Number(n) => Json::Int(*n),
+            Total::Cells(cells) => Json::Object(
+                cells.iter().map(|(_, label, n)| (label.clone(), Json::Int((*n).into()))).collect(),
+            ),
         }
-        Function::Quantize => labelled(&|at| match at {
-            0..63 => (-(1_i128 << (62 - at))).to_string(),
-            63 => "0".to_owned(),
-            _ => (1_i128 << (at - 64)).to_string(),
-        }),
-        Function::Lquantize { base, step, levels } => {
-            let bound = |at: usize| i128::from(base) + i128::from(step) * at as i128;
-            labelled(&|at| match at {
-                0 => format!("<{base}"),
-                _ if at == levels as usize + 1 => format!(">={}", bound(levels as usize)),
-                _ => bound(at - 1).to_string(),
-            })
-        }
-        Function::Llquantize { factor, low, high, .. } => {
-            let bounds = function.llquantize_bounds().unwrap_or_default();
-            labelled(&|at| match at {
-                0 => format!("<{}", factor.pow(low)),
-                _ => match bounds.get(at - 1) {
-                    Some(bound) => bound.to_string(),
-                    None => format!(">={}", factor.pow(high + 1)),
-                },
-            })
+    }
+
+    /// What cells come to.
+    #[must_use]
+    pub fn of(function: Function, cells: &[i64]) -> Total {
+        let int = |n: i64| Total::Number(n.into());
+        let cell = |at: usize| cells.get(at).copied().unwrap_or_default();
+        let labelled = |label: &dyn Fn(usize) -> (i128, String)| {
+            let cells = cells.iter().enumerate().filter(|(_, n)| **n != 0);
+            let of = |(at, n): (usize, &i64)| {
+                let (bound, label) = label(at);
+                let bound = i64::try_from(bound).unwrap_or(if bound < 0 { i64::MIN } else { i64::MAX });
+                (bound, label, *n)
+            };
+            Total::Cells(cells.map(of).collect())
+        };
+        let at_least = |bound: i128| (bound, bound.to_string());
+        match function {
+            Function::Count | Function::Min | Function::Max | Function::Sum => int(cell(0)),
+            Function::Avg => int(cell(1).checked_div(cell(0)).unwrap_or_default()),
+            Function::Stddev => {
+                let squares = u128::from(cell(2) as u64) | u128::from(cell(3) as u64) << 64;
+                let Some(count) = u128::try_from(cell(0)).ok().filter(|n| *n > 0) else { return int(0) };
+                let mean = u128::from(cell(1).unsigned_abs()) / count;
+                Total::Number((squares / count).saturating_sub(mean.saturating_mul(mean)).isqrt() as i128)
+            }
+            Function::Quantize => labelled(&|at| match at {
+                0..63 => at_least(-(1_i128 << (62 - at))),
+                63 => at_least(0),
+                _ => at_least(1_i128 << (at - 64)),
+            }),
+            Function::Lquantize { base, step, levels } => {
+                let bound = |at: usize| i128::from(base) + i128::from(step) * at as i128;
+                labelled(&|at| match at {
+                    0 => (i64::MIN.into(), format!("<{base}")),
+                    _ if at == levels as usize + 1 => {
+                        (bound(levels as usize), format!(">={}", bound(levels as usize)))
+                    }
+                    _ => at_least(bound(at - 1)),
+                })
+            }
+            Function::Llquantize { factor, low, high, .. } => {
+                let bounds = function.llquantize_bounds().unwrap_or_default();
+                labelled(&|at| match at {
+                    0 => (i64::MIN.into(), format!("<{}", factor.pow(low))),
+                    _ => match bounds.get(at - 1) {
+                        Some(bound) => at_least(i128::from(*bound)),
+                        None => (factor.pow(high + 1).into(), format!(">={}", factor.pow(high + 1))),
+                    },
+                })
+            }
         }
     }
 }

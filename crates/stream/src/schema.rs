@@ -139,6 +139,22 @@ impl Function {
         })
     }
 
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Function::Count => "count",
+            Function::Min => "min",
+            Function::Max => "max",
+            Function::Sum => "sum",
+            Function::Avg => "avg",
+            Function::Stddev => "stddev",
+            Function::Quantize => "quantize",
+            Function::Lquantize { .. } => "lquantize",
+            Function::Llquantize { .. } => "llquantize",
+        }
+    }
+
     /// Cells of a value.
     fn n_cells(self) -> Option<u32> {
         Some(match self {

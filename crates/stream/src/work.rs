@@ -122,6 +122,15 @@ impl Worker {
         &self.batch
     }
 
+    /// The payload of the frame, unpacked: the cells of aggregations stand there.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        match &self.rows {
+            Some(rows) => self.stored.get(rows.clone()).unwrap_or_default(),
+            None => self.unpacker.again(&self.header, &self.stored),
+        }
+    }
+
     /// What came of the frame so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {

@@ -8,7 +8,7 @@ use crate::trace::StreamTrace;
 use quipu_model::check::{self, CheckReport, CheckedRecords, FoundPass};
 use quipu_model::pass::Needs;
 use quipu_model::result::{Fields, Shape};
-use quipu_model::{Columns, DynPass, Error, Options, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Columns, DynPass, Options, Order, Result, Tool, ToolInfo, Trace};
 
 /// The tool `check` of streams.
 #[derive(Debug)]
@@ -33,10 +33,7 @@ impl Tool for Check {
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let Some(opened) = trace.as_any().and_then(|trace| trace.downcast_ref::<StreamTrace>()) else {
-            return Err(Error::missing("this is no trace of format stream"));
-        };
-        let opening = opened.findings_of_frames(options.flag(&check::DECODE))?;
+        let opening = StreamTrace::of(trace)?.findings_of_frames(options.flag(&check::DECODE))?;
         Ok(Box::new(FoundPass::new(options, rules::RULES, &opening)?))
     }
 }

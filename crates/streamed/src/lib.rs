@@ -24,6 +24,7 @@
 //!
 //! The format itself is described in docs/formats/stream.md.
 
+mod aggregations;
 pub mod back;
 mod bytes;
 pub mod carried;
@@ -106,7 +107,7 @@ impl Format for Stream {
     }
 
     fn tools(&self) -> &'static [&'static dyn Tool] {
-        &[&check::Check]
+        &[&check::Check, &aggregations::Aggregations]
     }
 
     fn rules(&self) -> &'static [RuleInfo] {

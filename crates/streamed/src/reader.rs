@@ -1,6 +1,6 @@
 //! One sequential read over a stream of a producer, or some of its frames: frames in, batches out.
 
-use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
+use crate::bytes::{SourceInput, unreadable};
 use crate::column::{extend, number, plain};
 use crate::lens::{self, Running};
 use crate::rules;
@@ -97,7 +97,7 @@ impl RowReader {
         Ok(RowReader {
             opened: Arc::clone(opened),
             shard: scan.shard.0,
-            input: SourceInput::new(&opened.look.container, FRAME_READ_BYTES, &opened.look.n_read)?,
+            input: opened.input()?,
             worker: Worker::default(),
             left: if is_over { 0..0 } else { left },
             current: None,

@@ -20,7 +20,7 @@ use quipu_model::{
 };
 use quipu_source::{Codec, Source};
 use quipu_stream::clock::Timeline;
-use quipu_stream::frame::{Header, HeaderFault, SYNC, kind};
+use quipu_stream::frame::{Header, HeaderFault, SYNC, encoding, kind};
 use quipu_stream::index::frame_at;
 use quipu_stream::meta::Metadata;
 use quipu_stream::scan::FrameAt;
@@ -118,6 +118,16 @@ pub(crate) struct Opened {
     pub(crate) parts: Vec<Part>,
     pub(crate) epochs: BTreeMap<EpochId, Arc<Metadata>>,
     pub(crate) tables: Tables,
+}
+
+impl Opened {
+    /// The bytes of the stream, for one reader.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub(crate) fn input(&self) -> Result<SourceInput> {
+        SourceInput::new(&self.look.container, FRAME_READ_BYTES, &self.look.n_read)
+    }
 }
 
 /// An opened stream.
@@ -418,6 +428,16 @@ fn meta_of(
         let names: Vec<&str> = session.attachments().iter().map(|blob| &*blob.name).collect();
         facts.push(Fact::new("attachments", "attachments", names));
     }
+    let aggregations: std::collections::BTreeSet<&str> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Aggregation(aggregation) => aggregation.name.as_deref(),
+            _ => None,
+        })
+        .collect();
+    if !aggregations.is_empty() {
+        facts.push(Fact::new("aggregations", "aggregations", aggregations.into_iter().collect::<Vec<_>>()));
+    }
     if n_foreign > 0 {
         facts.push(Fact::new("foreign_frames", "frames of other formats", n_foreign));
     }
@@ -500,6 +520,28 @@ impl StreamTrace {
         &self.opened.parts
     }
 
+    /// A trace as a stream.
+    ///
+    /// # Errors
+    /// `Missing` if it is of another format.
+    pub(crate) fn of(trace: &dyn Trace) -> Result<&StreamTrace> {
+        let own = trace.as_any().and_then(|trace| trace.downcast_ref());
+        own.ok_or_else(|| Error::missing("this is no trace of format stream"))
+    }
+
+    /// What readers share.
+    pub(crate) fn opened(&self) -> &Arc<Opened> {
+        &self.opened
+    }
+
+    /// The frames with rows of aggregations.
+    pub(crate) fn aggregations(&self) -> Vec<FrameAt> {
+        let is_one = |frame: &&FrameAt| {
+            frame.header.kind == kind::AGG && frame.header.encoding == encoding::AGGREGATIONS
+        };
+        self.bodies.iter().filter(is_one).copied().collect()
+    }
+
     /// Bytes of room that was claimed and never written.
     pub fn unwritten_bytes(&self) -> u64 {
         self.opened.look.survey.unwritten_bytes
@@ -518,7 +560,7 @@ impl StreamTrace {
     pub fn findings_of_frames(&self, decodes: bool) -> Result<Vec<Finding>> {
         let mut findings = self.meta.findings.clone();
         let opened = &self.opened;
-        let mut input = SourceInput::new(&opened.look.container, FRAME_READ_BYTES, &opened.look.n_read)?;
+        let mut input = opened.input()?;
         let mut worker = Worker::default();
         for frame in self.bodies.iter().filter(|_| decodes) {
             let there =

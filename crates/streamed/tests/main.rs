@@ -564,6 +564,69 @@ fn a_part_of_a_split_has_aggregations_and_bodies_too() {
     }
 }
 
+/// What `aggregations` says of a stream, as JSON.
+fn aggregations_of(bytes: &[u8]) -> (serde_json::Value, Vec<Finding>) {
+    let trace = open(bytes);
+    let tool = STREAM.tools().iter().find(|tool| tool.info().name == "aggregations").unwrap();
+    let pass = tool.build(&quipu_model::Options::default(), &trace).unwrap();
+    let report = pass.finish().unwrap();
+    (report.json(), report.findings())
+}
+
+#[test]
+fn aggregations_come_to_what_the_sample_expects() {
+    let text = std::fs::read_to_string("../../traces/stream/agg-rows.quipu.expect.json").unwrap();
+    let wanted: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let bytes = std::fs::read("../../traces/stream/agg-rows.quipu").unwrap();
+    let (said, findings) = aggregations_of(&bytes);
+    assert_eq!(findings, []);
+    let mut n_compared = 0;
+    for variable in said["variables"].as_array().unwrap() {
+        let merged = &wanted["merged"][variable["name"].as_str().unwrap()];
+        for key in variable["keys"].as_array().unwrap() {
+            let cells = key["cells"].as_array().unwrap();
+            let there = if key["key"] == "" { merged } else { &merged[key["key"].as_str().unwrap()] };
+            let total = match there.as_object() {
+                None => there.as_i64(),
+                Some(all) => {
+                    assert_eq!(all.len(), cells.len());
+                    for cell in cells {
+                        let label = match cell["bound"].as_i64().unwrap() {
+                            i64::MIN => "<0".to_owned(),
+                            64 => ">=64".to_owned(),
+                            bound => bound.to_string(),
+                        };
+                        assert_eq!(all[&label], cell["count"], "{label}");
+                    }
+                    Some(all.values().filter_map(serde_json::Value::as_i64).sum())
+                }
+            };
+            assert_eq!(key["value"].as_i64(), total, "{variable}");
+            n_compared += 1;
+        }
+    }
+    assert_eq!(n_compared, 4);
+    // What is damaged is left out, and said.
+    let at = payloads_at(&bytes, kind::AGG);
+    let mut damaged = bytes.clone();
+    damaged[at] ^= 1;
+    let (less, findings) = aggregations_of(&damaged);
+    assert_ne!(less, said);
+    assert_eq!(findings.len(), 1);
+    assert_eq!(findings[0].rule, "stream/payload-crc");
+}
+
+/// Where the payload of the first frame of a kind begins.
+fn payloads_at(bytes: &[u8], kind: u8) -> usize {
+    let (mut scanner, mut input) = (Scanner::new(), bytes);
+    while let Some(frame) = scanner.next(&mut input).unwrap() {
+        if frame.header.kind == kind {
+            return frame.payload_at() as usize;
+        }
+    }
+    panic!("there is no such frame")
+}
+
 #[test]
 fn segments_of_a_flight_recorder_are_one_stream() {
     let folder = tempfile::tempdir().unwrap();
