@@ -13,7 +13,7 @@ const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 
 /// Runs `work` in a thread of its own for each signal that asks the process to end, with the number of the signal, until
-/// [`end_by`] ends it. To be called once.
+/// [`end_by`] ends it. A limit on the size of files makes writing fail instead of ending the process. To be called once.
 ///
 /// # Errors
 /// If the system has no descriptors or threads left.
@@ -26,8 +26,12 @@ pub fn on_ending(work: impl Fn(i32) + Send + 'static) -> io::Result<()> {
             work(signal[0].into());
         }
     })?;
-    for signal in ENDING {
-        let handler: extern "C" fn(libc::c_int) = on_signal;
+    // What is written beyond a limit on the size of files is an error of that write, not the end. Programs that are started find
+    // the signal as it usually is, since a handler does not outlive that.
+    let ignored = [(libc::SIGXFSZ, ignore as extern "C" fn(libc::c_int))];
+    for (signal, handler) in
+        ENDING.map(|signal| (signal, on_signal as extern "C" fn(libc::c_int))).into_iter().chain(ignored)
+    {
         // SAFETY: The structures may be zero but for what is set; the handler has the signature that its flags say, and
         // does only what a handler may.
         #[allow(unsafe_code)]
@@ -59,6 +63,9 @@ pub fn end_by(signal: i32) -> ! {
     // Only a blocked signal does not end the process at once.
     std::process::exit(128 + signal)
 }
+
+/// Does nothing, so that the call that caused the signal fails with its error.
+extern "C" fn ignore(_: libc::c_int) {}
 
 extern "C" fn on_signal(signal: libc::c_int) {
     let byte = signal as u8; // Signals are small numbers.

@@ -81,7 +81,14 @@ fn parts(trace: &dyn Trace) -> String {
 fn size(trace: &dyn Trace) -> String {
     let meta = trace.meta();
     let bytes = |bytes: Option<u64>| bytes.map(quipu_view::bytes_text);
-    match (bytes(meta.packed_bytes), bytes(meta.inflated_bytes)) {
+    // What stands in a stream, packed once more there, is inflated to what its container has.
+    let (packed, inflated) = match meta.disk_bytes {
+        Some(on_disk) if Some(on_disk) != meta.packed_bytes => {
+            (Some(on_disk), meta.inflated_bytes.or(meta.packed_bytes))
+        }
+        _ => (meta.packed_bytes, meta.inflated_bytes),
+    };
+    match (bytes(packed), bytes(inflated)) {
         (Some(packed), Some(inflated)) => format!("{packed} on disk, {inflated} inflated"),
         (Some(packed), None) => format!("{packed} on disk"),
         (None, Some(inflated)) => format!("{inflated} inflated"),
@@ -194,7 +201,7 @@ pub(crate) fn json_with(name: &str, trace: &dyn Trace, more: &[Fact]) -> Value {
         line_bytes: meta.line_bytes,
         page_bytes: meta.page_bytes,
         files: meta.n_files,
-        packed_bytes: meta.packed_bytes,
+        packed_bytes: meta.disk_bytes.or(meta.packed_bytes),
         inflated_bytes: meta.inflated_bytes,
         carries: &meta.carries,
         columns: trace.columns().names().collect(),

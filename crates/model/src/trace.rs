@@ -465,8 +465,10 @@ pub struct Meta {
     pub page_bytes: Option<u64>,
     /// How many files there are.
     pub n_files: u64,
-    /// Size on disk, if known.
+    /// Size as the container has it, which progress is measured by, if known.
     pub packed_bytes: Option<u64>,
+    /// Size on disk, if known and another one: where the trace stands in a stream, that of its frames.
+    pub disk_bytes: Option<u64>,
     /// Size of the inflated streams, if the containers say it.
     pub inflated_bytes: Option<u64>,
     /// Traced functions and system calls with their names.

@@ -194,7 +194,13 @@ impl Recognised {
         }
         // Bytes without a record may look like nothing.
         let said = OpenOptions { format: Some(self.format.info().name.to_owned()), ..options.clone() };
-        self.format.open(&self.source, &said)
+        self.format.open(&self.source, &said).map_err(|error| match error.kind() {
+            // What it is, is known: that its first bytes are damaged is said as of any other trace.
+            ErrorKind::Malformed | ErrorKind::Truncated if error.is_damage() => {
+                all_lost(format!("nothing of the trace can be read: {}", error.message()), error)
+            }
+            _ => error,
+        })
     }
 
     /// The same, to be read more than once: of a pipe only the beginning was looked at, and what it brings is copied into a

@@ -57,7 +57,7 @@ impl<C: Family> FlatTrace<C> {
     pub fn open(source: &Source, codec: C, process: Option<u64>, meta: Meta) -> Result<FlatTrace<C>> {
         let container = source.container()?;
         container.deliver_sound_only();
-        let packed_bytes = container.size_bytes();
+        let (packed_bytes, disk_bytes) = (container.size_bytes(), container.disk_bytes());
         let shards = vec![Shard {
             id: ShardId(0),
             name: source.name().to_owned(),
@@ -68,8 +68,8 @@ impl<C: Family> FlatTrace<C> {
             ..Shard::default()
         }];
         let info = codec.info();
-        let meta =
-            Meta { format: info.name.into(), title: info.title.to_owned(), n_files: 1, packed_bytes, ..meta };
+        let (format, title) = (info.name.into(), info.title.to_owned());
+        let meta = Meta { format, title, n_files: 1, packed_bytes, disk_bytes, ..meta };
         Ok(FlatTrace { container, codec, meta, shards })
     }
 

@@ -177,6 +177,14 @@ impl Container {
         self.0.size_bytes()
     }
 
+    /// Bytes on disk: those of the file, or of what carries it; `None` for a pipe.
+    pub fn disk_bytes(&self) -> Option<u64> {
+        match &self.0.file {
+            Some(file) => Some(file.size),
+            None => self.0.source.disk_bytes(),
+        }
+    }
+
     /// What is wrong with the container itself, such as a missing directory; reading continues all the same.
     pub fn damage(&self) -> &[Error] {
         &self.0.damage

@@ -246,6 +246,14 @@ impl Source {
         }
     }
 
+    /// Bytes on disk: the size as stored, or of what carries the bytes, if that says it.
+    pub fn disk_bytes(&self) -> Option<u64> {
+        match &self.0.place {
+            Place::Content(content) => content.0.disk_bytes().or_else(|| self.size_bytes()),
+            _ => self.size_bytes(),
+        }
+    }
+
     /// What a carrier of the bytes says of them under this name.
     pub fn said(&self, name: &str) -> Option<&str> {
         match &self.0.place {

@@ -18,6 +18,11 @@ pub trait Content: Send + Sync {
     /// If they cannot be read.
     fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize>;
 
+    /// How many bytes carry them, as they lie on disk; `None` if that is not known.
+    fn disk_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Where bytes can be read again, if the one at this place cannot: the next place that does not depend on it.
     fn next_readable(&self, at: u64) -> Option<u64> {
         let _ = at;

@@ -201,7 +201,7 @@ impl Session {
         let stored = stored.get(..len).unwrap_or(stored);
         if stored.len() < len || crc32c(stored) != header.payload_crc {
             let records = if verdict == Verdict::Use { records_of(&header) } else { 0 };
-            self.findings.push(Finding::at("payload-crc", offset).with("records", records));
+            self.findings.push(of_kind(Finding::at("payload-crc", offset).with("records", records), &header));
             if verdict == Verdict::Use {
                 self.order.damaged(&header);
             }
@@ -233,7 +233,8 @@ impl Session {
         };
         self.unpacker = unpacker;
         if let Err(records) = is_right {
-            self.findings.push(Finding::at("payload-invalid", offset).with("records", records));
+            let finding = Finding::at("payload-invalid", offset).with("records", records);
+            self.findings.push(of_kind(finding, &header));
         }
         if let Some((piece, others)) = self.compared.take() {
             self.compare_piece(frame, &piece, &others, input)?;
@@ -617,6 +618,16 @@ impl Session {
     #[must_use]
     pub fn frames(&self) -> &[FrameAt] {
         &self.frames
+    }
+}
+
+/// A finding about a frame without data that readers can do without.
+fn of_kind(finding: Finding, header: &Header) -> Finding {
+    match header.kind {
+        kind::INDEX => finding.with("frame", "index"),
+        kind::END => finding.with("frame", "end"),
+        kind::PAD => finding.with("frame", "padding"),
+        _ => finding,
     }
 }
 

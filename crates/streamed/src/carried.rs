@@ -582,6 +582,10 @@ impl Content for Frames {
         self.ends.last().copied().unwrap_or(0) + u64::from(has_more)
     }
 
+    fn disk_bytes(&self) -> Option<u64> {
+        Some(self.frames.iter().flatten().map(|frame| frame.header.frame_len()).sum())
+    }
+
     fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
         let frame = self.ends.partition_point(|end| *end <= at);
         if frame >= self.frames.len() || out.is_empty() {

@@ -33,6 +33,9 @@ quipu_model::rules! {
         CRC "stream/payload-crc" Error
             "The bytes of a payload are those that were written."
             "The records of the frame are lost, unless a copy of it comes later." []
+        AUXILIARY "stream/auxiliary-frame" Warning
+            "The bytes of an index, of an end or of padding are those that were written."
+            "Nothing of the trace is in them: all of it is read." []
         PAYLOAD "stream/payload-invalid" Error
             "A payload is what its header says."
             "What precedes the fault is read." []
@@ -116,7 +119,9 @@ fn rule_of(name: &str) -> &'static RuleInfo {
 
 /// A finding of the container as one of the trace.
 pub(crate) fn finding(of: &finding::Finding, file: &str, record: Option<u64>) -> Finding {
-    let rule = rule_of(of.name);
+    // What is said of a frame's kind is that readers need nothing of it.
+    let is_auxiliary = of.keys.iter().any(|(key, _)| *key == "frame");
+    let rule = if is_auxiliary { &AUXILIARY } else { rule_of(of.name) };
     let number = |key: &str| of.number(key);
     let offset = number("offset").or(number("first_offset"));
     let place = Place { file: Some(file.to_owned()), offset, record, ..Place::default() };
@@ -140,7 +145,7 @@ pub(crate) fn finding(of: &finding::Finding, file: &str, record: Option<u64>) ->
     };
     let found = rule.broken(place.clone(), message);
     let found = if of.name == "lost" { found.stated() } else { found };
-    if !loses(of.name) {
+    if is_auxiliary || !loses(of.name) {
         return found;
     }
     let records = number("records");

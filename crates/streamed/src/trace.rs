@@ -178,6 +178,8 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
         let place = quipu_model::Place { file: Some(name.clone()), ..Default::default() };
         rules::ORDER.broken(place, message)
     }));
+    // Those about the end come before others that were noticed later.
+    findings.sort_by_key(|finding| finding.place.offset.unwrap_or(u64::MAX));
     let meta = meta_of(session, &epochs, &parts, &tables, n_foreign);
     let (packed_bytes, n_files) = match source.is_folder() {
         true => (None, folder::files_of(source)?.len() as u64),

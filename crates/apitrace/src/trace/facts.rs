@@ -36,6 +36,7 @@ pub(super) fn meta(header: &Header, packing: Packing, container: &Container, fin
         version: Some(header.version.to_string()),
         n_files: 1,
         packed_bytes: container.size_bytes(),
+        disk_bytes: container.disk_bytes(),
         inflated_bytes: (packing == Packing::Plain).then(|| container.size_bytes()).flatten(),
         carries: vec![
             Carries::new("calls with values", true, ""),

@@ -144,6 +144,7 @@ pub(super) fn meta(
         page_bytes: first(|header| header.page_bytes),
         n_files: files.len() as u64,
         packed_bytes: files.iter().map(|file| file.container.size_bytes()).sum(),
+        disk_bytes: files.iter().map(|file| file.container.disk_bytes()).sum(),
         inflated_bytes: inflated,
         carries: carries(filetype, columns, &functions),
         instrs: if filetype.is_ifiltered() { Recorded::Filtered } else { Recorded::All },
