@@ -227,3 +227,71 @@ fn a_file_that_is_damaged_itself_comes_back_as_it_was() {
     assert_eq!(code, Some(0), "{said}");
     assert!(fs::read(&back).unwrap() == fs::read(&original).unwrap());
 }
+
+/// Kinds of frames.
+const DATA: u8 = 2;
+const INDEX: u8 = 4;
+const END: u8 = 5;
+
+/// The middles of the payloads of frames of these kinds, by their headers, as the format's page has them.
+fn payloads(bytes: &[u8], kinds: &[u8]) -> Vec<usize> {
+    let (mut at, mut found) = (0, Vec::new());
+    while at < bytes.len() {
+        let stored = u32::from_le_bytes(bytes[at + 16..at + 20].try_into().unwrap()) as usize;
+        let begin = at + 8 * usize::from(bytes[at + 11]);
+        if kinds.contains(&bytes[at + 9]) {
+            found.push(begin + stored / 2);
+        }
+        at = (begin + stored).next_multiple_of(8) + 8;
+    }
+    found
+}
+
+#[test]
+fn verbs_agree_on_what_damage_of_a_frame_loses() {
+    let folder = tempfile::tempdir().unwrap();
+    let damaged = folder.path().join("damaged.quipu");
+    let output = folder.path().join("output.quipu");
+    let calls: &[&[&str]] = &[
+        &["check", "--json"],
+        &["info", "--json"],
+        &["view", "--take", "5"],
+        &["report", "--json"],
+        &["convert", "-o", path(&output), "--force", "--json"],
+    ];
+    for name in ["drmemtrace/tiny.gz", "apitrace/kinds.trace", "cacheray/shapes.trace", "lackey/mixed.lackey"] {
+        let (_, stream) = carried(folder.path(), name);
+        let whole = fs::read(&stream).unwrap();
+        // Nothing of the trace is in an index or an end, and all of it in the only frame with data.
+        for (kinds, wanted) in [(&[INDEX, END][..], 0), (&[DATA], 1)] {
+            let places = payloads(&whole, kinds);
+            assert!(!places.is_empty(), "{name}");
+            for place in places {
+                let mut bytes = whole.clone();
+                bytes[place] ^= 0x21;
+                fs::write(&damaged, &bytes).unwrap();
+                for call in calls {
+                    let (code, out, said) = quipu(&[*call, &[path(&damaged)]].concat());
+                    assert_eq!(code, Some(wanted), "{name}: {call:?}: {out}{said}");
+                    let is_json = call.contains(&"--json");
+                    let is_object = serde_json::from_str::<Value>(&out).is_ok();
+                    assert_eq!(is_object, is_json, "{name}: {call:?}: {out}{said}");
+                    assert!(wanted == 0 || said.contains("lost"), "{name}: {call:?}: {said}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_size_on_disk_is_that_of_the_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["drmemtrace/tiny.func", "apitrace/kinds.trace", "cacheray/shapes.trace", "prism/prodcons.prism"] {
+        let (_, stream) = carried(folder.path(), name);
+        let size = fs::metadata(&stream).unwrap().len();
+        let (_, out, said) = quipu(&["info", "--json", path(&stream)]);
+        let answer: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let on_disk = answer["packed_bytes"].as_u64().unwrap();
+        assert!((size / 2..=size).contains(&on_disk), "{name}: {on_disk} of {size}");
+    }
+}
