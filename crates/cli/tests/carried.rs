@@ -259,7 +259,8 @@ fn verbs_agree_on_what_damage_of_a_frame_loses() {
         &["report", "--json"],
         &["convert", "-o", path(&output), "--force", "--json"],
     ];
-    for name in ["drmemtrace/tiny.gz", "apitrace/kinds.trace", "cacheray/shapes.trace", "lackey/mixed.lackey"] {
+    for name in ["drmemtrace/tiny.gz", "apitrace/kinds.trace", "cacheray/shapes.trace", "lackey/mixed.lackey"]
+    {
         let (_, stream) = carried(folder.path(), name);
         let whole = fs::read(&stream).unwrap();
         // Nothing of the trace is in an index or an end, and all of it in the only frame with data.
@@ -286,7 +287,9 @@ fn verbs_agree_on_what_damage_of_a_frame_loses() {
 #[test]
 fn the_size_on_disk_is_that_of_the_frames() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["drmemtrace/tiny.func", "apitrace/kinds.trace", "cacheray/shapes.trace", "prism/prodcons.prism"] {
+    for name in
+        ["drmemtrace/tiny.func", "apitrace/kinds.trace", "cacheray/shapes.trace", "prism/prodcons.prism"]
+    {
         let (_, stream) = carried(folder.path(), name);
         let size = fs::metadata(&stream).unwrap().len();
         let (_, out, said) = quipu(&["info", "--json", path(&stream)]);
