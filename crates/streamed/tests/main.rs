@@ -249,7 +249,7 @@ fn check_says_what_is_wrong_with_frames_that_an_index_hides() {
             bytes[place] ^= 1;
             let (rules, is_flawed) = report(&bytes);
             // What is before the first frame that is whole is something else.
-            // Payloads of the index and the end are missed by nobody.
+            // Readers do without the payloads of the index and the end.
             let is_auxiliary = n + 2 >= frames.len() && rule == "stream/payload-crc";
             let rule = if is_auxiliary { "stream/auxiliary-frame" } else { rule };
             let is_said =
