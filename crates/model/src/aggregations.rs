@@ -1,7 +1,7 @@
 //! What aggregations come to, as results: traces of several formats have some, which were made while they were recorded.
 //!
-//! A format merges its own and gives [`OneVariable`]s to a [`Merging`], the pass of its tool `aggregations`. Values are those of the
-//! whole run, whatever part of the records is asked for: aggregations have no times.
+//! A format merges its own and gives [`OneVariable`]s to a [`Merging`], the pass of its tool `aggregations`. Values are those of
+//! the whole run, whatever part of the records is asked for: aggregations have no times.
 
 use crate::doc::{Bars, Block, Cell, Document, Grid};
 use crate::options::{Kind, OptionSpec, Options};
