@@ -50,7 +50,7 @@ if ! clang -fsanitize=address,undefined -x c - -o "$work/sanitized" <<<'int main
 fi
 
 say "==> unit tests under AddressSanitizer"
-run "unit tests" built test "" --lib --tests -p quipu-ring -p quipu-capfile -p quipu-annotate || true
+run "unit tests" built test "" --lib --tests -p quipu-ring -p quipu-cells -p quipu-annotate || true
 
 say "==> programs that record themselves"
 built build "" --release -p quipu-rt

@@ -5,10 +5,10 @@ use quipu::cacheray::CACHERAY;
 use quipu::model::fresh::Replace;
 use quipu::model::{Damaged, Format, OpenOptions};
 use quipu::source::{PackOptions, Packing, Pool, Source};
-use quipu_capfile::cell::{CELL_BYTES, Cell, LOW};
-use quipu_capfile::event::decode;
-use quipu_capfile::layout::{BUFFER_MAGIC, CHUNK_MAGIC, HEADER_BYTES, MAGIC, VERSION};
-use quipu_capfile::pack::{Table, pack, unpack};
+use quipu_cells::cell::{CELL_BYTES, Cell, LOW};
+use quipu_cells::event::decode;
+use quipu_cells::layout::{BUFFER_MAGIC, CHUNK_MAGIC, HEADER_BYTES, MAGIC, VERSION};
+use quipu_cells::pack::{Table, pack, unpack};
 use quipu_capture::tsan::file::Capture;
 use quipu_capture::tsan::merge::events;
 use quipu_capture::tsan::show::Shower;
@@ -53,11 +53,11 @@ pub fn file(bytes: &[u8]) {
     let mut shower = Shower::default();
     let mut range_bytes = 0_u64;
     let shown = events(&capture, &mut |who, event| {
-        if let quipu_capfile::event::Event::Access(access) = event {
+        if let quipu_cells::event::Event::Access(access) = event {
             range_bytes = range_bytes.saturating_add(access.size);
         }
         // Modules name files of this machine, which are none of the input.
-        if !matches!(event, quipu_capfile::event::Event::Module { .. }) {
+        if !matches!(event, quipu_cells::event::Event::Module { .. }) {
             let _ = shower.row(who, event, |_| true);
         }
         Ok::<_, quipu::model::Error>(ControlFlow::Continue(()))

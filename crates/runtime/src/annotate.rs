@@ -1,9 +1,9 @@
-//! `quipu.h`: which memory has which type, marks, pauses. SPEC: capture.md#events.
+//! `quipu.h`: which memory has which type, marks, pauses. SPEC: stream.md#cells.
 
 use crate::header::tell_text;
 use crate::thread::{head, heed, ignore, put, put_sync, put_text, stamp, text_at};
 use core::ffi::{c_char, c_long};
-use quipu_capfile::cell::{Cell, LOW, kind, sync, text};
+use quipu_cells::cell::{Cell, LOW, kind, sync, text};
 
 hooks! { "rcx":
     __malloc_recorded => malloc_recorded;

@@ -7,7 +7,7 @@ use crate::thread::{head, put, put_sync, stamp};
 use core::arch::asm;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
-use quipu_capfile::cell::{Cell, atomic, kind, sync};
+use quipu_cells::cell::{Cell, atomic, kind, sync};
 
 /// Records an operation that has this stamp.
 fn record(addr: u64, pc: u64, stamp: u64, operation: u8, size: usize, order: c_int) {
@@ -329,7 +329,7 @@ unsafe extern "C" fn compare_wide_val(
     desired: u128,
     order_and_pc: u64,
 ) -> u128 {
-    let (order, pc) = ((order_and_pc >> 48) as c_int, order_and_pc & quipu_capfile::cell::LOW);
+    let (order, pc) = ((order_and_pc >> 48) as c_int, order_and_pc & quipu_cells::cell::LOW);
     // SAFETY: as for `load`.
     unsafe { compare_val(at, expected, desired, order, order, pc) }
 }

@@ -3,18 +3,23 @@
 //! All of this runs with signals blocked, and once for some ten thousand accesses.
 
 use crate::thread::{PARKED, Thread, put_sync, this};
-use crate::{modules, process};
+use crate::{checksum, modules, process};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use quipu_capfile::cell::{CELL_BYTES, Cell, LOW, sync};
-use quipu_capfile::layout::{
-    ACTIVE, BUFFER_BYTES, BUFFER_MAGIC, CELLS_END, CHUNK_MAGIC, EXTENT_HEAD_BYTES, FREE, PACKED, PAGE_BYTES,
-    PLAIN, extent, header, tag,
+use quipu_cells::cell::{CELL_BYTES, sync};
+use quipu_cells::describe::{META_VERSION, Writer};
+use quipu_cells::event::count;
+use quipu_cells::layout::{
+    BUFFER_BYTES, CELLS_END, CELLS_START, FRAME_BYTES, Frame, HEADER_BYTES, MAX_PACKED_BYTES, OPEN,
+    PACKED_HEAD_BYTES, PAGE_BYTES, SYNC, TRAILER_BYTES, VACANT, encoding, kind, open, packed_head, tag,
 };
-use quipu_capfile::pack::{Packed, Table, pack};
+use quipu_cells::pack::{Packed, Table, pack};
 
-/// Room for the table, the head of a chunk and its cells.
-const SCRATCH_BYTES: usize = size_of::<Table>() + EXTENT_HEAD_BYTES + BUFFER_BYTES;
+/// Most bytes of a frame that a buffer is written out as.
+const MAX_FRAME_BYTES: usize =
+    (HEADER_BYTES + PACKED_HEAD_BYTES + MAX_PACKED_BYTES).next_multiple_of(8) + TRAILER_BYTES;
+/// Room for the table and a frame. Of most of it nothing is ever used, so it takes no memory.
+const SCRATCH_BYTES: usize = size_of::<Table>() + MAX_FRAME_BYTES;
 /// How often the end of a thread is put off, so that what destructors do is recorded: one less than the C library calls them.
 const N_PUT_OFF: u32 = 3;
 
@@ -23,27 +28,37 @@ static NEWEST: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// Threads so far.
 static N_THREADS: AtomicU64 = AtomicU64::new(0);
 
-/// Offsets in the head of a buffer that mean something to this process only.
-mod private {
-    /// The buffer that was mapped before it.
-    pub(super) const OLDER: usize = 104;
-}
+/// Whether a thread has a buffer.
+const FREE: u64 = 0;
+const TAKEN: u64 = 1;
 
-/// The head of a buffer, or of a chunk in the making.
+/// Between the cells of a buffer and its trailer: the buffer that was mapped before it, which means something to this process
+/// only.
+const OLDER: usize = CELLS_END;
+
+/// An open frame of the file, mapped at a multiple of [`BUFFER_BYTES`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent(*mut u8);
+pub(crate) struct Buffer(*mut u8);
 
-impl Extent {
+impl Buffer {
     /// # Safety
-    /// `base` is aligned to 8, and has [`EXTENT_HEAD_BYTES`] that are accessed by atomics only, as long as this is used.
-    pub(crate) unsafe fn at(base: *mut u8) -> Extent {
-        Extent(base)
+    /// `base` is aligned to 8 and has [`FRAME_BYTES`] bytes, as long as this is used. Those outside of the cells are accessed by atomics
+    /// only.
+    pub(crate) unsafe fn at(base: *mut u8) -> Buffer {
+        Buffer(base)
     }
 
     /// An 8-byte field.
     fn field<'a>(self, offset: usize) -> &'a AtomicU64 {
-        // SAFETY: whatever the offset is, these 8 bytes lie in the head, which is as `at` says.
-        unsafe { &*self.0.add(offset & (EXTENT_HEAD_BYTES - 8)).cast::<AtomicU64>() }
+        // SAFETY: whatever the offset is, these 8 bytes lie in the frame, which is as `at` says, and at a multiple of 8.
+        unsafe { &*self.0.add((offset & !7).min(FRAME_BYTES - 8)).cast::<AtomicU64>() }
+    }
+
+    /// Stores words from an offset on.
+    fn put(self, offset: usize, bytes: &[u8]) {
+        for (nth, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            self.field(offset + 8 * nth).store(u64::from_le_bytes(*word), Ordering::Relaxed);
+        }
     }
 }
 
@@ -85,9 +100,9 @@ fn turn_over(thread: &Thread) -> bool {
         begin_thread(thread)
     } else {
         match write_out(thread, CELLS_END) {
-            Kept::Written => begin_buffer(thread, Extent(thread.buffer.get())),
+            Kept::Written => begin_buffer(thread, Buffer(thread.buffer.get())),
             // A caller below us on this stack claimed a cell and has not written it: a handler interrupted it. The buffer
-            // stays as it is, for that cell will be written there, and readers find buffers as well as chunks.
+            // stays as it is, for that cell will be written there, and readers find open frames as well as closed ones.
             Kept::Unfinished => claim_buffer(thread),
             Kept::Nothing => false,
         }
@@ -111,8 +126,7 @@ fn begin_thread(thread: &Thread) -> bool {
     thread.number.set(N_THREADS.fetch_add(1, Ordering::SeqCst) + 1);
     // SAFETY: a question without arguments.
     thread.tid.set(unsafe { libc::syscall(libc::SYS_gettid) } as u64);
-    thread.seq.set(0);
-    if !claim_buffer(thread) {
+    if !describe(thread) || !claim_buffer(thread) {
         return false;
     }
     process::call_at_end_of_thread();
@@ -121,6 +135,32 @@ fn begin_thread(thread: &Thread) -> bool {
         modules::tell(true);
     }
     true
+}
+
+/// Writes what there is to be said of the stream of a thread: the first frame of that stream.
+fn describe(thread: &Thread) -> bool {
+    const MAX_BYTES: usize = 32;
+    let number = thread.number.get() as u32; // Fewer threads than a process can have numbers for.
+    let mut record = Writer::<MAX_BYTES>::new();
+    record.stream(number, process::pid(), thread.tid.get());
+    let payload = record.bytes();
+    let frame = Frame {
+        kind: kind::META,
+        encoding: encoding::CBOR,
+        len: payload.len() as u32, // At most `MAX_BYTES`.
+        producer: process::producer(),
+        stream: number,
+        meta_version: process::next_ordinal() + 1,
+        records: 1,
+        payload_crc: checksum::of(payload),
+        ..Frame::default()
+    };
+    let mut bytes = [0; HEADER_BYTES + MAX_BYTES + TRAILER_BYTES];
+    bytes[..HEADER_BYTES].copy_from_slice(&frame.header());
+    bytes[HEADER_BYTES..][..payload.len()].copy_from_slice(payload);
+    bytes[frame.bytes() - TRAILER_BYTES..frame.bytes()].copy_from_slice(&frame.trailer());
+    thread.seq.set(1);
+    process::put_frame(&bytes[..frame.bytes()], 0)
 }
 
 /// What the C library calls this thread.
@@ -149,9 +189,9 @@ pub(crate) extern "C" fn end_thread(_: *mut libc::c_void) {
     if !base.is_null() && cursor & !(BUFFER_BYTES - 1) == base as usize {
         let end = (cursor & (BUFFER_BYTES - 1)).min(CELLS_END);
         if !matches!(write_out(thread, end), Kept::Nothing) {
-            let buffer = Extent(base);
-            buffer.field(extent::TAG).store(0, Ordering::SeqCst);
-            buffer.field(extent::STATE).store(FREE, Ordering::SeqCst);
+            let buffer = Buffer(base);
+            buffer.field(open::STATE).store(VACANT, Ordering::SeqCst);
+            buffer.field(open::OWNER).store(FREE, Ordering::SeqCst);
         }
     }
     thread.buffer.set(null_mut());
@@ -165,24 +205,30 @@ pub(crate) extern "C" fn end_thread(_: *mut libc::c_void) {
 fn claim_buffer(thread: &Thread) -> bool {
     let mut base = NEWEST.load(Ordering::Acquire);
     while !base.is_null() {
-        let buffer = Extent(base);
-        let state = buffer.field(extent::STATE);
-        if state.compare_exchange(FREE, ACTIVE, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+        let buffer = Buffer(base);
+        let owner = buffer.field(open::OWNER);
+        if owner.compare_exchange(FREE, TAKEN, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
             return begin_buffer(thread, buffer);
         }
-        base = buffer.field(private::OLDER).load(Ordering::Relaxed) as *mut u8;
+        base = buffer.field(OLDER).load(Ordering::Relaxed) as *mut u8;
     }
-    let Some(offset) = process::claim_extent(BUFFER_BYTES as u64, PAGE_BYTES) else { return false };
+    let Some(offset) = process::claim_room(FRAME_BYTES as u64, PAGE_BYTES) else { return false };
     let Some(buffer) = process::map_buffer(offset) else { return false };
-    buffer.field(extent::OFFSET).store(offset, Ordering::Relaxed);
-    buffer.field(extent::BYTES).store(BUFFER_BYTES as u64, Ordering::Relaxed);
-    buffer.field(extent::STATE).store(ACTIVE, Ordering::Relaxed);
-    buffer.field(extent::MAGIC).store(BUFFER_MAGIC, Ordering::SeqCst);
-    let older = process::header(header::BUFFERS).swap(offset, Ordering::SeqCst);
-    buffer.field(extent::NEXT).store(older, Ordering::Relaxed);
+    let frame = Frame {
+        kind: kind::OPEN,
+        encoding: encoding::CELLS,
+        len: (FRAME_BYTES - HEADER_BYTES - TRAILER_BYTES) as u32,
+        producer: process::producer(),
+        ..Frame::default()
+    };
+    buffer.field(open::OWNER).store(TAKEN, Ordering::Relaxed);
+    buffer.put(SYNC.len(), &frame.header()[SYNC.len()..]);
+    buffer.put(FRAME_BYTES - TRAILER_BYTES, &frame.trailer());
+    // Here there is a frame from now on, a vacant one.
+    buffer.field(0).store(u64::from_le_bytes(SYNC), Ordering::SeqCst);
     let mut newest = NEWEST.load(Ordering::Acquire);
     loop {
-        buffer.field(private::OLDER).store(newest as u64, Ordering::Relaxed);
+        buffer.field(OLDER).store(newest as u64, Ordering::Relaxed);
         match NEWEST.compare_exchange(newest, buffer.0, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => break,
             Err(now) => newest = now,
@@ -192,30 +238,31 @@ fn claim_buffer(thread: &Thread) -> bool {
 }
 
 /// Begins a buffer anew, whose cells are all written out or belong to no thread.
-fn begin_buffer(thread: &Thread, buffer: Extent) -> bool {
-    // From here to the last line the buffer holds nothing that a reader of the file would take for cells.
-    buffer.field(extent::TAG).store(0, Ordering::SeqCst);
-    let generation = buffer.field(extent::GENERATION).fetch_add(1, Ordering::SeqCst) + 1;
+fn begin_buffer(thread: &Thread, buffer: Buffer) -> bool {
+    // From here to the last store of the state the buffer holds nothing that a reader of the file would take for cells.
+    buffer.field(open::STATE).store(VACANT, Ordering::SeqCst);
+    let generation = buffer.field(open::GENERATION).fetch_add(1, Ordering::SeqCst) + 1;
     if generation.is_multiple_of(0xffff) {
         // Tags begin anew, and cells that are as old as that may be left.
         // SAFETY: the buffer is mapped as long as the process lives, and these cells belong to this thread alone.
-        unsafe { buffer.0.add(EXTENT_HEAD_BYTES).write_bytes(0, CELLS_END - EXTENT_HEAD_BYTES) };
+        unsafe { buffer.0.add(CELLS_START).write_bytes(0, CELLS_END - CELLS_START) };
     }
-    buffer.field(extent::THREAD).store(thread.number.get(), Ordering::Relaxed);
-    buffer.field(extent::TID).store(thread.tid.get(), Ordering::Relaxed);
-    buffer.field(extent::SEQ).store(thread.seq.get(), Ordering::Relaxed);
-    buffer.field(extent::STAMP).store(thread.stamp.get(), Ordering::Relaxed);
-    buffer.field(extent::TICKS).store(process::ticks(), Ordering::Relaxed);
-    buffer.field(extent::TAG).store(tag(generation), Ordering::SeqCst);
+    buffer.field(open::SEQ).store(thread.seq.get(), Ordering::Relaxed);
+    buffer.field(open::META_VERSION).store(META_VERSION.into(), Ordering::Relaxed);
+    buffer.field(open::TS_FIRST).store(thread.stamp.get(), Ordering::Relaxed);
+    buffer.field(open::NS).store(process::ns(), Ordering::Relaxed);
+    buffer.field(open::EXTRA).store(0, Ordering::Relaxed);
+    buffer.field(open::TAG).store(tag(generation), Ordering::Relaxed);
+    buffer.field(open::STATE).store(OPEN | thread.number.get() << 32, Ordering::SeqCst);
     thread.seq.set(thread.seq.get() + 1);
     thread.buffer.set(buffer.0);
-    thread.cursor.store(buffer.0 as u64 + EXTENT_HEAD_BYTES as u64, Ordering::Relaxed);
+    thread.cursor.store(buffer.0 as u64 + CELLS_START as u64, Ordering::Relaxed);
     true
 }
 
 /// What became of a buffer's cells.
 enum Kept {
-    /// They stand in a chunk.
+    /// They stand in a closed frame.
     Written,
     /// Some are still to be written into the buffer.
     Unfinished,
@@ -223,62 +270,55 @@ enum Kept {
     Nothing,
 }
 
-/// Writes the cells of the thread's buffer up to `end` into a chunk. At the end of a thread, those that were never written
+/// Writes the cells of the thread's buffer up to `end` as a closed frame. At the end of a thread, those that were never written
 /// are left out; in a full buffer they are waited for.
 fn write_out(thread: &Thread, end: usize) -> Kept {
     let (base, scratch) = (thread.buffer.get(), thread.scratch.get());
-    let n_cells = (end - EXTENT_HEAD_BYTES) / CELL_BYTES;
-    let tag = Extent(base).field(extent::TAG).load(Ordering::Relaxed);
+    let buffer = Buffer(base);
+    let field = |offset| buffer.field(offset).load(Ordering::Relaxed);
+    let n_cells = (end - CELLS_START) / CELL_BYTES;
     // SAFETY: the cells of a buffer, which is mapped as long as the process lives, and aligned. Only this thread and its
     // handlers write them, and none of those runs until this is over.
-    let words =
-        unsafe { core::slice::from_raw_parts(base.add(EXTENT_HEAD_BYTES).cast::<[u64; 2]>(), n_cells) };
-    // SAFETY: the scratch has `SCRATCH_BYTES`, room for these three one after the other; it is this thread's, signals are
+    let words = unsafe { core::slice::from_raw_parts(base.add(CELLS_START).cast::<[u64; 2]>(), n_cells) };
+    // SAFETY: the scratch has `SCRATCH_BYTES`, room for these two one after the other; it is this thread's, signals are
     // blocked, and no other reference into it exists. It was zeros at first, which a table may consist of.
-    let (table, chunk, payload) = unsafe {
-        let chunk = scratch.add(size_of::<Table>());
-        let payload = core::slice::from_raw_parts_mut(chunk.add(EXTENT_HEAD_BYTES), BUFFER_BYTES);
-        (&mut *scratch.cast::<Table>(), chunk, payload)
+    let (table, out) = unsafe {
+        let out = scratch.add(size_of::<Table>());
+        (&mut *scratch.cast::<Table>(), core::slice::from_raw_parts_mut(out, MAX_FRAME_BYTES))
     };
-    let payload = &mut payload[..n_cells * CELL_BYTES];
-    let (Packed { n_bytes, n_holes }, encoding) = match pack(words, tag, table, payload) {
-        Some(packed) => (packed, PACKED),
-        None => (Packed { n_bytes: payload.len(), n_holes: put_plain(words, tag, payload) }, PLAIN),
-    };
+    let (header, payload) = out.split_at_mut(HEADER_BYTES);
+    let (head, tokens) = payload.split_at_mut(PACKED_HEAD_BYTES);
+    let tag = field(open::TAG);
+    // There is room for any cells.
+    let Some(Packed { n_bytes, n_holes }) = pack(words, tag, table, tokens) else { return Kept::Nothing };
     if n_holes > 0 && end == CELLS_END {
         return Kept::Unfinished;
     }
-    let n_bytes = EXTENT_HEAD_BYTES + n_bytes;
-    let Some(offset) = process::claim_chunk(n_bytes as u64) else { return Kept::Nothing };
-    // SAFETY: the head of the chunk is a multiple of 8 bytes after a page's beginning, and no reference is left to it.
-    let head = unsafe { Extent::at(chunk) };
-    for at in (0..EXTENT_HEAD_BYTES).step_by(8) {
-        head.field(at).store(Extent(base).field(at).load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-    head.field(extent::MAGIC).store(CHUNK_MAGIC, Ordering::Relaxed);
-    head.field(extent::OFFSET).store(offset, Ordering::Relaxed);
-    head.field(extent::BYTES).store(n_bytes as u64, Ordering::Relaxed);
-    head.field(extent::CELLS).store(n_cells as u64, Ordering::Relaxed);
-    head.field(extent::ENCODING).store(encoding, Ordering::Relaxed);
-    // SAFETY: the head, and after it the payload; no more than its length was written.
-    let bytes = unsafe { core::slice::from_raw_parts(chunk, n_bytes) };
-    if process::write_at(bytes, offset) { Kept::Written } else { Kept::Nothing }
-}
-
-/// Copies cells as they are, without tags, and returns how many were never written.
-fn put_plain(words: &[[u64; 2]], tag: u64, out: &mut [u8]) -> usize {
-    let mut n_holes = 0;
-    for ([word, side], out) in words.iter().zip(out.chunks_exact_mut(CELL_BYTES)) {
-        let mut cell = Cell { word: *word, side: side & LOW };
-        if side & !LOW != tag {
-            cell = Cell::HOLE;
-            n_holes += 1;
-        }
-        let (first, second) = out.split_at_mut(8);
-        first.copy_from_slice(&cell.word.to_le_bytes());
-        second.copy_from_slice(&cell.side.to_le_bytes());
-    }
-    n_holes
+    let n_records = match n_holes {
+        0 => (n_cells as u32).wrapping_sub(field(open::EXTRA) as u32),
+        _ => count(words, tag),
+    };
+    head.copy_from_slice(&packed_head(n_cells, field(open::NS)));
+    let len = PACKED_HEAD_BYTES + n_bytes;
+    let frame = Frame {
+        kind: kind::DATA,
+        encoding: encoding::CELLS,
+        len: len as u32, // At most `MAX_FRAME_BYTES`.
+        producer: process::producer(),
+        stream: thread.number.get() as u32, // As in `describe`.
+        meta_version: META_VERSION,
+        records: n_records,
+        seq: field(open::SEQ),
+        times: [field(open::TS_FIRST), thread.stamp.get()],
+        payload_crc: checksum::of(&payload[..len]),
+        ..Frame::default()
+    };
+    header.copy_from_slice(&frame.header());
+    let bytes = &mut out[..frame.bytes()];
+    let (rest, trailer) = bytes[HEADER_BYTES + len..].split_at_mut(frame.bytes() - TRAILER_BYTES - HEADER_BYTES - len);
+    rest.fill(0);
+    trailer.copy_from_slice(&frame.trailer());
+    if process::put_frame(bytes, n_records.into()) { Kept::Written } else { Kept::Nothing }
 }
 
 /// While it lives, no signal handler runs on this thread.

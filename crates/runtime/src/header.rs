@@ -7,7 +7,7 @@ use crate::thread::{head, heed, ignore, put_sync, put_text, text_at, this};
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
-use quipu_capfile::cell::{Cell, access, kind, sync, text};
+use quipu_cells::cell::{Cell, access, kind, sync, text};
 
 hooks! { "rsi":
     __tsan_acquire => acquire;

@@ -8,7 +8,7 @@ use crate::thread::{head, put, stamp, this};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use quipu_capfile::cell::{Cell, LOW, heap, kind};
+use quipu_cells::cell::{Cell, LOW, heap, kind};
 
 hooks! { "rsi":
     malloc => our_malloc;

@@ -1,10 +1,10 @@
-//! What compilers call: accesses, functions, memory functions. SPEC: capture.md#events.
+//! What compilers call: accesses, functions, memory functions. SPEC: stream.md#cells.
 
 use crate::thread::{head, heed, ignore, put, put_later, put_one};
 use crate::{modules, process};
 use core::ffi::{c_int, c_void};
-use quipu_capfile::cell::{CELL_BYTES, Cell, LOW, access, kind};
-use quipu_capfile::layout::{BUFFER_BYTES, CELLS_END, extent};
+use quipu_cells::cell::{CELL_BYTES, Cell, LOW, access, kind};
+use quipu_cells::layout::{BUFFER_BYTES, CELLS_END, open};
 
 /// Records an access of a code, at an address, from a program counter.
 extern "C" fn record(addr: u64, pc: u64, code: u32) {
@@ -80,7 +80,7 @@ macro_rules! cells {
                 end = const CELLS_END,
                 word = const ($code as u64) << 48,
                 base = const -(BUFFER_BYTES as i64),
-                tag = const extent::TAG,
+                tag = const open::TAG,
                 code = const $code,
                 later = sym record_later,
             )

@@ -2,14 +2,15 @@
 //!
 //! It exports what gcc and clang call with `-fsanitize=thread` and what coverage instrumentation calls, which is how Rust
 //! programs are traced; the calls of the sanitizers' public header and those of `quipu.h`; and it stands before `malloc`,
-//! `operator new` and what threads call. What is recorded goes to a capture file (docs/formats/capture.md), which
-//! `quipu collect` makes a trace of.
+//! `operator new` and what threads call. What is recorded goes to a stream (docs/formats/stream.md), which `quipu` reads
+//! and `quipu collect` makes a trace of.
 //!
 //! | file | what |
 //! |---|---|
 //! | `thread` | what each thread has, and how cells are put: without locks, allocation or system calls |
 //! | `buffer` | what happens when a buffer is full, and when a thread begins and ends |
 //! | `process` | the file, the start, fork, exit |
+//! | `checksum` | CRC-32C by the processor's instruction |
 //! | `modules` | what is loaded where |
 //! | `hooks`, `atomics`, `coverage` | what compilers call |
 //! | `header`, `annotate` | what programs call |
@@ -46,6 +47,7 @@ macro_rules! nothing {
 mod annotate;
 mod atomics;
 mod buffer;
+mod checksum;
 mod coverage;
 mod header;
 mod heap;

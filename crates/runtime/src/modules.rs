@@ -3,7 +3,7 @@
 use crate::thread::{head, put_text, text_at};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
-use quipu_capfile::cell::{Cell, kind};
+use quipu_cells::cell::{Cell, kind};
 
 /// How many modules had been loaded when they were told last.
 static N_TOLD: AtomicU64 = AtomicU64::new(0);

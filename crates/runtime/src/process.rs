@@ -3,20 +3,25 @@
 //! The file is opened once, at the start or with the first record, whatever comes first. From then on nothing has to be
 //! done for what is recorded to be found: not at exit, not by a process that is killed or replaces itself.
 
-use crate::buffer::{self, Extent, set_signals};
-use crate::thread::{forget_stamps, put_sync, text_at, this};
+use crate::buffer::{self, Buffer, Quiet, set_signals};
+use crate::checksum;
+use crate::thread::{forget_stamps, last_stamp, put_sync, text_at, this};
 use core::ffi::{CStr, c_int};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use quipu_capfile::cell::sync;
-use quipu_capfile::layout::{
-    BUFFER_BYTES, EXTENT_ALIGN, HEADER_BYTES, MAGIC, VERSION, header as offset_of, state,
+use quipu_cells::cell::sync;
+use quipu_cells::describe::{
+    DESCRIPTION, DESCRIPTION_CRC, META_VERSION, N_DESCRIBED, N_OF_PROCESS, Process, Writer, schema,
+};
+use quipu_cells::layout::{
+    BUFFER_BYTES, FRAME_ALIGN, FRAME_BYTES, Frame, HEADER_BYTES, OPEN as OPEN_STATE, SYNC, TRAILER_BYTES,
+    encoding, flag, kind, open as head, process,
 };
 
 /// Longest path of a file.
 const PATH_BYTES: usize = 4096;
 /// What a file is called by default: the program and its process.
-const DEFAULT_PATTERN: &[u8] = b"%n.%p.qcap";
+const DEFAULT_PATTERN: &[u8] = b"%n.%p.quipu";
 
 const NEW: u32 = 0;
 const OPENING: u32 = 1;
@@ -25,9 +30,29 @@ const OFF: u32 = 3;
 
 static STAGE: AtomicU32 = AtomicU32::new(NEW);
 static FD: AtomicI32 = AtomicI32::new(-1);
-/// What stands for the file's header as long as no file is open.
-static NO_HEADER: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
-static HEADER: AtomicPtr<AtomicU64> = AtomicPtr::new((&raw const NO_HEADER).cast_mut().cast());
+/// The page that the file begins with, mapped from the time the file is open until the process ends; null before.
+static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
+/// Rows that the page has.
+static N_ROWS: AtomicU64 = AtomicU64::new(0);
+/// Where the next frame begins.
+static END: AtomicU64 = AtomicU64::new(0);
+/// The process that the file is of.
+static PID: AtomicU64 = AtomicU64::new(0);
+/// The monotonic clock when the recording began.
+static BEGAN: AtomicU64 = AtomicU64::new(0);
+/// The first 8 bytes of what identifies the recording.
+static PRODUCER: AtomicU64 = AtomicU64::new(0);
+/// The ordinal of the next metadata record.
+static N_META: AtomicU64 = AtomicU64::new(0);
+/// Frames that are in the file, and records in them.
+static N_FRAMES: AtomicU64 = AtomicU64::new(0);
+static N_RECORDS: AtomicU64 = AtomicU64::new(0);
+/// Threads that are writing a frame.
+static N_WRITERS: AtomicU64 = AtomicU64::new(0);
+/// The end is being written: nobody begins with another frame.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// The end was written, or left out.
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 /// Called at the end of threads.
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 /// The process that this one was forked from, if that was traced.
@@ -45,16 +70,64 @@ pub(crate) fn is_off() -> bool {
     STAGE.load(Ordering::Relaxed) == OFF
 }
 
-/// An 8-byte field of the file's header; one that is not seen when no file was ever open.
-pub(crate) fn header(offset: usize) -> &'static AtomicU64 {
-    // SAFETY: one of the 16 words above, or one of the first of the file's header, which is mapped from the time the file is open
-    // until the process ends. All access them by atomics.
-    unsafe { &*HEADER.load(Ordering::Acquire).add(offset / 8 % NO_HEADER.len()) }
+/// The process that the file is of.
+pub(crate) fn pid() -> u64 {
+    PID.load(Ordering::Relaxed)
 }
 
-/// The monotonic clock in ns.
-pub(crate) fn ticks() -> u64 {
-    clock(libc::CLOCK_MONOTONIC)
+/// What frames call the recording.
+pub(crate) fn producer() -> u64 {
+    PRODUCER.load(Ordering::Relaxed)
+}
+
+/// The ordinal of a metadata record that is to be written.
+pub(crate) fn next_ordinal() -> u32 {
+    N_META.fetch_add(1, Ordering::SeqCst) as u32 // One for each thread.
+}
+
+/// ns since the recording began.
+pub(crate) fn ns() -> u64 {
+    clock(libc::CLOCK_MONOTONIC).saturating_sub(BEGAN.load(Ordering::Relaxed))
+}
+
+/// An 8-byte field of the page; none where no file was ever open.
+fn page(offset: usize) -> Option<&'static AtomicU64> {
+    let base = PAGE.load(Ordering::Acquire);
+    // SAFETY: not null, so a page that is mapped until the process ends; whatever the offset is, the word lies in it. All access it
+    // by atomics.
+    (!base.is_null()).then(|| unsafe { &*base.add(offset / 8 % (process::PAGE_BYTES / 8)) })
+}
+
+/// Stores words of the page from an offset on.
+fn put_on_page(offset: usize, bytes: &[u8]) {
+    for (nth, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+        if let Some(field) = page(offset + 8 * nth) {
+            field.store(u64::from_le_bytes(*word), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Adds a row to the page: what became of the process.
+fn note(what: u64) {
+    const HEAD: u64 = (process::ROW_BYTES as u64) << 32;
+    let nth = N_ROWS.fetch_add(1, Ordering::SeqCst) as usize; // Few.
+    if nth >= process::MAX_ROWS {
+        return;
+    }
+    let row = process::FIRST_ROW + nth * process::ROW_BYTES;
+    let put = |offset: usize, value: u64| {
+        if let Some(field) = page(row + offset) {
+            field.store(value, Ordering::SeqCst);
+        }
+    };
+    // What is not finished is padding to readers, which its schema ends.
+    put(0, HEAD);
+    put(8, last_stamp());
+    put(process::WHAT, what);
+    put(process::NS, ns());
+    put(process::PID, pid());
+    put(process::PARENT, PARENT.load(Ordering::Relaxed));
+    put(0, HEAD | u64::from(schema::PROCESS));
 }
 
 fn clock(which: libc::clockid_t) -> u64 {
@@ -256,13 +329,16 @@ fn is_ours(fd: c_int) -> bool {
     if !is_locked && errno() == libc::EWOULDBLOCK {
         return false;
     }
-    let mut words = [0_u64; 5];
+    let mut words = [0_u64; (process::FIRST_ROW + process::MAX_ROWS * process::ROW_BYTES) / 8];
     // SAFETY: the buffer has as many bytes.
     let n = unsafe { libc::pread(fd, words.as_mut_ptr().cast(), size_of_val(&words), 0) };
-    if n != size_of_val(&words) as isize || words[0] != MAGIC {
+    if n != size_of_val(&words) as isize || words[0] != u64::from_le_bytes(SYNC) {
         return true;
     }
-    words[offset_of::PID / 8] != own_pid() || words[offset_of::STATE / 8] & state::EXITED != 0
+    let (rows, _) = words[process::FIRST_ROW / 8..].as_chunks::<{ process::ROW_BYTES / 8 }>();
+    let is_row = |row: &&[u64; process::ROW_BYTES / 8]| row[0] as u32 == schema::PROCESS;
+    let mut rows = rows.iter().filter(is_row).map(|row| (row[process::WHAT / 8], row[process::PID / 8]));
+    rows.next().is_none_or(|(_, pid)| pid != own_pid()) || rows.any(|(what, _)| what == process::EXITED)
 }
 
 fn own_pid() -> u64 {
@@ -288,36 +364,27 @@ fn take(fd: c_int) -> bool {
         fd
     };
     // SAFETY: the file is open.
-    let is_new = unsafe { libc::ftruncate(fd, 0) == 0 && libc::ftruncate(fd, HEADER_BYTES as i64) == 0 };
+    let is_new = unsafe {
+        libc::ftruncate(fd, 0) == 0 && libc::ftruncate(fd, process::PAGE_BYTES as i64) == 0
+    };
     // SAFETY: a new map at a place of the system's choice touches nothing that exists.
     let base = unsafe {
         libc::mmap(
             null_mut(),
-            HEADER_BYTES as usize,
+            process::PAGE_BYTES,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED,
             fd,
             0,
         )
     };
-    if !is_new || base == libc::MAP_FAILED || !reserve(fd, 0, HEADER_BYTES) {
+    if !is_new || base == libc::MAP_FAILED || !reserve(fd, 0, process::PAGE_BYTES as u64) {
         give_up(b"cannot map the file that QUIPU_OUT names");
         return false;
     }
-    HEADER.store(base.cast(), Ordering::Release);
+    PAGE.store(base.cast(), Ordering::Release);
     FD.store(fd, Ordering::Release);
-    for (offset, value) in [
-        (offset_of::VERSION, VERSION),
-        (offset_of::END, HEADER_BYTES),
-        (offset_of::PID, own_pid()),
-        (offset_of::START_NS, clock(libc::CLOCK_REALTIME)),
-        (offset_of::START_TICKS, ticks()),
-        (offset_of::PARENT, PARENT.load(Ordering::Relaxed)),
-        (offset_of::MAX_BYTES, MAX_BYTES.load(Ordering::Relaxed)),
-        (offset_of::MAGIC, MAGIC),
-    ] {
-        header(offset).store(value, Ordering::SeqCst);
-    }
+    begin();
     if KEY.load(Ordering::Relaxed) == u32::MAX {
         let mut key = 0;
         // SAFETY: writes a number of ours; the function lives as long as the process, for a library like this is never unloaded.
@@ -328,6 +395,99 @@ fn take(fd: c_int) -> bool {
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
     }
     true
+}
+
+/// Writes what a recording begins with: metadata, and the page of the process, whose sync is the last that is stored.
+fn begin() {
+    let uuid = identify();
+    let (low, _) = uuid.as_chunks::<8>();
+    PRODUCER.store(low.first().map_or(0, |bytes| u64::from_le_bytes(*bytes)), Ordering::Relaxed);
+    PID.store(own_pid(), Ordering::Relaxed);
+    BEGAN.store(clock(libc::CLOCK_MONOTONIC), Ordering::Relaxed);
+    for (counter, value) in [
+        (&N_ROWS, 0),
+        (&N_WRITERS, 0),
+        (&N_RECORDS, 0),
+        (&N_FRAMES, 0),
+        (&N_META, META_VERSION.into()),
+        (&END, process::PAGE_BYTES as u64),
+    ] {
+        counter.store(value, Ordering::SeqCst);
+    }
+    IS_ENDING.store(false, Ordering::SeqCst);
+    HAS_ENDED.store(false, Ordering::SeqCst);
+    let mut own = Writer::<256>::new();
+    own.of_process(&Process {
+        uuid,
+        pid: own_pid(),
+        start_ns: clock(libc::CLOCK_REALTIME),
+        // SAFETY: the C library's own string.
+        program: unsafe { text_at(program_invocation_short_name) }.unwrap_or_default(),
+    });
+    let meta = Frame {
+        kind: kind::META,
+        encoding: encoding::CBOR,
+        producer: producer(),
+        ..Frame::default()
+    };
+    let of_process = Frame {
+        flags: flag::SNAPSHOT_START,
+        len: own.bytes().len() as u32, // At most 256.
+        meta_version: N_OF_PROCESS,
+        records: N_OF_PROCESS,
+        payload_crc: checksum::of(own.bytes()),
+        ..meta
+    };
+    let described = Frame {
+        flags: flag::SNAPSHOT_END,
+        len: DESCRIPTION.len() as u32, // A few thousand.
+        meta_version: META_VERSION,
+        records: N_DESCRIBED,
+        seq: 1,
+        payload_crc: DESCRIPTION_CRC,
+        ..meta
+    };
+    put_meta(&of_process, own.bytes());
+    put_meta(&described, &DESCRIPTION);
+    let page = Frame {
+        kind: kind::OPEN,
+        encoding: encoding::PLAIN,
+        len: (process::PAGE_BYTES - HEADER_BYTES - TRAILER_BYTES) as u32,
+        producer: producer(),
+        ..Frame::default()
+    };
+    put_on_page(SYNC.len(), &page.header()[SYNC.len()..]);
+    put_on_page(process::PAGE_BYTES - TRAILER_BYTES, &page.trailer());
+    put_on_page(head::SEQ, &process::SEQ.to_le_bytes());
+    put_on_page(head::META_VERSION, &u64::from(META_VERSION).to_le_bytes());
+    put_on_page(head::STATE, &OPEN_STATE.to_le_bytes());
+    note(process::BEGAN);
+    put_on_page(0, &SYNC);
+}
+
+/// Writes a frame of metadata. What has no room is not written: that the file may not grow was noted.
+fn put_meta(frame: &Frame, payload: &[u8]) {
+    const MAX_BYTES: usize = HEADER_BYTES + DESCRIPTION.len().next_multiple_of(8) + 256 + TRAILER_BYTES;
+    let mut bytes = [0; MAX_BYTES];
+    bytes[..HEADER_BYTES].copy_from_slice(&frame.header());
+    bytes[HEADER_BYTES..][..payload.len()].copy_from_slice(payload);
+    bytes[frame.bytes() - TRAILER_BYTES..frame.bytes()].copy_from_slice(&frame.trailer());
+    put_frame(&bytes[..frame.bytes()], 0);
+}
+
+/// 16 bytes that no other recording has: a random UUID, or, where there is no chance to be had, process and time.
+fn identify() -> [u8; 16] {
+    let mut uuid = [0_u8; 16];
+    // SAFETY: writes as many bytes as there are.
+    let n = unsafe { libc::getrandom(uuid.as_mut_ptr().cast(), uuid.len(), libc::GRND_NONBLOCK) };
+    if n != uuid.len() as isize {
+        uuid[..8].copy_from_slice(&clock(libc::CLOCK_REALTIME).to_le_bytes());
+        uuid[8..].copy_from_slice(&(own_pid() << 32 | clock(libc::CLOCK_MONOTONIC) & 0xffff_ffff).to_le_bytes());
+    }
+    // Version 4, variant 1.
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
 }
 
 /// Makes sure that the disk has these bytes, so that a store to them cannot fail later.
@@ -355,26 +515,33 @@ fn reserve(fd: c_int, offset: u64, n_bytes: u64) -> bool {
 /// Room at the end of the file; `None` if it may not grow that much.
 fn claim(n_bytes: u64, align: u64) -> Option<u64> {
     let max_bytes = MAX_BYTES.load(Ordering::Relaxed);
-    let end = header(offset_of::END);
-    let mut now = end.load(Ordering::SeqCst);
+    let mut now = END.load(Ordering::SeqCst);
     loop {
         let start = now.next_multiple_of(align);
-        let next = (start + n_bytes).next_multiple_of(EXTENT_ALIGN);
+        let next = start + n_bytes;
         if max_bytes != 0 && next > max_bytes {
-            header(offset_of::STATE).fetch_or(state::LIMIT, Ordering::SeqCst);
-            STAGE.store(OFF, Ordering::SeqCst);
             return None;
         }
-        match end.compare_exchange(now, next, Ordering::SeqCst, Ordering::SeqCst) {
+        match END.compare_exchange(now, next, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => return Some(start),
             Err(other) => now = other,
         }
     }
 }
 
+/// The file has the size that it may have.
+fn size_reached() {
+    if STAGE.swap(OFF, Ordering::SeqCst) != OFF {
+        note(process::SIZE_REACHED);
+    }
+}
+
 /// Room for a buffer, which the disk has.
-pub(crate) fn claim_extent(n_bytes: u64, align: u64) -> Option<u64> {
-    let start = claim(n_bytes, align)?;
+pub(crate) fn claim_room(n_bytes: u64, align: u64) -> Option<u64> {
+    let Some(start) = claim(n_bytes, align) else {
+        size_reached();
+        return None;
+    };
     if !reserve(FD.load(Ordering::Acquire), start, n_bytes) {
         disk_full();
         return None;
@@ -382,18 +549,46 @@ pub(crate) fn claim_extent(n_bytes: u64, align: u64) -> Option<u64> {
     Some(start)
 }
 
-/// Room for a chunk.
-pub(crate) fn claim_chunk(n_bytes: u64) -> Option<u64> {
-    claim(n_bytes, EXTENT_ALIGN)
+/// Writes a frame with so many records after all others; false if that cannot be done. With signals blocked.
+pub(crate) fn put_frame(bytes: &[u8], n_records: u64) -> bool {
+    loop {
+        N_WRITERS.fetch_add(1, Ordering::SeqCst);
+        if !IS_ENDING.load(Ordering::SeqCst) {
+            break;
+        }
+        // Another thread writes the end, which waits for no other.
+        N_WRITERS.fetch_sub(1, Ordering::SeqCst);
+        // SAFETY: no arguments.
+        unsafe { libc::sched_yield() };
+    }
+    let is_written = match claim(bytes.len() as u64, FRAME_ALIGN) {
+        Some(offset) => write_frame(bytes, offset),
+        None => {
+            size_reached();
+            false
+        }
+    };
+    if is_written {
+        N_FRAMES.fetch_add(1, Ordering::SeqCst);
+        N_RECORDS.fetch_add(n_records, Ordering::SeqCst);
+    }
+    N_WRITERS.fetch_sub(1, Ordering::SeqCst);
+    is_written
+}
+
+/// Writes a frame, its sync last: a process may be killed while the system copies the rest.
+fn write_frame(bytes: &[u8], offset: u64) -> bool {
+    let (sync, rest) = bytes.split_at(SYNC.len());
+    write_at(rest, offset + SYNC.len() as u64) && write_at(sync, offset)
 }
 
 fn disk_full() {
-    header(offset_of::STATE).fetch_or(state::DISK_FULL, Ordering::SeqCst);
+    note(process::DISK_FULL);
     give_up(b"the disk is full");
 }
 
 /// Writes bytes into the file; false if that cannot be done.
-pub(crate) fn write_at(bytes: &[u8], offset: u64) -> bool {
+fn write_at(bytes: &[u8], offset: u64) -> bool {
     let fd = FD.load(Ordering::Acquire);
     let mut done = 0;
     while let Some(rest @ [_, ..]) = bytes.get(done..) {
@@ -433,15 +628,16 @@ pub(crate) unsafe fn unmap(base: *mut u8, n_bytes: usize) {
     unsafe { libc::munmap(base.cast(), n_bytes) };
 }
 
-/// Maps a buffer of the file at an address that is a multiple of its size.
-pub(crate) fn map_buffer(offset: u64) -> Option<Extent> {
+/// Maps a buffer of the file at an address that is a multiple of its room.
+pub(crate) fn map_buffer(offset: u64) -> Option<Buffer> {
     let Some(room) = map(2 * BUFFER_BYTES, libc::PROT_NONE) else {
         give_up(b"no memory for a thread");
         return None;
     };
     let before = room.align_offset(BUFFER_BYTES);
     let base = room.wrapping_add(before);
-    // SAFETY: `before` bytes, those of the buffer, and the rest are what was mapped above, whole pages that nothing uses.
+    // SAFETY: `before` bytes, those of the buffer's room, and the rest are what was mapped above, whole pages that nothing uses. Of
+    // the room, what the file does not have stays reserved: nothing accesses it, and nothing else is put there.
     let mapped = unsafe {
         if before > 0 {
             unmap(room, before);
@@ -449,7 +645,7 @@ pub(crate) fn map_buffer(offset: u64) -> Option<Extent> {
         unmap(base.add(BUFFER_BYTES), BUFFER_BYTES - before);
         libc::mmap(
             base.cast(),
-            BUFFER_BYTES,
+            FRAME_BYTES,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_FIXED,
             FD.load(Ordering::Acquire),
@@ -461,7 +657,7 @@ pub(crate) fn map_buffer(offset: u64) -> Option<Extent> {
         return None;
     }
     // SAFETY: aligned to a page, and never unmapped; the disk has these bytes of the file, and what accesses them uses atomics.
-    Some(unsafe { Extent::at(mapped.cast()) })
+    Some(unsafe { Buffer::at(mapped.cast()) })
 }
 
 /// Has [`buffer::end_thread`] called when this thread ends.
@@ -469,7 +665,7 @@ pub(crate) fn call_at_end_of_thread() {
     // SAFETY: the key was made when the file was opened, or is none, which is refused; the value is only looked at for being
     // there.
     unsafe {
-        libc::pthread_setspecific(KEY.load(Ordering::Relaxed), HEADER.load(Ordering::Relaxed).cast());
+        libc::pthread_setspecific(KEY.load(Ordering::Relaxed), PAGE.load(Ordering::Relaxed).cast());
     }
 }
 
@@ -485,7 +681,7 @@ extern "C" fn after_fork() {
 
 extern "C" fn in_child() {
     if STAGE.load(Ordering::SeqCst) != OFF {
-        PARENT.store(header(offset_of::PID).load(Ordering::Relaxed), Ordering::SeqCst);
+        PARENT.store(pid(), Ordering::SeqCst);
         // SAFETY: the file that the parent has open, too; nothing here uses it any more.
         unsafe { libc::close(FD.swap(-1, Ordering::SeqCst)) };
         buffer::forget();
@@ -495,13 +691,57 @@ extern "C" fn in_child() {
     set_signals(this().signals.get());
 }
 
-/// Marks that the program ended of its own will.
+/// Marks that the program ended of its own will, and ends the stream.
 fn mark_end() {
-    if STAGE.load(Ordering::SeqCst) != OPEN || header(offset_of::PID).load(Ordering::Relaxed) != own_pid() {
+    if STAGE.load(Ordering::SeqCst) != OPEN || pid() != own_pid() || HAS_ENDED.swap(true, Ordering::SeqCst) {
         return;
     }
-    header(offset_of::END_TICKS).store(ticks(), Ordering::SeqCst);
-    header(offset_of::STATE).fetch_or(state::EXITED, Ordering::SeqCst);
+    note(process::EXITED);
+    // A handler that recorded now might wait for what it interrupted.
+    let quiet = Quiet::begin();
+    IS_ENDING.store(true, Ordering::SeqCst);
+    let mut n_rounds = 0;
+    while N_WRITERS.load(Ordering::SeqCst) > 0 && n_rounds < MAX_WAITS {
+        // SAFETY: no arguments.
+        unsafe { libc::sched_yield() };
+        n_rounds += 1;
+    }
+    // Without an end that says how many frames there are, a reader finds the row above all the same.
+    if N_WRITERS.load(Ordering::SeqCst) == 0 {
+        put_end();
+    }
+    IS_ENDING.store(false, Ordering::SeqCst);
+    quiet.end();
+}
+
+/// How often the end of a stream waits for threads that are writing frames.
+const MAX_WAITS: u32 = 1000;
+
+/// Writes the end of the stream: how many frames and records there are, while nobody writes another.
+fn put_end() {
+    const MAX_BYTES: usize = 32;
+    let mut end = Writer::<MAX_BYTES>::new();
+    end.end(N_FRAMES.load(Ordering::SeqCst), N_RECORDS.load(Ordering::SeqCst));
+    let payload = end.bytes();
+    let frame = Frame {
+        kind: kind::END,
+        encoding: encoding::END,
+        len: payload.len() as u32, // At most `MAX_BYTES`.
+        producer: producer(),
+        meta_version: N_META.load(Ordering::SeqCst) as u32,
+        // After the page, which has a number of this stream, too.
+        seq: process::SEQ + 1,
+        times: [last_stamp(); 2],
+        payload_crc: checksum::of(payload),
+        ..Frame::default()
+    };
+    let mut bytes = [0; HEADER_BYTES + MAX_BYTES + TRAILER_BYTES];
+    bytes[..HEADER_BYTES].copy_from_slice(&frame.header());
+    bytes[HEADER_BYTES..][..payload.len()].copy_from_slice(payload);
+    bytes[frame.bytes() - TRAILER_BYTES..frame.bytes()].copy_from_slice(&frame.trailer());
+    if let Some(offset) = claim(frame.bytes() as u64, FRAME_ALIGN) {
+        write_frame(&bytes[..frame.bytes()], offset);
+    }
 }
 
 extern "C" fn at_start() {

@@ -10,8 +10,8 @@ use core::arch::{asm, global_asm};
 use core::cell::Cell as Own;
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU64, Ordering};
-use quipu_capfile::cell::{CELL_BYTES, Cell, LOW, kind};
-use quipu_capfile::layout::{BUFFER_BYTES, CELLS_END, extent};
+use quipu_cells::cell::{CELL_BYTES, Cell, LOW, kind};
+use quipu_cells::layout::{BUFFER_BYTES, CELLS_END, open};
 
 /// The cursor of a thread that does not record: as at the end of a buffer.
 pub(crate) const PARKED: usize = CELLS_END;
@@ -33,7 +33,7 @@ pub(crate) struct Thread {
     pub(crate) number: Own<u64>,
     /// The kernel's.
     pub(crate) tid: Own<u64>,
-    /// Number of the next chunk.
+    /// Number of the next frame.
     pub(crate) seq: Own<u64>,
     /// The stamp taken last.
     pub(crate) stamp: Own<u64>,
@@ -119,12 +119,25 @@ fn claim(n_cells: usize) -> usize {
 /// `at` lies among the cells of a buffer that is mapped, and was claimed by this caller.
 #[inline]
 unsafe fn write(at: usize, cell: Cell) {
-    let tag = ((at & !(BUFFER_BYTES - 1)) + extent::TAG) as *const AtomicU64;
+    let tag = ((at & !(BUFFER_BYTES - 1)) + open::TAG) as *const AtomicU64;
     // SAFETY: a buffer stands at a multiple of its size, so the first is in the head of the one that has `at`; both are
     // mapped, as the caller says, for as long as the process lives, and aligned. They are accessed by atomics only.
     let (tag, words) = unsafe { (&*tag, &*(at as *const [AtomicU64; 2])) };
     words[0].store(cell.word, Ordering::Relaxed);
     words[1].store(tag.load(Ordering::Relaxed) | cell.side & LOW, Ordering::Release);
+}
+
+/// Counts cells of the buffer that has `at` which are no events of their own: before they are written, so that a handler that
+/// comes between finds them unwritten or counted.
+///
+/// # Safety
+/// As for [`write`].
+#[inline]
+unsafe fn count_extra(at: usize, n_cells: usize) {
+    let extra = (at & !(BUFFER_BYTES - 1)) + open::EXTRA;
+    // SAFETY: the field lies in the head of the buffer, as the tag in `write` does, and is aligned. Only this thread changes it, by
+    // one instruction that cannot be interrupted half-way.
+    unsafe { asm!("add qword ptr [{extra}], {n}", extra = in(reg) extra, n = in(reg) n_cells, options(nostack)) };
 }
 
 /// Records a cell that has none that follow.
@@ -153,6 +166,8 @@ pub(crate) fn put(cells: &[Cell]) {
         let at = claim(cells.len());
         let offset = at & (BUFFER_BYTES - 1);
         if offset + cells.len() * CELL_BYTES <= CELLS_END {
+            // SAFETY: as in `put_one`.
+            unsafe { count_extra(at, cells.len() - 1) };
             for (nth, cell) in cells.iter().enumerate() {
                 // SAFETY: as in `put_one`, and all of them end before the end.
                 unsafe { write(at + nth * CELL_BYTES, *cell) };
@@ -160,6 +175,10 @@ pub(crate) fn put(cells: &[Cell]) {
             return;
         }
         // What was claimed has to be filled, for an unwritten cell means that a hook is about to write it.
+        if offset < CELLS_END {
+            // SAFETY: what was claimed begins before the end, in a buffer.
+            unsafe { count_extra(at, (CELLS_END - offset) / CELL_BYTES) };
+        }
         for offset in (offset..CELLS_END).step_by(CELL_BYTES) {
             // SAFETY: these cells were claimed above.
             unsafe { write((at & !(BUFFER_BYTES - 1)) + offset, head(kind::PAD, 0, 0, 0)) };
@@ -188,6 +207,11 @@ pub(crate) fn stamp() -> u64 {
     stamp
 }
 
+/// The stamp that was given out last.
+pub(crate) fn last_stamp() -> u64 {
+    STAMP.load(Ordering::SeqCst)
+}
+
 /// Begins anew, in a process that was forked.
 pub(crate) fn forget_stamps() {
     STAMP.store(0, Ordering::SeqCst);
@@ -202,8 +226,8 @@ pub(crate) fn put_sync(what: u64, object: u64, pc: u64, values: [u64; 2]) {
 
 /// Records an event that ends in a text; as much of it is kept as an event has room for.
 pub(crate) fn put_text(event: &[Cell], text: &[u8]) {
-    use quipu_capfile::cell::TEXT_BYTES;
-    use quipu_capfile::event::text_cell;
+    use quipu_cells::cell::TEXT_BYTES;
+    use quipu_cells::event::text_cell;
     let mut cells = [Cell::default(); 256];
     cells[..event.len()].copy_from_slice(event);
     let text = &text[..text.len().min((256 - event.len()) * TEXT_BYTES)];

@@ -7,7 +7,7 @@ use crate::thread::{put_sync, this};
 use crate::{buffer, process};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
-use quipu_capfile::cell::sync;
+use quipu_cells::cell::sync;
 
 hooks! { "r8":
     pthread_create => create;

@@ -5,12 +5,12 @@
 
 use super::merge::Damaged;
 use super::rules;
-use quipu_capfile::cell::{CELL_BYTES, Cell, LOW};
-use quipu_capfile::layout::{
+use quipu_cells::cell::{CELL_BYTES, Cell, LOW};
+use quipu_cells::layout::{
     BUFFER_BYTES, BUFFER_CELLS, BUFFER_MAGIC, CHUNK_MAGIC, EXTENT_ALIGN, EXTENT_HEAD_BYTES, HEADER_BYTES,
     MAGIC, PACKED, PLAIN, VERSION, extent, header, state,
 };
-use quipu_capfile::pack::{Table, unpack};
+use quipu_cells::pack::{Table, unpack};
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, Finding, Place, Result};
 use std::collections::BTreeMap;
@@ -102,7 +102,7 @@ impl Capture {
         Ok(capture)
     }
 
-    /// A field of the header: an offset of [`quipu_capfile::layout::header`].
+    /// A field of the header: an offset of [`quipu_cells::layout::header`].
     pub fn header(&self, offset: usize) -> u64 {
         word(&self.head, offset)
     }

@@ -4,8 +4,8 @@
 //! before the next, so what one thread did before it gave something to another comes before what that does with it.
 
 use crate::tsan::file::{Capture, Part};
-use quipu_capfile::cell::Cell;
-use quipu_capfile::event::{Event, decode};
+use quipu_cells::cell::Cell;
+use quipu_cells::event::{Event, decode};
 use quipu_model::{Error, Result};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

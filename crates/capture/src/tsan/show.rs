@@ -2,8 +2,8 @@
 
 use crate::tsan::merge::Who;
 use crate::tsan::sites::{Sites, Spot};
-use quipu_capfile::cell::{access, atomic, heap, sync, text};
-use quipu_capfile::event::{self, Event};
+use quipu_cells::cell::{access, atomic, heap, sync, text};
+use quipu_cells::event::{self, Event};
 
 /// Callers of an allocation that are told.
 const MAX_CALLERS: usize = 16;

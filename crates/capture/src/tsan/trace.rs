@@ -7,9 +7,9 @@ use quipu_cacheray::record::{
     ADD, ATOMIC, Access, Add, Dialect, READ, REMOVE, Record, Remove, UNALIGNED, WRITE,
 };
 use quipu_cacheray::write::{TraceWriter, Written};
-use quipu_capfile::cell::{access, atomic, heap, sync};
-use quipu_capfile::event::{self, Event};
-use quipu_capfile::layout::{header, state};
+use quipu_cells::cell::{access, atomic, heap, sync};
+use quipu_cells::event::{self, Event};
+use quipu_cells::layout::{header, state};
 use quipu_model::damaged::{Damaged, Intake, SoFar};
 use quipu_model::fresh::Replace;
 use quipu_model::{Error, Finding, Result};
@@ -457,7 +457,7 @@ mod tests {
     fn a_range_larger_than_all_memory_is_damage() {
         let folder = tempfile::TempDir::new().unwrap();
         let (from, to) = (folder.path().join("a.capture"), folder.path().join("a.cacheray"));
-        let head = |n_following: u64| (u64::from(quipu_capfile::cell::kind::RANGE) << 56) | n_following << 48;
+        let head = |n_following: u64| (u64::from(quipu_cells::cell::kind::RANGE) << 56) | n_following << 48;
         let cells = [[head(1) | 0x1000, 0x40], [u64::MAX, 0], [head(1) | 0x1000, 0x40], [48, 0]];
         std::fs::write(&from, one_chunk(&cells)).unwrap();
         let (packing, pool) = (PackOptions::new(quipu_source::Packing::Plain), Pool::new(1).unwrap());
@@ -470,7 +470,7 @@ mod tests {
 
     /// A capture file with one chunk.
     fn one_chunk(cells: &[[u64; 2]]) -> Vec<u8> {
-        use quipu_capfile::layout::{CHUNK_MAGIC, EXTENT_HEAD_BYTES, HEADER_BYTES, MAGIC, VERSION};
+        use quipu_cells::layout::{CHUNK_MAGIC, EXTENT_HEAD_BYTES, HEADER_BYTES, MAGIC, VERSION};
         let n_bytes = (EXTENT_HEAD_BYTES + 16 * cells.len()) as u64;
         let header = [MAGIC, VERSION].into_iter().chain([0; 510]);
         let head = [CHUNK_MAGIC, HEADER_BYTES, n_bytes, 1, 1, 0, 0, 0, cells.len() as u64, 0];

@@ -1,4 +1,4 @@
-//! Cells ⇄ events. SPEC: capture.md#events.
+//! Cells ⇄ events. SPEC: stream.md#cells.
 
 use crate::cell::{Cell, LOW, TEXT_BYTES, access, kind};
 
@@ -163,6 +163,30 @@ impl Event<'_> {
     }
 }
 
+/// How many cells the event at the front of `n` cells has, and whether it is whole; `cell` gives one of them.
+///
+/// An event that is cut short, by the end of the cells or by a hole, ends before that.
+fn length(n: usize, cell: impl Fn(usize) -> Cell) -> (usize, bool) {
+    let n_cells = 1 + cell(0).n_following();
+    // What is no access and has cells of its own is read with them; holes among them were claimed and not written.
+    let n_whole = (1..n_cells.min(n)).find(|at| cell(*at) == Cell::HOLE).unwrap_or(n_cells.min(n));
+    (n_whole, n_whole == n_cells)
+}
+
+/// How many events cells have that stand in a buffer with this tag, gaps that were filled not among them.
+#[must_use]
+pub fn count(cells: &[[u64; 2]], tag: u64) -> u32 {
+    let cell = |[word, side]: [u64; 2]| {
+        if side & !LOW == tag { Cell { word, side: side & LOW } } else { Cell::HOLE }
+    };
+    let (mut at, mut n_events) = (0, 0);
+    while let Some(rest @ [first, ..]) = cells.get(at..) {
+        n_events += u32::from(cell(*first).code() >> 8 != u16::from(kind::PAD));
+        at += length(rest.len(), |at| cell(rest[at])).0;
+    }
+    n_events
+}
+
 /// Takes the event at the front of `cells`, which must not be empty; returns also how many cells it has.
 ///
 /// Texts are put into `text` and lent from there. An event that is cut short, by the end of the cells or by a hole, is a
@@ -175,12 +199,10 @@ pub fn decode<'a>(cells: &[Cell], text: &'a mut Vec<u8>) -> (Event<'a>, usize) {
         let size = 1 << (code & access::SIZE_LOG2);
         return (Event::Access(Access { addr: first.value(), size, pc: first.side, flags }), 1);
     }
-    let n_following = first.n_following();
-    let Some(following) = rest.get(..n_following) else { return (Event::Hole, cells.len()) };
-    if let Some(n_whole) = following.iter().position(|cell| *cell == Cell::HOLE) {
-        return (Event::Hole, 1 + n_whole);
+    match length(cells.len(), |at| cells[at]) {
+        (n_cells, true) => (long(first, &rest[..n_cells - 1], text), n_cells),
+        (n_cells, false) => (Event::Hole, n_cells),
     }
-    (long(first, following, text), 1 + n_following)
 }
 
 /// The event of a cell that is no access, and those that follow it.

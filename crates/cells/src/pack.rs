@@ -1,16 +1,21 @@
-//! Cells in fewer bytes. SPEC: capture.md#packed-chunks.
+//! Cells in fewer bytes. SPEC: stream.md#cells.
 //!
 //! A program counter predicts which one comes next, and each remembers the word that it came with last and by how much that
 //! grew. What is predicted whole costs nothing but a count; a loop over an array of any length is a few bytes. Packing and
-//! unpacking keep the same table. A chunk is packed by itself.
+//! unpacking keep the same table. A frame is packed by itself.
 //!
-//! A packed chunk is tokens, whose lower two bits say what they are:
+//! A packed frame is tokens, whose lower two bits say what they are:
 //!
 //! | bits | token |
 //! |---|---|
 //! | 0 | as many cells as predicted as the other 6 bits say; 0 = 64 more than the number (LEB128) that follows |
 //! | 1 | the side as predicted; the word's difference to the last one of that side follows (zigzag LEB128) |
 //! | 2 | a side: difference to that of the cell before (zigzag LEB128), then the word as above |
+//!
+//! Tokens never have the bytes that a frame begins with, `F5 51 50 55 …`, so they are not searched for them. As they are
+//! written, a token is 01, 02 or a multiple of 4, and a number ends with its first byte below 80. F5 is none of these
+//! tokens, so it stands in a number, which 51 ends. 50 then is a token without a number, or a number of one byte, the
+//! last one of its token; in both cases a token follows, and 55 is none.
 
 use crate::cell::{Cell, LOW};
 
@@ -18,6 +23,14 @@ use crate::cell::{Cell, LOW};
 const N_ENTRIES: usize = 1024;
 /// A cell takes at most this many bytes: a token, and two numbers.
 const MAX_CELL_BYTES: usize = 1 + 10 + 10;
+/// A count of predicted cells takes at most this many bytes, and writing one may touch as many.
+const MAX_HITS_BYTES: usize = 11;
+
+/// Room in which so many cells can always be packed.
+#[must_use]
+pub const fn most_bytes(n_cells: usize) -> usize {
+    (MAX_CELL_BYTES + MAX_HITS_BYTES) * n_cells + MAX_HITS_BYTES
+}
 
 /// What is remembered of a program counter.
 #[derive(Clone, Copy, Debug)]

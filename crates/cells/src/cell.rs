@@ -1,4 +1,4 @@
-//! Cells: 16 bytes each, which everything is written in. SPEC: capture.md#cells.
+//! Cells: 16 bytes each, which everything is written in. SPEC: stream.md#cells.
 //!
 //! ```text
 //!  63        48 47                                             0
@@ -89,7 +89,7 @@ pub mod kind {
     pub const TEXT: u8 = 11;
     /// A module of the program: value = where it was loaded. Cell 1: bytes that it takes; bytes of its path. Path.
     pub const MODULE: u8 = 12;
-    /// Was claimed and never written. Never stands in a buffer, only in a chunk.
+    /// Was claimed and never written. Never stands in a buffer, only in a frame that was closed.
     pub const HOLE: u8 = 255;
 }
 

@@ -1,0 +1,248 @@
+//! Where things stand in a recording: frames of a stream, in a file that the program has mapped. SPEC: stream.md#cells.
+//!
+//! The file begins with the page of the process, an open frame of plain rows: how it began and how it ended. The metadata follow,
+//! then what threads write: open frames, which are the buffers that they write cells into, and closed ones, what a buffer held
+//! when it was full. All integers are little-endian and aligned.
+
+use crate::checksum;
+
+/// The bytes that a frame begins with.
+pub const SYNC: [u8; 8] = [0xf5, 0x51, 0x50, 0x55, 0x31, 0x0d, 0x0a, 0x1a];
+/// The last bytes of a frame.
+pub const TRAILER: [u8; 4] = *b"QPUE";
+/// Bytes of a frame's header.
+pub const HEADER_BYTES: usize = 96;
+/// Bytes of a frame's trailer.
+pub const TRAILER_BYTES: usize = 8;
+/// Bytes of the head of an open frame's payload.
+pub const OPEN_HEAD_BYTES: usize = 64;
+
+/// Kinds of frames.
+pub mod kind {
+    /// Metadata records.
+    pub const META: u8 = 1;
+    /// Data records.
+    pub const DATA: u8 = 2;
+    /// The end of a producer.
+    pub const END: u8 = 5;
+    /// A buffer that a program is still writing.
+    pub const OPEN: u8 = 9;
+}
+
+/// Encodings of payloads.
+pub mod encoding {
+    /// CBOR items.
+    pub const CBOR: u16 = 1;
+    /// Plain rows.
+    pub const PLAIN: u16 = 16;
+    /// An end.
+    pub const END: u16 = 81;
+    /// Cells: a private encoding, which each recording names ([`crate::describe`]).
+    pub const CELLS: u16 = 0xce11;
+}
+
+/// Flags of frames.
+pub mod flag {
+    /// The first frame of a snapshot.
+    pub const SNAPSHOT_START: u16 = 2;
+    /// The last frame of a snapshot.
+    pub const SNAPSHOT_END: u16 = 4;
+}
+
+/// The header of a frame that is not packed, without what only holds it together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Frame {
+    /// See [`kind`].
+    pub kind: u8,
+    /// See [`encoding`].
+    pub encoding: u16,
+    /// See [`flag`].
+    pub flags: u16,
+    /// Bytes of the payload.
+    pub len: u32,
+    /// The first 8 bytes of the producer's UUID.
+    pub producer: u64,
+    /// Stream of the producer.
+    pub stream: u32,
+    /// Metadata records needed, or known.
+    pub meta_version: u32,
+    /// Records in the payload.
+    pub records: u32,
+    /// Number among the frames of the stream.
+    pub seq: u64,
+    /// Smallest and largest time.
+    pub times: [u64; 2],
+    /// CRC-32C of the payload; 0 in open frames.
+    pub payload_crc: u32,
+}
+
+impl Frame {
+    /// The header as it is written.
+    #[must_use]
+    pub fn header(&self) -> [u8; HEADER_BYTES] {
+        let mut all = [0; HEADER_BYTES];
+        all[..8].copy_from_slice(&SYNC);
+        all[8..12].copy_from_slice(&[1, self.kind, 0, (HEADER_BYTES / 8) as u8]); // 12.
+        all[12..14].copy_from_slice(&self.encoding.to_le_bytes());
+        all[14..16].copy_from_slice(&self.flags.to_le_bytes());
+        all[16..20].copy_from_slice(&self.len.to_le_bytes());
+        all[20..24].copy_from_slice(&self.len.to_le_bytes());
+        all[24..32].copy_from_slice(&self.producer.to_le_bytes());
+        all[32..36].copy_from_slice(&self.stream.to_le_bytes());
+        all[40..44].copy_from_slice(&self.meta_version.to_le_bytes());
+        all[44..48].copy_from_slice(&self.records.to_le_bytes());
+        all[48..56].copy_from_slice(&self.seq.to_le_bytes());
+        all[56..64].copy_from_slice(&self.times[0].to_le_bytes());
+        all[64..72].copy_from_slice(&self.times[1].to_le_bytes());
+        all[84..88].copy_from_slice(&self.payload_crc.to_le_bytes());
+        let crc = checksum::of(&all[..92]);
+        all[92..].copy_from_slice(&crc.to_le_bytes());
+        all
+    }
+
+    /// Bytes of the whole frame.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        (HEADER_BYTES + self.len as usize).next_multiple_of(8) + TRAILER_BYTES
+    }
+
+    /// What a frame ends with.
+    #[must_use]
+    pub fn trailer(&self) -> [u8; TRAILER_BYTES] {
+        let mut trailer = [0; TRAILER_BYTES];
+        trailer[..4].copy_from_slice(&(self.bytes() as u32).to_le_bytes()); // A few hundred thousand.
+        trailer[4..].copy_from_slice(&TRAILER);
+        trailer
+    }
+}
+
+/// Offsets of fields in an open frame.
+pub mod open {
+    use super::HEADER_BYTES;
+
+    /// State and stream, stored together.
+    pub const STATE: usize = HEADER_BYTES;
+    /// Number of the frame that the cells would be.
+    pub const SEQ: usize = HEADER_BYTES + 8;
+    /// Metadata records needed; before them `lost`, which is 0.
+    pub const META_VERSION: usize = HEADER_BYTES + 16;
+    /// The time before the first cell: the thread's last stamp.
+    pub const TS_FIRST: usize = HEADER_BYTES + 24;
+    /// What the upper 16 bits of valid cells are, shifted to their place.
+    pub const TAG: usize = HEADER_BYTES + 56;
+    /// When it was begun, in ns since the recording began.
+    pub const NS: usize = HEADER_BYTES + 64;
+    /// How often it was begun; the tag is made of it.
+    pub const GENERATION: usize = HEADER_BYTES + 72;
+    /// For the program itself: whether a thread has the buffer.
+    pub const OWNER: usize = HEADER_BYTES + 80;
+    /// For the program itself: cells of events beyond their first, and cells that fill gaps.
+    pub const EXTRA: usize = HEADER_BYTES + 88;
+}
+
+/// The state of an open frame: nothing is in it.
+pub const VACANT: u64 = 0;
+/// The state of an open frame: it is being written.
+pub const OPEN: u64 = 1;
+
+/// Bytes of a buffer's room in memory, and what its address is a multiple of: the address of a cell tells its buffer.
+pub const BUFFER_BYTES: usize = 256 << 10;
+/// Bytes of a buffer in the file: an open frame. The rest of its room in memory is for a cursor that ran past.
+pub const FRAME_BYTES: usize = BUFFER_BYTES - (32 << 10);
+/// Where the cells of a buffer begin.
+pub const CELLS_START: usize = HEADER_BYTES + OPEN_HEAD_BYTES + CELLS_HEAD_BYTES;
+/// Where they end; the trailer follows.
+pub const CELLS_END: usize = FRAME_BYTES - 2 * TRAILER_BYTES;
+/// Cells of a buffer.
+pub const BUFFER_CELLS: usize = (CELLS_END - CELLS_START) / crate::cell::CELL_BYTES;
+/// Bytes before the cells of an open frame, after the head that all open frames have.
+pub const CELLS_HEAD_BYTES: usize = 32;
+/// Buffers begin at multiples of this in the file, so that they can be mapped.
+pub const PAGE_BYTES: u64 = 4096;
+/// Other frames begin at multiples of this.
+pub const FRAME_ALIGN: u64 = 8;
+
+/// Bytes before the tokens of a closed frame.
+pub const PACKED_HEAD_BYTES: usize = 16;
+/// Most bytes of the tokens of a closed frame.
+pub const MAX_PACKED_BYTES: usize = crate::pack::most_bytes(BUFFER_CELLS);
+
+/// The head of a closed frame's payload: how many cells it has, and when it was begun, in ns since the recording began.
+///
+/// No payload may have the bytes that a frame begins with, which are all larger than 0. Here none can: the head has zeros in the
+/// last four bytes of the number, which is small, and in the last of the time, and of tokens [`crate::pack`] says why.
+#[must_use]
+pub fn packed_head(n_cells: usize, ns: u64) -> [u8; PACKED_HEAD_BYTES] {
+    let mut head = [0; PACKED_HEAD_BYTES];
+    head[..4].copy_from_slice(&(n_cells as u32).to_le_bytes()); // At most `BUFFER_CELLS`.
+    head[8..].copy_from_slice(&(ns & (1 << 56) - 1).to_le_bytes());
+    head
+}
+
+/// Number of cells and time of a closed frame's payload, and its tokens.
+#[must_use]
+pub fn read_packed(payload: &[u8]) -> Option<(usize, u64, &[u8])> {
+    let (head, tokens) = payload.split_at_checked(PACKED_HEAD_BYTES)?;
+    let (words, _) = head.as_chunks::<8>();
+    let [n_cells, ns] = words.try_into().ok()?;
+    let n_cells = usize::try_from(u64::from_le_bytes(n_cells)).ok()?;
+    (n_cells <= BUFFER_CELLS).then_some((n_cells, u64::from_le_bytes(ns), tokens))
+}
+
+/// The tag of a buffer that was begun for the `generation`-th time, in its place in a cell; never 0.
+#[must_use]
+pub const fn tag(generation: u64) -> u64 {
+    (1 + generation % 0xffff) << 48
+}
+
+/// The page that a recording begins with: an open frame of stream 0, with plain rows of the process.
+pub mod process {
+    use super::{HEADER_BYTES, OPEN_HEAD_BYTES};
+
+    /// Bytes of the page.
+    pub const PAGE_BYTES: usize = 4096;
+    /// Bytes of a row: schema, size, time, then the four fields below.
+    pub const ROW_BYTES: usize = 48;
+    /// Where the first row stands.
+    pub const FIRST_ROW: usize = HEADER_BYTES + OPEN_HEAD_BYTES;
+    /// Rows that it can have: a begin, and an end of each kind.
+    pub const MAX_ROWS: usize = 4;
+    /// Number that these rows have as a frame of stream 0: after the metadata.
+    pub const SEQ: u64 = 2;
+    /// Place in a row: what happened.
+    pub const WHAT: usize = 16;
+    /// Place in a row: ns since the recording began.
+    pub const NS: usize = 24;
+    /// Place in a row: the process.
+    pub const PID: usize = 32;
+    /// Place in a row: the process that it was forked from, if that was recorded; else 0.
+    pub const PARENT: usize = 40;
+
+    /// The recording began.
+    pub const BEGAN: u64 = 0;
+    /// The program ended of its own will.
+    pub const EXITED: u64 = 1;
+    /// The file reached the size that it may have; what came later was not recorded.
+    pub const SIZE_REACHED: u64 = 2;
+    /// The disk was full; what came later was not recorded.
+    pub const DISK_FULL: u64 = 3;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_a_frame_of_whole_cells() {
+        let frame = Frame {
+            len: (FRAME_BYTES - HEADER_BYTES - TRAILER_BYTES) as u32,
+            kind: kind::OPEN,
+            ..Frame::default()
+        };
+        assert_eq!(frame.bytes(), FRAME_BYTES);
+        assert_eq!((CELLS_END - CELLS_START) % crate::cell::CELL_BYTES, 0);
+        assert_eq!(CELLS_START % 64, 0);
+        assert!(CELLS_END + TRAILER_BYTES <= FRAME_BYTES);
+        assert!(process::FIRST_ROW + process::MAX_ROWS * process::ROW_BYTES < process::PAGE_BYTES);
+    }
+}

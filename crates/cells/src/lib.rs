@@ -1,0 +1,23 @@
+//! Cells: what programs write that record themselves, as frames of a stream.
+//!
+//! The file is mapped by the program that is recorded, so that nothing is lost when it is killed: what stands in a buffer
+//! stands in the file. This crate knows numbers and bytes, and nothing else: no files, no maps, no threads. It is linked
+//! into the recorded program, so it depends on nothing and allocates nothing but where it says so.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`layout`] | where things stand: frames, the room of a buffer, the rows of the process |
+//! | [`checksum`] | CRC-32C, also while compiling |
+//! | [`describe`] | the metadata of a recording: a constant, and the few records that each process and thread adds |
+//! | [`cell`] | the 16 bytes that everything is written in, and the kinds of them |
+//! | [`event`] | cells ⇄ events |
+//! | [`pack`] | cells ⇄ fewer bytes, by predicting them |
+//!
+//! The format is described in docs/formats/stream.md.
+
+pub mod cell;
+pub mod checksum;
+pub mod describe;
+pub mod event;
+pub mod layout;
+pub mod pack;
