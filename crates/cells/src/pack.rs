@@ -118,8 +118,11 @@ pub fn pack(cells: &[[u64; 2]], tag: u64, table: &mut Table, out: &mut [u8]) -> 
         if at + MAX_CELL_BYTES + 11 > out.len() {
             return None;
         }
-        at = put_hits(n_hits, out, at);
-        (n_hits, enough) = (0, FIRST_LOOK);
+        // PERF: mostly there are many of them, or none.
+        if n_hits > 0 {
+            at = put_hits(n_hits, out, at);
+            (n_hits, enough) = (0, FIRST_LOOK);
+        }
         if entry.side == cell.side {
             out[at] = 1;
             at = put_number(zigzag(difference), out, at + 1);

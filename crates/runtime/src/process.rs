@@ -14,7 +14,7 @@ use quipu_cells::describe::{
     DESCRIPTION, DESCRIPTION_CRC, META_VERSION, N_DESCRIBED, N_OF_PROCESS, Process, Writer, schema,
 };
 use quipu_cells::layout::{
-    BUFFER_BYTES, FRAME_ALIGN, FRAME_BYTES, Frame, HEADER_BYTES, OPEN as OPEN_STATE, SYNC, TRAILER_BYTES,
+    BUFFER_BYTES, FRAME_ALIGN, FRAME_BYTES, Frame, HEADER_BYTES, OPEN as OPEN_STATE, PAGE_BYTES, SYNC, TRAILER_BYTES,
     encoding, flag, kind, open as head, process,
 };
 
@@ -576,8 +576,12 @@ pub(crate) fn put_frame(bytes: &[u8], n_records: u64) -> bool {
     is_written
 }
 
-/// Writes a frame, its sync last: a process may be killed while the system copies the rest.
+/// Writes a frame, its sync last: a process may be killed while the system copies the rest, but not within a page.
 fn write_frame(bytes: &[u8], offset: u64) -> bool {
+    let page_of = |offset: u64| offset / PAGE_BYTES;
+    if page_of(offset) == page_of(offset + bytes.len() as u64 - 1) {
+        return write_at(bytes, offset);
+    }
     let (sync, rest) = bytes.split_at(SYNC.len());
     write_at(rest, offset + SYNC.len() as u64) && write_at(sync, offset)
 }
