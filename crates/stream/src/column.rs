@@ -39,7 +39,7 @@ impl Strings {
         &self.bytes[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Option<()> {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<()> {
         let end = u32::try_from(self.bytes.len() + bytes.len()).ok()?;
         self.bytes.extend_from_slice(bytes);
         self.offsets.push(end);

@@ -132,6 +132,8 @@ pub struct Body<'a> {
     pub payload: &'a [u8],
     /// Whether the rows are still being written: zeros between them are room that was claimed.
     pub is_open: bool,
+    /// Of an open frame: what its head says marks valid records, in private encodings.
+    pub tag: u64,
 }
 
 /// Goes through one payload.
@@ -189,6 +191,10 @@ impl Decoder {
         }
         match body.header.encoding {
             encoding::PACKED | encoding::RUNS => self.packed(body, metadata, batch),
+            encoding::CELLS => {
+                self.is_done = true;
+                self.outcome = crate::cells::decode(body, metadata, batch);
+            }
             encoding::JSON => {
                 self.is_done = true;
                 let (decoded, undecoded, invalid) = json::decode_lines(body.payload, metadata, batch);
@@ -236,7 +242,7 @@ impl Decoder {
         batch: &mut Batch,
         findings: &mut Vec<Finding>,
     ) {
-        let Body { header, payload, is_open } = *body;
+        let Body { header, payload, is_open, .. } = *body;
         let mut next_ordinal = header.meta_version;
         let mut at = 0;
         let mut n_records = 0_u32;

@@ -114,6 +114,8 @@ pub mod encoding {
     pub const END: u16 = 81;
     /// From here on, encodings are private.
     pub const FIRST_PRIVATE: u16 = 0x8000;
+    /// Cells of programs that record themselves: a private encoding, which is known here.
+    pub const CELLS: u16 = quipu_cells::layout::encoding::CELLS;
 }
 
 /// Flags of frames.
@@ -298,13 +300,13 @@ impl Header {
         match self.kind {
             kind::META | kind::LOSS | kind::CLOCK | kind::BLOB => self.encoding == encoding::CBOR,
             kind::DATA => {
-                matches!(self.encoding, encoding::PLAIN | encoding::PACKED | encoding::RUNS | encoding::JSON)
-                    || self.is_foreign()
+                use encoding::{CELLS, JSON, PACKED, PLAIN, RUNS};
+                matches!(self.encoding, PLAIN | PACKED | RUNS | JSON | CELLS) || self.is_foreign()
             }
             kind::AGG => matches!(self.encoding, encoding::AGGREGATIONS | encoding::DTRACE_AGGREGATIONS),
             kind::INDEX => self.encoding == encoding::INDEX,
             kind::END => self.encoding == encoding::END,
-            kind::OPEN => self.encoding == encoding::PLAIN,
+            kind::OPEN => matches!(self.encoding, encoding::PLAIN | encoding::CELLS),
             _ => true,
         }
     }

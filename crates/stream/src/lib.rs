@@ -12,7 +12,7 @@
 //! |---|---|
 //! | [`frame`], [`codec`], [`scan`], [`input`] | frames: headers, payloads, finding them, where bytes come from |
 //! | [`meta`], [`schema`] | what is known in an epoch |
-//! | [`batch`], [`mod@column`], [`decode`] | payloads into columns |
+//! | [`batch`], [`mod@column`], [`decode`], [`cells`] | payloads into columns |
 //! | [`session`], [`reader`], [`index`], [`survey`], [`work`] | a stream as a whole; opening large files; frames for several threads |
 //! | [`loss`], [`clock`], [`blob`], [`aggregate`] | what else it says |
 //! | [`bare`] | metadata records without frames |
@@ -27,6 +27,7 @@ pub mod aggregate;
 pub mod bare;
 pub mod batch;
 pub mod blob;
+pub mod cells;
 pub mod clock;
 pub mod codec;
 pub mod column;

@@ -8,7 +8,7 @@ use crate::ranges::Ranges;
 use crate::schema::{self, Aggregation, Schema};
 use quipu_wire::cbor::{self, Fault, Item, Value};
 use quipu_wire::layout::{self, Layout, Unresolved};
-use quipu_wire::record::{Clock, Format, Probe, Record, Stream};
+use quipu_wire::record::{Clock, Encoding, Format, Probe, Record, Stream};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -327,6 +327,15 @@ impl Metadata {
     pub fn format(&self, id: u32) -> Option<&Format> {
         match self.record(6, id)? {
             Record::Format(format) => Some(format),
+            _ => None,
+        }
+    }
+
+    /// A private encoding by its number.
+    #[must_use]
+    pub fn encoding(&self, id: u32) -> Option<&Encoding> {
+        match self.record(13, id)? {
+            Record::Encoding(encoding) => Some(encoding),
             _ => None,
         }
     }

@@ -60,8 +60,9 @@ struct Current {
     frame: FrameAt,
     /// As the decoder is to see it.
     header: Header,
-    /// Where the rows stand in the stored bytes, of an open frame.
+    /// Where the rows stand in the stored bytes, of an open frame, and the mark of those that are valid.
     rows: Option<std::ops::Range<usize>>,
+    tag: u64,
     decoder: Decoder,
     is_foreign: bool,
     /// Whether a decoder of its own is to be asked.
@@ -303,7 +304,7 @@ impl<I: Input> StreamReader<I> {
                     },
                 };
                 let (metadata, findings) = self.session.metadata_mut(&header);
-                let body = Body { header: &header, payload, is_open: false };
+                let body = Body { header: &header, payload, is_open: false, tag: 0 };
                 Decoder::new().next(&body, metadata, &mut self.batch, findings);
             }
         }
@@ -358,6 +359,7 @@ impl<I: Input> StreamReader<I> {
             frame,
             header,
             rows: None,
+            tag: 0,
             decoder: Decoder::new(),
             is_foreign: is_handed_out && self.registry.get(header.encoding).is_none(),
             registered: !is_known || self.registry.get(header.encoding).is_some(),
@@ -396,6 +398,7 @@ impl<I: Input> StreamReader<I> {
             frame,
             header,
             rows: Some(rows),
+            tag: head.tag,
             decoder,
             is_foreign: false,
             registered: false,
@@ -434,7 +437,8 @@ impl<I: Input> StreamReader<I> {
             first
         } else {
             let (metadata, findings) = self.session.metadata_mut(&frame.header);
-            let body = Body { header: &current.header, payload, is_open: current.rows.is_some() };
+            let (header, is_open) = (&current.header, current.rows.is_some());
+            let body = Body { header, payload, is_open, tag: current.tag };
             current.decoder.next(&body, metadata, &mut self.batch, findings)
         };
         if more {

@@ -86,7 +86,10 @@ pub(crate) fn rows(
 ) -> io::Result<Rewritten> {
     let header = &frame.header;
     if header.kind == kind::OPEN {
-        return open(frame, stored, choose);
+        return match header.encoding {
+            encoding::CELLS => open_cells(frame, stored, metadata, choose),
+            _ => open(frame, stored, choose),
+        };
     }
     if header.kind != kind::DATA || header.is_foreign() || crc32c(&stored) != header.payload_crc {
         return Ok((*header, stored));
@@ -94,8 +97,9 @@ pub(crate) fn rows(
     let Ok(payload) = unpacker.unpack(header, &stored) else { return Ok((*header, stored)) };
     let kept = match (header.encoding, metadata) {
         (encoding::PLAIN, _) => plain(frame, payload, choose),
-        (encoding::PACKED | encoding::RUNS | encoding::JSON, Some(metadata)) => {
-            packed(frame, payload, metadata, choose)?
+        (encoding::PACKED | encoding::RUNS | encoding::JSON | encoding::CELLS, Some(metadata)) => {
+            let body = Body { header, payload, is_open: false, tag: 0 };
+            packed(frame, body, metadata, choose)?.filter(|(_, is_whole)| !is_whole).map(|(kept, _)| kept)
         }
         _ => None,
     };
@@ -146,14 +150,14 @@ fn plain(frame: &FrameAt, payload: &[u8], choose: &mut impl Select) -> Option<Ke
     is_other.then_some(kept)
 }
 
-/// Takes decoded rows; `None` if all are kept, or not all can be decoded.
+/// Takes decoded rows, and says whether all are kept; `None` if not all can be decoded.
 fn packed(
     frame: &FrameAt,
-    payload: &[u8],
+    body: Body<'_>,
     metadata: &Metadata,
     choose: &mut impl Select,
-) -> io::Result<Option<Kept>> {
-    let header = &frame.header;
+) -> io::Result<Option<(Kept, bool)>> {
+    let header = body.header;
     // A few bytes may stand for very many records, which would have to be held.
     const MAX_RECORDS: u32 = 1 << 20;
     if header.records > MAX_RECORDS {
@@ -162,7 +166,6 @@ fn packed(
     }
     let (mut decoder, mut batch, mut findings) = (Decoder::new(), Batch::new(), Vec::new());
     let mut metadata = Arc::new(metadata.clone());
-    let body = Body { header, payload, is_open: false };
     let mut rows = PackedRows::default();
     let mut is_other = false;
     while decoder.next(&body, &mut metadata, &mut batch, &mut findings) {
@@ -177,14 +180,36 @@ fn packed(
             rows.push(&table.schema, time, values).ok_or_else(wrong)?;
         }
     }
-    if !is_other || decoder.outcome().is_broken {
+    if decoder.outcome().is_broken {
         return Ok(None);
     }
     let with_runs = header.encoding == encoding::RUNS;
     let written = rows.finish(with_runs);
     let times = (written.records > 0).then_some((written.ts_first, written.ts_last));
     let encoding = if with_runs { encoding::RUNS } else { encoding::PACKED };
-    Ok(Some(Kept { payload: written.payload, encoding, records: written.records, times, has_more: false }))
+    let kept =
+        Kept { payload: written.payload, encoding, records: written.records, times, has_more: false };
+    Ok(Some((kept, !is_other)))
+}
+
+/// The cells of a buffer that was being written, as a frame of rows: the buffer itself means something to its program only.
+fn open_cells(
+    frame: &FrameAt,
+    stored: Vec<u8>,
+    metadata: Option<&Metadata>,
+    choose: &mut impl Select,
+) -> io::Result<Rewritten> {
+    let head = OpenHead::read(stored.get(..OPEN_HEAD_BYTES).unwrap_or_default());
+    let Some((head, Ok((header, payload)))) = head.map(|head| (head, open_rows(frame, &head, &stored))) else {
+        return Ok((frame.header, stored));
+    };
+    let body = Body { header: &header, payload, is_open: true, tag: head.tag };
+    let kept = match metadata {
+        Some(metadata) => packed(frame, body, metadata, choose)?,
+        None => None,
+    };
+    let Some((kept, _)) = kept else { return Ok((frame.header, stored)) };
+    seal(&Header { kind: kind::DATA, ..header }, kept)
 }
 
 /// The rows of a buffer that was being written, as the frame that they would have become.

@@ -8,7 +8,7 @@ use crate::clock::Correlation;
 use crate::codec::{PayloadFault, Unpacker};
 use crate::decode::{Outcome, Registry};
 use crate::finding::Finding;
-use crate::frame::{HEADER_BYTES, Header, encoding, flag, kind};
+use crate::frame::{HEADER_BYTES, Header, flag, kind};
 use crate::input::Input;
 use crate::loss::{Loss, LossLog};
 use crate::meta::Metadata;
@@ -323,7 +323,7 @@ impl Session {
 
     fn observe_open(&mut self, frame: &FrameAt, head: Option<OpenHead>) -> Seen {
         let FrameAt { offset, header } = *frame;
-        if header.encoding != encoding::PLAIN {
+        if !header.is_known_encoding() {
             if header.has(flag::CRITICAL) {
                 self.findings.push(Finding::at("needs-newer-program", offset));
                 self.is_stopped = true;

@@ -25,8 +25,9 @@ pub struct Worker {
     batch: Batch,
     /// The header of the frame that is being decoded, as its decoder is to see it.
     header: Header,
-    /// Where its rows stand in the stored bytes, if it is an open one.
+    /// Where its rows stand in the stored bytes, if it is an open one, and the mark of those that are valid.
     rows: Option<Range<usize>>,
+    tag: u64,
     decoder: Decoder,
 }
 
@@ -103,17 +104,21 @@ impl Worker {
         };
         let rows = OPEN_HEAD_BYTES..OPEN_HEAD_BYTES + rows.len();
         (self.header, self.rows, self.decoder) = (header, Some(rows), Decoder::new());
+        self.tag = head.tag;
         Ok(Ok(()))
     }
 
     /// Decodes the next rows of the frame; false if there are no more. What stands between them is added to the metadata.
     pub fn next(&mut self, metadata: &mut Arc<Metadata>, findings: &mut Vec<Finding>) -> bool {
-        let (payload, is_open) = match &self.rows {
-            Some(rows) => (self.stored.get(rows.clone()).unwrap_or_default(), true),
-            None => (self.unpacker.again(&self.header, &self.stored), false),
-        };
-        let body = Body { header: &self.header, payload, is_open };
-        self.decoder.next(&body, metadata, &mut self.batch, findings)
+        let Worker { header, stored, rows, tag, unpacker, batch, decoder, .. } = self;
+        let body = current((header, *tag), rows.clone(), stored, unpacker);
+        decoder.next(&body, metadata, batch, findings)
+    }
+
+    /// The payload that [`Worker::next`] decodes.
+    #[must_use]
+    pub fn current(&self) -> Body<'_> {
+        current((&self.header, self.tag), self.rows.clone(), &self.stored, &self.unpacker)
     }
 
     /// The rows that [`Worker::next`] has decoded.
@@ -149,6 +154,18 @@ impl Worker {
     /// If the input cannot be read.
     pub fn body(&mut self, frame: &FrameAt, input: &mut impl Input) -> io::Result<Result<&[u8], Finding>> {
         load(&mut self.unpacker, &mut self.stored, frame, input)
+    }
+}
+
+fn current<'a>(
+    (header, tag): (&'a Header, u64),
+    rows: Option<Range<usize>>,
+    stored: &'a [u8],
+    unpacker: &'a Unpacker,
+) -> Body<'a> {
+    match rows {
+        Some(rows) => Body { header, payload: stored.get(rows).unwrap_or_default(), is_open: true, tag },
+        None => Body { header, payload: unpacker.again(header, stored), is_open: false, tag: 0 },
     }
 }
 

@@ -1,13 +1,14 @@
 //! Rows as lenses, by the roles of their fields.
 //!
-//! A schema with an address and a kind of access fills accesses, one with a function that begins or ends a span calls; all other
-//! records are marks.
+//! A schema with an address and a kind of access fills accesses, one with a function that begins or ends a span calls, one
+//! whose category says so regions; all other records are marks.
 
 use crate::column::number;
 use crate::schema::Means;
-use quipu_model::lens::{CallEdge, ThreadEvent};
+use quipu_model::lens::{CallEdge, MAX_ACCESS_BYTES, RegionEvent, ThreadEvent};
 use quipu_model::{Batch, Columns};
 use quipu_stream::batch::Rows;
+use quipu_stream::column::Column;
 
 /// What the records of a batch have in common so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,13 +30,26 @@ pub(crate) fn record(
     let value = |field: Option<usize>| field.map(|field| number(&rows.columns[field], row));
     if means.is_access() {
         if columns.has(Columns::ACCESSES) {
-            let accesses = &mut batch.accesses;
-            accesses.at.push(at);
-            accesses.addr.push(value(means.addr).unwrap_or(0));
-            accesses.size.push(value(means.size).map_or(0, |size| u32::try_from(size).unwrap_or(u32::MAX)));
-            accesses.kind.push(means.access_kind(value(means.kind).unwrap_or(0)));
-            if columns.has(Columns::ACCESS_PC) {
-                accesses.pc.push(value(means.pc).unwrap_or(0));
+            let (mut addr, mut left) = (value(means.addr).unwrap_or(0), value(means.size).unwrap_or(0));
+            let kind = means.access_kind(value(means.kind).unwrap_or(0));
+            let pc = value(means.pc).unwrap_or(0);
+            let is_split = means.is_range && left <= MAX_RANGE_BYTES;
+            loop {
+                let most = if is_split { MAX_ACCESS_BYTES } else { u32::MAX };
+                let size = u32::try_from(left).unwrap_or(u32::MAX).min(most);
+                let accesses = &mut batch.accesses;
+                accesses.at.push(at);
+                accesses.addr.push(addr);
+                accesses.size.push(size);
+                accesses.kind.push(kind);
+                if columns.has(Columns::ACCESS_PC) {
+                    accesses.pc.push(pc);
+                }
+                left -= u64::from(size);
+                if left == 0 || !is_split {
+                    break;
+                }
+                addr = addr.wrapping_add(size.into());
             }
         }
     } else if means.is_call() {
@@ -50,12 +64,47 @@ pub(crate) fn record(
             let arguments = means.arguments.iter().map(|field| number(&rows.columns[*field], row));
             calls.args.push(arguments);
         }
+    } else if means.region.is_some() {
+        region(batch, columns, at, means, rows, row);
     } else if columns.has(Columns::MARKS) {
         batch.marks.at.push(at);
         batch.marks.kind.push(table);
         batch.marks.value.push(value(means.value).unwrap_or(0));
     }
 }
+
+/// Appends what a record says of a region, if that is wanted.
+pub(crate) fn region(
+    batch: &mut Batch,
+    columns: Columns,
+    at: u32,
+    means: &Means,
+    rows: &Rows,
+    row: usize,
+) {
+    let Some(known) = means.region.filter(|_| columns.has(Columns::REGIONS)) else { return };
+    let value = |field: Option<usize>, missing: u64| {
+        let value = field.map_or(missing, |field| number(&rows.columns[field], row));
+        if known.begins { value } else { 0 }
+    };
+    let regions = &mut batch.regions;
+    regions.at.push(at);
+    regions.what.push(if known.begins { RegionEvent::Add } else { RegionEvent::Remove });
+    regions.addr.push(means.addr.map_or(0, |field| number(&rows.columns[field], row)));
+    regions.element_bytes.push(value(known.element_bytes, 1));
+    regions.n_elements.push(value(known.elements, 1));
+    let name = known.type_name.map(|field| match &rows.columns[field] {
+        Column::Text(names) => names.get(row),
+        _ => UNTYPED,
+    });
+    regions.type_name.push(if known.begins { name.unwrap_or(UNTYPED) } else { &[] });
+}
+
+/// The type of memory of which none is said.
+const UNTYPED: &[u8] = b"void*";
+
+/// Stretches of more bytes are taken for damage: they stay one access, which analyses refuse.
+const MAX_RANGE_BYTES: u64 = 1 << 32;
 
 /// Appends what happens to the thread at a record.
 pub(crate) fn thread(batch: &mut Batch, at: u32, what: ThreadEvent, value: u64) {

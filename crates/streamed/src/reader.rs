@@ -54,6 +54,8 @@ pub struct RowReader {
     most: u64,
     batch_records: u32,
     cuts_at_clock: bool,
+    /// Whether records that are passed over may change what is known of memory.
+    has_regions: bool,
     threads: FxHashSet<u64>,
     running: Running,
     findings: Vec<Finding>,
@@ -111,6 +113,8 @@ impl RowReader {
             most: scan.most,
             batch_records: scan.batch_records.max(1),
             cuts_at_clock: scan.cut.clock,
+            has_regions: scan.columns.has(Columns::REGIONS)
+                && opened.tables.any(|means| means.region.is_some()),
             threads: FxHashSet::default(),
             running: Running::default(),
             findings: Vec::new(),
@@ -123,6 +127,11 @@ impl RowReader {
     /// Whether a frame may have records of the window.
     fn may_have_wanted(&self, piece: &Piece, before: u64) -> bool {
         let header = &piece.frame.header;
+        // Regions belong to memory: those before a window are told, too.
+        let is_after = matches!(&self.window, Window::Records(range) if before >= range.end);
+        if self.has_regions && !is_after {
+            return true;
+        }
         // What an open frame has is known once it is read.
         if piece.open.is_some() {
             return true;
@@ -333,12 +342,16 @@ impl RowReader {
             }
             if matches!(&self.window, Window::Records(range) if ordinal >= range.end) {
                 (rows.start, self.left) = (rows.end, 0..0);
-                return Ok(false);
+                return Ok(!batch.regions.is_empty());
             }
+            lens::region(batch, self.columns, 0, means_of(place), table, row);
             delivered[place as usize] += 1;
             rows.start += 1;
         }
-        let Some((place, row, first_record)) = first else { return Ok(false) };
+        let Some((place, row, first_record)) = first else {
+            // What is known of memory from here on comes without records.
+            return Ok(!batch.regions.is_empty());
+        };
         let thread = thread_of(place, row);
         let first_time = part.clock(decoded.table(place).times[row]);
         let opens_segment = self.cuts_at_clock;

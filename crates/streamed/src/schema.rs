@@ -9,6 +9,7 @@ use quipu_model::lens::AccessKind;
 use quipu_model::schema::{Fidelity, Field, FieldFlags, Role, Schema, Type, Unit};
 use quipu_stream::meta::Metadata;
 use quipu_stream::schema as stream;
+use quipu_stream::wire::layout::Shape;
 use quipu_stream::wire::record::field_flag;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -67,13 +68,48 @@ pub(crate) struct Means {
     pub(crate) enters: bool,
     /// A record ends a call.
     pub(crate) leaves: bool,
+    /// Accesses are stretches of memory of any length.
+    pub(crate) is_range: bool,
+    /// What a record says of a region of memory.
+    pub(crate) region: Option<RegionMeans>,
+}
+
+/// Which fields of a schema fill the lens of regions. SPEC: stream.md#what-verbs-make-of-it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegionMeans {
+    pub(crate) begins: bool,
+    pub(crate) element_bytes: Option<usize>,
+    pub(crate) elements: Option<usize>,
+    /// The field that names the type of its elements.
+    pub(crate) type_name: Option<usize>,
+}
+
+impl RegionMeans {
+    fn of(schema: &stream::Schema) -> Option<RegionMeans> {
+        let begins = match schema.record.category.as_deref() {
+            Some("region-begins") => true,
+            Some("region-ends") => false,
+            _ => return None,
+        };
+        let find = |name: &str, is_right: fn(&stream::SchemaField) -> bool| {
+            schema.fields.iter().position(|field| field.field.name == name && is_right(field))
+        };
+        let is_text = |field: &stream::SchemaField| matches!(field.layout.shape, Shape::Text);
+        Some(RegionMeans {
+            begins,
+            element_bytes: find("element_bytes", is_number),
+            elements: find("elements", is_number),
+            type_name: find("type", is_text),
+        })
+    }
+}
+
+fn is_number(field: &stream::SchemaField) -> bool {
+    matches!(Form::of(&field.layout), Form::Number) && field.layout.size <= 8
 }
 
 impl Means {
     fn of(schema: &stream::Schema) -> Means {
-        let is_number = |field: &stream::SchemaField| {
-            matches!(Form::of(&field.layout), Form::Number) && field.layout.size <= 8
-        };
         let find = |role: Role| {
             let mut fields = schema.fields.iter();
             fields.position(|field| field.field.role == Some(role.0.into()) && is_number(field))
@@ -98,6 +134,8 @@ impl Means {
             value: [Role::COUNT, Role::BYTES, Role::DURATION, Role::SEVERITY].into_iter().find_map(find),
             enters: flags & 1 != 0,
             leaves: flags & 2 != 0,
+            is_range: schema.record.category.as_deref() == Some("range"),
+            region: RegionMeans::of(schema).filter(|_| find(Role::ADDRESS).is_some()),
         }
     }
 
@@ -174,6 +212,7 @@ impl Tables {
             let known = &self.means[*table];
             self.schemas[*table].fields == fields
                 && (known.enters, known.leaves) == (means.enters, means.leaves)
+                && (known.is_range, known.region) == (means.is_range, means.region)
         });
         let table = match same {
             Some(table) => table,

@@ -333,8 +333,11 @@ fn columns_of(tables: &Tables) -> Columns {
     add(&|means| means.is_access() && means.pc.is_some(), Columns::ACCESS_PC);
     add(&|means| means.cpu.is_some(), Columns::THREAD_CPU);
     add(&|means| !means.is_access() && means.is_call(), Columns::CALLS);
-    let is_mark =
-        |(table, means): (usize, &Arc<Means>)| table != RECORDS && !means.is_access() && !means.is_call();
+    add(&|means| means.region.is_some(), Columns::REGIONS);
+    let is_mark = |(table, means): (usize, &Arc<Means>)| {
+        let is_other = means.is_access() || means.is_call() || means.region.is_some();
+        table != RECORDS && !is_other
+    };
     if tables.means.iter().enumerate().any(is_mark) {
         columns |= Columns::MARKS;
     }
