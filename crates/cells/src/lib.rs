@@ -12,6 +12,7 @@
 //! | [`cell`] | the 16 bytes that everything is written in, and the kinds of them |
 //! | [`event`] | cells ⇄ events |
 //! | [`pack`] | cells ⇄ fewer bytes, by predicting them |
+//! | [`whole`] | recordings in memory, for tests |
 //!
 //! The format is described in docs/formats/stream.md.
 
@@ -21,3 +22,4 @@ pub mod describe;
 pub mod event;
 pub mod layout;
 pub mod pack;
+pub mod whole;

@@ -1,14 +1,16 @@
-//! Capture files of instrumented programs, for people and programs: what a trace made of them has no room for.
+//! Recordings of instrumented programs, for people and programs: what other traces have no room for.
 //!
-//! They are no traces: `quipu collect` makes one of them. Here their events are listed as they are, and counted.
+//! They are streams, which all verbs read. Here their events are listed in the order of their stamps, with places and callers, and
+//! counted.
 
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::number::counted;
 use quipu::model::{Error, Finding, ThreadId};
-use quipu_capture::tsan::merge::{Damaged, events};
+use quipu_capture::tsan::file::lost_bytes;
+use quipu_capture::tsan::merge::{Told, events};
 use quipu_capture::tsan::show::{Detail, Row, Shower, family, kinds};
 use quipu_capture::tsan::sites::Spot;
-use quipu_capture::tsan::{Capture, Ending, trace};
+use quipu_capture::tsan::{Capture, trace};
 use quipu_console::screen::Result;
 use quipu_console::session;
 use serde::{Serialize, Serializer};
@@ -46,7 +48,7 @@ impl Choice<'_> {
                 let mut families: Vec<_> = known.iter().filter_map(|kind| family(kind)).collect();
                 families.sort_unstable();
                 families.dedup();
-                Err(Error::usage(format!("capture files have no events of kind `{name}`"))
+                Err(Error::usage(format!("recordings have no events of kind `{name}`"))
                     .hint(format!("kinds: {}; together: {}", known.join(", "), families.join(", ")))
                     .into())
             }
@@ -75,7 +77,7 @@ pub(crate) enum Form {
     Json,
 }
 
-/// Writes the events of a capture file, a line each; returns what could not be read.
+/// Writes the events of a recording, a line each; returns what could not be read.
 pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<Vec<Finding>> {
     choice.check()?;
     let capture = Capture::open(path)?;
@@ -90,7 +92,7 @@ pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<Vec<F
     let mut shower = Shower::default();
     let mut n_events = 0_u64;
     let end = choice.skip.saturating_add(choice.take);
-    let damaged = events(&capture, &mut |who, event| {
+    let told = events(&capture, &mut |who, event| {
         if n_events >= end {
             return Ok(ControlFlow::Break(()));
         }
@@ -108,7 +110,7 @@ pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<Vec<F
         Ok::<_, quipu_console::screen::Stop>(ControlFlow::Continue(()))
     })?;
     out.flush()?;
-    Ok(capture.findings(damaged))
+    Ok(capture.findings(&told.findings))
 }
 
 fn line(nth: u64, row: &Row) -> String {
@@ -212,7 +214,7 @@ fn hex(number: u64) -> String {
     format!("{number:#x}")
 }
 
-/// What a capture file is, as a document and as JSON. With `counts` all of it is read.
+/// What a recording is, as a document and as JSON. With `counts` all of it is read.
 pub(crate) struct Info {
     pub(crate) document: Document,
     pub(crate) value: Value,
@@ -234,7 +236,7 @@ fn as_hex<S: Serializer>(number: &u64, out: S) -> std::result::Result<S::Ok, S::
     out.collect_str(&format_args!("{number:#x}"))
 }
 
-/// A thread of a capture file.
+/// A thread of a recording.
 #[derive(Default, Serialize)]
 struct Thread {
     tid: u64,
@@ -243,23 +245,20 @@ struct Thread {
     events: u64,
 }
 
-/// What there is of a capture file to be told: its header alone, or counts of all that it has.
+/// What there is of a recording to be told: its frames alone, or counts of all that it has.
 pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
     let capture = Capture::open(path)?;
     let mut threads: Vec<Thread> = capture
         .threads()
-        .map(|(_, parts)| Thread {
-            tid: parts.first().map_or(0, |part| part.tid),
-            parts: parts.len() as u64,
-            ..Thread::default()
-        })
+        .iter()
+        .map(|thread| Thread { tid: thread.tid, parts: thread.parts, ..Thread::default() })
         .collect();
     let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut modules: Vec<Module> = Vec::new();
-    let (mut program, mut damaged) = (None, Damaged::default());
+    let (mut program, mut told) = (None, Told::default());
     if !is_quick {
         let mut shower = Shower::default();
-        damaged = events(&capture, &mut |who, event| {
+        told = events(&capture, &mut |who, event| {
             shower.row(who, event, |row| {
                 *counts.entry(row.kind).or_default() += 1;
                 let Some(thread) = threads.get_mut(who.index) else { return false };
@@ -279,18 +278,19 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
             Ok::<_, Error>(ControlFlow::Continue(()))
         })?;
     }
-    let (n_missing, findings) =
-        (capture.n_missing().saturating_add(damaged.n_parts), capture.findings(damaged));
+    let n_missing = capture.n_missing().saturating_add(told.findings.len() as u64);
+    let findings = capture.findings(&told.findings);
+    let unread_bytes = lost_bytes(&findings);
     // Each library tells its own constructor, and what was there before.
     modules.sort();
     modules.dedup();
-    let n_bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let n_bytes = capture.size_bytes();
     let (parent, started) = (capture.parent(), capture.started());
-    let seconds = trace::duration(&capture).as_secs_f64();
-    let ending = crate::verbs::collect::ending(Ending::of(&capture));
+    let seconds = trace::duration(&capture, &told).as_secs_f64();
+    let ending = crate::verbs::collect::ending(capture.ending());
     let mut value = json!({
         "capture": path.display().to_string(),
-        "format": "capture",
+        "format": "stream",
         "version": capture.version(),
         "program": program,
         "pid": capture.pid(),
@@ -300,7 +300,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
         "ending": ending.0,
         "bytes": n_bytes,
         "missing_chunks": n_missing,
-        "unread_bytes": capture.gap_bytes,
+        "unread_bytes": unread_bytes,
         "events": counts,
         "threads": threads,
         "modules": modules,
@@ -313,7 +313,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
         (
             "format".to_owned(),
             words(format!(
-                "capture version {}: what an instrumented program did, as it was recorded",
+                "stream of cells, version {}: what an instrumented program did, as it was recorded",
                 capture.version()
             )),
         ),
@@ -328,11 +328,11 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
     if let Some(program) = &program {
         facts.insert(1, ("program".to_owned(), words(program.clone())));
     }
-    if n_missing > 0 || capture.gap_bytes > 0 {
+    if n_missing > 0 || unread_bytes > 0 {
         let what = format!(
             "{} of threads, {} that could not be read",
             counted(n_missing, "part"),
-            counted(capture.gap_bytes, "byte")
+            counted(unread_bytes, "byte")
         );
         facts.push(("missing".to_owned(), words(what)));
     }
@@ -359,7 +359,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
         document.blocks.push(grid("Program and libraries", &["base", "bytes", "file"], rows.collect()));
     }
     document.blocks.push(Block::Note(
-        "`quipu collect` makes a trace of it; `quipu view` lists its events, with places and callers"
+        "`quipu view` lists its events, with places and callers; `quipu report` reads it; `quipu collect` makes a trace of it"
             .to_owned(),
     ));
     Ok(Info { document, value, findings })

@@ -8,7 +8,6 @@ use clap::builder::PossibleValuesParser;
 use quipu::model::trace::PARTS_COUNT_ALL;
 use quipu::model::{Columns, Error, OpenOptions, ShardKind, ThreadId, Trace, Window};
 use quipu::source::Source;
-use quipu_capture::tsan::is_capture;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -51,19 +50,8 @@ impl Opening {
     /// # Errors
     /// What the library says; and `Usage` where a person sits at standard input.
     pub fn open(&self, path: &Path) -> Result<Box<dyn Trace>> {
-        if self.format.is_none() && is_capture(path) {
-            return Err(no_trace_yet(path).into());
-        }
         Ok(quipu::open(&source(path)?, &self.options())?)
     }
-}
-
-/// The error for a capture file where a trace is wanted.
-fn no_trace_yet(path: &Path) -> Error {
-    let name = path.display();
-    Error::unsupported("a capture file of an instrumented program, which is no trace yet").in_file(name.to_string()).hint(format!(
-        "`quipu collect {name}` makes one of it; `quipu view` and `quipu info` show what is in the capture file itself"
-    ))
 }
 
 /// The table that people look at: the first that is derived from the records as stored.

@@ -11,6 +11,7 @@
 //! | `column` | columns of a stream as columns of tables |
 //! | [`trace`] | recognising and opening a trace, its shards |
 //! | [`reader`] | frames → batches |
+//! | [`recording`] | cells of programs that record themselves |
 //! | `lens` | rows → lenses, by the roles of their fields |
 //! | [`carried`] | traces of other formats that a stream carries |
 //! | [`carry`] | traces of other formats put into streams |
@@ -40,6 +41,7 @@ mod lens;
 mod look;
 pub mod print;
 pub mod reader;
+pub mod recording;
 pub mod rules;
 pub mod schema;
 pub mod trace;

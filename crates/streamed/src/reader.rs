@@ -12,7 +12,9 @@ use quipu_model::lens::ThreadEvent;
 use quipu_model::{
     Batch, ColumnTable, Columns, Error, Finding, Place, Reader, Result, Scan, TableBuf, ThreadId, Window,
 };
+use quipu_cells::cell::Cell;
 use quipu_stream::batch::{Rows, Side};
+use quipu_stream::cells;
 use quipu_stream::finding;
 use quipu_stream::index::frame_at;
 use quipu_stream::loss::Loss;
@@ -275,6 +277,34 @@ impl RowReader {
             self.end_frame(record);
             self.current = None;
         }
+    }
+
+    /// Appends the cells of the next frame, which has nothing else, and gives when it was begun, in ns since the recording
+    /// began; `None` at the end.
+    pub(crate) fn next_cells(&mut self, to: &mut Vec<Cell>) -> Result<Option<u64>> {
+        if !self.begin_next()? {
+            return Ok(None);
+        }
+        let before = to.len();
+        let body = self.worker.current();
+        let (ns, is_whole) = (cells::begun(&body), cells::read(&body, to));
+        if let Some(current) = self.current.take()
+            && !is_whole
+        {
+            let (offset, record) = (current.frame.offset, current.before + 1);
+            self.find(&finding::Finding::at("payload-invalid", offset), record);
+            let missing = current.records.saturating_sub(cells::count(&to[before..]));
+            if missing > 0 {
+                let lost = finding::Finding::at("records-undecodable", offset);
+                self.find(&lost.with("records", missing), record);
+            }
+        }
+        Ok(Some(ns))
+    }
+
+    /// What was found wrong since the last call.
+    pub(crate) fn take_findings(&mut self) -> Vec<Finding> {
+        std::mem::take(&mut self.findings)
     }
 
     /// Prepares what was decoded for being handed out.

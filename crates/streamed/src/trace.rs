@@ -10,6 +10,7 @@ use crate::folder;
 use crate::look::{self, Look};
 use crate::print::RecordPrinter;
 use crate::reader::RowReader;
+use crate::recording::{Process, rows_of_page};
 use crate::rules;
 use crate::schema::{EpochId, Means, RECORDS, Tables};
 use quipu_model::schema::Schema;
@@ -22,6 +23,7 @@ use quipu_source::{Codec, Source};
 use quipu_stream::clock::Timeline;
 use quipu_stream::frame::{Header, HeaderFault, SYNC, encoding, kind};
 use quipu_stream::index::frame_at;
+use quipu_stream::input::Input;
 use quipu_stream::meta::Metadata;
 use quipu_stream::scan::FrameAt;
 use quipu_stream::session::{OpenHead, Session};
@@ -518,6 +520,25 @@ impl StreamTrace {
     /// Metadata by producer and epoch.
     pub fn epochs(&self) -> &BTreeMap<(u64, u32), Arc<Metadata>> {
         &self.opened.epochs
+    }
+
+    /// What readers share.
+    pub(crate) fn opened(&self) -> &Arc<Opened> {
+        &self.opened
+    }
+
+    /// What the page of a process says that recorded itself, if there is one.
+    pub(crate) fn process_rows(&self) -> Result<Process> {
+        let opened = &self.opened;
+        let is_page =
+            |(head, frame): &&(OpenHead, FrameAt)| head.stream == 0 && frame.header.encoding == encoding::PLAIN;
+        let Some((_, frame)) = opened.look.survey.open.iter().find(is_page) else {
+            return Ok(Process::default());
+        };
+        let mut input = SourceInput::new(&opened.look.container, FRAME_READ_BYTES, &opened.look.n_read)?;
+        let len = frame.header.stored_len as usize; // Within the limits.
+        let payload = input.get(frame.payload_at(), len).map_err(|cause| unreadable(&opened.name, cause))?;
+        Ok(rows_of_page(payload.get(..len).unwrap_or(payload)))
     }
 
     /// Its streams, in the order of the shards.

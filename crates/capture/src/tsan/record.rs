@@ -4,7 +4,8 @@ use crate::child::Child;
 use crate::limits::Limits;
 use crate::program::Program;
 use crate::record::{Job, Next, ProcessSummary, Summary};
-use crate::tsan::trace::{Ending, Output, collect};
+use crate::tsan::file::Ending;
+use crate::tsan::trace::{Output, collect};
 use quipu_model::Damaged;
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, Result};
@@ -42,7 +43,7 @@ fn has_runtime(path: &Path) -> bool {
     MARKS.iter().any(|mark| bytes.windows(mark.len()).any(|window| window == *mark))
 }
 
-/// Records a program into one file for each process, with what it was made of beside it: `NAME.qcap`.
+/// Records a program into one file for each process, with what it was made of beside it: `NAME.quipu`.
 ///
 /// # Errors
 /// `Usage` for limits by instructions, which are not counted here; `Missing` if the program recorded nothing; what
@@ -52,6 +53,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let program = Program::find(&job.command)?;
     let path =
         job.output.clone().unwrap_or_else(|| format!("{}.{}.trace", program.name, std::process::id()).into());
+    refuse_name(&path)?;
     let folder = Captures::new(&path)?;
     let mut command = Command::new(&program.path);
     command.args(program.args.iter().skip(1)).env("QUIPU_OUT", folder.pattern());
@@ -73,7 +75,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     for (nth, (name, capture)) in captures.iter().enumerate() {
         // The first is the program itself.
         let trace = if nth == 0 { path.clone() } else { with_process(&path, name) };
-        let kept = trace.with_extension("qcap");
+        let kept = trace.with_extension("quipu");
         let output = Output {
             path: &trace,
             packing: &job.pack,
@@ -96,7 +98,7 @@ pub fn record(job: &Job) -> Result<Summary> {
             bytes: summary.written.packed_bytes,
             children_left_out: 0,
             next: match captures.get(nth + 1) {
-                Some((next, _)) if next.starts_with(&format!("{}.qcap.", summary.pid)) => Next::Recorded,
+                Some((next, _)) if next.starts_with(&format!("{}.quipu.", summary.pid)) => Next::Recorded,
                 _ => Next::Nothing,
             },
         });
@@ -110,6 +112,15 @@ pub fn record(job: &Job) -> Result<Summary> {
         status,
         machine: program.machine,
     })
+}
+
+/// A trace cannot have the name of the recording beside it.
+fn refuse_name(path: &Path) -> Result<()> {
+    match path.extension().is_some_and(|end| end == "quipu") {
+        false => Ok(()),
+        true => Err(Error::usage("`-o`: that is what the recording beside the trace is called")
+            .hint("name the trace otherwise, such as NAME.trace; all verbs read the recording NAME.quipu, too")),
+    }
 }
 
 /// Limits that need instructions.
@@ -132,7 +143,7 @@ fn refuse(limits: &Limits) -> Result<()> {
 /// `prog.trace` with what the capture file is called after, in place of the ending.
 fn with_process(path: &Path, name: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("{stem}.{}.trace", name.replace(".qcap", "")))
+    path.with_file_name(format!("{stem}.{}.trace", name.replace(".quipu", "")))
 }
 
 /// Where capture files are until the program ended; what is left goes away.
@@ -159,7 +170,7 @@ impl Captures {
         for &byte in self.folder.as_os_str().as_bytes() {
             pattern.extend(std::iter::repeat_n(byte, if byte == b'%' { 2 } else { 1 }));
         }
-        pattern.extend_from_slice(b"/%p.qcap");
+        pattern.extend_from_slice(b"/%p.quipu");
         OsString::from_vec(pattern)
     }
 
@@ -171,7 +182,7 @@ impl Captures {
             let entry = entry.map_err(failed)?;
             files.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
         }
-        let own = format!("{pid}.qcap");
+        let own = format!("{pid}.quipu");
         let is_own = |name: &str| name.starts_with(&own);
         files.retain(|(name, _)| with_others || is_own(name));
         files.sort_by(|(a, _), (b, _)| (!is_own(a), a).cmp(&(!is_own(b), b)));

@@ -3,6 +3,7 @@
 use crate::tsan::merge::Who;
 use crate::tsan::sites::{Sites, Spot};
 use quipu_cells::cell::{access, atomic, heap, sync, text};
+use quipu_cells::describe::SYNCS;
 use quipu_cells::event::{self, Event};
 
 /// Callers of an allocation that are told.
@@ -79,7 +80,7 @@ pub fn kinds() -> Vec<&'static str> {
     rest.into_iter()
         .chain(texts)
         .chain(ATOMICS.map(|(_, name)| name))
-        .chain(SYNCS.map(|(_, name)| name))
+        .chain(SYNCS.iter().map(|(_, name)| *name))
         .collect()
 }
 
@@ -95,36 +96,6 @@ const ATOMICS: [(u8, &str); 11] = [
     (atomic::NAND, "atomic-nand"),
     (atomic::COMPARE_VAL, "atomic-compare"),
     (atomic::COMPARE, "atomic-compare"),
-];
-
-const SYNCS: [(u64, &str); 27] = [
-    (sync::START, "thread-start"),
-    (sync::END, "thread-end"),
-    (sync::CREATE, "thread-create"),
-    (sync::JOIN, "thread-join"),
-    (sync::LOCK, "lock"),
-    (sync::UNLOCK, "unlock"),
-    (sync::LOCK_FAILED, "lock-failed"),
-    (sync::WAIT, "wait"),
-    (sync::WOKEN, "woken"),
-    (sync::SIGNAL, "signal"),
-    (sync::BROADCAST, "broadcast"),
-    (sync::ARRIVE, "barrier-arrive"),
-    (sync::PASS, "barrier-pass"),
-    (sync::POST, "post"),
-    (sync::TAKE, "take"),
-    (sync::RELEASE, "release"),
-    (sync::ACQUIRE, "acquire"),
-    (sync::FENCE, "fence"),
-    (sync::SIGNAL_FENCE, "signal-fence"),
-    (sync::MUTEX_CREATE, "mutex-create"),
-    (sync::MUTEX_DESTROY, "mutex-destroy"),
-    (sync::FIBER_CREATE, "fiber-create"),
-    (sync::FIBER_DESTROY, "fiber-destroy"),
-    (sync::FIBER_SWITCH, "fiber-switch"),
-    (sync::FORK, "fork"),
-    (sync::PAUSE, "pause"),
-    (sync::RESUME, "resume"),
 ];
 
 /// Puts events into words, one after the other.

@@ -1,7 +1,7 @@
-//! Events → records: what a Cacheray trace has room for. SPEC: capture.md#what-a-trace-is-made-of.
+//! Events → records: what a Cacheray trace has room for. SPEC: stream.md#recordings.
 
-use crate::tsan::file::Capture;
-use crate::tsan::merge::{Who, events};
+use crate::tsan::file::{Capture, Ending, lost_bytes};
+use crate::tsan::merge::{Told, Who, events};
 use crate::tsan::sites::Sites;
 use quipu_cacheray::record::{
     ADD, ATOMIC, Access, Add, Dialect, READ, REMOVE, Record, Remove, UNALIGNED, WRITE,
@@ -9,7 +9,6 @@ use quipu_cacheray::record::{
 use quipu_cacheray::write::{TraceWriter, Written};
 use quipu_cells::cell::{access, atomic, heap, sync};
 use quipu_cells::event::{self, Event};
-use quipu_cells::layout::{header, state};
 use quipu_model::damaged::{Damaged, Intake, SoFar};
 use quipu_model::fresh::Replace;
 use quipu_model::{Error, Finding, Result};
@@ -29,39 +28,9 @@ const MAX_STACK: usize = 1 << 16;
 /// A range of more bytes is damage: no program has that much memory, and the trace would take all room that there is.
 const MAX_RANGE_BYTES: u64 = 1 << 40;
 
-/// How a program ended, as far as its capture file tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Of its own will.
-    Exited,
-    /// It was killed, crashed, or became another program; or it still runs.
-    Stopped,
-    /// It went on, but the file had the size that it may have.
-    SizeReached,
-    /// It went on, but the disk was full.
-    DiskFull,
-}
-
-impl Ending {
-    /// What the header says.
-    pub fn of(capture: &Capture) -> Ending {
-        match capture.header(header::STATE) {
-            bits if bits & state::DISK_FULL != 0 => Ending::DiskFull,
-            bits if bits & state::LIMIT != 0 => Ending::SizeReached,
-            bits if bits & state::EXITED != 0 => Ending::Exited,
-            _ => Ending::Stopped,
-        }
-    }
-}
-
-/// How long the program was recorded: to its end if that is known, else to the last part that it began.
-pub fn duration(capture: &Capture) -> Duration {
-    let last_part = capture.threads().flat_map(|(_, parts)| parts).map(|part| part.ticks).max();
-    let end = match capture.header(header::END_TICKS) {
-        0 => last_part.unwrap_or(0),
-        end => end,
-    };
-    Duration::from_nanos(end.saturating_sub(capture.header(header::START_TICKS)))
+/// How long the program was recorded: to its end if that is known, else to the last frame that a thread began.
+pub fn duration(capture: &Capture, told: &Told) -> Duration {
+    capture.duration().unwrap_or(Duration::from_nanos(told.last_ns))
 }
 
 /// What a capture file had, and what became of it.
@@ -140,22 +109,23 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
         sites: Sites::default(),
         summary: Summary::of(&capture),
     };
-    let damaged = events(&capture, &mut |who, event| {
+    let told = events(&capture, &mut |who, event| {
         maker.event(who, event)?;
         Ok::<_, Error>(ControlFlow::Continue(()))
     })?;
     // What was allocated last has nothing after it that would have written it.
-    let threads: Vec<_> =
-        capture.threads().map(|(_, parts)| parts.last().map_or(0, |part| part.tid)).collect();
-    for (index, tid) in threads.into_iter().enumerate().take(maker.threads.len()) {
-        maker.settle(Who { index, tid })?;
+    for (index, thread) in capture.threads().iter().enumerate().take(maker.threads.len()) {
+        maker.settle(Who { index, tid: thread.tid })?;
     }
     let Maker { writer, sites, mut summary, .. } = maker;
     summary.program = sites.program();
-    summary.n_missing = summary.n_missing.saturating_add(damaged.n_parts);
+    let mut findings = capture.findings(&told.findings);
+    summary.duration = duration(&capture, &told);
+    summary.n_missing = summary.n_missing.saturating_add(told.findings.len() as u64);
+    summary.gap_bytes = lost_bytes(&findings);
     let mut intake = Intake::new(output.damaged);
     // Parts of threads are merged by time, so what a lost one held may belong anywhere.
-    intake.take(&mut capture.findings(damaged), SoFar::default())?;
+    intake.take(&mut findings, SoFar::default())?;
     let reading = intake.finish();
     if writer.n_records() == 0 && !output.may_be_empty {
         let nothing = || Error::missing("nothing was recorded, so there is no trace");
@@ -171,8 +141,8 @@ impl Summary {
     fn of(capture: &Capture) -> Summary {
         Summary {
             program: None,
-            pid: capture.header(header::PID),
-            n_threads: capture.threads().count() as u64,
+            pid: capture.pid(),
+            n_threads: capture.threads().len() as u64,
             n_accesses: 0,
             n_atomics: 0,
             n_allocations: 0,
@@ -180,11 +150,11 @@ impl Summary {
             n_annotations: 0,
             n_calls: 0,
             n_syncs: 0,
-            ending: Ending::of(capture),
-            duration: duration(capture),
+            ending: capture.ending(),
+            duration: Duration::ZERO,
             n_holes: 0,
             n_missing: capture.n_missing(),
-            gap_bytes: capture.gap_bytes,
+            gap_bytes: 0,
             findings: Vec::new(),
             doubtful_from: None,
             written: Written::default(),
@@ -456,25 +426,15 @@ mod tests {
     #[test]
     fn a_range_larger_than_all_memory_is_damage() {
         let folder = tempfile::TempDir::new().unwrap();
-        let (from, to) = (folder.path().join("a.capture"), folder.path().join("a.cacheray"));
+        let (from, to) = (folder.path().join("a.quipu"), folder.path().join("a.cacheray"));
         let head = |n_following: u64| (u64::from(quipu_cells::cell::kind::RANGE) << 56) | n_following << 48;
         let cells = [[head(1) | 0x1000, 0x40], [u64::MAX, 0], [head(1) | 0x1000, 0x40], [48, 0]];
-        std::fs::write(&from, one_chunk(&cells)).unwrap();
+        std::fs::write(&from, quipu_cells::whole::recording(&[(1, &cells)])).unwrap();
         let (packing, pool) = (PackOptions::new(quipu_source::Packing::Plain), Pool::new(1).unwrap());
         let (replace, damaged) = (Replace::Never, Damaged::Keep);
         let output =
             Output { path: &to, packing: &packing, replace, damaged, may_be_empty: false, pool: &pool };
         let summary = collect(&from, &output).unwrap();
         assert_eq!((summary.n_holes, summary.n_accesses, summary.written.records), (1, 1, 3));
-    }
-
-    /// A capture file with one chunk.
-    fn one_chunk(cells: &[[u64; 2]]) -> Vec<u8> {
-        use quipu_cells::layout::{CHUNK_MAGIC, EXTENT_HEAD_BYTES, HEADER_BYTES, MAGIC, VERSION};
-        let n_bytes = (EXTENT_HEAD_BYTES + 16 * cells.len()) as u64;
-        let header = [MAGIC, VERSION].into_iter().chain([0; 510]);
-        let head = [CHUNK_MAGIC, HEADER_BYTES, n_bytes, 1, 1, 0, 0, 0, cells.len() as u64, 0];
-        let words = header.chain(head).chain([0; 6]).chain(cells.iter().flatten().copied());
-        words.flat_map(u64::to_le_bytes).collect()
     }
 }

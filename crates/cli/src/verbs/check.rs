@@ -194,7 +194,7 @@ fn answer(name: &str, result: Value, verdict: &Verdict, lost: &Lost) -> Value {
 
 /// The rules of all formats, and of capture files.
 fn rules() -> impl Iterator<Item = &'static RuleInfo> {
-    quipu::FORMATS.iter().flat_map(|format| format.rules()).chain(quipu_capture::tsan::RULES)
+    quipu::FORMATS.iter().flat_map(|format| format.rules())
 }
 
 fn list(options: &Options, screen: &Screen) -> Result<Outcome> {

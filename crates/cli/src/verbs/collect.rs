@@ -14,16 +14,16 @@ use std::path::PathBuf;
 
 /// Make a trace from what a program left that was compiled with `quipu cc`
 ///
-/// Such a program writes a capture file while it runs (QUIPU_OUT says where), which is complete whatever becomes of the
-/// program. It also has what a trace has no room for: program counters, calls, locks, threads. It stays; `quipu view` and
-/// `quipu info` show what is in it.
+/// Such a program writes a stream while it runs (QUIPU_OUT says where), which is complete whatever becomes of the program, and
+/// which all verbs read. It also has what a Cacheray trace has no room for: program counters, calls, locks, threads. It
+/// stays. The trace has types instead, as debug information and the program itself tell them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Options {
-    /// The capture file
+    /// The recording
     #[arg(value_name = "CAPTURE")]
     capture: PathBuf,
-    /// What to write; if not said, the name of the capture file with `.trace` in place of `.qcap`
+    /// What to write; if not said, the name of the recording with `.trace` in place of `.quipu`
     #[arg(short = 'o', long, value_name = "PATH", help_heading = "Writing")]
     output: Option<PathBuf>,
     /// Replace what is there under that name
@@ -41,8 +41,8 @@ pub(crate) struct Options {
 
 const EXAMPLES: &str = "\
 Examples:
-  quipu cc -O2 prog.c -o prog && QUIPU_OUT=prog.qcap ./prog
-  quipu collect prog.qcap
+  quipu cc -O2 prog.c -o prog && QUIPU_OUT=prog.quipu ./prog
+  quipu collect prog.quipu
   quipu report prog.trace
 ";
 

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 ///
 /// Takes the arguments of gcc and clang and runs one of them: the one that QUIPU_CC names, else `cc`. The program records its
 /// accesses, allocations, calls and locks when it runs, to the file that QUIPU_OUT names (`%n` the program, `%p` the process;
-/// `%n.%p.qcap` if not said; `off` for none). QUIPU_RUNTIME=static makes the runtime a part of the program.
+/// `%n.%p.quipu` if not said; `off` for none). QUIPU_RUNTIME=static makes the runtime a part of the program.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP, disable_help_flag = true)]
 pub(crate) struct Cc {
@@ -39,7 +39,7 @@ pub(crate) struct RustcFlags {}
 
 const AFTER_HELP: &str = "\
 Examples:
-  quipu cc -O2 prog.c -o prog && QUIPU_OUT=prog.qcap ./prog && quipu collect prog.qcap
+  quipu cc -O2 prog.c -o prog && QUIPU_OUT=prog.quipu ./prog && quipu collect prog.quipu
   make CC='quipu cc' CXX='quipu c++'
   CC='quipu cc' CXX='quipu c++' cmake -S . -B build
   QUIPU_CC=clang quipu cc -c a.c

@@ -137,7 +137,7 @@ Examples:
   quipu view --grep '^glUniform' --calls 0-1000 --thread-ids game.trace
   quipu view --frames 7000-7001 game.trace
   quipu view --table args --kind text game.trace
-  quipu view --kind alloc,lock,unlock prog.qcap
+  quipu view --kind alloc,lock,unlock prog.quipu
   quipu view --table call.glDrawElements --json --frames 0-99 game.trace
   quipu view --follow --json run.quipu
 
@@ -150,11 +150,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if options.raw {
         return dump(options, screen);
     }
-    if options.input.stored.opening.format.is_none() && is_capture(&options.input.stored.path) {
-        return view_capture(options, screen);
-    }
     if options.follow {
         return follow(options, common, screen);
+    }
+    if options.lists_events() && is_capture(&options.input.stored.path) {
+        return view_capture(options, screen);
     }
     let trace = options.input.open()?;
     let (table, schema) = options.table(&*trace)?;
@@ -228,22 +228,25 @@ fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome
 /// A file with fewer bytes may be the beginning of anything.
 const EARLY_BYTES: u64 = 4096;
 
-/// Lists what an instrumented program left.
-fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
-    let refused = [
-        (options.csv, "--csv"),
-        (options.table.is_some(), "--table"),
-        (options.syntax.is_some(), "--syntax"),
-        (options.skip_instrs.is_some() || options.take_instrs.is_some(), "--skip-instrs and --take-instrs"),
-        (options.since.is_some() || options.until.is_some(), "--since and --until"),
-        (options.input.arranging.rearranges(), "--order"),
-        (!options.form.given().is_empty(), "options of calls"),
-    ];
-    if let Some((_, name)) = refused.into_iter().find(|(is_asked, _)| *is_asked) {
-        return Err(Error::usage(format!("{name}: not for capture files of instrumented programs"))
-            .hint("choose with --skip, --take, --kind, --thread, --pc and --addr; print with --json")
-            .into());
+impl Options {
+    /// Whether nothing was asked for that only tables of a trace have, so that the events of a recording can be listed.
+    fn lists_events(&self) -> bool {
+        let asks = [
+            self.input.stored.opening.format.is_some(),
+            self.csv,
+            self.table.is_some(),
+            self.syntax.is_some(),
+            self.skip_instrs.is_some() || self.take_instrs.is_some(),
+            self.since.is_some() || self.until.is_some(),
+            self.input.arranging.rearranges(),
+            !self.form.given().is_empty(),
+        ];
+        !asks.contains(&true)
     }
+}
+
+/// Lists the events of an instrumented program, with their places.
+fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
     let choice = captured::Choice {
         skip: options.skip.unwrap_or(0),
         take: options.take.unwrap_or(u64::MAX),

@@ -1,0 +1,182 @@
+//! Recordings of programs that record themselves: their cells, thread by thread. SPEC: stream.md#cells.
+//!
+//! Rows say the same; this is for who makes something of cells in the order in which they were written, such as a trace of
+//! another format.
+
+use crate::reader::RowReader;
+use crate::trace::{Opened, StreamTrace};
+use quipu_model::{Columns, Finding, Result, Scan, ShardId};
+use quipu_source::Source;
+use quipu_stream::cells;
+use quipu_stream::frame::{HEADER_BYTES, SYNC, encoding, kind};
+use quipu_stream::wire::record::Record;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes in which a recording names its encoding.
+const PROBED_BYTES: usize = 16 << 10;
+
+/// A thread of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its stream: threads are numbered from 1 in order of start.
+    pub number: u32,
+    /// The kernel's number.
+    pub tid: u64,
+    /// Frames that it has.
+    pub parts: u64,
+    /// Frames that are missing, going by their numbers.
+    pub missing: u64,
+    shard: u32,
+}
+
+/// What a recording says of its process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u64,
+    /// The process that it was forked from, if that was recorded, too.
+    pub parent: Option<u64>,
+    /// Wall clock at the start, in ns since 1970.
+    pub start_ns: u64,
+    /// ns since then, if it ended of its own will.
+    pub end_ns: Option<u64>,
+    /// The numbers of [`quipu_cells::layout::process`] for what happened to it after it began.
+    pub became: [Option<u64>; 4],
+}
+
+
+/// A recording: a stream of one process with nothing but cells.
+#[derive(Debug)]
+pub struct Recording {
+    opened: Arc<Opened>,
+    threads: Vec<Thread>,
+    process: Process,
+}
+
+/// True if a source begins as recordings do: with the page of the process, and the name of the encoding soon after it.
+#[must_use]
+pub fn is_recording(source: &Source) -> bool {
+    if source.is_folder() {
+        return false;
+    }
+    let Ok(head) = source.packed_head(PROBED_BYTES) else { return false };
+    head.starts_with(&SYNC)
+        && head.get(9) == Some(&kind::OPEN)
+        && memchr::memmem::find(&head, quipu_cells::describe::ENCODING_NAME.as_bytes()).is_some()
+}
+
+/// The same of a file. A pipe would lose the bytes that are read.
+#[must_use]
+pub fn is_recording_at(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file())
+        && Source::open(path).is_ok_and(|source| is_recording(&source))
+}
+
+impl Recording {
+    /// The recording that a stream is; `None` if it has anything else than one process and cells.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub fn of(trace: &StreamTrace) -> Result<Option<Recording>> {
+        let opened = trace.opened();
+        let mut epochs = opened.epochs.iter();
+        let (Some((_, metadata)), None) = (epochs.next(), epochs.next()) else { return Ok(None) };
+        if !cells::is_named(metadata) {
+            return Ok(None);
+        }
+        let mut threads = Vec::new();
+        for (shard, part) in (0..).zip(&opened.parts) {
+            if part.stream == 0 || part.pieces.is_empty() {
+                continue;
+            }
+            if part.pieces.iter().any(|piece| piece.frame.header.encoding != encoding::CELLS) {
+                return Ok(None);
+            }
+            let number_of = |piece: &crate::trace::Piece| piece.open.map_or(piece.frame.header.seq, |head| head.seq);
+            // The first frame of each stream says which thread it is.
+            let last = part.pieces.iter().map(number_of).max().unwrap_or(0);
+            let parts = part.pieces.len() as u64;
+            let missing = last.saturating_sub(parts);
+            threads.push(Thread { number: part.stream, tid: part.thread, parts, missing, shard });
+        }
+        threads.sort_by_key(|thread| thread.number);
+        let mut process = trace.process_rows()?;
+        for (_, entry) in metadata.entries() {
+            if let Some(Record::Producer(producer)) = entry.record.as_deref() {
+                process.pid = producer.pid.unwrap_or(process.pid);
+                process.start_ns = producer.start_ns.map_or(0, |ns| u64::try_from(ns).unwrap_or(0));
+            }
+        }
+        Ok(Some(Recording { opened: Arc::clone(opened), threads, process }))
+    }
+
+    /// Its threads, by number.
+    #[must_use]
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// What it says of the process.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Begins to read what a thread did.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub fn cells(&self, thread: &Thread) -> Result<CellReader> {
+        let scan = Scan { columns: Columns::NONE, ..Scan::new(ShardId(thread.shard)) };
+        Ok(CellReader { rows: RowReader::new(&self.opened, &scan)? })
+    }
+}
+
+/// Reads the cells of a thread, frame by frame.
+#[derive(Debug)]
+pub struct CellReader {
+    rows: RowReader,
+}
+
+impl CellReader {
+    /// Appends the cells of the next frame, and gives when it was begun, in ns since the recording began; `None` at the end.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub fn next(&mut self, to: &mut Vec<quipu_cells::cell::Cell>) -> Result<Option<u64>> {
+        self.rows.next_cells(to)
+    }
+
+    /// What was found wrong since the last call.
+    pub fn take_findings(&mut self) -> Vec<Finding> {
+        self.rows.take_findings()
+    }
+}
+
+/// The row of the page that says how the process began, and those of what became of it.
+pub(crate) fn rows_of_page(payload: &[u8]) -> Process {
+    use quipu_cells::layout::process;
+    let mut told = Process::default();
+    let rows = payload.get(process::FIRST_ROW - HEADER_BYTES..).unwrap_or_default();
+    let mut n_after = 0;
+    for row in rows.chunks_exact(process::ROW_BYTES).take(process::MAX_ROWS) {
+        let word = |at: usize| row[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
+        if word(0) as u32 != quipu_cells::describe::schema::PROCESS {
+            continue;
+        }
+        told.pid = word(process::PID);
+        told.parent = Some(word(process::PARENT)).filter(|pid| *pid != 0);
+        let what = word(process::WHAT);
+        if what == process::EXITED {
+            told.end_ns = Some(word(process::NS));
+        }
+        if what != process::BEGAN
+            && let Some(next) = told.became.get_mut(n_after)
+        {
+            *next = Some(what);
+            n_after += 1;
+        }
+    }
+    told
+}
