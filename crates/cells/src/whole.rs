@@ -75,13 +75,23 @@ pub fn head() -> Vec<u8> {
     out
 }
 
-/// A recording whose threads have these numbers of the kernel and these cells, without tags: one closed frame each.
+/// The payload of a closed frame with these cells.
 #[must_use]
-pub fn recording(threads: &[(u64, &[[u64; 2]])]) -> Vec<u8> {
+pub fn payload(cells: &[[u64; 2]]) -> Vec<u8> {
+    let mut payload = packed_head(cells.len(), 0).to_vec();
+    let mut tokens = vec![0; MAX_PACKED_BYTES];
+    let n_bytes = pack(cells, 0, &mut Table::default(), &mut tokens).map_or(0, |packed| packed.n_bytes);
+    payload.extend_from_slice(&tokens[..n_bytes]);
+    payload
+}
+
+/// A recording whose threads have these numbers of the kernel and these frames of cells, without tags.
+#[must_use]
+pub fn recording(threads: &[(u64, &[&[[u64; 2]]])]) -> Vec<u8> {
     let mut out = head();
     debug_assert!(out.starts_with(&SYNC));
     let (mut n_frames, mut n_records) = (2, 0);
-    for ((tid, cells), number) in threads.iter().zip(1..) {
+    for ((tid, frames), number) in threads.iter().zip(1..) {
         let mut stream = Writer::<32>::new();
         stream.stream(number, PID, *tid);
         let meta = Frame {
@@ -94,22 +104,21 @@ pub fn recording(threads: &[(u64, &[[u64; 2]])]) -> Vec<u8> {
             ..Frame::default()
         };
         put_frame(&mut out, meta, stream.bytes());
-        let mut payload = packed_head(cells.len(), 0).to_vec();
-        let mut tokens = vec![0; MAX_PACKED_BYTES];
-        let n_bytes = pack(cells, 0, &mut Table::default(), &mut tokens).map_or(0, |packed| packed.n_bytes);
-        payload.extend_from_slice(&tokens[..n_bytes]);
-        let records = count(cells, 0);
-        let data = Frame {
-            kind: kind::DATA,
-            encoding: encoding::CELLS,
-            meta_version: META_VERSION,
-            records,
-            seq: 1,
-            times: [0, u64::MAX],
-            ..meta
-        };
-        put_frame(&mut out, data, &payload);
-        (n_frames, n_records) = (n_frames + 2, n_records + u64::from(records));
+        n_frames += 1;
+        for (cells, seq) in frames.iter().zip(1..) {
+            let records = count(cells, 0);
+            let data = Frame {
+                kind: kind::DATA,
+                encoding: encoding::CELLS,
+                meta_version: META_VERSION,
+                records,
+                seq,
+                times: [0, u64::MAX],
+                ..meta
+            };
+            put_frame(&mut out, data, &payload(cells));
+            (n_frames, n_records) = (n_frames + 1, n_records + u64::from(records));
+        }
     }
     let mut end = Writer::<32>::new();
     end.end(n_frames, n_records);

@@ -163,8 +163,6 @@ fn modules(folder: &Path) -> PathBuf {
 
 /// What a program left that was compiled with `quipu cc`: names of a type, a thread, a mark and a module.
 fn capture(folder: &Path) -> PathBuf {
-    const HEADER_BYTES: usize = 4096;
-    const HEAD_BYTES: usize = 128;
     let mut cells: Vec<[u64; 2]> = Vec::new();
     let texts = [BYTES, FORMULA, b"\0\x1b[2J", "\u{9b}2J".as_bytes()];
     for (nth, text) in (0..).zip(texts) {
@@ -191,19 +189,8 @@ fn capture(folder: &Path) -> PathBuf {
         spell(&mut cells);
         cells.push([0x13 << 48 | address, 0x40_0004]);
     }
-    let mut file = vec![0; HEADER_BYTES + HEAD_BYTES];
-    let mut put = |at: usize, number: u64| file[at..at + 8].copy_from_slice(&number.to_le_bytes());
-    let part_bytes = (HEAD_BYTES + 16 * cells.len()) as u64;
-    put(0, u64::from_le_bytes(*b"QUIPUCAP"));
-    for (at, number) in [(8, 1), (16, HEADER_BYTES as u64 + part_bytes), (24, 4242), (32, 1)] {
-        put(at, number);
-    }
-    let head = [HEADER_BYTES as u64, part_bytes, 1, 4242, 0, 0, 0, cells.len() as u64, 0];
-    put(HEADER_BYTES, u64::from_le_bytes(*b"QUIPUCHK"));
-    head.iter().enumerate().for_each(|(nth, field)| put(HEADER_BYTES + 8 * (nth + 1), *field));
-    cells.iter().flatten().for_each(|half| file.extend(half.to_le_bytes()));
-    let path = folder.join("hostile.qcap");
-    std::fs::write(&path, file).unwrap();
+    let path = folder.join("hostile.quipu");
+    std::fs::write(&path, quipu_cells::whole::recording(&[(4242, &[&cells])])).unwrap();
     path
 }
 
@@ -331,10 +318,10 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
         vec!["view", "--table", "args", &kinds],
         vec!["view", "--json", &cacheray],
         vec!["analyze", "types", &cacheray],
-        vec!["view", "--json", "hostile.qcap"],
+        vec!["view", "--json", "hostile.quipu"],
         vec!["view", "--raw", "modules"],
         vec!["view", "--raw", "--csv", "modules"],
-        vec!["collect", "-o", "collected", "hostile.qcap"],
+        vec!["collect", "-o", "collected", "hostile.quipu"],
         vec!["describe", "hostile.json"],
         vec!["view", "--table", "aggregations", "hostile.json"],
         vec!["as", "dtrace", "hostile.json"],
@@ -347,10 +334,10 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
         let shown = on_terminal(folder.path(), &args);
         assert_eq!(command_in(&shown), None, "{args:?}\n{}", String::from_utf8_lossy(&shown).escape_debug());
     }
-    // What the capture file tells is there.
+    // What the recording tells is there.
     let view = Command::new(env!("CARGO_BIN_EXE_quipu"))
         .current_dir(folder.path())
-        .args(["view", "--json", "hostile.qcap"])
+        .args(["view", "--json", "hostile.quipu"])
         .output()
         .unwrap();
     let events = String::from_utf8(view.stdout).unwrap();

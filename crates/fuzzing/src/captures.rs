@@ -1,18 +1,19 @@
-//! What instrumented programs leave: whole files, and the cells in them.
+//! What instrumented programs leave: the cells in it, and recordings of them.
 
 use crate::folder::Folder;
 use quipu::cacheray::CACHERAY;
 use quipu::model::fresh::Replace;
 use quipu::model::{Damaged, Format, OpenOptions};
 use quipu::source::{PackOptions, Packing, Pool, Source};
-use quipu_cells::cell::{CELL_BYTES, Cell, LOW};
-use quipu_cells::event::decode;
-use quipu_cells::layout::{BUFFER_MAGIC, CHUNK_MAGIC, HEADER_BYTES, MAGIC, VERSION};
-use quipu_cells::pack::{Table, pack, unpack};
 use quipu_capture::tsan::file::Capture;
 use quipu_capture::tsan::merge::events;
 use quipu_capture::tsan::show::Shower;
 use quipu_capture::tsan::trace::{Output, collect};
+use quipu_cells::cell::{CELL_BYTES, Cell, LOW};
+use quipu_cells::event::{Event, count, decode};
+use quipu_cells::layout::BUFFER_CELLS;
+use quipu_cells::pack::{Table, pack, unpack};
+use quipu_cells::whole;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
@@ -22,42 +23,19 @@ const MAX_RANGE_BYTES: u64 = 1 << 20;
 static POOL: LazyLock<Arc<Pool>> = LazyLock::new(|| Pool::new(1).expect("a thread can be started"));
 static FOLDER: LazyLock<Folder> = LazyLock::new(Folder::new);
 
-/// What comes before the bytes: a header is a page of mostly zeros, which a fuzzer would only carry about.
-fn whole(bytes: &[u8]) -> Vec<u8> {
-    let (head, body) = bytes.split_at(bytes.len().min(120));
-    let mut file = head.to_vec();
-    file.resize(HEADER_BYTES as usize, 0);
-    file[..8].copy_from_slice(&MAGIC.to_le_bytes());
-    file[8..16].copy_from_slice(&VERSION.to_le_bytes());
-    file.extend_from_slice(body);
-    // An extent names its place, which a fuzzer never gets right: where there is a magic number, the place is put in.
-    let mut at = HEADER_BYTES as usize;
-    while let Some(magic) = file.get(at..at + 8) {
-        let magic = u64::from_le_bytes(magic.try_into().expect("eight bytes"));
-        if (magic == BUFFER_MAGIC || magic == CHUNK_MAGIC) && file.len() >= at + 16 {
-            file[at + 8..at + 16].copy_from_slice(&(at as u64).to_le_bytes());
-        }
-        at += 64;
-    }
-    file
-}
-
-/// Any bytes as a capture file (a short header, then extents, whose places are put right): every event of it is shown, and a
-/// trace is made of it that can be read.
-///
-/// # Panics
-/// If it cannot.
-pub fn file(bytes: &[u8]) {
-    let path = FOLDER.file("capture", &whole(bytes));
-    let Ok(capture) = Capture::open(&path) else { return };
+/// A recording of these cells: every event of it is shown, and a trace is made of it that can be read.
+fn recorded(cells: &[[u64; 2]]) {
+    let cells = &cells[..cells.len().min(BUFFER_CELLS)];
+    let path = FOLDER.file("recording.quipu", &whole::recording(&[(1, &[cells]), (2, &[cells, cells])]));
+    let capture = Capture::open(&path).expect("a recording is one");
     let mut shower = Shower::default();
     let mut range_bytes = 0_u64;
     let shown = events(&capture, &mut |who, event| {
-        if let quipu_cells::event::Event::Access(access) = event {
+        if let Event::Access(access) = event {
             range_bytes = range_bytes.saturating_add(access.size);
         }
         // Modules name files of this machine, which are none of the input.
-        if !matches!(event, quipu_cells::event::Event::Module { .. }) {
+        if !matches!(event, Event::Module { .. }) {
             let _ = shower.row(who, event, |_| true);
         }
         Ok::<_, quipu::model::Error>(ControlFlow::Continue(()))
@@ -85,7 +63,8 @@ pub fn file(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as packed cells, and as cells: those that are unpacked are events, and those that are packed come out the same.
+/// Any bytes as packed cells, and as cells: those that are unpacked are events, those that are packed come out the same, and a
+/// recording of them is read.
 ///
 /// # Panics
 /// If they do not.
@@ -107,6 +86,14 @@ pub fn cells(bytes: &[u8]) {
             rest = &rest[n_cells..];
         }
     }
+    let (mut rest, mut text, mut n_events) = (&plain[..], Vec::new(), 0);
+    while !rest.is_empty() {
+        let (event, n_cells) = decode(rest, &mut text);
+        n_events += u32::from(event != Event::Pad);
+        rest = &rest[n_cells..];
+    }
+    assert_eq!(count(&raw, 0), n_events, "events are counted as they are read");
+    recorded(&raw);
     let mut out = vec![0; 64 + 32 * raw.len()];
     if let Some(packed) = pack(&raw, 0, &mut table, &mut out) {
         let mut back = Vec::new();

@@ -46,7 +46,6 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("lists", beside::lists),
     ("schedule", beside::schedule),
     ("index", beside::index),
-    ("capture", captures::file),
     ("cells", captures::cells),
     ("dtrace", traces::dtrace),
     ("prism", traces::prism),

@@ -140,7 +140,7 @@ mod seeds_hold {
 
     seeds_hold! {
         source check rewrite apitrace_text simulate convert raw lists schedule index
-        capture cells dtrace prism stream cbor stream_types packed_rows configuration call_set instructions types_file dwarf
+        cells dtrace prism stream cbor stream_types packed_rows configuration call_set instructions types_file dwarf
     }
 }
 

@@ -140,13 +140,13 @@ fn refuse(limits: &Limits) -> Result<()> {
     }
 }
 
-/// `prog.trace` with what the capture file is called after, in place of the ending.
+/// `prog.trace` with what the recording is called after, in place of the ending.
 fn with_process(path: &Path, name: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{stem}.{}.trace", name.replace(".quipu", "")))
 }
 
-/// Where capture files are until the program ended; what is left goes away.
+/// Where recordings are until the program ended; what is left goes away.
 struct Captures {
     folder: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! Events in words: what a capture file has, for those who look into it.
+//! Events in words: what a recording has, for those who look into it.
 
 use crate::tsan::merge::Who;
 use crate::tsan::sites::{Sites, Spot};

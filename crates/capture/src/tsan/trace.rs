@@ -33,7 +33,7 @@ pub fn duration(capture: &Capture, told: &Told) -> Duration {
     capture.duration().unwrap_or(Duration::from_nanos(told.last_ns))
 }
 
-/// What a capture file had, and what became of it.
+/// What a recording had, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The program, if that is known.
@@ -85,13 +85,13 @@ pub struct Output<'a> {
     pub replace: Replace,
     /// Threads that pack.
     pub pool: &'a Arc<Pool>,
-    /// Whether what is made of a damaged capture file is kept.
+    /// Whether what is made of a damaged recording is kept.
     pub damaged: Damaged,
     /// Whether a trace without records is written.
     pub may_be_empty: bool,
 }
 
-/// Makes a trace of a capture file.
+/// Makes a trace of a recording.
 ///
 /// # Errors
 /// `Unsupported` if it is none; `Damaged` if it is damaged, unless the output is kept; `Missing` if nothing was recorded and the
@@ -429,7 +429,7 @@ mod tests {
         let (from, to) = (folder.path().join("a.quipu"), folder.path().join("a.cacheray"));
         let head = |n_following: u64| (u64::from(quipu_cells::cell::kind::RANGE) << 56) | n_following << 48;
         let cells = [[head(1) | 0x1000, 0x40], [u64::MAX, 0], [head(1) | 0x1000, 0x40], [48, 0]];
-        std::fs::write(&from, quipu_cells::whole::recording(&[(1, &cells)])).unwrap();
+        std::fs::write(&from, quipu_cells::whole::recording(&[(1, &[&cells])])).unwrap();
         let (packing, pool) = (PackOptions::new(quipu_source::Packing::Plain), Pool::new(1).unwrap());
         let (replace, damaged) = (Replace::Never, Damaged::Keep);
         let output =

@@ -192,7 +192,7 @@ fn answer(name: &str, result: Value, verdict: &Verdict, lost: &Lost) -> Value {
     answer.into()
 }
 
-/// The rules of all formats, and of capture files.
+/// The rules of all formats.
 fn rules() -> impl Iterator<Item = &'static RuleInfo> {
     quipu::FORMATS.iter().flat_map(|format| format.rules())
 }

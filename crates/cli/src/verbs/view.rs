@@ -23,7 +23,7 @@ use std::time::Instant;
 /// Print records, one a line
 ///
 /// Records of several threads come in the order of their clock readings. A part of the trace is taken first, then
-/// records are chosen from it. Of a capture file that an instrumented program left, everything is shown: accesses, calls, locks,
+/// records are chosen from it. Of a recording that an instrumented program left, everything is shown: accesses, calls, locks,
 /// allocations with their callers, each with its place in the source.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]

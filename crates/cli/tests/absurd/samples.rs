@@ -21,7 +21,7 @@ pub(super) fn all() -> Vec<Vec<Sample>> {
         apitrace(),
         dins,
         lackeys,
-        captures(),
+        recordings(),
         dtrace(),
         prism(),
     ];
@@ -264,40 +264,38 @@ fn text() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Capture files: a head of 4,096 bytes, and a part of 128 bytes and cells of 16.
-fn captures() -> Vec<(&'static str, Vec<u8>)> {
-    let capture = |cells: &[[u64; 2]], part_bytes: Option<u64>, n_cells: Option<u64>, thread: u64| {
-        let len = 128 + 16 * cells.len() as u64;
-        let fields = [
-            u64::from_le_bytes(*b"QUIPUCHK"),
-            4096,
-            part_bytes.unwrap_or(len),
-            thread,
-            thread,
-            0,
-            0,
-            0,
-            n_cells.unwrap_or(cells.len() as u64),
-            0,
-        ];
-        let head = [u64::from_le_bytes(*b"QUIPUCAP"), 1, 4096 + len, 4242, 1];
-        let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
-        bytes.resize(4096, 0);
-        bytes.extend(fields.iter().flat_map(|word| word.to_le_bytes()));
-        bytes.resize(4096 + 128, 0);
-        bytes.extend(cells.iter().flatten().flat_map(|word| word.to_le_bytes()));
-        bytes
-    };
+/// Recordings: cells that no program can have written, and frames that say other numbers than they have.
+fn recordings() -> Vec<(&'static str, Vec<u8>)> {
+    use quipu_cells::layout::{Frame, encoding, kind};
+    use quipu_cells::whole;
     let low = (1 << 48) - 1;
     let store: [u64; 2] = [0x13 << 48 | 0x10_0000, 0x40_0000];
     let access = [[0x501 << 48 | low, low], [MAX, low]];
     let alloc = [[0x602 << 48 | low, low], [MAX, low], [MAX, low]];
     let several = [&[store][..], &access, &alloc, &[store]].concat();
+    let stores = [store; 20];
+    let with = |payload: &[u8], records: u32, stream: u32| {
+        let mut bytes = whole::head();
+        let frame = Frame {
+            kind: kind::DATA,
+            encoding: encoding::CELLS,
+            producer: u64::from_le_bytes(bytes[24..32].try_into().unwrap()),
+            stream,
+            meta_version: quipu_cells::describe::META_VERSION,
+            records,
+            times: [0, MAX],
+            ..Frame::default()
+        };
+        whole::put_frame(&mut bytes, frame, payload);
+        bytes
+    };
+    let mut count = whole::payload(&stores);
+    count[..8].copy_from_slice(&MAX.to_le_bytes());
     vec![
-        ("cells.qcap", capture(&several, None, None, 1)),
-        ("part.qcap", capture(&[store; 20], Some(MAX), None, 1)),
-        ("count.qcap", capture(&[store; 20], None, Some(MAX), 1)),
-        ("thread.qcap", capture(&[store; 20], None, None, MAX)),
+        ("cells.quipu", whole::recording(&[(1, &[&several])])),
+        ("part.quipu", with(&whole::payload(&stores), u32::MAX >> 8, 1)),
+        ("count.quipu", with(&count, 20, 1)),
+        ("thread.quipu", with(&whole::payload(&stores), 20, u32::MAX)),
     ]
 }
 

@@ -100,9 +100,9 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
         }
     }
     add("prism.quipu", events(folder), true, false);
-    let capture = folder.join("made.qcap");
-    fs::write(&capture, captured()).unwrap();
-    add("qcap", capture, false, false);
+    let recording = folder.join("recording.quipu");
+    fs::write(&recording, recorded()).unwrap();
+    add("recording", recording, true, false);
     for (name, file) in [("dtrace.buffer", "buf.cpu0.bin"), ("dtrace.aggregations", "agg.cpu1.bin")] {
         if !is_wanted(name) {
             continue;
@@ -183,32 +183,10 @@ fn events(folder: &Path) -> PathBuf {
     path
 }
 
-/// A capture file of a program that exited: two parts of a thread, of 200 stores each.
-pub(crate) fn captured() -> Vec<u8> {
-    const HEADER_BYTES: usize = 4096;
-    const HEAD_BYTES: usize = 128;
-    const N_CELLS: usize = 200;
-    let mut file = vec![0; HEADER_BYTES];
-    let part_bytes = HEAD_BYTES + 16 * N_CELLS;
-    let put = |file: &mut Vec<u8>, at: usize, number: u64| {
-        file[at..at + 8].copy_from_slice(&number.to_le_bytes());
-    };
-    for seq in 0..2u64 {
-        let at = file.len();
-        file.resize(at + HEAD_BYTES, 0);
-        file[at..at + 8].copy_from_slice(b"QUIPUCHK");
-        let fields = [at as u64, part_bytes as u64, 1, 4242, seq, 0, 0, N_CELLS as u64, 0];
-        fields.iter().enumerate().for_each(|(nth, field)| put(&mut file, at + 8 * (nth + 1), *field));
-        for nth in 0..N_CELLS as u64 {
-            let store_of_8 = 0x13 << 48;
-            file.extend((store_of_8 | (0x10_0000 + 8 * nth)).to_le_bytes());
-            file.extend((0x40_0000 + 4 * nth).to_le_bytes());
-        }
-    }
-    let end = file.len() as u64;
-    file[..8].copy_from_slice(b"QUIPUCAP");
-    for (at, number) in [(8, 1), (16, end), (24, 4242), (32, 1)] {
-        put(&mut file, at, number);
-    }
-    file
+/// A recording of a program that exited: two frames of a thread, of 200 stores each.
+pub(crate) fn recorded() -> Vec<u8> {
+    let store_of_8 = 0x13 << 48;
+    let cells: Vec<[u64; 2]> =
+        (0..200).map(|nth| [store_of_8 | (0x10_0000 + 8 * (nth * nth % 199)), 0x40_0000 + 4 * nth]).collect();
+    quipu_cells::whole::recording(&[(4242, &[&cells, &cells])])
 }

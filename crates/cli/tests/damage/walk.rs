@@ -382,7 +382,7 @@ fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &
     if first.code == 2 {
         // Where the container is known, that it cannot be inflated is damage like any other.
         let reasons = ["no known trace format", "there is no frame of a stream"];
-        if !reasons.iter().any(|reason| first.text.contains(reason)) && sample.name != "qcap" {
+        if !reasons.iter().any(|reason| first.text.contains(reason)) {
             wrong.push(format!("{} has nothing to say: {}", first.verb, first.text));
         }
         return;
@@ -470,7 +470,7 @@ fn walk(sample: &Sample) -> Vec<String> {
 #[test]
 fn severities_in_the_manual_are_those_of_the_rules() {
     let formats = quipu::FORMATS.iter().flat_map(|format| format.rules());
-    for rule in formats.chain(quipu_capture::tsan::RULES) {
+    for rule in formats {
         assert_eq!(manual().get(rule.name).map(String::as_str), Some(rule.severity.name()), "{}", rule.name);
     }
 }
@@ -538,7 +538,7 @@ families! {
     lackey: ["lackey", "lackey.gz"],
     din: ["din", "din.gz", "xdin.gz"],
     prism: ["prism.quipu"],
-    qcap: ["qcap"],
+    recording: ["recording"],
     stream: ["stream"],
     dtrace_buffers: ["dtrace.buffer", "dtrace.aggregations"],
     dtrace_lines: ["dtrace.raw", "dtrace.raw.gz"],

@@ -46,7 +46,7 @@ fn every_event_is_listed_with_its_place() {
     for_each(C, SOURCE, "prog.c", &["-O0", "-pthread"], |scene, run| {
         let [node, lock, count] = run.numbers()[..] else { panic!("{}", run.printed) };
         let rows = |args: &[&str]| -> Vec<Value> {
-            let text = said(scene, &[&["view", "--json", "prog.qcap"], args].concat());
+            let text = said(scene, &[&["view", "--json", "prog.quipu"], args].concat());
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
         };
         let hex = |addr: u64| format!("{addr:#x}");
@@ -85,7 +85,7 @@ fn every_event_is_listed_with_its_place() {
         // A part by numbers, then in words.
         let all = rows(&[]);
         assert_eq!(rows(&["--skip", "3", "--take", "4"]), all[3..7]);
-        let text = said(scene, &["view", "--kind", "alloc", "--addr", &hex(node), "prog.qcap"]);
+        let text = said(scene, &["view", "--kind", "alloc", "--addr", &hex(node), "prog.quipu"]);
         let place = format!("make prog.c:{}", line_of("malloc("));
         let from = format!(" < main prog.c:{}", line_of("make(7)"));
         assert!(text.contains(&place) && text.contains(&from) && text.contains("type=struct.node"), "{text}");
@@ -95,7 +95,7 @@ fn every_event_is_listed_with_its_place() {
 #[test]
 fn what_a_capture_file_is_can_be_asked() {
     for_each(C, SOURCE, "prog.c", &["-O0", "-pthread"], |scene, run| {
-        let info: Value = serde_json::from_str(&said(scene, &["info", "--json", "prog.qcap"])).unwrap();
+        let info: Value = serde_json::from_str(&said(scene, &["info", "--json", "prog.quipu"])).unwrap();
         for field in ["pid", "ending"] {
             assert_eq!(info[field], run.summary[field], "{field}");
         }
@@ -107,24 +107,58 @@ fn what_a_capture_file_is_can_be_asked() {
         assert_eq!(info["events"]["lock"], 1);
         assert_eq!(info["events"]["enter"], run.summary["calls"]);
         assert!(info["program"].as_str().unwrap().ends_with("/prog"), "{info}");
-        let text = said(scene, &["info", "prog.qcap"]);
+        let text = said(scene, &["info", "prog.quipu"]);
         assert!(text.contains("worker") && text.contains("thread-create"), "{text}");
     });
 }
 
 #[test]
-fn where_a_trace_is_wanted_the_way_to_one_is_told() {
+fn every_verb_reads_a_recording() {
     let scene = Scene::new("cc");
-    scene.compile("int main(void) { return 0; }", "prog.c", &[]);
-    scene.run("prog");
-    let refused = |args: &[&str]| {
-        let output = quipu().current_dir(&scene.folder).args(args).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
-        String::from_utf8(output.stderr).unwrap()
+    scene.compile(SOURCE, "prog.c", &["-O0", "-pthread"]);
+    let run = scene.run("prog");
+    let [node, lock, count] = run.numbers()[..] else { panic!("{}", run.printed) };
+    let table = |name: &str| -> Vec<Value> {
+        let text = said(&scene, &["view", "--table", name, "--json", "prog.quipu"]);
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    assert!(refused(&["report", "prog.qcap"]).contains("quipu collect prog.qcap"));
-    assert!(refused(&["view", "--csv", "prog.qcap"]).contains("--json"));
-    assert!(refused(&["view", "--kind", "lok", "prog.qcap"]).contains("unlock"));
+    let n = |field: &str| run.summary[field].as_u64().unwrap();
+    assert_eq!((table("access").len() + table("range").len()) as u64, n("accesses"));
+    assert_eq!(table("enter").len() as u64, n("calls"));
+    assert_eq!(table("alloc").len() as u64, n("allocations"));
+    assert_eq!(table("atomic").len() as u64, n("atomics"));
+    let has = |rows: &[Value], field: &str, addr: u64, more: &[(&str, &str)]| {
+        let is_it = |row: &&Value| row[field] == format!("{addr:#x}") && more.iter().all(|(name, value)| row[*name] == *value);
+        assert!(rows.iter().any(|row| is_it(&row)), "{field} {addr:#x} {more:?}: {rows:?}");
+    };
+    has(&table("alloc"), "addr", node, &[("call", "malloc")]);
+    has(&table("free"), "addr", node, &[("call", "malloc")]);
+    has(&table("sync"), "object", lock, &[("what", "lock")]);
+    has(&table("sync"), "object", lock, &[("what", "unlock")]);
+    has(&table("atomic"), "addr", count, &[("operation", "add"), ("order", "release"), ("kind", "write")]);
+    let texts: Vec<Value> = table("text").iter().map(|row| row["text"].clone()).collect();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    let whats: Vec<Value> = table("process").iter().map(|row| row["what"].clone()).collect();
+    assert_eq!(whats, ["began", "exited"]);
+    for args in [
+        &["report", "prog.quipu"][..],
+        &["check", "prog.quipu"],
+        &["describe", "prog.quipu"],
+        &["info", "--format", "stream", "prog.quipu"],
+        &["analyze", "counts", "prog.quipu"],
+        &["view", "--csv", "prog.quipu"],
+        &["trim", "--skip", "5", "--take", "20", "prog.quipu", "-o", "part.quipu"],
+        &["check", "part.quipu"],
+        &["convert", "prog.quipu", "-o", "again.quipu"],
+        &["check", "again.quipu"],
+        &["convert", "prog.quipu", "--to", "drmemtrace", "-o", "made.zip"],
+    ] {
+        said(&scene, args);
+    }
+    let part = said(&scene, &["view", "--json", "--format", "stream", "part.quipu"]);
+    assert_eq!(part.lines().count(), 20);
+    let refused = quipu().current_dir(&scene.folder).args(["view", "--kind", "lok", "prog.quipu"]).output().unwrap();
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("unlock"));
 }
 
 #[test]
@@ -146,7 +180,7 @@ fn what_was_inlined_has_the_line_of_the_function_that_it_is_in() {
                 "alloc",
                 "--addr",
                 &run.printed[..run.printed.len() - 1],
-                "prog.qcap",
+                "prog.quipu",
             ],
         );
         let alloc: Value = serde_json::from_str(&text).unwrap();
@@ -166,11 +200,11 @@ fn a_capture_file_that_was_cut_is_told_to_be() {
     let scene = Scene::new("cc");
     scene.compile("int cell; int main(void) { cell = 1; return 0; }", "prog.c", &["-O0"]);
     scene.run("prog");
-    let whole = fs::read(scene.path("prog.qcap")).unwrap();
+    let whole = fs::read(scene.path("prog.quipu")).unwrap();
     let collect = |n_bytes: usize| {
-        fs::write(scene.path("cut.qcap"), &whole[..n_bytes]).unwrap();
+        fs::write(scene.path("cut.quipu"), &whole[..n_bytes]).unwrap();
         let output =
-            quipu().current_dir(&scene.folder).args(["collect", "--force", "cut.qcap"]).output().unwrap();
+            quipu().current_dir(&scene.folder).args(["collect", "--force", "cut.quipu"]).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     assert_eq!(collect(whole.len()).0, Some(0));

@@ -90,7 +90,7 @@ impl Scene {
     /// The program, as it is run.
     fn program(&self, name: &str) -> Command {
         let mut program = Command::new(self.path(name));
-        program.current_dir(&self.folder).env("QUIPU_OUT", "%n.qcap");
+        program.current_dir(&self.folder).env("QUIPU_OUT", "%n.quipu");
         program
     }
 
@@ -98,7 +98,7 @@ impl Scene {
     fn run(&self, name: &str) -> Run {
         let output = self.program(name).output().unwrap();
         assert!(output.status.success(), "{}: {output:?}", self.compiler);
-        let mut run = self.collect(&format!("{name}.qcap"));
+        let mut run = self.collect(&format!("{name}.quipu"));
         run.printed = String::from_utf8(output.stdout).unwrap();
         run
     }
@@ -131,7 +131,7 @@ impl Scene {
         let names = fs::read_dir(&self.folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.filter(|name| name.contains(".qcap")).collect();
+        let mut names: Vec<String> = names.filter(|name| name.contains(".quipu")).collect();
         names.sort();
         names
     }

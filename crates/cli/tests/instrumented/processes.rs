@@ -52,7 +52,7 @@ fn no_access_of_eight_threads_is_lost_or_torn() {
         scene.compile(THREADS, "prog.c", &["-O1", "-pthread"]);
         let output = scene.program("prog").arg(n.to_string()).output().unwrap();
         assert!(output.status.success());
-        let mut run = scene.collect("prog.qcap");
+        let mut run = scene.collect("prog.quipu");
         run.printed = String::from_utf8(output.stdout).unwrap();
         let [start, total, locked] = run.numbers()[..] else { panic!("{}", run.printed) };
         assert_eq!((total, locked), (8, 8));
@@ -71,16 +71,16 @@ fn a_killed_program_leaves_all_that_it_did() {
         let scene = Scene::new(compiler);
         scene.compile(THREADS, "prog.c", &["-O1", "-pthread"]);
         for nth in 0..n_kills {
-            let _ = fs::remove_file(scene.path("prog.qcap"));
+            let _ = fs::remove_file(scene.path("prog.quipu"));
             let mut child = scene.program("prog").arg("1000000000").spawn().unwrap();
             // Before its first line there is nothing that it could leave.
-            while !fs::read(scene.path("prog.qcap")).is_ok_and(|bytes| bytes.starts_with(b"QUIPUCAP")) {
+            while !fs::read(scene.path("prog.quipu")).is_ok_and(|bytes| bytes.starts_with(b"\xf5QPU")) {
                 std::thread::sleep(Duration::from_micros(100));
             }
             std::thread::sleep(Duration::from_micros(nth * 7919 % 20_000));
             child.kill().unwrap();
             child.wait().unwrap();
-            let run = scene.collect("prog.qcap");
+            let run = scene.collect("prog.quipu");
             if run.summary.is_null() {
                 continue; // It was killed before it did anything.
             }
@@ -124,8 +124,8 @@ fn a_forked_process_has_a_file_of_its_own() {
         let [cells, child] = run.numbers()[..] else { panic!("{}", run.printed) };
         let writes = |range: std::ops::Range<u64>| range.map(|i| (1, 4 * i, 4)).collect::<Vec<_>>();
         assert_eq!(run.accesses(cells, 400), writes(0..20), "{compiler}");
-        assert_eq!(scene.captures(), ["prog.qcap".to_owned(), format!("prog.qcap.{child}")]);
-        let run = scene.collect(&format!("prog.qcap.{child}"));
+        assert_eq!(scene.captures(), ["prog.quipu".to_owned(), format!("prog.quipu.{child}")]);
+        let run = scene.collect(&format!("prog.quipu.{child}"));
         assert_eq!(run.accesses(cells, 400), writes(50..90), "{compiler}");
         assert_eq!((&run.summary["pid"], &run.summary["ending"]), (&child.into(), &"exited".into()));
     });
@@ -177,7 +177,7 @@ fn record_runs_such_a_program_and_leaves_trace_and_capture() {
         };
         let said = record(&[]);
         assert!(said.contains("next: quipu report out.trace"), "{said}");
-        assert_eq!(scene.captures(), ["out.qcap"], "{compiler}");
+        assert_eq!(scene.captures(), ["out.quipu"], "{compiler}");
         let records = read(&fs::read(scene.path("out.trace")).unwrap());
         assert_eq!(records.iter().filter(|record| record.tag < 2).count(), 1, "{compiler}");
         let said = record(&["--with", "tsan", "--follow-fork"]);

@@ -84,7 +84,7 @@ fn programs_in_cxx_have_objects_virtual_tables_and_exceptions() {
         // What gives it back is `delete`, where it stands in the source.
         let freed = quipu()
             .current_dir(&scene.folder)
-            .args(["view", "--json", "--kind", "free", "--addr", &format!("{shape:#x}"), "prog.qcap"])
+            .args(["view", "--json", "--kind", "free", "--addr", &format!("{shape:#x}"), "prog.quipu"])
             .output()
             .unwrap();
         let freed: Value = serde_json::from_slice(&freed.stdout).unwrap();
