@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What is loaded into traced programs, under sanitizers: `soak.sh [SECONDS]`, 60 if not said. `./dev soak` calls this.
 #
-#   unit tests   of the ring, the capture file's cells and the annotations, under AddressSanitizer; their docs'
+#   unit tests   of the ring, cells and the annotations, under AddressSanitizer; their docs'
 #                examples are left out, because rustdoc links them without it
 #   runtime      programs (`soak/programs.c`) linked with a runtime that is checked by AddressSanitizer, by assertions, by checks of overflow
 #                and of unsafe calls; the programs' own C by AddressSanitizer and UndefinedBehaviorSanitizer
@@ -78,10 +78,10 @@ end=$((SECONDS + seconds))
 rounds=1
 while [ "$SECONDS" -lt "$end" ] && [ "${#failed[@]}" = 0 ]; do
     for name in "${names[@]}"; do
-        rm -f ./*.qcap
-        run "$name, $rounds rounds" env QUIPU_OUT="$work/%n.%p.qcap" timeout 300 ./programs "$name" "$rounds" || continue
+        rm -f ./*.quipu
+        run "$name, $rounds rounds" env QUIPU_OUT="$work/%n.%p.quipu" timeout 300 ./programs "$name" "$rounds" || continue
         n_runs=$((n_runs + 1))
-        for capture in *.qcap; do
+        for capture in *.quipu; do
             run "$name: $capture" "$quipu" collect --force -o made.trace "$capture" || true
             n_captures=$((${n_captures:-0} + 1))
         done

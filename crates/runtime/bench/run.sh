@@ -46,16 +46,16 @@ for round in $(seq "$rounds"); do
             n=5
             [ "$way" = original ] && n=1
             read -r each n_accesses < <(
-                QUIPU_OUT=out.qcap CACHERAY_OPTIONS=tracefile=out.trace "./$way" "$program" "$n"
+                QUIPU_OUT=out.quipu CACHERAY_OPTIONS=tracefile=out.trace "./$way" "$program" "$n"
             )
             key=$program.$way
             if [ -z "${least[$key]:-}" ] || awk "BEGIN { exit !($each < ${least[$key]}) }"; then
                 least[$key]=$each
             fi
             if [ "$way" = recorded ]; then
-                bytes[$program]=$(awk "BEGIN { printf \"%.2f\", $(stat -c %s out.qcap) / $n_accesses }")
+                bytes[$program]=$(awk "BEGIN { printf \"%.2f\", $(stat -c %s out.quipu) / $n_accesses }")
             fi
-            rm -f out.qcap out.trace
+            rm -f out.quipu out.trace
         done
     done
 done

@@ -139,7 +139,7 @@ fn manual() -> &'static BTreeMap<String, String> {
     MANUAL.get_or_init(|| {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
         let mut rules = BTreeMap::new();
-        for page in ["checks.md", "formats/capture.md"] {
+        for page in ["checks.md"] {
             let text = fs::read_to_string(docs.join(page)).unwrap();
             for entry in text.split("\n### `").skip(1) {
                 let (rule, rest) = entry.split_once("`\n\n*").unwrap();

@@ -1,4 +1,4 @@
-//! What compilers call, name by name. SPEC: capture.md#events.
+//! What compilers call, name by name. SPEC: stream.md#cells.
 //!
 //! No compiler calls all of it, so a program does by hand what they do.
 

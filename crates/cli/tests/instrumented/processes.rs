@@ -101,6 +101,79 @@ fn a_killed_program_leaves_all_that_it_did() {
     }
 }
 
+/// Threads that write in arrays of their own and count what they did where a kill leaves it.
+const COUNTED: &str = r#"
+    #include <fcntl.h>
+    #include <pthread.h>
+    #include <sys/mman.h>
+    #include <unistd.h>
+    static int cells[2][1024];
+    static volatile long *done;
+    __attribute__((noinline, no_sanitize("thread"))) static void tell(long at, long n) { done[at] = n; }
+    static void *work(void *which) {
+        int *mine = cells[(long)which];
+        for (long i = 0;; i++) {
+            mine[i & 1023] = (int)i;
+            tell((long)which, i + 1);
+        }
+        return 0;
+    }
+    int main(void) {
+        pthread_t threads[2];
+        int file = open("done", O_RDWR | O_CREAT | O_TRUNC, 0666);
+        if (ftruncate(file, 4096)) return 1;
+        done = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        tell(2, (long)cells);
+        for (long i = 0; i < 2; i++) pthread_create(threads + i, 0, work, (void *)i);
+        for (long i = 0; i < 2; i++) pthread_join(threads[i], 0);
+        return 0;
+    }"#;
+
+#[test]
+fn a_killed_program_loses_none_of_what_it_counted() {
+    let n_kills: u64 = if is_full() { 100 } else { 4 };
+    let mut rng = quipu_testkit::rng::Rng::new(7);
+    for compiler in compilers(C) {
+        let scene = Scene::new(compiler);
+        scene.compile(COUNTED, "prog.c", &["-O1", "-pthread"]);
+        for nth in 0..n_kills {
+            let _ = (fs::remove_file(scene.path("prog.quipu")), fs::remove_file(scene.path("done")));
+            let mut child = scene.program("prog").spawn().unwrap();
+            let counted = |at: usize| {
+                let bytes = fs::read(scene.path("done")).unwrap_or_default();
+                let word = bytes.get(8 * at..8 * at + 8).and_then(|word| word.try_into().ok());
+                word.map_or(0, u64::from_le_bytes)
+            };
+            while counted(0) == 0 || counted(1) == 0 {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            std::thread::sleep(Duration::from_micros(rng.below(1000)));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            // All verbs read it at once.
+            let check = quipu()
+                .current_dir(&scene.folder)
+                .args(["analyze", "counts", "--json", "prog.quipu"])
+                .output()
+                .unwrap();
+            assert!(check.status.code().is_some_and(|code| code < 2), "kill {nth}: {check:?}");
+            let run = scene.collect("prog.quipu");
+            let start = counted(2);
+            for which in 0..2 {
+                let array = start + 4096 * which..start + 4096 * (which + 1);
+                let writes = run.records.iter().filter(|record| record.tag == 1 && array.contains(&record.addr));
+                let mut n = 0;
+                for record in writes {
+                    assert_eq!(record.addr - array.start, 4 * (n % 1024), "{compiler}, kill {nth}");
+                    n += 1;
+                }
+                let counted = counted(which as usize);
+                assert!((counted..=counted + 1).contains(&n), "{compiler}, kill {nth}: {n} of {counted}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_forked_process_has_a_file_of_its_own() {
     const SOURCE: &str = r#"
