@@ -4,8 +4,8 @@ use crate::checksum;
 use crate::describe::{DESCRIPTION, META_VERSION, N_DESCRIBED, N_OF_PROCESS, Process, Writer, schema};
 use crate::event::count;
 use crate::layout::{
-    Frame, HEADER_BYTES, MAX_PACKED_BYTES, OPEN, SYNC, TRAILER_BYTES, encoding, flag, kind, open, packed_head,
-    process,
+    Frame, HEADER_BYTES, MAX_PACKED_BYTES, OPEN, SYNC, TRAILER_BYTES, encoding, flag, kind, open,
+    packed_head, process,
 };
 use crate::pack::{Table, pack};
 
@@ -55,22 +55,12 @@ pub fn head() -> Vec<u8> {
     }
     let mut own = Writer::<256>::new();
     own.of_process(&Process { uuid: UUID, pid: PID, start_ns: 1_700_000_000_000_000_000, program: b"prog" });
-    let meta =
-        Frame { kind: kind::META, encoding: encoding::CBOR, producer: producer(), ..Frame::default() };
-    let first = Frame {
-        flags: flag::SNAPSHOT_START,
-        meta_version: N_OF_PROCESS,
-        records: N_OF_PROCESS,
-        ..meta
-    };
+    let meta = Frame { kind: kind::META, encoding: encoding::CBOR, producer: producer(), ..Frame::default() };
+    let first =
+        Frame { flags: flag::SNAPSHOT_START, meta_version: N_OF_PROCESS, records: N_OF_PROCESS, ..meta };
     put_frame(&mut out, first, own.bytes());
-    let second = Frame {
-        flags: flag::SNAPSHOT_END,
-        meta_version: META_VERSION,
-        records: N_DESCRIBED,
-        seq: 1,
-        ..meta
-    };
+    let second =
+        Frame { flags: flag::SNAPSHOT_END, meta_version: META_VERSION, records: N_DESCRIBED, seq: 1, ..meta };
     put_frame(&mut out, second, &DESCRIPTION);
     out
 }

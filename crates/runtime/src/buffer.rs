@@ -315,7 +315,8 @@ fn write_out(thread: &Thread, end: usize) -> Kept {
     };
     header.copy_from_slice(&frame.header());
     let bytes = &mut out[..frame.bytes()];
-    let (rest, trailer) = bytes[HEADER_BYTES + len..].split_at_mut(frame.bytes() - TRAILER_BYTES - HEADER_BYTES - len);
+    let (rest, trailer) =
+        bytes[HEADER_BYTES + len..].split_at_mut(frame.bytes() - TRAILER_BYTES - HEADER_BYTES - len);
     rest.fill(0);
     trailer.copy_from_slice(&frame.trailer());
     if process::put_frame(bytes, n_records.into()) { Kept::Written } else { Kept::Nothing }

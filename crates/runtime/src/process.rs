@@ -14,8 +14,8 @@ use quipu_cells::describe::{
     DESCRIPTION, DESCRIPTION_CRC, META_VERSION, N_DESCRIBED, N_OF_PROCESS, Process, Writer, schema,
 };
 use quipu_cells::layout::{
-    BUFFER_BYTES, FRAME_ALIGN, FRAME_BYTES, Frame, HEADER_BYTES, OPEN as OPEN_STATE, PAGE_BYTES, SYNC, TRAILER_BYTES,
-    encoding, flag, kind, open as head, process,
+    BUFFER_BYTES, FRAME_ALIGN, FRAME_BYTES, Frame, HEADER_BYTES, OPEN as OPEN_STATE, PAGE_BYTES, SYNC,
+    TRAILER_BYTES, encoding, flag, kind, open as head, process,
 };
 
 /// Longest path of a file.
@@ -364,9 +364,8 @@ fn take(fd: c_int) -> bool {
         fd
     };
     // SAFETY: the file is open.
-    let is_new = unsafe {
-        libc::ftruncate(fd, 0) == 0 && libc::ftruncate(fd, process::PAGE_BYTES as i64) == 0
-    };
+    let is_new =
+        unsafe { libc::ftruncate(fd, 0) == 0 && libc::ftruncate(fd, process::PAGE_BYTES as i64) == 0 };
     // SAFETY: a new map at a place of the system's choice touches nothing that exists.
     let base = unsafe {
         libc::mmap(
@@ -424,12 +423,7 @@ fn begin() {
         // SAFETY: the C library's own string.
         program: unsafe { text_at(program_invocation_short_name) }.unwrap_or_default(),
     });
-    let meta = Frame {
-        kind: kind::META,
-        encoding: encoding::CBOR,
-        producer: producer(),
-        ..Frame::default()
-    };
+    let meta = Frame { kind: kind::META, encoding: encoding::CBOR, producer: producer(), ..Frame::default() };
     let of_process = Frame {
         flags: flag::SNAPSHOT_START,
         len: own.bytes().len() as u32, // At most 256.
@@ -482,7 +476,8 @@ fn identify() -> [u8; 16] {
     let n = unsafe { libc::getrandom(uuid.as_mut_ptr().cast(), uuid.len(), libc::GRND_NONBLOCK) };
     if n != uuid.len() as isize {
         uuid[..8].copy_from_slice(&clock(libc::CLOCK_REALTIME).to_le_bytes());
-        uuid[8..].copy_from_slice(&(own_pid() << 32 | clock(libc::CLOCK_MONOTONIC) & 0xffff_ffff).to_le_bytes());
+        uuid[8..]
+            .copy_from_slice(&(own_pid() << 32 | clock(libc::CLOCK_MONOTONIC) & 0xffff_ffff).to_le_bytes());
     }
     // Version 4, variant 1.
     uuid[6] = uuid[6] & 0x0f | 0x40;

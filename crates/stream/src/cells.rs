@@ -146,10 +146,7 @@ impl Rows<'_> {
             }
             Event::Sync(Sync { object, pc, stamp, what, values: [first, second] }) => {
                 let values = [U64(first), U64(second)];
-                self.put(
-                    schema::SYNC,
-                    &[U64(pc), U64(object), U64(what), values[0], values[1], U64(stamp)],
-                );
+                self.put(schema::SYNC, &[U64(pc), U64(object), U64(what), values[0], values[1], U64(stamp)]);
             }
             Event::Text { object, which, text } => {
                 self.put(schema::TEXT, &[U64(which), U64(object), Text(text)]);

@@ -187,8 +187,7 @@ fn packed(
     let written = rows.finish(with_runs);
     let times = (written.records > 0).then_some((written.ts_first, written.ts_last));
     let encoding = if with_runs { encoding::RUNS } else { encoding::PACKED };
-    let kept =
-        Kept { payload: written.payload, encoding, records: written.records, times, has_more: false };
+    let kept = Kept { payload: written.payload, encoding, records: written.records, times, has_more: false };
     Ok(Some((kept, !is_other)))
 }
 
@@ -200,7 +199,8 @@ fn open_cells(
     choose: &mut impl Select,
 ) -> io::Result<Rewritten> {
     let head = OpenHead::read(stored.get(..OPEN_HEAD_BYTES).unwrap_or_default());
-    let Some((head, Ok((header, payload)))) = head.map(|head| (head, open_rows(frame, &head, &stored))) else {
+    let Some((head, Ok((header, payload)))) = head.map(|head| (head, open_rows(frame, &head, &stored)))
+    else {
         return Ok((frame.header, stored));
     };
     let body = Body { header: &header, payload, is_open: true, tag: head.tag };

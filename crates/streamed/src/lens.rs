@@ -74,14 +74,7 @@ pub(crate) fn record(
 }
 
 /// Appends what a record says of a region, if that is wanted.
-pub(crate) fn region(
-    batch: &mut Batch,
-    columns: Columns,
-    at: u32,
-    means: &Means,
-    rows: &Rows,
-    row: usize,
-) {
+pub(crate) fn region(batch: &mut Batch, columns: Columns, at: u32, means: &Means, rows: &Rows, row: usize) {
     let Some(known) = means.region.filter(|_| columns.has(Columns::REGIONS)) else { return };
     let value = |field: Option<usize>, missing: u64| {
         let value = field.map_or(missing, |field| number(&rows.columns[field], row));

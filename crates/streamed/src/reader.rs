@@ -6,13 +6,13 @@ use crate::lens::{self, Running};
 use crate::rules;
 use crate::schema::{Means, N_OWN, RECORDS};
 use crate::trace::{Opened, Part, Piece};
+use quipu_cells::cell::Cell;
 use quipu_model::batch::Span;
 use quipu_model::column::Cells;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::{
     Batch, ColumnTable, Columns, Error, Finding, Place, Reader, Result, Scan, TableBuf, ThreadId, Window,
 };
-use quipu_cells::cell::Cell;
 use quipu_stream::batch::{Rows, Side};
 use quipu_stream::cells;
 use quipu_stream::finding;

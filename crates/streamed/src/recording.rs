@@ -45,7 +45,6 @@ pub struct Process {
     pub became: [Option<u64>; 4],
 }
 
-
 /// A recording: a stream of one process with nothing but cells.
 #[derive(Debug)]
 pub struct Recording {
@@ -93,7 +92,8 @@ impl Recording {
             if part.pieces.iter().any(|piece| piece.frame.header.encoding != encoding::CELLS) {
                 return Ok(None);
             }
-            let number_of = |piece: &crate::trace::Piece| piece.open.map_or(piece.frame.header.seq, |head| head.seq);
+            let number_of =
+                |piece: &crate::trace::Piece| piece.open.map_or(piece.frame.header.seq, |head| head.seq);
             // The first frame of each stream says which thread it is.
             let last = part.pieces.iter().map(number_of).max().unwrap_or(0);
             let parts = part.pieces.len() as u64;

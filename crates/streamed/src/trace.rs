@@ -530,8 +530,9 @@ impl StreamTrace {
     /// What the page of a process says that recorded itself, if there is one.
     pub(crate) fn process_rows(&self) -> Result<Process> {
         let opened = &self.opened;
-        let is_page =
-            |(head, frame): &&(OpenHead, FrameAt)| head.stream == 0 && frame.header.encoding == encoding::PLAIN;
+        let is_page = |(head, frame): &&(OpenHead, FrameAt)| {
+            head.stream == 0 && frame.header.encoding == encoding::PLAIN
+        };
         let Some((_, frame)) = opened.look.survey.open.iter().find(is_page) else {
             return Ok(Process::default());
         };

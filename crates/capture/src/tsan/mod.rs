@@ -23,4 +23,4 @@ pub mod trace;
 pub mod wrap;
 
 pub use file::{Capture, Ending, is_capture};
-pub use trace::{Summary, collect};
+pub use trace::{MADE, Summary, collect};

@@ -118,8 +118,9 @@ pub fn record(job: &Job) -> Result<Summary> {
 fn refuse_name(path: &Path) -> Result<()> {
     match path.extension().is_some_and(|end| end == "quipu") {
         false => Ok(()),
-        true => Err(Error::usage("`-o`: that is what the recording beside the trace is called")
-            .hint("name the trace otherwise, such as NAME.trace; all verbs read the recording NAME.quipu, too")),
+        true => Err(Error::usage("`-o`: that is what the recording beside the trace is called").hint(
+            "name the trace otherwise, such as NAME.trace; all verbs read the recording NAME.quipu, too",
+        )),
     }
 }
 

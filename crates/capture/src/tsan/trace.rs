@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The format of the traces that are made.
+pub const MADE: &str = "cacheray";
 /// Name of memory whose type is unknown, as Cacheray writes it.
 const UNTYPED: &[u8] = b"void*";
 /// Deepest stack that is kept: functions that were left by a jump are never taken off.

@@ -6,11 +6,11 @@ use quipu::model::number::{counted, grouped};
 use quipu::source::{PackOptions, Packing, Pool};
 use quipu_capture::tsan::trace::Output;
 use quipu_capture::tsan::{Ending, Summary, collect};
-use quipu_console::rewrite::{self, EXIT_CODES, Keeping};
+use quipu_console::rewrite::{self, EXIT_CODES, Keeping, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Make a trace from what a program left that was compiled with `quipu cc`
 ///
@@ -52,12 +52,25 @@ fn after_help() -> String {
 }
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
-    let path = match &options.output {
-        Some(path) => path.clone(),
-        None => options.capture.with_extension("trace"),
+    let target = Target {
+        path: match &options.output {
+            Some(path) => path.clone(),
+            None => options.capture.with_extension("trace"),
+        },
+        force: options.force,
+        container: options.container.clone(),
+        level: None,
+        json: options.json,
+        damaged: options.keeping.into(),
     };
+    make(&options.capture, &target, screen)
+}
+
+/// Makes a trace of a recording, whoever asks for it.
+pub(crate) fn make(recording: &Path, target: &Target, screen: &Screen) -> Result<Outcome> {
+    let path = &target.path;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let packing = match &options.container {
+    let packing = match &target.container {
         Some(container) => Packing::named(container).ok_or_else(|| {
             Error::usage(format!("`--container` is plain, zstd, snappy or gzip, found `{container}`"))
         })?,
@@ -65,23 +78,23 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     };
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from)).map_err(Error::from)?;
     let output = Output {
-        path: &path,
+        path,
         packing: &PackOptions::new(packing),
-        replace: if options.force { Replace::Allowed } else { Replace::Never },
+        replace: if target.force { Replace::Allowed } else { Replace::Never },
         pool: &pool,
-        damaged: options.keeping.into(),
+        damaged: target.damaged,
         may_be_empty: false,
     };
-    let summary = match collect(&options.capture, &output) {
+    let summary = match collect(recording, &output) {
         Ok(summary) => summary,
         Err(error) => return Err(rewrite::undone(error)),
     };
     let verdict =
         Verdict { findings: summary.findings.clone(), meaning: session::OF_A_FILE, ..Verdict::default() };
     verdict.say_lost(screen);
-    rewrite::say_doubtful(&path, summary.doubtful_from, screen);
-    let beside = screen.beside(&path);
-    if options.json {
+    rewrite::say_doubtful(path, summary.doubtful_from, screen);
+    let beside = screen.beside(path);
+    if target.json {
         beside.json(&as_json(&summary, &path.display().to_string()))?;
     } else if !screen.is_quiet() {
         beside.text(&as_text(&summary, &path.display().to_string()))?;

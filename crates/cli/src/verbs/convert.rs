@@ -1,6 +1,8 @@
 //! `quipu convert`: the same trace in another container, or records in another format.
 
+use crate::captured;
 use crate::conversion;
+use crate::verbs::collect;
 use quipu::model::OptionSpec;
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags};
@@ -80,6 +82,12 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if let Some(to) = to
         && recognised.format.info().name != to.info().name
     {
+        // A recording tells more than lenses have room for: the types of what is allocated.
+        let is_recording = input.opening.format.is_none() && captured::is_capture(&input.path);
+        if is_recording && to.info().name == quipu_capture::tsan::MADE && !quipu::is_stream_name(&target.path)
+        {
+            return collect::make(&input.path, &target, screen);
+        }
         let trace = quipu::open(&recognised.source, &input.opening.options())?;
         let how = (&target, &input.opening, common);
         return conversion::run(&*trace, to, None, &options.conversion, &given, how, screen);

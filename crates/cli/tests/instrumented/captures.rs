@@ -128,7 +128,9 @@ fn every_verb_reads_a_recording() {
     assert_eq!(table("alloc").len() as u64, n("allocations"));
     assert_eq!(table("atomic").len() as u64, n("atomics"));
     let has = |rows: &[Value], field: &str, addr: u64, more: &[(&str, &str)]| {
-        let is_it = |row: &&Value| row[field] == format!("{addr:#x}") && more.iter().all(|(name, value)| row[*name] == *value);
+        let is_it = |row: &&Value| {
+            row[field] == format!("{addr:#x}") && more.iter().all(|(name, value)| row[*name] == *value)
+        };
         assert!(rows.iter().any(|row| is_it(&row)), "{field} {addr:#x} {more:?}: {rows:?}");
     };
     has(&table("alloc"), "addr", node, &[("call", "malloc")]);
@@ -152,12 +154,16 @@ fn every_verb_reads_a_recording() {
         &["convert", "prog.quipu", "-o", "again.quipu"],
         &["check", "again.quipu"],
         &["convert", "prog.quipu", "--to", "drmemtrace", "-o", "made.zip"],
+        &["convert", "prog.quipu", "--to", "cacheray", "-o", "converted.trace"],
     ] {
         said(&scene, args);
     }
+    let bytes = |name: &str| fs::read(scene.path(name)).unwrap();
+    assert_eq!(bytes("converted.trace"), bytes("prog.trace"));
     let part = said(&scene, &["view", "--json", "--format", "stream", "part.quipu"]);
     assert_eq!(part.lines().count(), 20);
-    let refused = quipu().current_dir(&scene.folder).args(["view", "--kind", "lok", "prog.quipu"]).output().unwrap();
+    let refused =
+        quipu().current_dir(&scene.folder).args(["view", "--kind", "lok", "prog.quipu"]).output().unwrap();
     assert!(String::from_utf8(refused.stderr).unwrap().contains("unlock"));
 }
 

@@ -132,7 +132,7 @@ const COUNTED: &str = r#"
 #[test]
 fn a_killed_program_loses_none_of_what_it_counted() {
     let n_kills: u64 = if is_full() { 100 } else { 4 };
-    let mut rng = quipu_testkit::rng::Rng::new(7);
+    let mut rng = quipu_testkit::Rng::new(7);
     for compiler in compilers(C) {
         let scene = Scene::new(compiler);
         scene.compile(COUNTED, "prog.c", &["-O1", "-pthread"]);
@@ -161,7 +161,8 @@ fn a_killed_program_loses_none_of_what_it_counted() {
             let start = counted(2);
             for which in 0..2 {
                 let array = start + 4096 * which..start + 4096 * (which + 1);
-                let writes = run.records.iter().filter(|record| record.tag == 1 && array.contains(&record.addr));
+                let writes =
+                    run.records.iter().filter(|record| record.tag == 1 && array.contains(&record.addr));
                 let mut n = 0;
                 for record in writes {
                     assert_eq!(record.addr - array.start, 4 * (n % 1024), "{compiler}, kill {nth}");
