@@ -495,6 +495,25 @@ mod tests {
     }
 
     #[test]
+    fn tokens_never_have_the_bytes_that_a_frame_begins_with() {
+        let random = noise(60_000);
+        // Differences whose bytes are those of the sync, if any are.
+        let odd = [0x28f5, 0x51f5, 0x2871, 0x50, 0x0d31_5550_51f5, 0x1a0a_0d31_5550_51f5];
+        let cells: Vec<[u64; 2]> = random
+            .chunks_exact(2)
+            .map(|pair| {
+                let pick = |seed: u64| odd[(seed % 6) as usize] ^ (seed >> 8 & 1).wrapping_neg() & seed >> 40;
+                [pick(pair[0]), pick(pair[1]) & LOW]
+            })
+            .collect();
+        for part in cells.chunks(10_000) {
+            let payload = crate::whole::payload(part);
+            let is_sync = |bytes: &[u8]| bytes == crate::layout::SYNC;
+            assert!(!payload.windows(8).any(is_sync));
+        }
+    }
+
+    #[test]
     fn too_small_an_output_is_refused() {
         let cells: Vec<_> = noise(64).into_iter().map(|word| [word, word >> 16]).collect();
         let mut out = [0; 256];

@@ -158,7 +158,7 @@ impl Place {
                 fs::copy(fixtures(family).join(name), &input).unwrap();
             }
             Input::Folder(family, name) => copy_folder(&fixtures(family).join(name), &input),
-            Input::Capture => fs::write(&input, crate::damage::samples::captured()).unwrap(),
+            Input::Capture => fs::write(&input, crate::damage::samples::recorded()).unwrap(),
             Input::Text => {
                 let trace = fixtures("apitrace").join("tri.trace");
                 let line = format!("disassemble {} -o {}", trace.display(), input.display());

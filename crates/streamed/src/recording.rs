@@ -79,9 +79,11 @@ impl Recording {
     /// What the source says.
     pub fn of(trace: &StreamTrace) -> Result<Option<Recording>> {
         let opened = trace.opened();
-        let mut epochs = opened.epochs.iter();
-        let (Some((_, metadata)), None) = (epochs.next(), epochs.next()) else { return Ok(None) };
-        if !cells::is_named(metadata) {
+        let mut process = trace.process_rows()?;
+        let is_named = opened.epochs.values().any(|metadata| cells::is_named(metadata));
+        let is_of_one = opened.epochs.len() <= 1;
+        // The description may be damaged; then the page says that there was one.
+        if !is_of_one || !is_named && process == Process::default() {
             return Ok(None);
         }
         let mut threads = Vec::new();
@@ -101,8 +103,7 @@ impl Recording {
             threads.push(Thread { number: part.stream, tid: part.thread, parts, missing, shard });
         }
         threads.sort_by_key(|thread| thread.number);
-        let mut process = trace.process_rows()?;
-        for (_, entry) in metadata.entries() {
+        for (_, entry) in opened.epochs.values().flat_map(|metadata| metadata.entries()) {
             if let Some(Record::Producer(producer)) = entry.record.as_deref() {
                 process.pid = producer.pid.unwrap_or(process.pid);
                 process.start_ns = producer.start_ns.map_or(0, |ns| u64::try_from(ns).unwrap_or(0));

@@ -147,7 +147,7 @@ fn every_verb_reads_a_recording() {
         &["check", "prog.quipu"],
         &["describe", "prog.quipu"],
         &["info", "--format", "stream", "prog.quipu"],
-        &["analyze", "counts", "prog.quipu"],
+        &["analyze", "working-set,hot,functions,types", "prog.quipu"],
         &["view", "--csv", "prog.quipu"],
         &["trim", "--skip", "5", "--take", "20", "prog.quipu", "-o", "part.quipu"],
         &["check", "part.quipu"],

@@ -151,11 +151,8 @@ fn a_killed_program_loses_none_of_what_it_counted() {
             child.kill().unwrap();
             child.wait().unwrap();
             // All verbs read it at once.
-            let check = quipu()
-                .current_dir(&scene.folder)
-                .args(["analyze", "counts", "--json", "prog.quipu"])
-                .output()
-                .unwrap();
+            let check =
+                quipu().current_dir(&scene.folder).args(["report", "--json", "prog.quipu"]).output().unwrap();
             assert!(check.status.code().is_some_and(|code| code < 2), "kill {nth}: {check:?}");
             let run = scene.collect("prog.quipu");
             let start = counted(2);
