@@ -596,7 +596,7 @@ impl<const N: usize> Writer<N> {
         self.pair(6, tid);
     }
 
-    /// The payload of an end after so many frames with so many records. It has at most 32 bytes.
+    /// The payload of an end after these numbers of frames and records. It has at most 32 bytes.
     pub const fn end(&mut self, n_frames: u64, n_records: u64) {
         const TRUE: u8 = 0xf5;
         self.map(3);

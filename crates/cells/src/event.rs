@@ -168,7 +168,7 @@ impl Event<'_> {
 /// An event that is cut short, by the end of the cells or by a hole, ends before that.
 fn length(n: usize, cell: impl Fn(usize) -> Cell) -> (usize, bool) {
     let n_cells = 1 + cell(0).n_following();
-    // What is no access and has cells of its own is read with them; holes among them were claimed and not written.
+    // Holes among the cells of an event were claimed and not written.
     let n_whole = (1..n_cells.min(n)).find(|at| cell(*at) == Cell::HOLE).unwrap_or(n_cells.min(n));
     (n_whole, n_whole == n_cells)
 }

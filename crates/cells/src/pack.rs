@@ -26,7 +26,7 @@ const MAX_CELL_BYTES: usize = 1 + 10 + 10;
 /// A count of predicted cells takes at most this many bytes, and writing one may touch as many.
 const MAX_HITS_BYTES: usize = 11;
 
-/// Room in which so many cells can always be packed.
+/// Room in which this number of cells can always be packed.
 #[must_use]
 pub const fn most_bytes(n_cells: usize) -> usize {
     (MAX_CELL_BYTES + MAX_HITS_BYTES) * n_cells + MAX_HITS_BYTES

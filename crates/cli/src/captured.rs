@@ -1,7 +1,7 @@
 //! Recordings of instrumented programs, for people and programs: what other traces have no room for.
 //!
-//! They are streams, which all verbs read. Here their events are listed in the order of their stamps, with places and callers, and
-//! counted.
+//! They are streams, which all verbs read. Here their events are listed in the order of their stamps, with places and
+//! callers, and counted.
 
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::number::counted;

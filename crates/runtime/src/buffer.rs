@@ -42,8 +42,8 @@ pub(crate) struct Buffer(*mut u8);
 
 impl Buffer {
     /// # Safety
-    /// `base` is aligned to 8 and has [`FRAME_BYTES`] bytes, as long as this is used. Those outside of the cells are accessed by atomics
-    /// only.
+    /// `base` is aligned to 8 and has [`FRAME_BYTES`] bytes, as long as this is used. Those outside of the cells are
+    /// accessed by atomics only.
     pub(crate) unsafe fn at(base: *mut u8) -> Buffer {
         Buffer(base)
     }

@@ -49,7 +49,7 @@ static N_FRAMES: AtomicU64 = AtomicU64::new(0);
 static N_RECORDS: AtomicU64 = AtomicU64::new(0);
 /// Threads that are writing a frame.
 static N_WRITERS: AtomicU64 = AtomicU64::new(0);
-/// The end is being written: nobody begins with another frame.
+/// The end is being written: no thread begins with another frame.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// The end was written, or left out.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
@@ -93,8 +93,8 @@ pub(crate) fn ns() -> u64 {
 /// An 8-byte field of the page; none where no file was ever open.
 fn page(offset: usize) -> Option<&'static AtomicU64> {
     let base = PAGE.load(Ordering::Acquire);
-    // SAFETY: not null, so a page that is mapped until the process ends; whatever the offset is, the word lies in it. All access it
-    // by atomics.
+    // SAFETY: not null, so a page that is mapped until the process ends; whatever the offset is, the word lies in it.
+    // All access it by atomics.
     (!base.is_null()).then(|| unsafe { &*base.add(offset / 8 % (process::PAGE_BYTES / 8)) })
 }
 
@@ -544,7 +544,7 @@ pub(crate) fn claim_room(n_bytes: u64, align: u64) -> Option<u64> {
     Some(start)
 }
 
-/// Writes a frame with so many records after all others; false if that cannot be done. With signals blocked.
+/// Writes a frame that has `n_records` after all others; false if that cannot be done. With signals blocked.
 pub(crate) fn put_frame(bytes: &[u8], n_records: u64) -> bool {
     loop {
         N_WRITERS.fetch_add(1, Ordering::SeqCst);
@@ -635,8 +635,8 @@ pub(crate) fn map_buffer(offset: u64) -> Option<Buffer> {
     };
     let before = room.align_offset(BUFFER_BYTES);
     let base = room.wrapping_add(before);
-    // SAFETY: `before` bytes, those of the buffer's room, and the rest are what was mapped above, whole pages that nothing uses. Of
-    // the room, what the file does not have stays reserved: nothing accesses it, and nothing else is put there.
+    // SAFETY: `before` bytes, those of the buffer's room, and the rest are what was mapped above, whole pages that nothing uses.
+    // Of the room, what the file does not have stays reserved: nothing accesses it, and nothing else is put there.
     let mapped = unsafe {
         if before > 0 {
             unmap(room, before);
@@ -716,7 +716,7 @@ fn mark_end() {
 /// How often the end of a stream waits for threads that are writing frames.
 const MAX_WAITS: u32 = 1000;
 
-/// Writes the end of the stream: how many frames and records there are, while nobody writes another.
+/// Writes the end of the stream: how many frames and records there are, while no thread writes another.
 fn put_end() {
     const MAX_BYTES: usize = 32;
     let mut end = Writer::<MAX_BYTES>::new();

@@ -100,7 +100,7 @@ fn a_buffer_is_read_up_to_what_was_written_last() {
     let process = [("process", 0); 2];
     let of_thread = [("access", 3), ("sync", 5), ("unwritten", 5), ("access", 5)];
     assert_eq!(names, [&process[..], &of_thread].concat());
-    // Nobody wrote the first frame of the stream, nor an end.
+    // There is no end.
     assert_eq!(findings, ["no-end-frame"]);
     // A program that dies anywhere leaves the whole events before that.
     for n in 0..=cells.len() {

@@ -93,7 +93,7 @@ pub(crate) fn region(batch: &mut Batch, columns: Columns, at: u32, means: &Means
     regions.type_name.push(if known.begins { name.unwrap_or(UNTYPED) } else { &[] });
 }
 
-/// The type of memory of which none is said.
+/// The type of memory whose type is not said.
 const UNTYPED: &[u8] = b"void*";
 
 /// Stretches of more bytes are taken for damage: they stay one access, which analyses refuse.

@@ -38,7 +38,7 @@ impl Capture {
                 .in_file(source.name())
                 .hint("a program that was compiled with `quipu cc` leaves one when it runs"));
         };
-        // That a program did not end its stream is told by how it ended.
+        // Why a stream has no end, the ending of the program tells.
         let is_damage = |finding: &&Finding| finding.loss.is_some() || finding.severity == Severity::Error;
         let findings = trace.meta().findings.iter().filter(is_damage).cloned().collect();
         let n_bytes = trace.meta().packed_bytes.unwrap_or(0);

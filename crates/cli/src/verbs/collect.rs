@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     make(&options.capture, &target, screen)
 }
 
-/// Makes a trace of a recording, whoever asks for it.
+/// Makes a trace of a recording.
 pub(crate) fn make(recording: &Path, target: &Target, screen: &Screen) -> Result<Outcome> {
     let path = &target.path;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
