@@ -135,8 +135,8 @@ unsafe fn write(at: usize, cell: Cell) {
 #[inline]
 unsafe fn count_extra(at: usize, n_cells: usize) {
     let extra = (at & !(BUFFER_BYTES - 1)) + open::EXTRA;
-    // SAFETY: the field lies in the head of the buffer, as the tag in `write` does, and is aligned. Only this thread changes it, by one
-    // instruction that cannot be interrupted half-way.
+    // SAFETY: the field lies in the head of the buffer, as the tag in `write` does, and is aligned. Only this thread changes
+    // it, by one instruction that cannot be interrupted half-way.
     unsafe {
         asm!("add qword ptr [{extra}], {n}", extra = in(reg) extra, n = in(reg) n_cells, options(nostack))
     };
