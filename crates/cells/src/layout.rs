@@ -175,7 +175,7 @@ pub const MAX_PACKED_BYTES: usize = crate::pack::most_bytes(BUFFER_CELLS);
 pub fn packed_head(n_cells: usize, ns: u64) -> [u8; PACKED_HEAD_BYTES] {
     let mut head = [0; PACKED_HEAD_BYTES];
     head[..4].copy_from_slice(&(n_cells as u32).to_le_bytes()); // At most `BUFFER_CELLS`.
-    head[8..].copy_from_slice(&(ns & (1 << 56) - 1).to_le_bytes());
+    head[8..].copy_from_slice(&(ns & ((1 << 56) - 1)).to_le_bytes());
     head
 }
 

@@ -23,8 +23,11 @@ fn lock(stamp: u64) -> [[u64; 2]; 3] {
     [[head | 0x5000, 0x40_0010], [stamp, 5], [0, 0]]
 }
 
-/// What each record says, the times, what is wrong, and how many frames came twice.
-fn read(bytes: &[u8]) -> (Vec<(String, u64, Option<u64>)>, Vec<&'static str>, u64) {
+/// A record: its schema, its time, and the address that it has.
+type Seen = (String, u64, Option<u64>);
+
+/// The records, what is wrong, and how many frames came twice.
+fn read(bytes: &[u8]) -> (Vec<Seen>, Vec<&'static str>, u64) {
     let mut reader = StreamReader::new(bytes);
     let mut rows = Vec::new();
     while let Some(part) = reader.next_part().unwrap() {
