@@ -164,7 +164,7 @@ mod tests {
     fn it_is_castagnoli_s() {
         assert_eq!(of(b"123456789"), 0xe306_9283);
         assert_eq!(of_constant(b"123456789"), 0xe306_9283);
-        let bytes: Vec<u8> = (0..1000_u32).map(|nth| (nth * nth >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..1000_u32).map(|nth| ((nth * nth) >> 3) as u8).collect();
         for n_bytes in [0, 1, 7, 8, 9, 63, 999] {
             assert_eq!(of(&bytes[..n_bytes]), of_constant(&bytes[..n_bytes]), "{n_bytes}");
         }

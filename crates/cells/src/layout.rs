@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(frame.bytes(), FRAME_BYTES);
         assert_eq!((CELLS_END - CELLS_START) % crate::cell::CELL_BYTES, 0);
         assert_eq!(CELLS_START % 64, 0);
-        assert!(CELLS_END + TRAILER_BYTES <= FRAME_BYTES);
-        assert!(process::FIRST_ROW + process::MAX_ROWS * process::ROW_BYTES < process::PAGE_BYTES);
+        const { assert!(CELLS_END + TRAILER_BYTES <= FRAME_BYTES) };
+        const { assert!(process::FIRST_ROW + process::MAX_ROWS * process::ROW_BYTES < process::PAGE_BYTES) };
     }
 }

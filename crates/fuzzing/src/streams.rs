@@ -174,7 +174,7 @@ type Rows = Vec<(Arc<Schema>, u64, Vec<Datum>)>;
 fn rows(header: &Header, payload: &[u8], metadata: &mut Arc<Metadata>) -> (Rows, bool) {
     let mut decoder = Decoder::new();
     let (mut batch, mut findings, mut all) = (Batch::new(), Vec::new(), Vec::new());
-    let body = Body { header, payload, is_open: false };
+    let body = Body { header, payload, is_open: false, tag: 0 };
     while decoder.next(&body, metadata, &mut batch, &mut findings) {
         for (rows, row) in batch.in_order() {
             let values = rows.columns.iter().map(|column| of_column(column, row)).collect();

@@ -199,7 +199,7 @@ fn decode_plain_rows(bencher: Bencher<'_, '_>) {
     let mut batch = Batch::new();
     bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
         for frame in payload.chunks(40 * 24_576) {
-            let body = Body { header: &header, payload: frame, is_open: false };
+            let body = Body { header: &header, payload: frame, is_open: false, tag: 0 };
             Decoder::new().next(&body, &mut metadata, &mut batch, &mut Vec::new());
         }
         batch.n_rows()

@@ -536,7 +536,7 @@ impl StreamTrace {
         let Some((_, frame)) = opened.look.survey.open.iter().find(is_page) else {
             return Ok(Process::default());
         };
-        let mut input = SourceInput::new(&opened.look.container, FRAME_READ_BYTES, &opened.look.n_read)?;
+        let mut input = opened.input()?;
         let len = frame.header.stored_len as usize; // Within the limits.
         let payload = input.get(frame.payload_at(), len).map_err(|cause| unreadable(&opened.name, cause))?;
         Ok(rows_of_page(payload.get(..len).unwrap_or(payload)))
@@ -554,11 +554,6 @@ impl StreamTrace {
     pub(crate) fn of(trace: &dyn Trace) -> Result<&StreamTrace> {
         let own = trace.as_any().and_then(|trace| trace.downcast_ref());
         own.ok_or_else(|| Error::missing("this is no trace of format stream"))
-    }
-
-    /// What readers share.
-    pub(crate) fn opened(&self) -> &Arc<Opened> {
-        &self.opened
     }
 
     /// The frames with rows of aggregations.
