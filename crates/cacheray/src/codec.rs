@@ -13,7 +13,7 @@ use crate::survey;
 use crate::table::{self, FORMS, Records, Row, own_cell};
 use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_model::trace::Surveyed;
-use quipu_model::{Batch, Columns, FormatInfo, Printer, RuleInfo, TableBuf};
+use quipu_model::{Amount, Batch, Columns, FormatInfo, Printer, RuleInfo, TableBuf};
 use quipu_records::print::{RowPrinter, Sort};
 use quipu_records::{Family, Fill, FlatTrace, Input, RecordCodec, Resume, Step};
 
@@ -173,7 +173,8 @@ fn lost<L: Layout>(
     if input.bytes.len() < MAX_ANNOTATION_BYTES && !input.is_last() {
         return Err(Step::More(MAX_ANNOTATION_BYTES));
     }
-    Ok(Step::Lost { rule, what, skip: after_bad_tag::<L>(input.bytes, &state.familiar) })
+    let skip = after_bad_tag::<L>(input.bytes, &state.familiar);
+    Ok(Step::Lost { rule, what, skip, records: Amount::Unknown })
 }
 
 /// Whether a run of records begins `at` bytes from here. After a record, the end of the data is as good.

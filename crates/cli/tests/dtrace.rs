@@ -75,6 +75,37 @@ fn a_cut_or_missing_buffer_is_an_error_of_every_verb() {
     }
 }
 
+/// Zeros fill up to the alignment of a record; more of them are records that are gone.
+#[test]
+fn zeros_among_records_are_lost_records_to_every_verb() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = copied("mixed_1000", folder.path());
+    let buffer = case.join("buf.cpu0.bin");
+    let mut bytes = std::fs::read(&buffer).unwrap();
+    bytes[0x7e0..0x820].fill(0);
+    std::fs::write(&buffer, bytes).unwrap();
+    let out = folder.path().join("out.quipu");
+    for verb in [
+        &["info"][..],
+        &["view"],
+        &["check"],
+        &["report"],
+        &["describe"],
+        &["convert", "-o", out.to_str().unwrap()],
+    ] {
+        let output = quipu(&[verb, &[case.to_str().unwrap()]].concat());
+        let said = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{verb:?}: {said}");
+        assert!(said.contains("buf.cpu0.bin: offset 0x7f0"), "{verb:?}: {said}");
+        assert!(said.contains("[dtrace/cleared-records]"), "{verb:?}: {said}");
+    }
+    for whole in cases() {
+        let check = quipu(&["check", whole.to_str().unwrap()]);
+        let said = String::from_utf8_lossy(&check.stdout).into_owned();
+        assert!(!said.contains("cleared-records"), "{}: {said}", whole.display());
+    }
+}
+
 #[test]
 fn a_line_that_cannot_be_read_is_lost_alone() {
     let folder = tempfile::tempdir().unwrap();

@@ -365,6 +365,21 @@ fn what_a_trace_holds_besides_its_records_is_an_input_too() {
         assert!(code == 2 && said.contains("this is an input"), "{line}: {code} {said}");
         assert_eq!(fs::read(&member).unwrap(), bytes);
     }
+    // A capture that is named by its description is read with the files beside it.
+    let [classic, linux] = ["classic/mixed_1000", "linux/trace_ints_quiet"];
+    copy_folder(&fixtures("dtrace").join(classic), &at("dt"));
+    copy_folder(&fixtures("dtrace").join(linux), &at("lx"));
+    fs::hard_link(at("dt/agg.cpu1.bin"), at("hard-agg")).unwrap();
+    for (line, input) in [
+        ("report dt/meta.json --html dt/buf.cpu1.bin", "dt/buf.cpu1.bin"),
+        ("report dt/meta.json --html hard-agg", "dt/agg.cpu1.bin"),
+        ("report lx/raw.jsonl --html lx/opts", "lx/opts"),
+    ] {
+        let before = fs::read(at(input)).unwrap();
+        let (code, said) = run(folder.path(), line, true);
+        assert!(code == 2 && said.contains("this is an input"), "{line}: {code} {said}");
+        assert_eq!(fs::read(at(input)).unwrap(), before, "{line}");
+    }
     // A folder that holds the input, and further files that are read.
     fs::create_dir(at("outer")).unwrap();
     fs::rename(at("thr"), at("outer/thr")).unwrap();
@@ -506,6 +521,73 @@ fn a_recording_replaces_traces_only_and_never_the_program() {
     assert!(!left.into_iter().any(|name| name.to_str().unwrap().ends_with(".part")));
 }
 
+/// The capture file beside a trace is an output, too.
+#[test]
+fn a_capture_file_beside_a_recording_is_looked_at_before_the_program_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let ran = "#include <stdio.h>\nint main(void) { fclose(fopen(\"ran\", \"w\")); return 0; }\n";
+    fs::write(at("prog.c"), ran).unwrap();
+    let (code, said) = run(folder.path(), "cc -O1 prog.c -o prog", false);
+    if code != 0 {
+        eprintln!("passed over: {said}");
+        return;
+    }
+    let record = |out: &str, force: bool| {
+        run(
+            folder.path(),
+            &format!("record {}-o {out} -- ./prog", if force { "--force " } else { "" }),
+            false,
+        )
+    };
+    fs::write(at("rec.qcap"), "precious").unwrap();
+    fs::create_dir(at("folder.qcap")).unwrap();
+    for (out, force, why) in [
+        ("rec", false, "there is something of that name already"),
+        ("folder", true, "a file cannot replace a folder"),
+        ("same.qcap", true, "the capture file beside the trace has this name"),
+    ] {
+        let (code, said) = record(out, force);
+        assert!(code == 2 && said.contains(why), "{out}: {code} {said}");
+        assert!(!at("ran").exists() && !at(out).exists(), "{out}");
+    }
+    assert_eq!(fs::read(at("rec.qcap")).unwrap(), b"precious");
+    // What a link leads to is replaced, and the link stays.
+    fs::rename(at("rec.qcap"), at("kept")).unwrap();
+    symlink("kept", at("rec.qcap")).unwrap();
+    let (code, said) = record("rec", true);
+    assert_eq!(code, 0, "{said}");
+    assert!(at("rec.qcap").symlink_metadata().unwrap().is_symlink());
+    assert!(fs::read(at("kept")).unwrap().starts_with(b"QUIPUCAP"));
+}
+
+/// Prism opens the files of its back ends: a pipe is written into, and a link followed.
+#[test]
+fn files_of_prism_s_back_ends_go_into_pipes_and_through_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("out")).unwrap();
+    fs::write(at("real"), "before").unwrap();
+    symlink("../real", at("out/sigil.pthread.out")).unwrap();
+    let fifo = at("out/sigil.stats.out");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let came = read_later({
+        let fifo = fifo.clone();
+        move || Box::new(fs::File::open(fifo).unwrap())
+    });
+    let trace = fixtures("prism").join("prodcons.prism");
+    let line = format!("as prism --backend=stgen -o out --executable={}", trace.display());
+    let (code, said) = run(folder.path(), &line, false);
+    assert_eq!(code, 0, "{said}");
+    assert!(!came.recv_timeout(PATIENCE).unwrap().is_empty());
+    assert!(fs::metadata(&fifo).unwrap().file_type().is_fifo());
+    assert!(at("out/sigil.pthread.out").symlink_metadata().unwrap().is_symlink());
+    assert_ne!(fs::read(at("real")).unwrap(), b"before");
+    let names =
+        fs::read_dir(at("out")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| name.starts_with('.')).count(), 0);
+}
+
 /// Command lines of other programs, each with an output that is one of its further inputs, here under the name `set`.
 #[test]
 fn what_other_programs_command_lines_read_besides_the_trace_is_an_input() {
@@ -529,6 +611,13 @@ fn what_other_programs_command_lines_read_besides_the_trace_is_an_input() {
         assert!(code == 2 && said.contains("this is an input"), "{line}: {code} {said}");
         assert_eq!(fs::read(at("set")).unwrap(), b"1-5\n", "{line}");
     }
+    // All that lies in a folder that is read belongs to the trace.
+    copy_folder(&fixtures("drmemtrace").join("func-trace"), &at("traces"));
+    let list = fs::read(at("traces/funclist.log")).unwrap();
+    let line = "as drmemtrace -indir traces -tool miss_analyzer -LL_miss_file traces/funclist.log";
+    let (code, said) = run(folder.path(), line, false);
+    assert!(code == 2 && said.contains("this is an input"), "{code} {said}");
+    assert_eq!(fs::read(at("traces/funclist.log")).unwrap(), list);
     // A description of caches that names itself as the file of its misses.
     let config = "num_cores 1\nline_size 64\nL1I { type instruction core 0 size 1K assoc 2 parent LL }\n\
         L1D { type data core 0 size 1K assoc 2 parent LL }\n\
@@ -634,6 +723,16 @@ fn raw_memory_needs_a_folder_and_text_alone_goes_into_a_device() {
     let line = format!("disassemble {} -o /dev/full", plain.display());
     let (code, said) = run(folder.path(), &line, false);
     assert!(code == 2 && said.contains("cannot write"), "{code} {said}");
+    // A device has no folder beside it, and nothing is left where that is refused.
+    fs::create_dir(at("dev")).unwrap();
+    symlink("/dev/null", at("dev/null")).unwrap();
+    for name in ["/dev/null", "/dev/full", "dev/null"] {
+        let line = format!("disassemble {} -o {name}", blobs.display());
+        let (code, said) = run(folder.path(), &line, true);
+        assert!(code == 2 && said.contains("a device has none beside it"), "{name}: {code} {said}");
+        assert!(!at(&format!("{name}.blobs")).exists(), "{name}");
+    }
+    assert_eq!(fs::read_dir(at("dev")).unwrap().count(), 1);
     let line = format!("view --blobs=/dev/null {}", blobs.display());
     let (code, said) = run(folder.path(), &line, true);
     assert!(code == 2 && said.contains("/dev/null"), "{code} {said}");

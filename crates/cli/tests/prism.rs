@@ -87,6 +87,9 @@ fn broken() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("unknown-kind", "variable", configured(&[0x7f, 1, 2, 3])),
         ("unknown-tag", "fixed", with(&[&[9]], b"")),
         ("unknown-type", "fixed", with(&[&sync(31, 7)], b"")),
+        ("nonsense", "fixed", with(&[&[9][..]; 9], b"")),
+        ("nonsense", "variable", configured(&[0; 80])),
+        ("bytes-after-end", "variable", configured(&[0xc0, 1])),
         ("buffer", "fixed", [whole.clone(), head].concat()),
         ("name", "fixed", with(&[&named(3, 2, 9)], b"main\0")),
         ("name", "fixed", with(&[&named(3, 0, 4)], b"main\0")),
@@ -456,6 +459,178 @@ fn what_is_whole_of_damaged_buffers_is_kept_and_nothing_else() {
     let info = json(&[&["info", "--json"], &open[..], &[&out]].concat());
     // Three of the first buffer, two of the second.
     assert_eq!(info["facts"]["records"], 5, "{info}");
+}
+
+/// One unknown type may be a newer front end's; a run of them is damage, in both encodings and to every verb.
+#[test]
+fn zeros_among_events_are_no_events() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, encoding, start, n, resumes) in [
+        ("fixed/prodcons.main.fixed18.gz", "fixed", 534_720, 1800, true),
+        ("variable/prodcons.sigrind.bin.gz", "variable", 100_000, 4000, false),
+    ] {
+        let mut bytes = gunzip(&std::fs::read(sample(name)).unwrap());
+        let n_whole = {
+            let path = put(folder.path(), "whole.bin", &bytes);
+            let info = json(&[
+                "info",
+                "--json",
+                "--format",
+                "prism",
+                "--open",
+                &format!("encoding={encoding}"),
+                &path,
+            ]);
+            info["facts"]["records"].as_u64().unwrap()
+        };
+        bytes[start..start + n].fill(0);
+        let path = put(folder.path(), "zeros.bin", &bytes);
+        let out = folder.path().join("out").to_str().unwrap().to_owned();
+        let open = format!("encoding={encoding}");
+        let mut places = Vec::new();
+        for verb in [
+            &["check"][..],
+            &["info"],
+            &["view"],
+            &["report"],
+            &["analyze", "mix"],
+            &["convert", "-o", &out],
+            &["run", "--backend", "simplecount", "-o", &out],
+        ] {
+            let output = quipu(&[verb, &["--format", "prism", "--open", &open, &path]].concat());
+            let said = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{verb:?} {name}: {}", tail(&said));
+            assert!(!Path::new(&out).exists(), "{verb:?} {name}");
+            let place =
+                said.lines().find(|line| line.contains("lost") && line.contains("zeros.bin: offset 0x"));
+            let place = place.unwrap_or_else(|| panic!("{verb:?} {name}: {}", tail(&said)));
+            let offset = place.split("offset 0x").nth(1).unwrap();
+            places.push(offset.split(|c: char| !c.is_ascii_hexdigit()).next().unwrap().to_owned());
+        }
+        places.dedup();
+        assert_eq!(places.len(), 1, "{name}: {places:?}");
+        let stopped = usize::from_str_radix(&places[0], 16).unwrap();
+        assert!((start - 18..start + 18).contains(&stopped), "{name}: {stopped}");
+        let args = ["check", "--json", "--format", "prism", "--open", &open, &path];
+        let check: Value = serde_json::from_slice(&quipu(&args).stdout).unwrap();
+        let gap = &check["lost"]["gaps"][0];
+        assert_eq!(gap["resumed"].is_object(), resumes, "{check}");
+        if let Some(n_lost) = gap["records"].as_u64() {
+            let args = ["info", "--json", "--format", "prism", "--open", &open, &path];
+            let info: Value = serde_json::from_slice(&quipu(&args).stdout).unwrap();
+            assert_eq!(info["facts"]["records"].as_u64().unwrap() + n_lost, n_whole, "{name}");
+        }
+        // What is left is written, and is whole.
+        let args =
+            ["convert", "-q", "--keep-damaged", "--format", "prism", "--open", &open, &path, "-o", &out];
+        assert_eq!(quipu(&args).status.code(), Some(1));
+        let check = quipu(&["check", &out]);
+        assert_eq!(check.status.code(), Some(0), "{check:?}");
+        std::fs::remove_file(&out).unwrap();
+    }
+}
+
+/// The end of what was said.
+fn tail(said: &str) -> &str {
+    let at = said.len().saturating_sub(2000);
+    said.get(at..).unwrap_or(said)
+}
+
+/// Eight events of unknown types among 64 are kept, nine are damage.
+#[test]
+fn nonsense_is_more_than_eight_of_sixty_four() {
+    let folder = tempfile::tempdir().unwrap();
+    for n in [8, 9] {
+        let (swap, lock, odd) = (sync(5, 1), sync(12, 0x40), [9; 18]);
+        let mut slots: Vec<&[u8]> = vec![&lock; 200];
+        slots[0] = &swap;
+        (0..n).for_each(|nth| slots[60 + nth * 7] = &odd);
+        let path = put(folder.path(), "odd.bin", &[buffer(&slots, b""), buffer(&[&lock], b"")].concat());
+        let args = ["info", "--json", "--format", "prism", "--open", "encoding=fixed", &path];
+        let output = quipu(&args);
+        let info: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // One is an error as well, which loses its event alone.
+        assert_eq!(output.status.code(), Some(1), "{n}: {info}");
+        assert_eq!(info["facts"]["records"], if n == 8 { 201 } else { 61 }, "{info}");
+    }
+}
+
+#[test]
+fn what_follows_the_end_of_a_buffer_is_counted_unless_it_is_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = gunzip(&std::fs::read(sample("variable/prodcons.sigrind.bin.gz")).unwrap());
+    let mut ended = events.clone();
+    ended[0] = 0xc0;
+    let zeros = [&[0xa0, 0xe0, 0xa4, 0x80, 0x45, 1, 0, 0, 0, 0, 0, 0, 0, 0xc0][..], &[0; 100]].concat();
+    for (bytes, is_told) in [(&ended, true), (&zeros, false)] {
+        let path = put(folder.path(), "end.bin", bytes);
+        let args = ["check", "--json", "--format", "prism", "--open", "encoding=variable", &path];
+        let output = quipu(&args);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert_eq!(said.contains("prism/bytes-after-end"), is_told, "{said}");
+        if is_told {
+            let n = bytes[1..].iter().filter(|byte| **byte != 0).count();
+            assert!(
+                said.contains(&format!("`{n}` bytes")) && said.contains("ends within the buffer"),
+                "{said}"
+            );
+        }
+    }
+}
+
+/// Places of names stand in the order of the file, and each is one event.
+#[test]
+fn a_cut_within_names_loses_the_events_that_have_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = gunzip(&std::fs::read(sample("fixed/prodcons.main.fixed18.gz")).unwrap());
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let (n_events, n_names) = (word(0), word(8));
+    for cut in [16 + n_events * 18 + n_names / 2, 16 + n_events * 18] {
+        let path = put(folder.path(), "cut.bin", &bytes[..cut]);
+        let args = ["check", "--json", "--format", "prism", "--open", "encoding=fixed", &path];
+        let output = quipu(&args);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let check: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let gaps = check["lost"]["gaps"].as_array().unwrap();
+        let offsets: Vec<u64> = gaps.iter().map(|gap| gap["stopped"]["offset"].as_u64().unwrap()).collect();
+        assert!(offsets.is_sorted(), "{check}");
+        let n_lost: u64 = gaps.iter().map(|gap| gap["records"].as_u64().unwrap()).sum();
+        let info: Value = serde_json::from_slice(&quipu(&[&["info"], &args[1..]].concat()).stdout).unwrap();
+        assert_eq!(info["facts"]["records"].as_u64().unwrap() + n_lost, n_events as u64, "{check}");
+        for gap in gaps {
+            // A place says how many events are before it: those that were left out are not.
+            assert!(gap["stopped"]["record"].as_u64().unwrap() > 0, "{check}");
+        }
+    }
+}
+
+#[test]
+fn names_in_the_table_of_sigilclassic_are_fields_of_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = b"=cmd\x1b]0;p\x07\tA\n1\t2\0";
+    let load = [&[1][..], &0x1000u64.to_le_bytes(), &[8, 0, 1]].concat();
+    let slots: [&[u8]; 3] = [&sync(5, 1), &named(3, 0, name.len() as u32), &load];
+    let path = put(folder.path(), "names.bin", &buffer(&slots, name));
+    let out = folder.path().join("out");
+    let run = quipu(&[
+        "run",
+        "-q",
+        "--backend",
+        "sigilclassic",
+        "--format",
+        "prism",
+        &path,
+        "-o",
+        out.to_str().unwrap(),
+    ]);
+    assert_eq!(run.status.code(), Some(0), "{run:?}");
+    let table = std::fs::read_to_string(out.join("sigilclassic.tsv")).unwrap();
+    assert!(table.contains("\t'=cmd\\x1b]0;p\\x07\\x09A\\x0a1\\x092\t"), "{table}");
+    for part in table.split("\n\n") {
+        let n_fields: Vec<usize> = part.lines().map(|line| line.split('\t').count()).collect();
+        assert!(n_fields.iter().all(|n| *n == n_fields[0]), "{table}");
+    }
 }
 
 #[test]

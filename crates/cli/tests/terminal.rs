@@ -7,6 +7,9 @@ use std::sync::Mutex;
 /// Sets the title, clears the screen, turns the direction of writing; each as long as what it takes the place of.
 const BYTES: &[u8] = b"\x1b]0;x\x07\x1b[2J\xc2\x9b\xe2\x80\xae\xff\x7f\x1b[8m";
 
+/// A colour that our own words have, too, in names of captures of DTrace.
+const RED: &str = "\x1b[31mred";
+
 /// What a program for tables would obey.
 const FORMULA: &[u8] = b"=cmd|' /C calc'!A0";
 
@@ -73,7 +76,8 @@ fn hostile(folder: &Path) -> Vec<PathBuf> {
 
 /// Captures of DTrace whose probes, formats, variables and strings have hostile bytes: a description with its buffers, and lines.
 fn buffers(folder: &Path) -> [PathBuf; 2] {
-    let hostile = String::from_utf8_lossy(BYTES);
+    // Red, as our own colours are.
+    let hostile = format!("{}{RED}", String::from_utf8_lossy(BYTES));
     let formula = String::from_utf8_lossy(FORMULA);
     let hex = |parts: &[&[u8]]| parts.concat().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let mut text = [0; 48];
@@ -333,6 +337,19 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
         let args: Vec<String> = line.into_iter().map(str::to_owned).collect();
         let shown = on_terminal(folder.path(), &args);
         assert_eq!(command_in(&shown), None, "{args:?}\n{}", String::from_utf8_lossy(&shown).escape_debug());
+    }
+    for line in [
+        ["view", "hostile.json"],
+        ["view", "hostile.jsonl"],
+        ["describe", "hostile.json"],
+        ["describe", "hostile.jsonl"],
+        ["as dtrace", "hostile.json"],
+        ["as dtrace", "hostile.jsonl"],
+        ["report", "hostile.json"],
+    ] {
+        let args: Vec<String> = line.iter().flat_map(|words| words.split(' ')).map(str::to_owned).collect();
+        let shown = String::from_utf8_lossy(&on_terminal(folder.path(), &args)).into_owned();
+        assert!(!shown.contains(RED), "{line:?}: {}", shown.escape_debug());
     }
     // What the recording tells is there.
     let view = Command::new(env!("CARGO_BIN_EXE_quipu"))

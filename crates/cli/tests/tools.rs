@@ -155,7 +155,9 @@ fn a_new_tool_does_not_replace_what_is_there() {
     let output = make(&[]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(said(&output).0.contains("quipu run --tool target/release/libmine.so TRACE"), "{output:?}");
-    assert_eq!(make(&["--language", "c"]).status.code(), Some(2));
+    let again = make(&["--language", "c"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(said(&again).1.contains("there is something of that name already"), "{again:?}");
     let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap();
     assert!(manifest.contains("quipu-hooks = { path = \"/"), "{manifest}");
     assert_eq!(quipu(&["new-tool", "2 bad"]).status.code(), Some(2));

@@ -5,7 +5,7 @@
 
 use quipu::engine::{Watch, convert, plan_conversion};
 use quipu::model::convert::RecordJob;
-use quipu::model::fresh::{cannot, folder_beside};
+use quipu::model::fresh::{Replace, cannot, folder_beside, rename};
 use quipu::model::transform::{Silent, TransformJob};
 use quipu::model::{Columns, Damaged, Error, ErrorKind, Format, Given, OpenOptions, Options};
 use quipu::prism::PRISM;
@@ -69,7 +69,7 @@ pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
             continue;
         }
         let path = output.join(entry.file_name());
-        std::fs::rename(entry.path(), &path).map_err(|cause| cannot("write", &path, cause))?;
+        rename(&entry.path(), &path, Replace::Allowed)?;
     }
     if asked.has_time {
         let seconds = begun.elapsed().as_secs_f64();

@@ -3,7 +3,7 @@
 use crate::screen::Result;
 use crate::terminal::Stream;
 use quipu::engine::{self, Merge, PrintJob, Shown, Unprinted, Watch};
-use quipu::model::Trace;
+use quipu::model::{Paint, Trace};
 use quipu_view::Progress;
 use std::io::{IsTerminal, Write};
 
@@ -20,7 +20,8 @@ pub fn print(
     out: Stream<impl Write + IsTerminal + Send>,
     is_quiet: bool,
 ) -> Result<Shown> {
-    let is_prompt = out.is_terminal();
+    let has_colours = job.printer.paints() && job.paint != Paint::PLAIN;
+    let (is_prompt, out) = (out.is_terminal(), out.with_colours(has_colours));
     let mut progress = if is_prompt || is_quiet { Progress::hidden() } else { Progress::on_terminal() };
     let job = PrintJob { is_prompt, ..job };
     engine::print(trace, job, merge, watch, out, &mut |records, share| progress.show(records, share)).map_err(

@@ -56,6 +56,8 @@ pub struct Stream<W: Write> {
     inner: W,
     is_terminal: bool,
     escapes: bool,
+    /// Whether the colours of our own are let through.
+    has_colours: bool,
     /// The beginning of a character or of a colour whose end is to come.
     begun: Vec<u8>,
 }
@@ -64,7 +66,20 @@ impl<W: Write + IsTerminal> Stream<W> {
     fn new(inner: W) -> Stream<W> {
         let is_terminal = inner.is_terminal();
         let escapes = is_terminal && !IS_RAW.load(Ordering::Relaxed);
-        Stream { inner, is_terminal, escapes, begun: Vec::new() }
+        Stream { inner, is_terminal, escapes, has_colours: true, begun: Vec::new() }
+    }
+
+    /// The same for text in which no colour is ours: those that a trace has are escaped, too.
+    #[must_use]
+    pub fn without_colours(self) -> Stream<W> {
+        self.with_colours(false)
+    }
+
+    /// The same, with our colours or without.
+    #[must_use]
+    pub fn with_colours(mut self, has_colours: bool) -> Stream<W> {
+        self.has_colours = has_colours;
+        self
     }
 
     /// Whether a person sits at the other end.
@@ -80,7 +95,7 @@ impl<W: Write> Stream<W> {
             return Ok(());
         }
         let mut out = Vec::new();
-        append(&std::mem::take(&mut self.begun), &mut out);
+        append(&std::mem::take(&mut self.begun), self.has_colours, &mut out);
         self.inner.write_all(&out)
     }
 }
@@ -94,7 +109,7 @@ impl<W: Write> Write for Stream<W> {
         all.extend_from_slice(text);
         self.begun = all.split_off(all.len() - n_begun(&all));
         let mut out = Vec::with_capacity(all.len());
-        append(&all, &mut out);
+        append(&all, self.has_colours, &mut out);
         self.inner.write_all(&out)?;
         Ok(text.len())
     }
@@ -136,13 +151,13 @@ fn n_begun(text: &[u8]) -> usize {
     }
 }
 
-/// Appends text, all but line feeds, tabs and colours escaped.
-fn append(text: &[u8], out: &mut Vec<u8>) {
+/// Appends text, all but line feeds, tabs and colours escaped, or all but line feeds and tabs.
+fn append(text: &[u8], has_colours: bool, out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|byte| *byte == 0x1b) {
         harmless::append(&rest[..at], keeps, out);
         rest = &rest[at..];
-        let n = color_bytes(rest);
+        let n = if has_colours { color_bytes(rest) } else { 0 };
         if n > 0 {
             out.extend_from_slice(&rest[..n]);
         } else {
@@ -174,8 +189,13 @@ mod tests {
     use super::*;
 
     fn shown(parts: &[&[u8]]) -> String {
+        shown_with(parts, true)
+    }
+
+    fn shown_with(parts: &[&[u8]], has_colours: bool) -> String {
         let mut out = Vec::new();
-        let mut stream = Stream { inner: &mut out, is_terminal: true, escapes: true, begun: Vec::new() };
+        let mut stream =
+            Stream { inner: &mut out, is_terminal: true, escapes: true, has_colours, begun: Vec::new() };
         parts.iter().for_each(|part| stream.write_all(part).unwrap());
         drop(stream);
         String::from_utf8(out).unwrap()
@@ -188,6 +208,11 @@ mod tests {
             shown(&[text]),
             "\x1b[1m\x1b[31merror:\x1b[0m a\tb\n\\x1b]0;x\\x07\\x1b[2J\\x1b[8m\\x0d\\xff"
         );
+    }
+
+    #[test]
+    fn colours_of_a_trace_are_escaped_where_none_is_ours() {
+        assert_eq!(shown_with(&[b"\x1b[3", b"1mred\n"], false), "\\x1b[31mred\n");
     }
 
     #[test]

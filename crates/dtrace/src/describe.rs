@@ -9,6 +9,7 @@ use crate::symbols::Symbols;
 use crate::types::Types;
 use crate::zone::Zone;
 use quipu_model::Finding;
+use quipu_source::Source;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -295,6 +296,8 @@ pub struct Capture {
     pub beside: Vec<(String, Vec<u8>)>,
     /// What was odd in the descriptions.
     pub findings: Vec<Finding>,
+    /// The files and folders that it was read from: they stay inputs as long as it is there.
+    pub inputs: Vec<Source>,
 }
 
 impl Capture {

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// Buffers or samples that cannot be read on, and are reported one by one.
 const MAX_FAULTS: u64 = 100;
 
+/// Records are aligned to as many bytes at the most, if their enabling says no more.
+const ALIGNMENT: u32 = 8;
+
 /// Adds what is wrong to the findings of a capture: drops, then what ends a buffer.
 pub(crate) fn all(capture: &mut Capture, file: &str) {
     let place = || Place { file: Some(file.to_owned()), ..Place::default() };
@@ -42,6 +45,9 @@ pub(crate) fn all(capture: &mut Capture, file: &str) {
     if n_faults > MAX_FAULTS {
         let message = format!("{} more buffers or samples that cannot be read on", n_faults - MAX_FAULTS);
         findings.push(rules::UNKNOWN.broken(place(), message));
+    }
+    if capture.dialect != Dialect::Linux {
+        findings.extend(cleared(capture));
     }
     findings.extend(unprintable(capture, file));
     // Their values are shown to a depth.
@@ -107,4 +113,39 @@ fn faults(capture: &Capture, found: &mut dyn FnMut(Error)) {
             }
         }
     }
+}
+
+/// Words of zeros before a record that alignment does not explain. Those at the end of a buffer, and before the oldest record of
+/// a ring, are what the kernel has cleared.
+fn cleared(capture: &Capture) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for buffer in &capture.buffers {
+        let (mut cursor, mut end) = (Cursor::new(buffer), buffer.oldest);
+        while let Ok(Some(record)) = cursor.next_record(capture, buffer) {
+            // The younger part of a ring begins at 0.
+            let start = if record.offset < end { 0 } else { end };
+            end = cursor.offset();
+            let n_bytes = (record.offset - start) as u64;
+            if n_bytes < u64::from(record.enabling.align.max(ALIGNMENT)) {
+                continue;
+            }
+            if findings.len() as u64 >= MAX_FAULTS {
+                return findings;
+            }
+            let place = |offset: usize| Place {
+                file: Some(buffer.file.clone()),
+                offset: Some(offset as u64),
+                ..Place::default()
+            };
+            let loss = Loss {
+                bytes: Amount::Exactly(n_bytes),
+                resumed: Some(place(record.offset)),
+                ..Loss::from(place(start))
+            };
+            let message =
+                format!("`{n_bytes}` zero bytes stand before a record, more than its alignment explains");
+            findings.push(rules::CLEARED.broken(place(start), message).losing(loss));
+        }
+    }
+    findings
 }

@@ -131,6 +131,10 @@ impl Printer for TextPrinter {
         }
     }
 
+    fn paints(&self) -> bool {
+        false
+    }
+
     fn failure(&mut self) -> Option<Error> {
         self.failure.take()
     }

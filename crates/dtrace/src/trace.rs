@@ -18,6 +18,7 @@ use quipu_stream::frame::SYNC;
 use rustc_hash::FxHashMap;
 use std::any::Any;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -107,6 +108,7 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
             return Err(Error::malformed(message).in_file(source.name()));
         }
     };
+    let inputs = RefCell::new(vec![source.clone(), file.clone()]);
     let home = match source.is_folder() {
         true => Some(source.clone()),
         false => source
@@ -116,6 +118,9 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
     };
     let beside = |name: &str| -> Result<Source> {
         let found = home.as_ref().filter(|_| origin::is_plain(name)).and_then(|home| home.child(name));
+        if let Some(found) = &found {
+            inputs.borrow_mut().push(found.clone());
+        }
         found.ok_or_else(|| Error::missing(format!("the file `{name}` is not beside the description")))
     };
     let limit = match form {
@@ -166,6 +171,8 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
         capture.origin = Origin::Unknown;
     }
     capture.findings.extend(damage.as_ref().map(Finding::of_end));
+    // What has no path cannot be written over, and need not be held.
+    capture.inputs.extend(inputs.take().into_iter().filter(|input| input.path().is_some()));
     for list in given.texts(&CONSUMER) {
         for option in list.split(',').map(str::trim).filter(|option| !option.is_empty()) {
             capture.settings.give(option)?;

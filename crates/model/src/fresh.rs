@@ -60,6 +60,32 @@ pub fn put(path: &Path, bytes: &[u8], replace: Replace) -> Result<()> {
     fresh.commit()
 }
 
+/// Gives a file that is complete the name `to`, on the same file system, or writes it into a device, a pipe or a socket of
+/// that name. What a symbolic link leads to is replaced, and the link stays. The file is gone from `from` afterwards, but for
+/// what was written into something, or through a link.
+///
+/// # Errors
+/// As for [`Fresh::file`] and [`Fresh::commit`].
+pub fn rename(from: &Path, to: &Path, replace: Replace) -> Result<()> {
+    check_place(to, replace, None)?;
+    let is_plain = to.symlink_metadata().is_ok_and(|meta| meta.is_file());
+    if is_plain || to.symlink_metadata().is_err() {
+        let named = match replace {
+            Replace::Never => name(from, to),
+            Replace::Allowed => fs::rename(from, to),
+        };
+        return named.map_err(|cause| match cause.kind() {
+            io::ErrorKind::AlreadyExists if replace == Replace::Never => taken(to),
+            _ => cannot("write", to, cause),
+        });
+    }
+    let mut complete = File::open(from).map_err(|cause| cannot("read", from, cause))?;
+    let (fresh, mut file) = Fresh::file(to, replace)?;
+    io::copy(&mut complete, &mut file).map_err(|cause| cannot("write", to, cause))?;
+    drop(file);
+    fresh.commit()
+}
+
 /// A folder in which files of one output are made. Clones are about the same output.
 #[derive(Clone, Debug)]
 pub struct Folder {

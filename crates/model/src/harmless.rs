@@ -64,6 +64,18 @@ pub fn csv_cell(text: &[u8], quoted: bool, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a text as a field of a table with tabs between fields and a line for each row.
+///
+/// As in [`csv_cell`], control characters and bytes that are no UTF-8 are escapes, and what a spreadsheet takes for a formula
+/// has an apostrophe before it; tabs and line feeds are escapes, too.
+pub fn tsv_field(text: &[u8], out: &mut Vec<u8>) {
+    // A tab at the beginning is an escape, which is no formula.
+    if is_formula(text) && text.first() != Some(&b'\t') {
+        out.push(b'\'');
+    }
+    append(text, |_| false, out);
+}
+
 fn is_formula(text: &[u8]) -> bool {
     let n_quotes = text.iter().take_while(|byte| **byte == b'\'').count();
     let is_number = || std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok());
@@ -89,6 +101,16 @@ mod tests {
             String::from_utf8(out).unwrap(),
             "a\\x1b]0;x\\x07\\x00\\x7f\\u{9b}2J\\u{202e}é\n\\xff\\xc3"
         );
+    }
+
+    #[test]
+    fn fields_between_tabs_hold_neither_tabs_nor_line_feeds() {
+        let mut out = Vec::new();
+        tsv_field(b"=cmd\x1b]0;p\x07\tA\n1\t2\0", &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "'=cmd\\x1b]0;p\\x07\\x09A\\x0a1\\x092\\x00");
+        let mut out = Vec::new();
+        tsv_field(b"\t=1", &mut out);
+        assert_eq!(out, b"\\x09=1");
     }
 
     #[test]

@@ -17,6 +17,12 @@ pub trait Printer: Send {
         false
     }
 
+    /// Whether it writes what [`Paint`] says. What others print has no colours but those that the trace itself has in its
+    /// texts.
+    fn paints(&self) -> bool {
+        true
+    }
+
     /// What kept a record from being printed in full, once: a file that a part of it should go to, say.
     fn failure(&mut self) -> Option<Error> {
         None

@@ -10,11 +10,11 @@ use crate::fault::{Fault, Wrong};
 use crate::table::{self, Events, FORMS};
 use crate::unknown::Unknown;
 use crate::variable::{Decoder, Dialect, END, MAX_EVENT_BYTES};
-use crate::{INFO, dump, fixed, rules, survey};
+use crate::{INFO, dump, fixed, nonsense, rules, survey};
 use quipu_model::lens::{AccessKind, CallEdge};
 use quipu_model::trace::Surveyed;
 use quipu_model::values::{FunctionType, Type};
-use quipu_model::{Columns, FormatInfo, Printer, RuleInfo, TableBuf};
+use quipu_model::{Amount, Columns, FormatInfo, Printer, RuleInfo, TableBuf};
 use quipu_records::print::{RowPrinter, Sort};
 use quipu_records::{Ending, Family, Fill, FlatTrace, Input, RecordCodec, Resume, Step};
 use rustc_hash::FxHashMap;
@@ -136,11 +136,78 @@ pub struct State {
     n_events: usize,
     n_name_bytes: usize,
     names: Vec<u8>,
-    is_cut: bool,
-    /// Undefined bytes after an end mark.
-    n_undefined: u64,
+    /// How the last buffer ends, if it is not whole.
+    cut: Option<Cut>,
+    /// What follows an end mark.
+    undefined: Undefined,
     functions: FxHashMap<Vec<u8>, u64>,
     has_begun: bool,
+}
+
+/// A buffer of the fixed encoding that is not whole.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    /// Where its whole events end.
+    offset: u64,
+    /// Bytes after them.
+    n_bytes: u64,
+    n_whole: u64,
+    /// Events that its head announces.
+    n_said: u64,
+    is_told: bool,
+}
+
+impl Cut {
+    /// Reports it, once.
+    fn tell(&mut self, out: &mut Fill) {
+        if std::mem::replace(&mut self.is_told, true) {
+            return;
+        }
+        let Cut { offset, n_bytes, n_whole, n_said, .. } = *self;
+        let what =
+            format!("the last buffer ends within its bytes: `{n_whole}` of its `{n_said}` events are whole");
+        out.tell_lost(&rules::CUT, offset, (n_bytes, Amount::Exactly(n_said - n_whole)), what);
+    }
+}
+
+/// What follows an end mark of the variable encoding: bytes that mean nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Undefined {
+    start: u64,
+    /// How many are left.
+    n_left: u64,
+    /// Those that are not zero, so far.
+    n_filled: u64,
+}
+
+impl Undefined {
+    /// Passes over the next ones; returns how many.
+    fn pass(&mut self, bytes: &[u8], out: &mut Fill) -> usize {
+        let n = usize::try_from(self.n_left).unwrap_or(usize::MAX).min(bytes.len());
+        self.n_left -= n as u64;
+        self.n_filled += bytes[..n].iter().filter(|byte| **byte != 0).count() as u64;
+        if self.n_left == 0 {
+            self.tell(out);
+        }
+        n
+    }
+
+    /// Reports bytes that are not zero: an end mark in the middle of events looks like that.
+    fn tell(&mut self, out: &mut Fill) {
+        let n = std::mem::take(&mut self.n_filled);
+        if n == 0 {
+            return;
+        }
+        let n_left = std::mem::take(&mut self.n_left);
+        let end = if n_left > 0 { "; the file ends within the buffer" } else { "" };
+        let what = format!("`{n}` bytes after the end of a buffer are not zero, and are passed over{end}");
+        out.tell_bytes(&rules::AFTER_END, self.start, n, what);
+    }
+}
+
+/// The step for what is no record, of which nobody knows how many it would have been.
+fn lost(rule: &'static RuleInfo, what: Wrong, skip: Option<usize>) -> Step {
+    Step::Lost { rule, what: what.sentence(), skip, records: Amount::Unknown }
 }
 
 impl State {
@@ -179,8 +246,8 @@ impl RecordCodec for Codec {
             n_events: 0,
             n_name_bytes: 0,
             names: Vec::new(),
-            is_cut: false,
-            n_undefined: 0,
+            cut: None,
+            undefined: Undefined::default(),
             functions: FxHashMap::default(),
             has_begun: false,
         }
@@ -202,7 +269,11 @@ impl RecordCodec for Codec {
         Resume::More { skip: input.bytes.len(), wants: 1 }
     }
 
-    fn ended(&self, _: &mut State, out: &mut Fill) {
+    fn ended(&self, state: &mut State, out: &mut Fill) {
+        if let Some(cut) = &mut state.cut {
+            cut.tell(out);
+        }
+        state.undefined.tell(out);
         if out.n_records() == 0 {
             out.tell(&rules::EMPTY, "the stream has no event".to_owned());
         }
@@ -270,9 +341,23 @@ impl Codec {
                     rule: &rules::NAME,
                     what: what.sentence(),
                     skip: Some(fixed::EVENT_BYTES),
+                    records: Amount::Exactly(1),
                 };
             }
         };
+        if nonsense::is_unknown(&event) {
+            let events = &input.bytes[..input.bytes.len().min(state.n_events * fixed::EVENT_BYTES)];
+            if let Some(n) = nonsense::in_slots(events, self.detail) {
+                state.events.names.truncate(n_names);
+                let n_lost = std::mem::take(&mut state.n_events);
+                return Step::Lost {
+                    rule: &rules::NONSENSE,
+                    what: nonsense::sentence(n),
+                    skip: Some(n_lost * fixed::EVENT_BYTES),
+                    records: Amount::Exactly(n_lost as u64),
+                };
+            }
+        }
         let step = self.take(state, event, slot, n_names, out);
         if matches!(step, Step::Record(_)) {
             state.n_events -= 1;
@@ -283,7 +368,8 @@ impl Codec {
     /// What stands between the events of two buffers: names, the head of the next one.
     fn between(&self, state: &mut State, input: Input<'_>, out: &mut Fill) -> Step {
         let bytes = input.bytes;
-        if state.is_cut {
+        if let Some(cut) = &mut state.cut {
+            cut.tell(out);
             return Step::Other(bytes.len());
         }
         if state.n_name_bytes > 0 {
@@ -303,6 +389,10 @@ impl Codec {
             Err(Fault { what: Wrong::Truncated, .. }) if !input.is_last() => {
                 Step::More(dump::needed(bytes).unwrap_or(dump::HEADER_BYTES))
             }
+            // What could not be read says nothing of the trace: its names may be there.
+            Err(Fault { what: what @ Wrong::Truncated, .. }) if input.ending == Some(Ending::Unread) => {
+                Step::Rest(&rules::CUT, what.sentence())
+            }
             Err(Fault { what: Wrong::Truncated, .. }) if bytes.len() > dump::HEADER_BYTES => {
                 // Its events are good as far as they reach; its names are missing.
                 let n_whole = (bytes.len() - dump::HEADER_BYTES) / fixed::EVENT_BYTES;
@@ -313,45 +403,55 @@ impl Codec {
                 if state.n_events as u64 == n_said {
                     state.names.extend_from_slice(&bytes[n_used..]);
                 }
-                state.is_cut = true;
-                if input.ending == Some(Ending::Whole) {
-                    let n_lost = (bytes.len() - n_used) as u64;
-                    let what = format!(
-                        "the last buffer ends within its bytes: `{}` of its `{n_said}` events are whole",
-                        state.n_events
-                    );
-                    out.tell_bytes(&rules::CUT, out.offset() + n_used as u64, n_lost, what);
-                }
+                // What is lost stands after the events, so it is reported after them.
+                state.cut = Some(Cut {
+                    offset: out.offset() + n_used as u64,
+                    n_bytes: (bytes.len() - n_used) as u64,
+                    n_whole: state.n_events as u64,
+                    n_said,
+                    is_told: input.ending != Some(Ending::Whole),
+                });
                 Step::Other(dump::HEADER_BYTES)
             }
             Err(Fault { what: what @ Wrong::Truncated, .. }) => Step::Rest(&rules::CUT, what.sentence()),
-            Err(Fault { what, .. }) => Step::Lost { rule: &rules::BUFFER, what: what.sentence(), skip: None },
+            Err(Fault { what, .. }) => lost(&rules::BUFFER, what, None),
         }
     }
 
     fn variable(&self, state: &mut State, input: Input<'_>, out: &mut Fill) -> Step {
         let bytes = input.bytes;
-        if state.n_undefined > 0 {
-            let n = usize::try_from(state.n_undefined).unwrap_or(usize::MAX).min(bytes.len());
-            state.n_undefined -= n as u64;
-            return Step::Other(n);
+        if state.undefined.n_left > 0 {
+            return Step::Other(state.undefined.pass(bytes, out));
         }
         if bytes[0] >> 5 == END >> 5 {
             let after = out.offset() + 1;
-            state.n_undefined = after.next_multiple_of(BUFFER_BYTES) - after;
+            let n_left = after.next_multiple_of(BUFFER_BYTES) - after;
+            state.undefined = Undefined { start: after, n_left, n_filled: 0 };
             return Step::Other(1);
         }
         self.room(state, out);
         let n_names = state.events.names.len();
         match state.decoder.event(bytes, &mut state.events) {
+            Ok((event, len)) if nonsense::is_unknown(&event) => {
+                match nonsense::in_stream(bytes, &state.decoder, input.is_last()) {
+                    nonsense::Verdict::Trace => self.take(state, event, &bytes[..len], n_names, out),
+                    nonsense::Verdict::More(n) => {
+                        state.events.names.truncate(n_names);
+                        Step::More(n)
+                    }
+                    nonsense::Verdict::Nonsense(n) => {
+                        state.events.names.truncate(n_names);
+                        let (rule, what) = (&rules::NONSENSE, nonsense::sentence(n));
+                        Step::Lost { rule, what, skip: None, records: Amount::Unknown }
+                    }
+                }
+            }
             Ok((event, len)) => self.take(state, event, &bytes[..len], n_names, out),
             Err(Wrong::Truncated) if !input.is_last() => Step::More(MAX_EVENT_BYTES),
             Err(what @ Wrong::Truncated) => Step::Rest(&rules::CUT, what.sentence()),
-            Err(what @ Wrong::UnknownConfig(_)) if bytes.len() > 1 => {
-                Step::Lost { rule: &rules::CONFIGURED, what: what.sentence(), skip: Some(2) }
-            }
+            Err(what @ Wrong::UnknownConfig(_)) if bytes.len() > 1 => lost(&rules::CONFIGURED, what, Some(2)),
             Err(Wrong::UnknownConfig(_)) if !input.is_last() => Step::More(2),
-            Err(what) => Step::Lost { rule: &rules::KIND, what: what.sentence(), skip: None },
+            Err(what) => lost(&rules::KIND, what, None),
         }
     }
 

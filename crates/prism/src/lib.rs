@@ -43,6 +43,7 @@ pub mod hooks;
 pub mod import;
 pub mod live;
 pub mod loaded;
+mod nonsense;
 mod position;
 pub mod rewrite;
 pub mod rules;

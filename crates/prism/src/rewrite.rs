@@ -4,11 +4,11 @@ use crate::codec::Encoding;
 use crate::drive::{Job, each_batch};
 use crate::file::{EventFile, Target, copy_batch, put_batch};
 use crate::trace::{self, PrismTrace};
-use crate::{dump, fault, fixed};
+use crate::{dump, fault, fixed, nonsense};
 use quipu_model::options::Kind;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, OptionSpec, Options, Result};
-use quipu_records::Feed;
+use quipu_records::{Ending, Feed};
 use quipu_source::StreamOptions;
 
 /// The verbs `convert` and `merge`: files of threads are one trace, which is written as one file.
@@ -112,7 +112,8 @@ fn copy_buffers(trace: &PrismTrace, is_damaged: bool, file: &mut EventFile) -> R
             Ok(buffer) => buffer,
             // What is wrong was found before. Of a buffer that is cut, the events are kept that are whole.
             Err(fault::Fault { .. }) => {
-                return match dump::Buffer::cut(feed.unused()) {
+                let is_unread = feed.ending() == Some(Ending::Unread);
+                return match dump::Buffer::cut(feed.unused()).filter(|_| !is_unread) {
                     Some(buffer) => put_whole(&buffer, trace.codec().detail, file),
                     None => Ok(()),
                 };
@@ -131,14 +132,19 @@ fn copy_buffers(trace: &PrismTrace, is_damaged: bool, file: &mut EventFile) -> R
     }
 }
 
-/// Copies the events of a buffer that readers take, those with wrong names left out.
+/// Copies the events of a buffer that readers take, those those with wrong names and nonsense left out.
 fn put_whole(buffer: &dump::Buffer<'_>, detail: crate::Detail, file: &mut EventFile) -> Result<()> {
     let (mut scratch, mut events) = (crate::Batch::default(), Vec::with_capacity(buffer.events.len()));
+    let mut rest = buffer.events;
     for slot in buffer.events.as_chunks::<{ fixed::EVENT_BYTES }>().0 {
         scratch.clear();
-        if fixed::event(slot, buffer.names, detail, &mut scratch).is_ok() {
-            events.extend_from_slice(slot);
+        match fixed::event(slot, buffer.names, detail, &mut scratch) {
+            // Nor do readers take what follows nonsense in its buffer.
+            Ok(event) if nonsense::is_unknown(&event) && nonsense::in_slots(rest, detail).is_some() => break,
+            Ok(_) => events.extend_from_slice(slot),
+            Err(_) => {}
         }
+        rest = rest.get(fixed::EVENT_BYTES..).unwrap_or_default();
     }
     if events.is_empty() {
         return Ok(());

@@ -1,7 +1,7 @@
 //! What a family says of its records.
 
 use crate::fill::Fill;
-use quipu_model::{RuleInfo, TableBuf};
+use quipu_model::{Amount, RuleInfo, TableBuf};
 use std::fmt::Debug;
 
 /// How the records of a family read. The value holds what opening the trace has shown (a dialect, the width of words), the
@@ -94,6 +94,8 @@ pub enum Step {
         what: String,
         /// How many bytes are no record, if the codec knows.
         skip: Option<usize>,
+        /// How many records they would have been, as far as the codec knows.
+        records: Amount,
     },
     /// The rest of the trace, which is no record: a violation, unless the container explains it. The input has to be the last one
     /// ([`Input::is_last`]).

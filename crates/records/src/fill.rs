@@ -243,23 +243,43 @@ impl Fill {
     /// Reports bytes that break a rule, and begin at this offset. If that makes a trace wrong, they are lost.
     #[cold]
     pub fn tell_bytes(&mut self, rule: &'static RuleInfo, offset: u64, n_bytes: u64, what: String) {
+        self.tell_lost(rule, offset, (n_bytes, Amount::Unknown), what);
+    }
+
+    /// The same of bytes that would have been as many `records`.
+    #[cold]
+    pub fn tell_lost(
+        &mut self,
+        rule: &'static RuleInfo,
+        offset: u64,
+        (n_bytes, records): (u64, Amount),
+        what: String,
+    ) {
         let place = self.place(offset);
         let finding = rule.broken(place.clone(), what);
         self.found.add(match rule.severity {
             Severity::Error => {
                 let bytes = Amount::Exactly(n_bytes);
-                finding.losing(Loss { bytes, ..Loss::from(place) })
+                finding.losing(Loss { records, bytes, ..Loss::from(place) })
             }
             _ => finding,
         });
     }
 
-    /// The same of bytes that are no records: from `start` to the front, where reading continues if `resumes`.
+    /// The same of bytes that are no records: from `start` to the front, where reading continues if `resumes`. As many
+    /// `records` are lost with them.
     #[cold]
-    pub(crate) fn lose(&mut self, rule: &'static RuleInfo, start: u64, resumes: bool, what: String) {
+    pub(crate) fn lose(
+        &mut self,
+        rule: &'static RuleInfo,
+        start: u64,
+        (records, resumes): (Amount, bool),
+        what: String,
+    ) {
         let stopped = self.place(start);
         let resumed = Place { record: None, ..self.place(self.offset) };
         let loss = Loss {
+            records,
             bytes: Amount::Exactly(self.offset - start),
             resumed: resumes.then_some(resumed),
             ..Loss::from(stopped.clone())

@@ -5,7 +5,7 @@ use crate::feed::Feed;
 use crate::fill::Fill;
 use quipu_model::batch::Span;
 use quipu_model::{
-    Batch, Error, ErrorKind, Finding, Reader, Result, RuleInfo, Scan, Severity, ShardId, Window,
+    Amount, Batch, Error, ErrorKind, Finding, Reader, Result, RuleInfo, Scan, Severity, ShardId, Window,
 };
 use quipu_source::{Codec, Container, StreamOptions};
 
@@ -43,6 +43,8 @@ struct Losing {
     start: u64,
     /// How many they are, if the codec knows.
     skip: Option<usize>,
+    /// How many records they would have been.
+    records: Amount,
     /// At least one of them was passed.
     is_begun: bool,
 }
@@ -290,9 +292,9 @@ impl<C: RecordCodec> Records<C> {
                 }
             }
             Step::Cut => return Ok(Some(Stopped::Cut)),
-            Step::Lost { rule, what, skip } => {
+            Step::Lost { rule, what, skip, records } => {
                 let start = self.feed.offset();
-                self.losing = Some(Losing { rule, what, start, skip, is_begun: false });
+                self.losing = Some(Losing { rule, what, start, skip, records, is_begun: false });
             }
             Step::Rest(rule, what) => {
                 debug_assert!(input.is_last(), "more bytes follow those that are said to be the rest");
@@ -301,7 +303,7 @@ impl<C: RecordCodec> Records<C> {
                 self.fill.offset = self.feed.offset();
                 // A disk that fails in the middle of a record has not cut the trace, nor has a checksum that is wrong.
                 if !is_unread {
-                    self.fill.lose(rule, start, false, what);
+                    self.fill.lose(rule, start, (Amount::Unknown, false), what);
                 }
                 return self.end().map(Some);
             }
@@ -348,7 +350,7 @@ impl<C: RecordCodec> Records<C> {
         let n_bytes = self.fill.offset - losing.start;
         let then = if resumes { "reading continues after them" } else { "nothing can be read after them" };
         let what = format!("{}; `{n_bytes}` bytes are no records, {then}", losing.what);
-        self.fill.lose(losing.rule, losing.start, resumes, what);
+        self.fill.lose(losing.rule, losing.start, (losing.records, resumes), what);
         true
     }
 
@@ -383,7 +385,8 @@ impl<C: RecordCodec> Records<C> {
         let Ok(feed) = Feed::at_place(container, at, at, &StreamOptions::default()) else { return false };
         let start = self.feed.offset();
         self.feed = feed;
-        self.losing = Some(Losing { rule: &UNREADABLE, what, start, skip: None, is_begun: true });
+        let records = Amount::Unknown;
+        self.losing = Some(Losing { rule: &UNREADABLE, what, start, skip: None, records, is_begun: true });
         true
     }
 

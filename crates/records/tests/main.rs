@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 use quipu_model::{
-    Batch, Columns, Cut, Error, ErrorKind, Reader as _, RuleInfo, Scan, Severity, ShardId, TableBuf, Window,
+    Amount, Batch, Columns, Cut, Error, ErrorKind, Reader as _, RuleInfo, Scan, Severity, ShardId, TableBuf,
+    Window,
 };
 use quipu_records::{Fill, Input, Push, RecordCodec, Records, Resume, Step};
 use quipu_source::Source;
@@ -42,7 +43,12 @@ impl RecordCodec for Toy {
     fn record(&self, state: &mut u64, input: Input<'_>, out: &mut Fill) -> Step {
         let [thread, rest @ ..] = input.bytes else { return Step::More(1) };
         if *thread > 8 {
-            return Step::Lost { rule: &BAD, what: format!("thread {thread}"), skip: None };
+            return Step::Lost {
+                rule: &BAD,
+                what: format!("thread {thread}"),
+                skip: None,
+                records: Amount::Unknown,
+            };
         }
         let length = rest.first().map(|n| 2 + usize::from(*n));
         match length {

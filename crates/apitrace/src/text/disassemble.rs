@@ -101,7 +101,7 @@ pub fn disassemble(
         out: BufWriter::with_capacity(256 << 10, file),
         walker: None,
         held: None,
-        blobs: Blobs::new(blob_folder(path), replace)?,
+        blobs: Blobs::new(path, replace)?,
         buffer: Vec::new(),
         at: 0,
         tail: None,
@@ -150,8 +150,7 @@ pub fn disassemble(
     {
         return Err(error);
     }
-    blobs.commit(done.files)?;
-    fresh.commit()?;
+    blobs.commit(done.files, fresh)?;
     Ok(Disassembled { reading, ..done })
 }
 
@@ -442,15 +441,18 @@ impl Disassembler<'_> {
 struct Blobs {
     folder: PathBuf,
     replace: Replace,
+    /// A device, beside which no folder is made.
+    device: Option<PathBuf>,
     made: Option<(Fresh, Folder)>,
 }
 
 impl Blobs {
     /// # Errors
     /// As for [`Fresh::folder`], if something is there already.
-    fn new(folder: PathBuf, replace: Replace) -> Result<Blobs> {
-        let mut blobs = Blobs { folder, replace, made: None };
-        if blobs.folder.symlink_metadata().is_ok() {
+    fn new(text: &Path, replace: Replace) -> Result<Blobs> {
+        let device = is_device(text).then(|| text.to_owned());
+        let mut blobs = Blobs { folder: blob_folder(text), replace, device, made: None };
+        if blobs.device.is_none() && blobs.folder.symlink_metadata().is_ok() {
             blobs.place()?;
         }
         Ok(blobs)
@@ -461,6 +463,13 @@ impl Blobs {
         let made = match self.made.take() {
             Some(made) => made,
             None => {
+                if let Some(device) = &self.device {
+                    let message =
+                        "raw memory goes to a folder beside the text, and a device has none beside it";
+                    return Err(Error::usage(message)
+                        .in_file(device.display().to_string())
+                        .hint("name a file or a named pipe for the text"));
+                }
                 let is_blob = |file: &Path| file.extension().is_some_and(|extension| extension == "bin");
                 Fresh::folder(&self.folder, self.replace, &is_blob)?
             }
@@ -480,8 +489,21 @@ impl Blobs {
         written.map_err(failed)
     }
 
-    /// Gives the folder its name if it has files; else one that was there is gone.
-    fn commit(self, n_files: u64) -> Result<()> {
+    /// Gives the folder its name if it has files; else one that was there is gone. Then the text gets its own; where that
+    /// fails, a folder that is new goes again.
+    fn commit(self, n_files: u64, text: Fresh) -> Result<()> {
+        let is_new = self.folder.symlink_metadata().is_err();
+        let folder = self.folder.clone();
+        self.settle(n_files)?;
+        text.commit().inspect_err(|_| {
+            if is_new {
+                // What ended the text is reported.
+                let _ = std::fs::remove_dir_all(&folder);
+            }
+        })
+    }
+
+    fn settle(self, n_files: u64) -> Result<()> {
         match self.made {
             Some((fresh, _)) if n_files > 0 => fresh.commit(),
             Some(_) if self.folder.exists() => {
@@ -490,6 +512,22 @@ impl Blobs {
             _ => Ok(()),
         }
     }
+}
+
+/// True for a device, and for a link to a device, a pipe or a socket, such as `/dev/stdout`: the folder of such a name is not
+/// the user's.
+fn is_device(path: &Path) -> bool {
+    let Ok(meta) = std::fs::metadata(path) else { return false };
+    let is_link = path.symlink_metadata().is_ok_and(|own| own.is_symlink());
+    let is_special = !meta.is_file() && !meta.is_dir();
+    #[cfg(unix)]
+    let is_named = {
+        use std::os::unix::fs::FileTypeExt;
+        meta.file_type().is_fifo() || meta.file_type().is_socket()
+    };
+    #[cfg(not(unix))]
+    let is_named = false;
+    is_special && (is_link || !is_named)
 }
 
 /// Why events end.

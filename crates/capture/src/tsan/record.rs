@@ -7,7 +7,7 @@ use crate::record::{Job, Next, ProcessSummary, Summary};
 use crate::tsan::file::Ending;
 use crate::tsan::trace::{Output, collect};
 use quipu_model::Damaged;
-use quipu_model::fresh::cannot;
+use quipu_model::fresh::{self, cannot};
 use quipu_model::{Error, Result};
 use quipu_source::Pool;
 use std::ffi::OsString;
@@ -18,6 +18,8 @@ use std::process::Command;
 
 /// What programs have in them that the runtime records: the name of its library, or its own name if it is a part of them.
 const MARKS: [&[u8]; 2] = [b"libquipu_rt.so\0", b"\0quipu_region_end\0"];
+/// What the name of a capture file beside a trace ends with.
+const CAPTURE_EXTENSION: &str = "qcap";
 /// Larger programs are not searched.
 const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 
@@ -54,6 +56,9 @@ pub fn record(job: &Job) -> Result<Summary> {
     let path =
         job.output.clone().unwrap_or_else(|| format!("{}.{}.trace", program.name, std::process::id()).into());
     refuse_name(&path)?;
+    // The program runs only once, so names are looked at before.
+    fresh::check_file(&path, job.replace)?;
+    fresh::check_file(&path.with_extension("quipu"), job.replace)?;
     let folder = Captures::new(&path)?;
     let mut command = Command::new(&program.path);
     command.args(program.args.iter().skip(1)).env("QUIPU_OUT", folder.pattern());
@@ -86,7 +91,7 @@ pub fn record(job: &Job) -> Result<Summary> {
             may_be_empty: true,
         };
         let summary = collect(capture, &output)?;
-        fs::rename(capture, &kept).map_err(|cause| cannot("write", &kept, cause))?;
+        fresh::rename(capture, &kept, job.replace)?;
         is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);
         processes.push(ProcessSummary {
             pid: u32::try_from(summary.pid).unwrap_or(0),

@@ -123,6 +123,12 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
             (files.to_vec(), "a tool in C", steps)
         }
     };
+    if path.symlink_metadata().is_ok() {
+        return Err(Error::usage("there is something of that name already")
+            .in_file(shown.to_string())
+            .hint("name another folder: a tool is written into a new one")
+            .into());
+    }
     let (fresh, folder) = Fresh::folder(path, Replace::Never, &|_| false)?;
     for (file, text) in files {
         let file = folder.join(file);

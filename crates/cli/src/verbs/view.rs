@@ -4,7 +4,9 @@ use crate::captured::{self, is_capture};
 use quipu::engine::{self, Doubtful, Merge, PrintJob};
 use quipu::isa::Syntax;
 use quipu::model::trace::{DumpForm, PrintOptions};
-use quipu::model::{Error, Given, OptionSpec, Predicate, Printer, Schema, Severity, ThreadId, Trace, Window};
+use quipu::model::{
+    Error, Given, OptionSpec, Paint, Predicate, Printer, Schema, Severity, ThreadId, Trace, Window,
+};
 use quipu::source::Source;
 use quipu_console::Common;
 use quipu_console::flags::{self, Flagged, Flags};
@@ -175,12 +177,13 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         awaited,
         ..PrintJob::new(&*trace, table, &print, printer)?
     };
+    let has_colours = job.printer.paints() && job.paint != Paint::PLAIN;
     let started = Instant::now();
     let shown = session::watched(screen, |watch| {
         let merge = Merge::new(&*trace, &Merge::sharing_codes(&*trace, job.scan()), watch)?;
         stream::print(&*trace, job, merge, watch, quipu_console::terminal::stdout(), screen.is_quiet())
     })?;
-    quipu_console::terminal::stdout().write_all(&shown.end)?;
+    quipu_console::terminal::stdout().with_colours(has_colours).write_all(&shown.end)?;
     let is_part = options.window() != Window::All || options.limit().is_some();
     check_present(&*trace, awaited, &shown.absent, is_part)?;
     if common.verbose {

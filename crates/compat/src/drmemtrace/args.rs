@@ -340,6 +340,8 @@ impl Request {
 impl Draft {
     fn set_path(&mut self, value: &str) -> Result<()> {
         self.n_paths += 1;
+        // All that lies in a folder belongs to the trace.
+        Reading::keep(Path::new(value));
         self.request.path = PathBuf::from(value);
         Ok(())
     }
@@ -349,6 +351,7 @@ impl Draft {
         let mut paths = value.split(':').filter(|path| !path.is_empty());
         self.set_path(paths.next().unwrap_or_default())?;
         self.request.also = paths.map(str::to_owned).collect();
+        self.request.also.iter().for_each(|path| Reading::keep(Path::new(path)));
         Ok(())
     }
 

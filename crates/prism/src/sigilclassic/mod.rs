@@ -11,6 +11,7 @@ use crate::event::{Compute, Context, Kind, Memory, Sync, access, context, format
 use crate::fault::Result;
 use crate::hooks::Hooks;
 use crate::shadow::Shadow;
+use quipu_model::harmless;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -293,13 +294,17 @@ impl Hooks for SigilClassic {
 }
 
 impl fmt::Display for SigilClassic {
-    /// Two tables of fields with tabs between them: entities, and edges.
+    /// Two tables of fields with tabs between them: entities, and edges. Names are escaped, so that each row is a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let thread =
             |entity: &Entity| entity.thread.map_or_else(|| "?".to_owned(), |thread| thread.to_string());
         let function = |entity: &Entity| match entity.function.as_slice() {
             b"" => "-".to_owned(),
-            name => String::from_utf8_lossy(name).into_owned(),
+            name => {
+                let mut field = Vec::new();
+                harmless::tsv_field(name, &mut field);
+                String::from_utf8_lossy(&field).into_owned()
+            }
         };
         f.write_str("thread\tfunction\tcalls\tiops\tflops\tlocal_unique\tlocal_again\t")?;
         f.write_str("input_unique\tinput_again\twritten_unique\twritten_again\n")?;

@@ -1,0 +1,85 @@
+//! Nonsense: runs of events that have no type, or an unknown one, are not the trace.
+//!
+//! A newer front end may know a few types more than Quipu, and one event of an unknown type is kept. Damage leaves many of them:
+//! reading stops before an event of an unknown type if more than [`MAX_UNKNOWN`] of the [`WINDOW`] events that begin with it are
+//! such. This follows from the bytes alone, wherever blocks and batches end.
+//!
+//! SPEC: prism.md#nonsense
+
+use crate::batch::Batch;
+use crate::detail::Detail;
+use crate::event::{Context, Event, context, control, sync};
+use crate::fixed::{self, EVENT_BYTES};
+use crate::variable::{Decoder, END, MAX_EVENT_BYTES};
+
+/// Events that are judged together.
+const WINDOW: usize = 64;
+/// As many of them may be of unknown types.
+const MAX_UNKNOWN: usize = 8;
+/// Bytes that hold as many events of the variable encoding in any case.
+const WINDOW_BYTES: usize = WINDOW * MAX_EVENT_BYTES;
+
+/// What follows an event of an unknown type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Events.
+    Trace,
+    /// Bytes that are no events; so many of the next ones would be of unknown types.
+    Nonsense(usize),
+    /// It takes this many bytes to judge.
+    More(usize),
+}
+
+/// Whether an event has a type that should be there and is none, or one that is unknown.
+///
+/// PERF: this is asked of every event, so it compares numbers and looks nothing up.
+#[inline]
+pub(crate) fn is_unknown(event: &Event) -> bool {
+    match event {
+        Event::Memory(memory) => memory.access == Some(0),
+        Event::Sync(event) => event.kind == 0 || event.kind > sync::SPIN_UNLOCK,
+        Event::Context(Context { kind, .. }) => *kind == 0 || *kind > context::OPERATOR_EXIT,
+        Event::Control(event) => event.kind.is_some_and(|kind| kind > control::RETURN),
+        Event::Unknown(_) => true,
+        Event::Compute(_) | Event::Config(_) => false,
+    }
+}
+
+/// Judges what begins with an event of an unknown type, in the rest of a buffer of the fixed encoding: gives how many of the next
+/// events are of unknown types, if they are too many.
+#[cold]
+pub(crate) fn in_slots(events: &[u8], detail: Detail) -> Option<usize> {
+    let mut scratch = Batch::default();
+    let slots = events.as_chunks::<EVENT_BYTES>().0.iter().take(WINDOW);
+    // Names are judged elsewhere.
+    let unknown = slots
+        .filter(|slot| fixed::event(slot, &[], detail, &mut scratch).is_ok_and(|event| is_unknown(&event)));
+    Some(unknown.count()).filter(|n| *n > MAX_UNKNOWN)
+}
+
+/// The same in a stream of the variable encoding.
+#[cold]
+pub(crate) fn in_stream(bytes: &[u8], decoder: &Decoder, is_last: bool) -> Verdict {
+    if bytes.len() < WINDOW_BYTES && !is_last {
+        return Verdict::More(WINDOW_BYTES);
+    }
+    let (mut decoder, mut scratch) = (decoder.clone(), Batch::default());
+    let (mut rest, mut n_unknown) = (bytes, 0);
+    for _ in 0..WINDOW {
+        if rest.first().is_none_or(|head| head >> 5 == END >> 5) {
+            break;
+        }
+        let Ok((event, len)) = decoder.event(rest, &mut scratch) else { break };
+        n_unknown += usize::from(is_unknown(&event));
+        if let Event::Config(config) = event {
+            decoder.configure(config);
+        }
+        rest = rest.get(len..).unwrap_or_default();
+    }
+    if n_unknown > MAX_UNKNOWN { Verdict::Nonsense(n_unknown) } else { Verdict::Trace }
+}
+
+/// What is said of it.
+pub(crate) fn sentence(n_unknown: usize) -> String {
+    format!("`{n_unknown}` of the next `{WINDOW}` events are of unknown types")
+}
