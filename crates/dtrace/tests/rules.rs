@@ -70,6 +70,13 @@ const BROKEN: &[(&str, Broken)] = &[
         fs::write(case.join("buf.cpu0.bin"), &buffer[..5991]).unwrap();
         case
     }),
+    ("dtrace/cleared-records", |home| {
+        let case = copied("classic/mixed_1000", home);
+        let mut buffer = fs::read(case.join("buf.cpu0.bin")).unwrap();
+        buffer[0x7e0..0x820].fill(0);
+        fs::write(case.join("buf.cpu0.bin"), buffer).unwrap();
+        case
+    }),
     ("dtrace/buffer-size", |home| {
         let case = copied("classic/mixed_1000", home);
         let buffer = fs::read(case.join("buf.cpu0.bin")).unwrap();
