@@ -521,9 +521,9 @@ fn a_recording_replaces_traces_only_and_never_the_program() {
     assert!(!left.into_iter().any(|name| name.to_str().unwrap().ends_with(".part")));
 }
 
-/// The capture file beside a trace is an output, too.
+/// The recording beside a trace is an output, too.
 #[test]
-fn a_capture_file_beside_a_recording_is_looked_at_before_the_program_runs() {
+fn the_recording_beside_a_trace_is_looked_at_before_the_program_runs() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let ran = "#include <stdio.h>\nint main(void) { fclose(fopen(\"ran\", \"w\")); return 0; }\n";
@@ -540,25 +540,25 @@ fn a_capture_file_beside_a_recording_is_looked_at_before_the_program_runs() {
             false,
         )
     };
-    fs::write(at("rec.qcap"), "precious").unwrap();
-    fs::create_dir(at("folder.qcap")).unwrap();
+    fs::write(at("rec.quipu"), "precious").unwrap();
+    fs::create_dir(at("folder.quipu")).unwrap();
     for (out, force, why) in [
         ("rec", false, "there is something of that name already"),
         ("folder", true, "a file cannot replace a folder"),
-        ("same.qcap", true, "the capture file beside the trace has this name"),
+        ("same.quipu", true, "that is what the recording beside the trace is called"),
     ] {
         let (code, said) = record(out, force);
         assert!(code == 2 && said.contains(why), "{out}: {code} {said}");
         assert!(!at("ran").exists() && !at(out).exists(), "{out}");
     }
-    assert_eq!(fs::read(at("rec.qcap")).unwrap(), b"precious");
+    assert_eq!(fs::read(at("rec.quipu")).unwrap(), b"precious");
     // What a link leads to is replaced, and the link stays.
-    fs::rename(at("rec.qcap"), at("kept")).unwrap();
-    symlink("kept", at("rec.qcap")).unwrap();
+    fs::rename(at("rec.quipu"), at("kept")).unwrap();
+    symlink("kept", at("rec.quipu")).unwrap();
     let (code, said) = record("rec", true);
     assert_eq!(code, 0, "{said}");
-    assert!(at("rec.qcap").symlink_metadata().unwrap().is_symlink());
-    assert!(fs::read(at("kept")).unwrap().starts_with(b"QUIPUCAP"));
+    assert!(at("rec.quipu").symlink_metadata().unwrap().is_symlink());
+    assert!(fs::read(at("kept")).unwrap().starts_with(b"\xF5QPU1\r\n\x1A"));
 }
 
 /// Prism opens the files of its back ends: a pipe is written into, and a link followed.

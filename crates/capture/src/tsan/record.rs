@@ -18,8 +18,6 @@ use std::process::Command;
 
 /// What programs have in them that the runtime records: the name of its library, or its own name if it is a part of them.
 const MARKS: [&[u8]; 2] = [b"libquipu_rt.so\0", b"\0quipu_region_end\0"];
-/// What the name of a capture file beside a trace ends with.
-const CAPTURE_EXTENSION: &str = "qcap";
 /// Larger programs are not searched.
 const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 
