@@ -205,7 +205,7 @@ impl Undefined {
     }
 }
 
-/// The step for what is no record, of which nobody knows how many it would have been.
+/// The step over bytes that are not events: how many events they were is unknown.
 fn lost(rule: &'static RuleInfo, what: Wrong, skip: Option<usize>) -> Step {
     Step::Lost { rule, what: what.sentence(), skip, records: Amount::Unknown }
 }

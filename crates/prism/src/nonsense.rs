@@ -24,7 +24,7 @@ const WINDOW_BYTES: usize = WINDOW * MAX_EVENT_BYTES;
 pub(crate) enum Verdict {
     /// Events.
     Trace,
-    /// Bytes that are no events; so many of the next ones would be of unknown types.
+    /// Bytes that are not events, and how many of the next 64 would be of unknown types.
     Nonsense(usize),
     /// It takes this many bytes to judge.
     More(usize),
