@@ -75,9 +75,9 @@ fn a_cut_or_missing_buffer_is_an_error_of_every_verb() {
     }
 }
 
-/// Zeros fill up to the alignment of a record; more of them are records that are gone.
+/// Zeros fill up to the alignment of a record; more of them may be records that are gone.
 #[test]
-fn zeros_among_records_are_lost_records_to_every_verb() {
+fn every_verb_warns_of_zeros_among_records() {
     let folder = tempfile::tempdir().unwrap();
     let case = copied("mixed_1000", folder.path());
     let buffer = case.join("buf.cpu0.bin");
@@ -95,7 +95,7 @@ fn zeros_among_records_are_lost_records_to_every_verb() {
     ] {
         let output = quipu(&[verb, &[case.to_str().unwrap()]].concat());
         let said = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{verb:?}: {said}");
+        assert_eq!(output.status.code(), Some(0), "{verb:?}: {said}");
         assert!(said.contains("buf.cpu0.bin: offset 0x7f0"), "{verb:?}: {said}");
         assert!(said.contains("[dtrace/cleared-records]"), "{verb:?}: {said}");
     }

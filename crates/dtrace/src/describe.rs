@@ -11,6 +11,7 @@ use crate::zone::Zone;
 use quipu_model::Finding;
 use quipu_source::Source;
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Which DTrace wrote the buffers.
@@ -180,6 +181,8 @@ pub struct Buffer {
     pub oldest: usize,
     /// When the snapshot was taken.
     pub timestamp: u64,
+    /// Where descriptions stood among the records, which are zeros now; in order.
+    pub described: Vec<Range<usize>>,
 }
 
 impl Buffer {

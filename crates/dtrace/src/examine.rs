@@ -10,12 +10,13 @@ use crate::types::Type;
 use crate::walk::{Step, Walk};
 use quipu_model::loss::Amount;
 use quipu_model::{Error, Finding, Loss, Place};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Buffers or samples that cannot be read on, and are reported one by one.
 const MAX_FAULTS: u64 = 100;
 
-/// Records are aligned to as many bytes at the most, if their enabling says no more.
+/// The largest alignment of a record whose enabling does not ask for more.
 const ALIGNMENT: u32 = 8;
 
 /// Adds what is wrong to the findings of a capture: drops, then what ends a buffer.
@@ -115,6 +116,15 @@ fn faults(capture: &Capture, found: &mut dyn FnMut(Error)) {
     }
 }
 
+/// The longest part of a range in which no description stood.
+fn longest_gap(range: Range<usize>, described: &[Range<usize>]) -> Option<Range<usize>> {
+    let first = described.partition_point(|one| one.end <= range.start);
+    let within = described[first..].iter().take_while(|one| one.start < range.end);
+    let ends = within.clone().map(|one| one.start).chain([range.end]);
+    let starts = std::iter::once(range.start).chain(within.map(|one| one.end));
+    starts.zip(ends).map(|(start, end)| start..end.max(start)).max_by_key(Range::len)
+}
+
 /// Words of zeros before a record that alignment does not explain. Those at the end of a buffer, and before the oldest record of
 /// a ring, are what the kernel has cleared.
 fn cleared(capture: &Capture) -> Vec<Finding> {
@@ -125,26 +135,19 @@ fn cleared(capture: &Capture) -> Vec<Finding> {
             // The younger part of a ring begins at 0.
             let start = if record.offset < end { 0 } else { end };
             end = cursor.offset();
-            let n_bytes = (record.offset - start) as u64;
+            let Some(gap) = longest_gap(start..record.offset, &buffer.described) else { continue };
+            let (start, n_bytes) = (gap.start, gap.len() as u64);
             if n_bytes < u64::from(record.enabling.align.max(ALIGNMENT)) {
                 continue;
             }
             if findings.len() as u64 >= MAX_FAULTS {
                 return findings;
             }
-            let place = |offset: usize| Place {
-                file: Some(buffer.file.clone()),
-                offset: Some(offset as u64),
-                ..Place::default()
-            };
-            let loss = Loss {
-                bytes: Amount::Exactly(n_bytes),
-                resumed: Some(place(record.offset)),
-                ..Loss::from(place(start))
-            };
+            let place =
+                Place { file: Some(buffer.file.clone()), offset: Some(start as u64), ..Place::default() };
             let message =
                 format!("`{n_bytes}` zero bytes stand before a record, more than its alignment explains");
-            findings.push(rules::CLEARED.broken(place(start), message).losing(loss));
+            findings.push(rules::CLEARED.broken(place, message));
         }
     }
     findings

@@ -78,7 +78,7 @@ pub(crate) fn typed(text: &[u8]) -> Json {
     object([("type", lines.collect())])
 }
 
-/// What was dropped, as a firing of a probe that there is not, on no CPU: the message names that.
+/// What was dropped, as a firing of the pseudo probe of drops on CPU −1; the message has the real one.
 pub(crate) fn drop(of: &Dropped) -> Json {
     object([
         ("cpu", (-1).into()),

@@ -315,7 +315,7 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         let is_lost = bytes.len() as u64 <= described.oldest && described.size.is_some_and(|size| size > has);
         let oldest = if is_lost { 0 } else { usize::try_from(described.oldest).unwrap_or(usize::MAX) };
         let MetaBuffer { cpu, file, drops, errors, timestamp, .. } = described;
-        Ok(Buffer { cpu, file, bytes, drops, errors, oldest, timestamp })
+        Ok(Buffer { cpu, file, bytes, drops, errors, oldest, timestamp, described: Vec::new() })
     };
     capture.buffers = meta.buffers.into_iter().map(&mut take).collect::<Result<_>>()?;
     capture.states = meta.aggbuffers.into_iter().map(&mut take).collect::<Result<_>>()?;

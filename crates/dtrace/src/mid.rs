@@ -79,6 +79,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
     describer.capture.order = order;
     let (mut findings, mut losses) = (Vec::new(), Vec::new());
     let mut data = bytes.clone();
+    let mut described = Vec::new();
     let mut at = 0;
     while let Some(id) = order.u32_at(&bytes, at) {
         match id {
@@ -122,6 +123,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                 }
                 // Zeros are what stands between records.
                 data[at..at + inner.bytes].fill(0);
+                described.push(at..at + inner.bytes);
                 at += inner.bytes;
             }
             id => match describer.capture.enabling(id) {
@@ -141,7 +143,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
     let mut capture = describer.finish();
     let file_name = file.to_owned();
     capture.buffers =
-        vec![Buffer { cpu, file: file_name, bytes: data, errors, timestamp, ..Buffer::default() }];
+        vec![Buffer { cpu, file: file_name, bytes: data, errors, timestamp, described, ..Buffer::default() }];
     let mut taker = lost::Taker::new(&capture);
     for loss in &losses {
         taker.take(&mut capture, cpu, loss);

@@ -10,9 +10,9 @@ quipu_model::rules! {
         CUT "dtrace/cut-record" Error
             "The last record of a buffer is complete."
             "What stands before it is good." []
-        CLEARED "dtrace/cleared-records" Error
+        CLEARED "dtrace/cleared-records" Warning
             "Zeros between records fill up to the alignment of the next one, at most one word."
-            "More are records that were overwritten; reading continues with the next one." ["N zero bytes stand before a record"]
+            "More may be records that were overwritten, or the rest of a ring that was turned; reading continues with the next record." ["N zero bytes stand before a record"]
         SIZE "dtrace/buffer-size" Error
             "The file of a buffer has as many bytes as the snapshot had."
             "What both have is read." ["the file has N bytes, the snapshot had N"]

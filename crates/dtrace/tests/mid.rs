@@ -2,7 +2,7 @@
 
 use crate::samples::{bytes, cases, classic, name_of, printed, root};
 use quipu_dtrace::{DTRACE, mid};
-use quipu_model::{Confidence, Format};
+use quipu_model::{Confidence, Format, OpenOptions};
 use quipu_source::Source;
 use quipu_wire::record::Producer;
 
@@ -23,6 +23,9 @@ fn a_buffer_with_its_descriptions_prints_what_the_consumer_printed() {
     assert_eq!(String::from_utf8_lossy(&printed(capture, true).out), String::from_utf8_lossy(&expected));
     let source = Source::from_bytes("padding.midbuf", sample());
     assert_eq!(DTRACE.probe(&source), Confidence::Sure);
+    // Descriptions that stand among records are no gap between them.
+    let trace = DTRACE.open(&source, &OpenOptions::default()).unwrap();
+    assert_eq!(trace.meta().findings, []);
 }
 
 #[test]

@@ -76,7 +76,8 @@ fn types(capture: &mut Capture, tokens: &[Token], declared: Declared) {
     let mut by_size: BTreeMap<u64, Vec<&Type>> = BTreeMap::new();
     for args in calls(tokens, "print") {
         let [arg] = &args[..] else { continue };
-        let Some(ty) = pointed(arg, tokens, &declared) else { continue };
+        // A value whose type the script leaves open may have any size.
+        let Some(ty) = pointed(arg, tokens, &declared) else { return };
         let known = by_size.entry(ty.size).or_default();
         if !known.iter().any(|other| other.id == ty.id) {
             known.push(ty);
