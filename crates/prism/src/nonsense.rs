@@ -14,7 +14,7 @@ use crate::variable::{Decoder, END, MAX_EVENT_BYTES};
 
 /// Events that are judged together.
 const WINDOW: usize = 64;
-/// As many of them may be of unknown types.
+/// At most this many of them may have unknown types.
 const MAX_UNKNOWN: usize = 8;
 /// Bytes that hold as many events of the variable encoding in any case.
 const WINDOW_BYTES: usize = WINDOW * MAX_EVENT_BYTES;

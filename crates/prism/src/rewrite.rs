@@ -132,7 +132,7 @@ fn copy_buffers(trace: &PrismTrace, is_damaged: bool, file: &mut EventFile) -> R
     }
 }
 
-/// Copies the events of a buffer that readers take, those those with wrong names and nonsense left out.
+/// Copies the events of a buffer that readers take, without those with wrong names and without nonsense.
 fn put_whole(buffer: &dump::Buffer<'_>, detail: crate::Detail, file: &mut EventFile) -> Result<()> {
     let (mut scratch, mut events) = (crate::Batch::default(), Vec::with_capacity(buffer.events.len()));
     let mut rest = buffer.events;

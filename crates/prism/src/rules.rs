@@ -19,7 +19,7 @@ quipu_model::rules! {
             "The event is shown with its number; back ends that go by types leave it out." []
         NONSENSE "prism/nonsense" Error
             "Of 64 successive events, at most 8 have no type, or one that is unknown."
-            "Such bytes are no events. Those of the fixed encoding are left out to the end of their buffer; of the variable one, nothing after them can be read." []
+            "These bytes are not events. Those of the fixed encoding are left out to the end of their buffer; of the variable one, nothing after them can be read." []
         AFTER_END "prism/bytes-after-end" Warning
             "Bytes after the end of a buffer of the variable encoding are zero."
             "They are passed over, since they mean nothing. If a byte within the events was damaged and reads as an end, they are events that are lost." []

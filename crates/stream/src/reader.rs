@@ -386,6 +386,10 @@ impl<I: Input> StreamReader<I> {
         let frame = pending.frame;
         // Rows that are still written have no checksum.
         self.load(pending)?;
+        if !head.is_still(&self.stored) {
+            self.session.findings.push(crate::finding::Finding::at("buffer-reused", frame.offset));
+            return Ok(false);
+        }
         self.session.note_open(&frame, &head);
         let Ok((header, rows)) = open_rows(&frame, &head, &self.stored) else {
             let finding = crate::finding::Finding::at("payload-crc", frame.offset);

@@ -77,6 +77,15 @@ pub struct OpenHead {
 }
 
 impl OpenHead {
+    /// Whether the buffer that these bytes are of is still filled with what this head is about: a program that runs may have
+    /// turned it over since the head was read.
+    #[must_use]
+    pub fn is_still(&self, bytes: &[u8]) -> bool {
+        OpenHead::read(bytes).is_some_and(|now| {
+            now.state != 0 && (now.stream, now.seq, now.tag) == (self.stream, self.seq, self.tag)
+        })
+    }
+
     /// Reads a head.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<OpenHead> {

@@ -99,6 +99,9 @@ impl Worker {
         input: &mut impl Input,
     ) -> io::Result<Result<(), Finding>> {
         fetch(&mut self.stored, frame, input)?;
+        if !head.is_still(&self.stored) {
+            return Ok(Err(Finding::at("buffer-reused", frame.offset)));
+        }
         let Ok((header, rows)) = open_rows(frame, head, &self.stored) else {
             return Ok(Err(Finding::at("payload-crc", frame.offset).with("records", head.records)));
         };

@@ -15,6 +15,9 @@ quipu_model::rules! {
         UNFINISHED "stream/unfinished-frame" Note
             "A frame that was begun was written to its end."
             "A program that is killed leaves the frame that it was about to write." []
+        REUSED "stream/buffer-reused" Error
+            "A buffer that is being filled stays as it is while it is read."
+            "A program that runs has turned it over since: its records stand in a frame behind the end that was read. Read again." []
         TRUNCATED "stream/truncated-frame" Error
             "The last frame is complete."
             "What precedes it is good." []
@@ -176,6 +179,7 @@ pub(crate) fn loses(name: &str) -> bool {
             | "unknown-version"
             | "needs-newer-program"
             | "end-mismatch"
+            | "buffer-reused"
     )
 }
 

@@ -44,7 +44,7 @@ const VECTOR: &Operations = &[
     (Operation::Multiply, "mul?? pmul* pmadd* fmadd* fmsub* fnmadd* fnmsub* pclmul* dp?? pdp* pmac*"),
     (Operation::Divide, "div??"),
     (Operation::Add, "add?? addsub?? padd* phadd* hadd??"),
-    (Operation::Shift, "psll* psrl* psra* pro? pro?? psha* pshl* pshr*"),
+    (Operation::Shift, "psll* psrl* psra* pro? pro?? pro??? psha* pshl* pshr*"),
     (
         Operation::Move,
         "mov* lddqu cvt* pmov* pack* punpck* unpck* shuf* pshuf* perm* pperm* palignr align? broadcast*",
@@ -151,7 +151,9 @@ fn is_float(code: &Instruction, name: &str) -> bool {
     if into_general || into_mask {
         return false;
     }
-    if name.starts_with('p') || name.starts_with('k') {
+    // Permutations of floating-point numbers begin like operations of integers.
+    let is_permutation = name.starts_with("perm");
+    if (name.starts_with('p') && !is_permutation) || name.starts_with('k') {
         return false;
     }
     match code.memory_size() {

@@ -151,8 +151,8 @@ impl FarReaders {
         if self.0.is_empty() {
             return;
         }
-        for (address, _) in (address..).zip(cells).filter(|(_, cell)| cell.has_far_readers) {
-            self.0.remove(&address);
+        for (nth, _) in (0..).zip(cells).filter(|(_, cell)| cell.has_far_readers) {
+            self.0.remove(&address.wrapping_add(nth));
         }
     }
 }
@@ -335,7 +335,8 @@ impl Stgen {
         if let Some(local) = place.and_then(|place| place.below(limit)) {
             let far = &mut self.far;
             self.shadow.visit(local.start, local.len(), |address, cells| {
-                for (address, cell) in (address..).zip(cells) {
+                for (nth, cell) in (0..).zip(cells) {
+                    let address = address.wrapping_add(nth);
                     if edge.is_some() {
                         return;
                     }
