@@ -31,6 +31,11 @@ pub(crate) struct Conversion {
 }
 
 impl Conversion {
+    /// Whether nothing may be left out.
+    pub(crate) fn is_lossless(&self) -> bool {
+        self.lossless
+    }
+
     /// What is said to who writes.
     pub(crate) fn given(&self) -> Given {
         self.given.iter().cloned().collect()
@@ -150,7 +155,7 @@ pub(crate) fn run(
     }
     let outcome = verdict.tell(screen);
     let is_lossless = lines.iter().all(|line| line.fate == Fate::Kept);
-    Ok(if options.lossless && !is_lossless { outcome.and(Outcome::Flawed) } else { outcome })
+    Ok(if options.is_lossless() && !is_lossless { outcome.and(Outcome::Flawed) } else { outcome })
 }
 
 /// What will be carried over, dropped and made up, on standard error.

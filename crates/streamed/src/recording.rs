@@ -1,6 +1,6 @@
 //! Recordings of programs that record themselves: their cells, thread by thread. SPEC: stream.md#cells.
 //!
-//! Rows say the same; this is for who makes something of cells in the order in which they were written, such as a trace of
+//! Rows say the same; for callers that convert cells in the order in which they were written, such as a trace of
 //! another format.
 
 use crate::reader::RowReader;

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = after_help())]
 pub(crate) struct Options {
     /// The recording
-    #[arg(value_name = "CAPTURE")]
+    #[arg(value_name = "RECORDING")]
     capture: PathBuf,
     /// What to write; if not said, the name of the recording with `.trace` in place of `.quipu`
     #[arg(short = 'o', long, value_name = "PATH", help_heading = "Writing")]
