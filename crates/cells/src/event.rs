@@ -181,8 +181,10 @@ pub fn count(cells: &[[u64; 2]], tag: u64) -> u32 {
     };
     let (mut at, mut n_events) = (0, 0);
     while let Some(rest @ [first, ..]) = cells.get(at..) {
-        n_events += u32::from(cell(*first).code() >> 8 != u16::from(kind::PAD));
-        at += length(rest.len(), |at| cell(rest[at])).0;
+        let (n_cells, is_whole) = length(rest.len(), |at| cell(rest[at]));
+        // What is cut short is a hole, whatever it was.
+        n_events += u32::from(!is_whole || cell(*first).code() >> 8 != u16::from(kind::PAD));
+        at += n_cells;
     }
     n_events
 }

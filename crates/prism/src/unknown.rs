@@ -29,8 +29,7 @@ impl Unknown {
         let beyond = |code: Option<u8>, last: u8| code.filter(|code| *code > last);
         match event {
             Event::Memory(memory) => {
-                let is_known = |access: &u8| (access::LOAD..=access::STORE).contains(access);
-                Unknown::found("type of an access", memory.access.filter(|access| !is_known(access)))
+                Unknown::found("type of an access", beyond(memory.access, access::STORE))
             }
             Event::Compute(compute) => {
                 let format = Unknown::found("format of a computation", beyond(compute.format, format::FLOAT));

@@ -17,7 +17,7 @@ quipu_model::rules! {
             "A program that is killed leaves the frame that it was about to write." []
         REUSED "stream/buffer-reused" Error
             "A buffer that is being filled stays as it is while it is read."
-            "A program that runs has turned it over since: its records stand in a frame behind the end that was read. Read again." []
+            "A program that runs has turned it over since: its records stand in a frame after the end that was read. Read again." []
         TRUNCATED "stream/truncated-frame" Error
             "The last frame is complete."
             "What precedes it is good." []

@@ -85,8 +85,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         // A recording tells more than lenses have room for: the types of what is allocated. What is asked for beyond that, as
         // that nothing be lost, is a matter of lenses.
         let is_plain = given.is_empty() && !options.conversion.is_lossless();
-        let is_recording =
-            is_plain && input.opening.format.is_none() && captured::is_capture(&input.path);
+        let is_recording = is_plain && input.opening.format.is_none() && captured::is_capture(&input.path);
         if is_recording && to.info().name == quipu_capture::tsan::MADE && !quipu::is_stream_name(&target.path)
         {
             return collect::make(&input.path, &target, screen);

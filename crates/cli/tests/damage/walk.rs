@@ -368,7 +368,7 @@ fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &
     let is_noticed = is_noticed || matches!(harm, Harm::Zeros(_)) && sample.name == "lackey";
     // The schedule files beside them name threads and cores.
     let is_noticed = is_noticed || matches!(harm, Harm::MissingFile | Harm::Stranger);
-    if is_noticed && first.code == 0 && !(matches!(harm, Harm::Flip(_)) && is_same(sample, content)) {
+    if is_noticed && first.code == 0 && !is_same(sample, content) {
         wrong.push(format!("{} notices nothing", first.verb));
     }
     for other in &readers[1..] {

@@ -37,12 +37,19 @@ pub(crate) struct X86 {
     syntax: Syntax,
     info: InstructionInfoFactory,
     bases: categories::Bases,
+    known: work::Known,
 }
 
 impl X86 {
     /// `bits` is 32 or 64.
     pub(crate) fn new(bits: u32, syntax: Syntax) -> X86 {
-        X86 { bits, syntax, info: InstructionInfoFactory::new(), bases: categories::Bases::new() }
+        X86 {
+            bits,
+            syntax,
+            info: InstructionInfoFactory::new(),
+            bases: categories::Bases::new(),
+            known: work::Known::default(),
+        }
     }
 
     pub(crate) fn decode(&mut self, pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
@@ -82,7 +89,7 @@ impl X86 {
         }
         let base = self.bases.get(&code, &instr);
         instr.categories = categories::of(&code, &instr, base);
-        instr.work = work::of(&code, &instr, self.info.info(&code));
+        instr.work = work::of(&code, &instr, self.info.info(&code), &mut self.known);
         Ok(instr)
     }
 

@@ -2,7 +2,9 @@
 //!
 //! The categories are DynamoRIO's and have gaps (`sbb`, vector multiplications); this file has a table of its own.
 
-use iced_x86::{Instruction, InstructionInfo, MemorySize, OpAccess, OpKind, Register};
+use iced_x86::{Code, Instruction, InstructionInfo, MemorySize, OpAccess, OpKind, Register};
+
+use std::collections::HashMap;
 
 use crate::work::{Operations, Work, named};
 use crate::{Class, Instr, Operation};
@@ -58,21 +60,54 @@ const VECTOR: &Operations = &[
     (Operation::Shift, "kshift*"),
 ];
 
+/// What the tables say, by the code of an instruction: its encoding with the kinds of its operands.
+///
+/// PERF: names are compared once for each code, not for each instruction.
+#[derive(Debug, Default)]
+pub(super) struct Known(HashMap<Code, Option<Named>>);
+
+/// What a name computes.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    operation: Operation,
+    is_x87: bool,
+    is_vector: bool,
+}
+
+impl Named {
+    fn of(code: &Instruction, whole: &str) -> Option<Named> {
+        let (is_x87, is_vector) = (named(X87, whole).is_some(), has_vector(code));
+        let name = short(whole, is_vector);
+        let operation = match (is_x87, is_vector) {
+            (true, _) => named(X87, name)?,
+            (_, true) if computes_nothing(name) => return None,
+            (_, true) => named(VECTOR, name).unwrap_or(Operation::Other),
+            _ => named(SCALAR, name)?,
+        };
+        Some(Named { operation, is_x87, is_vector })
+    }
+}
+
+/// A name without the letter that most vector instructions begin with.
+fn short(whole: &str, is_vector: bool) -> &str {
+    if is_vector { whole.strip_prefix('v').unwrap_or(whole) } else { whole }
+}
+
 /// What `code` computes; its class and memory operands are already in `instr`.
-pub(super) fn of(code: &Instruction, instr: &Instr, info: &InstructionInfo) -> Option<Work> {
+pub(super) fn of(
+    code: &Instruction,
+    instr: &Instr,
+    info: &InstructionInfo,
+    known: &mut Known,
+) -> Option<Work> {
     if instr.class != Class::Other {
         return None;
     }
     let whole = instr.opcode;
     let whole = whole.name();
-    let (is_x87, is_vector) = (named(X87, whole).is_some(), has_vector(code));
-    let name = if is_vector { whole.strip_prefix('v').unwrap_or(whole) } else { whole };
-    let operation = match (is_x87, is_vector) {
-        (true, _) => named(X87, name)?,
-        (_, true) if computes_nothing(name) => return None,
-        (_, true) => named(VECTOR, name).unwrap_or(Operation::Other),
-        _ => named(SCALAR, name)?,
-    };
+    let Named { operation, is_x87, is_vector } =
+        (*known.0.entry(code.code()).or_insert_with(|| Named::of(code, whole)))?;
+    let name = short(whole, is_vector);
     // A move with memory is a load or a store, unless it changes what it moves.
     let has_memory = instr.reads_memory() || instr.writes_memory();
     if operation == Operation::Move && has_memory && !changes(name) {
