@@ -937,7 +937,7 @@ fn a_stream_of_the_valgrind_front_end_stays_one() {
 fn events_of_unknown_types_are_found_shown_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let swap = sync(5, 1);
-    let load = [&[1][..], &0x1000u64.to_le_bytes(), &[8, 0, 3]].concat();
+    let load = [&[1][..], &0x1000u64.to_le_bytes(), &[8, 0, 4]].concat();
     let compute = [2, 1, 3, 9, 8];
     let slots: [&[u8]; 8] =
         [&swap, &load, &compute, &sync(31, 7), &[3, 9, 0], &[4, 77, 0, 0, 0, 0, 0, 0, 0, 0], &[9, 9], &[0]];
@@ -947,7 +947,7 @@ fn events_of_unknown_types_are_found_shown_and_counted() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();
     for what in [
-        "the unknown type of an access `3`",
+        "the unknown type of an access `4`",
         "the unknown operation `9`",
         "the unknown type of synchronization `31`",
         "the unknown type of control flow `9`",
@@ -960,7 +960,7 @@ fn events_of_unknown_types_are_found_shown_and_counted() {
     let view = quipu(&[&["view"], &open[..], &[&path]].concat());
     assert_eq!(view.status.code(), Some(1));
     let shown = String::from_utf8(view.stdout).unwrap();
-    for what in ["unknown 0.3", "operation 9", "unknown 2.31", "unknown 4.9", "unknown 3.77", "unknown 7.9"] {
+    for what in ["unknown 0.4", "operation 9", "unknown 2.31", "unknown 4.9", "unknown 3.77", "unknown 7.9"] {
         assert!(shown.contains(what), "{what}: {shown}");
     }
     // Back ends do not get them in silence.

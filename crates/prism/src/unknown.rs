@@ -12,6 +12,9 @@ use std::fmt;
 /// The highest number of an operation that has a name.
 const LAST_OPERATION: u8 = 6;
 
+/// What Valgrind's front end makes of wide accesses, whose sizes spill into the type: a store of 16 bytes or a load of 32.
+const EITHER: u8 = access::LOAD | access::STORE;
+
 /// A code without a meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unknown {
@@ -28,9 +31,7 @@ impl Unknown {
     pub fn of(event: &Event) -> Option<Unknown> {
         let beyond = |code: Option<u8>, last: u8| code.filter(|code| *code > last);
         match event {
-            Event::Memory(memory) => {
-                Unknown::found("type of an access", beyond(memory.access, access::STORE))
-            }
+            Event::Memory(memory) => Unknown::found("type of an access", beyond(memory.access, EITHER)),
             Event::Compute(compute) => {
                 let format = Unknown::found("format of a computation", beyond(compute.format, format::FLOAT));
                 let operation = beyond(compute.operation, LAST_OPERATION);

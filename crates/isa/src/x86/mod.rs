@@ -89,7 +89,7 @@ impl X86 {
         }
         let base = self.bases.get(&code, &instr);
         instr.categories = categories::of(&code, &instr, base);
-        instr.work = work::of(&code, &instr, self.info.info(&code), &mut self.known);
+        instr.work = work::of(&code, &instr, info, &mut self.known);
         Ok(instr)
     }
 

@@ -453,7 +453,7 @@ fn events_of_unknown_types_are_counted_for_their_producer() {
     let mut writer = connection.writer(options(Encoding::Fixed)).unwrap();
     let puts = [
         writer.sync(31, 1, 0),
-        writer.memory(3, 8, 16, 0),
+        writer.memory(4, 8, 16, 0),
         writer.context(77, 1),
         writer.sync(sync::LOCK, 1, 0),
     ];
