@@ -114,6 +114,30 @@ impl Frame {
         trailer[4..].copy_from_slice(&TRAILER);
         trailer
     }
+
+    /// Puts the whole frame, whose payload has [`Frame::len`] bytes, at the front of zeros, and gives that part of them.
+    ///
+    /// # Panics
+    /// If there is no room for it, as slices do.
+    pub fn put<'a>(&self, payload: &[u8], zeros: &'a mut [u8]) -> &'a [u8] {
+        let n_bytes = self.bytes();
+        zeros[..HEADER_BYTES].copy_from_slice(&self.header());
+        zeros[HEADER_BYTES..][..payload.len()].copy_from_slice(payload);
+        zeros[n_bytes - TRAILER_BYTES..n_bytes].copy_from_slice(&self.trailer());
+        &zeros[..n_bytes]
+    }
+
+    /// The page of a process, which a recording begins with.
+    #[must_use]
+    pub fn page(producer: u64) -> Frame {
+        Frame {
+            kind: kind::OPEN,
+            encoding: encoding::PLAIN,
+            len: (process::PAGE_BYTES - HEADER_BYTES - TRAILER_BYTES) as u32, // Less than a page.
+            producer,
+            ..Frame::default()
+        }
+    }
 }
 
 /// Offsets of fields in an open frame.

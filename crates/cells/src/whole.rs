@@ -32,13 +32,7 @@ pub fn put_frame(out: &mut Vec<u8>, frame: Frame, payload: &[u8]) {
 /// The page of a process that began and exited, and the metadata.
 #[must_use]
 pub fn head() -> Vec<u8> {
-    let page = Frame {
-        kind: kind::OPEN,
-        encoding: encoding::PLAIN,
-        len: (process::PAGE_BYTES - HEADER_BYTES - TRAILER_BYTES) as u32,
-        producer: producer(),
-        ..Frame::default()
-    };
+    let page = Frame::page(producer());
     let mut out = vec![0; process::PAGE_BYTES];
     out[..HEADER_BYTES].copy_from_slice(&page.header());
     out[process::PAGE_BYTES - TRAILER_BYTES..].copy_from_slice(&page.trailer());

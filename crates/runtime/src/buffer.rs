@@ -94,7 +94,7 @@ pub(crate) fn refill() -> bool {
 /// Gives the thread an empty buffer; with signals blocked, as all that follows.
 fn turn_over(thread: &Thread) -> bool {
     thread.inside.set(thread.inside.get() + 1);
-    let begun = if !process::is_open() {
+    let begun = if !process::is_open() || process::has_ended() {
         false
     } else if thread.buffer.get().is_null() {
         begin_thread(thread)
@@ -156,11 +156,9 @@ fn describe(thread: &Thread) -> bool {
         ..Frame::default()
     };
     let mut bytes = [0; HEADER_BYTES + MAX_BYTES + TRAILER_BYTES];
-    bytes[..HEADER_BYTES].copy_from_slice(&frame.header());
-    bytes[HEADER_BYTES..][..payload.len()].copy_from_slice(payload);
-    bytes[frame.bytes() - TRAILER_BYTES..frame.bytes()].copy_from_slice(&frame.trailer());
+    let bytes = frame.put(payload, &mut bytes);
     thread.seq.set(1);
-    process::put_frame(&bytes[..frame.bytes()], 0)
+    process::put_frame(bytes, 0)
 }
 
 /// What the C library calls this thread.
@@ -188,7 +186,8 @@ pub(crate) extern "C" fn end_thread(_: *mut libc::c_void) {
     let base = thread.buffer.get();
     if !base.is_null() && cursor & !(BUFFER_BYTES - 1) == base as usize {
         let end = (cursor & (BUFFER_BYTES - 1)).min(CELLS_END);
-        if !matches!(write_out(thread, end), Kept::Nothing) {
+        // Others stay open, where readers find them.
+        if matches!(write_out(thread, end), Kept::Written) {
             let buffer = Buffer(base);
             buffer.field(open::STATE).store(VACANT, Ordering::SeqCst);
             buffer.field(open::OWNER).store(FREE, Ordering::SeqCst);
@@ -249,7 +248,7 @@ fn begin_buffer(thread: &Thread, buffer: Buffer) -> bool {
     }
     buffer.field(open::SEQ).store(thread.seq.get(), Ordering::Relaxed);
     buffer.field(open::META_VERSION).store(META_VERSION.into(), Ordering::Relaxed);
-    buffer.field(open::TS_FIRST).store(thread.stamp.get(), Ordering::Relaxed);
+    buffer.field(open::TS_FIRST).store(thread.stamp.load(Ordering::Relaxed), Ordering::Relaxed);
     buffer.field(open::NS).store(process::ns(), Ordering::Relaxed);
     buffer.field(open::EXTRA).store(0, Ordering::Relaxed);
     buffer.field(open::TAG).store(tag(generation), Ordering::Relaxed);
@@ -309,7 +308,7 @@ fn write_out(thread: &Thread, end: usize) -> Kept {
         meta_version: META_VERSION,
         records: n_records,
         seq: field(open::SEQ),
-        times: [field(open::TS_FIRST), thread.stamp.get()],
+        times: [field(open::TS_FIRST), thread.stamp.load(Ordering::Relaxed)],
         payload_crc: checksum::of(&payload[..len]),
         ..Frame::default()
     };

@@ -49,9 +49,7 @@ static N_FRAMES: AtomicU64 = AtomicU64::new(0);
 static N_RECORDS: AtomicU64 = AtomicU64::new(0);
 /// Threads that are writing a frame.
 static N_WRITERS: AtomicU64 = AtomicU64::new(0);
-/// The end is being written: no thread begins with another frame.
-static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// The end was written, or left out.
+/// The end is written, or left out: no thread begins with another frame.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 /// Called at the end of threads.
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
@@ -413,7 +411,6 @@ fn begin() {
     ] {
         counter.store(value, Ordering::SeqCst);
     }
-    IS_ENDING.store(false, Ordering::SeqCst);
     HAS_ENDED.store(false, Ordering::SeqCst);
     let mut own = Writer::<256>::new();
     own.of_process(&Process {
@@ -443,13 +440,7 @@ fn begin() {
     };
     put_meta(&of_process, own.bytes());
     put_meta(&described, &DESCRIPTION);
-    let page = Frame {
-        kind: kind::OPEN,
-        encoding: encoding::PLAIN,
-        len: (process::PAGE_BYTES - HEADER_BYTES - TRAILER_BYTES) as u32,
-        producer: producer(),
-        ..Frame::default()
-    };
+    let page = Frame::page(producer());
     put_on_page(SYNC.len(), &page.header()[SYNC.len()..]);
     put_on_page(process::PAGE_BYTES - TRAILER_BYTES, &page.trailer());
     put_on_page(head::SEQ, &process::SEQ.to_le_bytes());
@@ -463,10 +454,8 @@ fn begin() {
 fn put_meta(frame: &Frame, payload: &[u8]) {
     const MAX_BYTES: usize = HEADER_BYTES + DESCRIPTION.len().next_multiple_of(8) + 256 + TRAILER_BYTES;
     let mut bytes = [0; MAX_BYTES];
-    bytes[..HEADER_BYTES].copy_from_slice(&frame.header());
-    bytes[HEADER_BYTES..][..payload.len()].copy_from_slice(payload);
-    bytes[frame.bytes() - TRAILER_BYTES..frame.bytes()].copy_from_slice(&frame.trailer());
-    put_frame(&bytes[..frame.bytes()], 0);
+    let bytes = frame.put(payload, &mut bytes);
+    put_frame(bytes, 0);
 }
 
 /// 16 bytes that no other recording has: a random UUID, or, where there is no chance to be had, process and time.
@@ -544,17 +533,19 @@ pub(crate) fn claim_room(n_bytes: u64, align: u64) -> Option<u64> {
     Some(start)
 }
 
+/// Whether the program ended of its own will: threads that still run leave what they have in open buffers, since nothing follows
+/// the end of a stream.
+pub(crate) fn has_ended() -> bool {
+    HAS_ENDED.load(Ordering::SeqCst)
+}
+
 /// Writes a frame that has `n_records` after all others; false if that cannot be done. With signals blocked.
 pub(crate) fn put_frame(bytes: &[u8], n_records: u64) -> bool {
-    loop {
-        N_WRITERS.fetch_add(1, Ordering::SeqCst);
-        if !IS_ENDING.load(Ordering::SeqCst) {
-            break;
-        }
-        // Another thread writes the end, which waits for no other.
+    N_WRITERS.fetch_add(1, Ordering::SeqCst);
+    // The end waits for those that count themselves before this, and comes after them.
+    if has_ended() {
         N_WRITERS.fetch_sub(1, Ordering::SeqCst);
-        // SAFETY: no arguments.
-        unsafe { libc::sched_yield() };
+        return false;
     }
     let is_written = match claim(bytes.len() as u64, FRAME_ALIGN) {
         Some(offset) => write_frame(bytes, offset),
@@ -698,7 +689,6 @@ fn mark_end() {
     note(process::EXITED);
     // A handler that recorded now might wait for what it interrupted.
     let quiet = Quiet::begin();
-    IS_ENDING.store(true, Ordering::SeqCst);
     let mut n_rounds = 0;
     while N_WRITERS.load(Ordering::SeqCst) > 0 && n_rounds < MAX_WAITS {
         // SAFETY: no arguments.
@@ -709,7 +699,6 @@ fn mark_end() {
     if N_WRITERS.load(Ordering::SeqCst) == 0 {
         put_end();
     }
-    IS_ENDING.store(false, Ordering::SeqCst);
     quiet.end();
 }
 
@@ -735,11 +724,9 @@ fn put_end() {
         ..Frame::default()
     };
     let mut bytes = [0; HEADER_BYTES + MAX_BYTES + TRAILER_BYTES];
-    bytes[..HEADER_BYTES].copy_from_slice(&frame.header());
-    bytes[HEADER_BYTES..][..payload.len()].copy_from_slice(payload);
-    bytes[frame.bytes() - TRAILER_BYTES..frame.bytes()].copy_from_slice(&frame.trailer());
-    if let Some(offset) = claim(frame.bytes() as u64, FRAME_ALIGN) {
-        write_frame(&bytes[..frame.bytes()], offset);
+    let bytes = frame.put(payload, &mut bytes);
+    if let Some(offset) = claim(bytes.len() as u64, FRAME_ALIGN) {
+        write_frame(bytes, offset);
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Thread {
     /// Number of the next frame.
     pub(crate) seq: Own<u64>,
     /// The stamp taken last.
-    pub(crate) stamp: Own<u64>,
+    pub(crate) stamp: AtomicU64,
     /// What the one who made this thread calls it.
     pub(crate) ticket: Own<u64>,
     /// Where `operator new` was called that calls `malloc` now; 0 if none did.
@@ -205,7 +205,8 @@ static STAMP: AtomicU64 = AtomicU64::new(0);
 /// What another thread may see afterwards is stamped before it is done, what this thread learned of others after.
 pub(crate) fn stamp() -> u64 {
     let stamp = STAMP.fetch_add(1, Ordering::SeqCst) + 1;
-    this().stamp.set(stamp);
+    // A handler that came between has a larger one, which stays.
+    this().stamp.fetch_max(stamp, Ordering::Relaxed);
     stamp
 }
 

@@ -129,7 +129,7 @@ impl RowReader {
     /// Whether a frame may have records of the window.
     fn may_have_wanted(&self, piece: &Piece, before: u64) -> bool {
         let header = &piece.frame.header;
-        // Regions belong to memory: those before a window are told, too.
+        // Regions describe memory, so those before a window are given as well.
         let is_after = matches!(&self.window, Window::Records(range) if before >= range.end);
         if self.has_regions && !is_after {
             return true;

@@ -88,8 +88,9 @@ pub fn record(job: &Job) -> Result<Summary> {
             // A process that does nothing has a trace like the others.
             may_be_empty: true,
         };
-        let summary = collect(capture, &output)?;
+        // It is a trace of its own, which stays if the other cannot be written.
         fresh::rename(capture, &kept, job.replace)?;
+        let summary = collect(&kept, &output)?;
         is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);
         processes.push(ProcessSummary {
             pid: u32::try_from(summary.pid).unwrap_or(0),

@@ -1,4 +1,4 @@
-//! What is shown of a capture file: all that the trace made of it has no room for.
+//! What is shown of a recording: all that the trace made of it has no room for.
 
 use crate::instrumented::*;
 

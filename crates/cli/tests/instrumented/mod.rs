@@ -103,7 +103,7 @@ impl Scene {
         run
     }
 
-    /// Makes a trace of a capture file, checks it, and reads it.
+    /// Makes a trace of a recording, checks it, and reads it.
     fn collect(&self, capture: &str) -> Run {
         let output = quipu()
             .current_dir(&self.folder)
@@ -126,7 +126,7 @@ impl Scene {
         Run { summary, records, printed: String::new() }
     }
 
-    /// Capture files that are there.
+    /// Recordings that are there.
     fn captures(&self) -> Vec<String> {
         let names = fs::read_dir(&self.folder)
             .unwrap()

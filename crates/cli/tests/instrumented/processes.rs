@@ -173,6 +173,36 @@ fn a_killed_program_loses_none_of_what_it_counted() {
 }
 
 #[test]
+fn nothing_follows_the_end_though_threads_still_run() {
+    // Its last destructor leaves a thread time for many buffers after the end was written.
+    const SOURCE: &str = r#"
+        #include <pthread.h>
+        #include <unistd.h>
+        static long cells[4096];
+        static volatile int runs;
+        static void *work(void *nothing) {
+            for (long n = 0;; n++) { cells[n & 4095] = n; runs = 1; }
+            return nothing;
+        }
+        __attribute__((destructor(101))) static void late(void) { usleep(50000); }
+        int main(void) {
+            pthread_t thread;
+            pthread_create(&thread, 0, work, 0);
+            while (!runs) usleep(100);
+            usleep(20000);
+            return 0;
+        }"#;
+    for_each(["gcc", "clang"], SOURCE, "prog.c", &["-O1", "-pthread"], |scene, run| {
+        let compiler = scene.compiler;
+        assert!(run.records.len() > 100_000, "{compiler}: {} records", run.records.len());
+        let output = quipu().args(["check", "--json"]).arg(scene.path("prog.quipu")).output().unwrap();
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(said["findings"].as_array().map(Vec::len), Some(0), "{compiler}: {said}");
+        assert_eq!(output.status.code(), Some(0), "{compiler}");
+    });
+}
+
+#[test]
 fn a_forked_process_has_a_file_of_its_own() {
     const SOURCE: &str = r#"
         #include <stdio.h>
