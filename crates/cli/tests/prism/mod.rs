@@ -1,5 +1,7 @@
 //! Workload events of Prism through the verbs: what they show, check, convert and run.
 
+mod damage;
+
 use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -66,76 +68,6 @@ fn sync(kind: u8, data: u64) -> Vec<u8> {
 
 fn named(kind: u8, index: u32, len: u32) -> Vec<u8> {
     [&[4, kind][..], &index.to_le_bytes(), &len.to_le_bytes()].concat()
-}
-
-/// Each rule with bytes that break it, and their encoding.
-fn broken() -> Vec<(&'static str, &'static str, Vec<u8>)> {
-    let swap = sync(5, 1);
-    let with = |slots: &[&[u8]], names: &[u8]| {
-        let slots: Vec<&[u8]> = std::iter::once(&swap[..]).chain(slots.iter().copied()).collect();
-        buffer(&slots, names)
-    };
-    let configured =
-        |rest: &[u8]| [&[0xa0, 0xe0, 0xa4, 0x80, 0x45, 1, 0, 0, 0, 0, 0, 0, 0][..], rest].concat();
-    let store = [&[1][..], &0x1000u64.to_le_bytes(), &[0, 0, 2]].concat();
-    let (whole, head) = (with(&[], b""), [&9999u64.to_le_bytes()[..], &[0; 8]].concat());
-    vec![
-        ("empty", "fixed", Vec::new()),
-        ("cut", "fixed", whole[..30].to_vec()),
-        ("cut", "variable", configured(&[0x0b, 1, 2])),
-        ("unknown-kind", "variable", configured(&[0xe0, 1, 2, 3])),
-        ("unknown-kind", "variable", configured(&[0x7f, 1, 2, 3])),
-        ("unknown-tag", "fixed", with(&[&[9]], b"")),
-        ("unknown-type", "fixed", with(&[&sync(31, 7)], b"")),
-        ("nonsense", "fixed", with(&[&[9][..]; 9], b"")),
-        ("nonsense", "variable", configured(&[0; 80])),
-        ("bytes-after-end", "variable", configured(&[0xc0, 1])),
-        ("buffer", "fixed", [whole.clone(), head].concat()),
-        ("name", "fixed", with(&[&named(3, 2, 9)], b"main\0")),
-        ("name", "fixed", with(&[&named(3, 0, 4)], b"main\0")),
-        ("unknown-configuration", "variable", configured(&[0xbc, 0xff])),
-        ("no-configuration", "variable", vec![0x45, 1, 0, 0, 0, 0, 0, 0, 0]),
-        ("no-thread", "fixed", buffer(&[&store], b"")),
-        ("wait-without-mutex", "fixed", with(&[&sync(8, 7)], b"")),
-        ("no-bytes", "fixed", with(&[&store], b"")),
-        ("unlock-without-lock", "fixed", with(&[&sync(7, 7)], b"")),
-        ("lock-held", "fixed", with(&[&sync(6, 7)], b"")),
-        ("join-without-create", "fixed", with(&[&sync(2, 7)], b"")),
-        ("exit-without-enter", "fixed", with(&[&named(4, 0, 5)], b"main\0")),
-    ]
-}
-
-#[test]
-fn each_rule_of_prism_is_broken_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut seen = Vec::new();
-    let rules = quipu::format_named("prism").unwrap().rules();
-    for (nth, (rule, encoding, bytes)) in broken().into_iter().enumerate() {
-        let path = put(folder.path(), &format!("{nth}.bin"), &bytes);
-        let open = format!("encoding={encoding}");
-        let output = quipu(&["check", "--json", "--format", "prism", "--open", &open, &path]);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let full = format!("prism/{rule}");
-        assert!(said.contains(&full), "{nth} {rule}: {said} {}", String::from_utf8_lossy(&output.stderr));
-        let severity = rules.iter().find(|rule| rule.name == full).unwrap().severity;
-        let code = i32::from(severity == quipu::model::Severity::Error);
-        assert_eq!(output.status.code(), Some(code), "{nth} {rule}: {said}");
-        seen.push(full);
-    }
-    for rule in rules {
-        assert!(seen.iter().any(|seen| seen == rule.name), "{} is broken by no bytes", rule.name);
-    }
-}
-
-#[test]
-fn a_wrong_name_loses_its_event_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let slots = [&sync(5, 1)[..], &named(3, 2, 9), &sync(6, 0x40), &named(3, 0, 5)];
-    let path = put(folder.path(), "name.bin", &buffer(&slots, b"main\0"));
-    let output = quipu(&["view", "--format", "prism", &path]);
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text.contains("lock") && text.contains("0x40") && text.contains("main"), "{text}");
 }
 
 #[test]
@@ -440,172 +372,6 @@ fn fields_that_only_an_option_says_are_in_the_file() {
 }
 
 #[test]
-fn what_is_whole_of_damaged_buffers_is_kept_and_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let swap = sync(5, 1);
-    let load = [&[1][..], &0x1000u64.to_le_bytes(), &[8, 0, 1]].concat();
-    let bad_name = named(3, 200, 9);
-    let slots: [&[u8]; 4] = [&swap, &load, &bad_name, &load];
-    let whole = buffer(&slots, b"");
-    let cut = [&whole[..], &whole[..16 + 18 + 18 + 5]].concat();
-    let path = put(folder.path(), "cut.bin", &cut);
-    let out = folder.path().join("kept.bin").to_str().unwrap().to_owned();
-    let open = ["--format", "prism", "--open", "encoding=fixed"];
-    let args = [&["convert", "-q", "--plain", "--keep-damaged"], &open[..], &[&path, "-o", &out]].concat();
-    let output = quipu(&args);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let check = quipu(&[&["check", "-q"], &open[..], &[&out]].concat());
-    assert_eq!(check.status.code(), Some(0), "{check:?}");
-    let info = json(&[&["info", "--json"], &open[..], &[&out]].concat());
-    // Three of the first buffer, two of the second.
-    assert_eq!(info["facts"]["records"], 5, "{info}");
-}
-
-/// One unknown type may be a newer front end's; a run of them is damage, in both encodings and to every verb.
-#[test]
-fn zeros_among_events_are_no_events() {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, encoding, start, n, resumes) in [
-        ("fixed/prodcons.main.fixed18.gz", "fixed", 534_720, 1800, true),
-        ("variable/prodcons.sigrind.bin.gz", "variable", 100_000, 4000, false),
-    ] {
-        let mut bytes = gunzip(&std::fs::read(sample(name)).unwrap());
-        let n_whole = {
-            let path = put(folder.path(), "whole.bin", &bytes);
-            let info = json(&[
-                "info",
-                "--json",
-                "--format",
-                "prism",
-                "--open",
-                &format!("encoding={encoding}"),
-                &path,
-            ]);
-            info["facts"]["records"].as_u64().unwrap()
-        };
-        bytes[start..start + n].fill(0);
-        let path = put(folder.path(), "zeros.bin", &bytes);
-        let out = folder.path().join("out").to_str().unwrap().to_owned();
-        let open = format!("encoding={encoding}");
-        let mut places = Vec::new();
-        for verb in [
-            &["check"][..],
-            &["info"],
-            &["view"],
-            &["report"],
-            &["analyze", "mix"],
-            &["convert", "-o", &out],
-            &["run", "--backend", "simplecount", "-o", &out],
-        ] {
-            let output = quipu(&[verb, &["--format", "prism", "--open", &open, &path]].concat());
-            let said = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
-            assert_eq!(output.status.code(), Some(1), "{verb:?} {name}: {}", tail(&said));
-            assert!(!Path::new(&out).exists(), "{verb:?} {name}");
-            let place =
-                said.lines().find(|line| line.contains("lost") && line.contains("zeros.bin: offset 0x"));
-            let place = place.unwrap_or_else(|| panic!("{verb:?} {name}: {}", tail(&said)));
-            let offset = place.split("offset 0x").nth(1).unwrap();
-            places.push(offset.split(|c: char| !c.is_ascii_hexdigit()).next().unwrap().to_owned());
-        }
-        places.dedup();
-        assert_eq!(places.len(), 1, "{name}: {places:?}");
-        let stopped = usize::from_str_radix(&places[0], 16).unwrap();
-        assert!((start - 18..start + 18).contains(&stopped), "{name}: {stopped}");
-        let args = ["check", "--json", "--format", "prism", "--open", &open, &path];
-        let check: Value = serde_json::from_slice(&quipu(&args).stdout).unwrap();
-        let gap = &check["lost"]["gaps"][0];
-        assert_eq!(gap["resumed"].is_object(), resumes, "{check}");
-        if let Some(n_lost) = gap["records"].as_u64() {
-            let args = ["info", "--json", "--format", "prism", "--open", &open, &path];
-            let info: Value = serde_json::from_slice(&quipu(&args).stdout).unwrap();
-            assert_eq!(info["facts"]["records"].as_u64().unwrap() + n_lost, n_whole, "{name}");
-        }
-        // What is left is written, and is whole.
-        let args =
-            ["convert", "-q", "--keep-damaged", "--format", "prism", "--open", &open, &path, "-o", &out];
-        assert_eq!(quipu(&args).status.code(), Some(1));
-        let check = quipu(&["check", &out]);
-        assert_eq!(check.status.code(), Some(0), "{check:?}");
-        std::fs::remove_file(&out).unwrap();
-    }
-}
-
-/// The end of what was said.
-fn tail(said: &str) -> &str {
-    let at = said.len().saturating_sub(2000);
-    said.get(at..).unwrap_or(said)
-}
-
-/// Eight events of unknown types among 64 are kept, nine are damage.
-#[test]
-fn nonsense_is_more_than_eight_of_sixty_four() {
-    let folder = tempfile::tempdir().unwrap();
-    for n in [8, 9] {
-        let (swap, lock, odd) = (sync(5, 1), sync(12, 0x40), [9; 18]);
-        let mut slots: Vec<&[u8]> = vec![&lock; 200];
-        slots[0] = &swap;
-        (0..n).for_each(|nth| slots[60 + nth * 7] = &odd);
-        let path = put(folder.path(), "odd.bin", &[buffer(&slots, b""), buffer(&[&lock], b"")].concat());
-        let args = ["info", "--json", "--format", "prism", "--open", "encoding=fixed", &path];
-        let output = quipu(&args);
-        let info: Value = serde_json::from_slice(&output.stdout).unwrap();
-        // One is an error as well, which loses its event alone.
-        assert_eq!(output.status.code(), Some(1), "{n}: {info}");
-        assert_eq!(info["facts"]["records"], if n == 8 { 201 } else { 61 }, "{info}");
-    }
-}
-
-#[test]
-fn what_follows_the_end_of_a_buffer_is_counted_unless_it_is_zero() {
-    let folder = tempfile::tempdir().unwrap();
-    let events = gunzip(&std::fs::read(sample("variable/prodcons.sigrind.bin.gz")).unwrap());
-    let mut ended = events.clone();
-    ended[0] = 0xc0;
-    let zeros = [&[0xa0, 0xe0, 0xa4, 0x80, 0x45, 1, 0, 0, 0, 0, 0, 0, 0, 0xc0][..], &[0; 100]].concat();
-    for (bytes, is_told) in [(&ended, true), (&zeros, false)] {
-        let path = put(folder.path(), "end.bin", bytes);
-        let args = ["check", "--json", "--format", "prism", "--open", "encoding=variable", &path];
-        let output = quipu(&args);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert_eq!(output.status.code(), Some(0), "{said}");
-        assert_eq!(said.contains("prism/bytes-after-end"), is_told, "{said}");
-        if is_told {
-            let n = bytes[1..].iter().filter(|byte| **byte != 0).count();
-            assert!(
-                said.contains(&format!("`{n}` bytes")) && said.contains("ends within the buffer"),
-                "{said}"
-            );
-        }
-    }
-}
-
-/// Places of names stand in the order of the file, and each is one event.
-#[test]
-fn a_cut_within_names_loses_the_events_that_have_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let bytes = gunzip(&std::fs::read(sample("fixed/prodcons.main.fixed18.gz")).unwrap());
-    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
-    let (n_events, n_names) = (word(0), word(8));
-    for cut in [16 + n_events * 18 + n_names / 2, 16 + n_events * 18] {
-        let path = put(folder.path(), "cut.bin", &bytes[..cut]);
-        let args = ["check", "--json", "--format", "prism", "--open", "encoding=fixed", &path];
-        let output = quipu(&args);
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        let check: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let gaps = check["lost"]["gaps"].as_array().unwrap();
-        let offsets: Vec<u64> = gaps.iter().map(|gap| gap["stopped"]["offset"].as_u64().unwrap()).collect();
-        assert!(offsets.is_sorted(), "{check}");
-        let n_lost: u64 = gaps.iter().map(|gap| gap["records"].as_u64().unwrap()).sum();
-        let info: Value = serde_json::from_slice(&quipu(&[&["info"], &args[1..]].concat()).stdout).unwrap();
-        assert_eq!(info["facts"]["records"].as_u64().unwrap() + n_lost, n_events as u64, "{check}");
-        for gap in gaps {
-            // A place says how many events are before it: those that were left out are not.
-            assert!(gap["stopped"]["record"].as_u64().unwrap() > 0, "{check}");
-        }
-    }
-}
-
-#[test]
 fn names_in_the_table_of_sigilclassic_are_fields_of_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let name = b"=cmd\x1b]0;p\x07\tA\n1\t2\0";
@@ -739,37 +505,6 @@ fn a_program_that_sends_its_events_runs_with_back_ends() {
     let none = quipu(&["run", "--backend", "simplecount", "-o", &out, "--", "/nowhere/program"]);
     assert_eq!(none.status.code(), Some(2), "{none:?}");
     assert!(!Path::new(&out).exists());
-}
-
-#[test]
-fn damage_of_the_first_frame_ends_all_verbs_alike() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let dump = sample("fixed/prodcons.main.fixed18.gz");
-    let convert =
-        |args: &[&str]| assert_eq!(quipu(&[&["convert", "-q"], args].concat()).status.code(), Some(0));
-    convert(&["--format", "prism", "--open", "encoding=fixed", &dump, "-o", &at("fixed.prism")]);
-    convert(&[&at("fixed.prism"), "--events", "variable", "-o", &at("variable.prism")]);
-    for name in ["fixed.prism", "variable.prism"] {
-        let whole = std::fs::read(at(name)).unwrap();
-        let mut changed = whole.clone();
-        changed[whole.len() / 3] ^= 0xff;
-        for (what, bytes) in [("cut", &whole[..whole.len() * 2 / 3]), ("changed", &changed)] {
-            let path = put(folder.path(), &format!("{what}-{name}"), bytes);
-            let out = at("out");
-            for verb in [
-                &["convert", &path, "-o", &out][..],
-                &["run", "--backend", "simplecount", &path, "-o", &out],
-                &["report", "--no-machine", &path],
-                &["check", &path],
-                &["view", &path],
-            ] {
-                let output = quipu(verb);
-                assert_eq!(output.status.code(), Some(1), "{what} {verb:?}: {output:?}");
-                assert!(!Path::new(&out).exists(), "{what} {verb:?}");
-            }
-        }
-    }
 }
 
 /// What the table of events says, as CSV.
@@ -931,39 +666,4 @@ fn a_stream_of_the_valgrind_front_end_stays_one() {
     done(&["convert", "-q", "--plain", &at("b.prism"), "-o", &at("d.bin")]);
     let plain = std::fs::read(at("d.bin")).unwrap();
     assert!(plain[6..] == gunzip(&std::fs::read(&bytes).unwrap()), "to the byte, after the configurations");
-}
-
-#[test]
-fn events_of_unknown_types_are_found_shown_and_counted() {
-    let folder = tempfile::tempdir().unwrap();
-    let swap = sync(5, 1);
-    let load = [&[1][..], &0x1000u64.to_le_bytes(), &[8, 0, 4]].concat();
-    let compute = [2, 1, 3, 9, 8];
-    let slots: [&[u8]; 8] =
-        [&swap, &load, &compute, &sync(31, 7), &[3, 9, 0], &[4, 77, 0, 0, 0, 0, 0, 0, 0, 0], &[9, 9], &[0]];
-    let path = put(folder.path(), "unknown.bin", &buffer(&slots, b""));
-    let open = ["--format", "prism", "--open", "encoding=fixed", "--open", "detail=fixed"];
-    let output = quipu(&[&["check", "--json"], &open[..], &[&path]].concat());
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = String::from_utf8(output.stdout).unwrap();
-    for what in [
-        "the unknown type of an access `4`",
-        "the unknown operation `9`",
-        "the unknown type of synchronization `31`",
-        "the unknown type of control flow `9`",
-        "the unknown type of a context `77`",
-        "an event of the unknown tag `9`",
-        "an event of the unknown tag `0`",
-    ] {
-        assert!(said.contains(what), "{what}: {said}");
-    }
-    let view = quipu(&[&["view"], &open[..], &[&path]].concat());
-    assert_eq!(view.status.code(), Some(1));
-    let shown = String::from_utf8(view.stdout).unwrap();
-    for what in ["unknown 0.4", "operation 9", "unknown 2.31", "unknown 4.9", "unknown 3.77", "unknown 7.9"] {
-        assert!(shown.contains(what), "{what}: {shown}");
-    }
-    // Back ends do not get them in silence.
-    let run = quipu(&[&["run", "--backend", "null", "-o", "x"], &open[..], &[&path]].concat());
-    assert_eq!(run.status.code(), Some(1), "{run:?}");
 }
