@@ -107,6 +107,32 @@ fn every_verb_warns_of_zeros_among_records() {
 }
 
 #[test]
+fn what_a_trace_would_execute_or_open_is_shown_only() {
+    for (action, what) in [(0x203, "system"), (0x204, "freopen")] {
+        let folder = tempfile::tempdir().unwrap();
+        let case = copied("printf", folder.path());
+        let made = folder.path().join("made");
+        let text = match what {
+            "system" => format!("touch {} %i\n", made.display()),
+            _ => format!("{} %i\n", made.display()),
+        };
+        let meta = case.join("meta.json");
+        let mut said: serde_json::Value = serde_json::from_slice(&std::fs::read(&meta).unwrap()).unwrap();
+        said["eprobes"][0]["recs"][0]["action"] = action.into();
+        said["formats"][0]["string"] = text.into();
+        std::fs::write(&meta, said.to_string()).unwrap();
+        for args in [&["view"][..], &["as", "dtrace"], &["report"], &["check"]] {
+            let output = quipu(&[args, &[case.to_str().unwrap()]].concat());
+            assert!(output.status.code().is_some_and(|code| code < 2), "{args:?}: {output:?}");
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            let is_text = args[0] == "view" || args[0] == "as";
+            assert_eq!(printed.contains(&format!("[{what}: ")), is_text, "{args:?}: {printed}");
+            assert!(!made.exists(), "{args:?} does it");
+        }
+    }
+}
+
+#[test]
 fn a_line_that_cannot_be_read_is_lost_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("raw.jsonl");
