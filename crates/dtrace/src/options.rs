@@ -97,16 +97,25 @@ impl Settings {
         }
     }
 
-    /// Reads options as they stand on the command line of `dtrace`: `-q -F -x aggsortkey`.
+    /// Reads options as they stand on the command line of `dtrace`: `-q -F -x aggsortkey`, `-qFx aggsortkey`. What text does not
+    /// depend on is passed over.
     pub fn of_command(line: &str) -> Settings {
         let mut settings = Settings::default();
         let mut words = line.split_whitespace();
         while let Some(word) = words.next() {
-            match word {
-                "-q" => settings.quiet = true,
-                "-F" => settings.flowindent = true,
-                "-x" => settings.add(words.next().unwrap_or("")),
-                word => settings.add(word.strip_prefix("-x").unwrap_or("")),
+            let letters = word.strip_prefix('-').unwrap_or("");
+            for (at, letter) in letters.char_indices() {
+                match letter {
+                    'q' => settings.quiet = true,
+                    'F' => settings.flowindent = true,
+                    'x' => {
+                        let own = &letters[at + 1..];
+                        settings.add(if own.is_empty() { words.next().unwrap_or("") } else { own });
+                        break;
+                    }
+                    // The value of another letter, as of `-n`, may stand after it.
+                    _ => break,
+                }
             }
         }
         settings
@@ -225,6 +234,17 @@ mod tests {
         assert!(settings.quiet && settings.utf8 && !settings.temporal);
         assert_eq!((settings.aggsortkeypos, settings.indent()), (9, 4096));
         assert_eq!(Settings::default().indent(), 14);
+    }
+
+    #[test]
+    fn letters_of_a_command_line_may_stand_together() {
+        let apart = Settings::of_command("-q -F -x aggsortpos=3 -n BEGIN");
+        assert!(apart.quiet && apart.flowindent && apart.aggsortpos == 3);
+        for together in
+            ["-qF -xaggsortpos=3", "-Fqxaggsortpos=3", "-qFx aggsortpos=3 -s q.d", "-qF -xaggsortpos=3 -nF"]
+        {
+            assert_eq!(Settings::of_command(together), apart, "{together}");
+        }
     }
 
     #[test]
