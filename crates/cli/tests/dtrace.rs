@@ -107,6 +107,31 @@ fn every_verb_warns_of_zeros_among_records() {
 }
 
 #[test]
+fn a_damaged_frame_of_a_stream_is_a_loss_in_json_as_on_the_screen() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = std::fs::read(quipu_testkit::fixtures("stream").join("dtrace-mixed_1000.quipu")).unwrap();
+    let path = folder.path().join("trace.quipu");
+    let checked = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let output = quipu(&["check", "--json", path.to_str().unwrap()]);
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), said["records"].as_u64().unwrap(), said["lost"].clone())
+    };
+    let (code, n_whole, lost) = checked(&bytes);
+    assert_eq!((code, lost), (Some(0), serde_json::Value::Null));
+    // Within the records of a CPU.
+    bytes[0x3cfc] ^= 4;
+    let (code, n_left, lost) = checked(&bytes);
+    assert_eq!(code, Some(1));
+    assert!(n_left < n_whole, "{n_left} of {n_whole}");
+    // The header of this frame does not count its records.
+    assert!(lost.is_object() && lost["records"].as_u64().is_none(), "{lost}");
+    let report = quipu(&["report", path.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&report.stderr).into_owned();
+    assert!(said.contains("an unknown number of records is lost after"), "{said}");
+}
+
+#[test]
 fn what_a_trace_would_execute_or_open_is_shown_only() {
     for (action, what) in [(0x203, "system"), (0x204, "freopen")] {
         let folder = tempfile::tempdir().unwrap();

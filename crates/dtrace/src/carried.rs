@@ -255,7 +255,8 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
         for error in part.learn(frame.metadata) {
             findings.push(rules::METADATA.broken(place(frame.offset), error.message().to_owned()));
         }
-        let lost = |message: String, n: u32| lost_in(&rules::ENCODING, place(frame.offset), message, n);
+        let lost =
+            |message: String, n: u32| lost_in(&rules::ENCODING, place(frame.offset), message, Some(n.into()));
         let (stream, encoding) = (frame.header.stream, frame.header.encoding);
         if matches!(encoding, encoding::DTRACE_LINUX | dense_samples::NUMBER) {
             part.describer.capture.dialect = Dialect::Linux;
@@ -307,10 +308,8 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
         let message = format!("the stream that carries the buffers: {}", found.name);
         match found.name {
             // Other bodies can be read without it.
-            "unknown-encoding" => {
-                let n = found.number("records").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-                lost_in(&rules::ENCODING, at, message, n)
-            }
+            "unknown-encoding" => lost_in(&rules::ENCODING, at, message, found.lost_records()),
+            _ if found.loses() => lost_in(&rules::STREAM, at, message, found.lost_records()),
             _ => rules::STREAM.broken(at, message),
         }
     }));
@@ -354,11 +353,8 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
 }
 
 /// What a finding of lost records says.
-fn lost_in(rule: &RuleInfo, place: Place, message: String, n: u32) -> Finding {
-    let loss = quipu_model::Loss {
-        records: Amount::known(Some(n.into())),
-        ..quipu_model::Loss::from(place.clone())
-    };
+fn lost_in(rule: &RuleInfo, place: Place, message: String, n: Option<u64>) -> Finding {
+    let loss = quipu_model::Loss { records: Amount::known(n), ..quipu_model::Loss::from(place.clone()) };
     rule.broken(place, message).losing(loss)
 }
 

@@ -68,6 +68,53 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// What is damaged, if it is a frame without data: `index`, `end`, `padding` or `metadata`.
+    #[must_use]
+    pub fn frame(&self) -> Option<&str> {
+        self.keys.iter().find(|(name, _)| *name == "frame").and_then(|(_, value)| match value {
+            Key::Text(text) => Some(&**text),
+            Key::Number(_) => None,
+        })
+    }
+
+    /// True if it is about a frame that readers can do without.
+    #[must_use]
+    pub fn is_auxiliary(&self) -> bool {
+        self.frame().is_some_and(|frame| frame != "metadata")
+    }
+
+    /// True if records, or bytes of the stream, may be lost by it.
+    #[must_use]
+    pub fn loses(&self) -> bool {
+        let does = matches!(
+            self.name,
+            "payload-crc"
+                | "payload-invalid"
+                | "unknown-encoding"
+                | "unknown-codec"
+                | "records-undecodable"
+                | "truncated-frame"
+                | "torn-frame"
+                | "lost-sync"
+                | "sequence-gap"
+                | "frame-too-large"
+                | "unknown-version"
+                | "needs-newer-program"
+                | "end-mismatch"
+                | "buffer-reused"
+        );
+        does && !self.is_auxiliary()
+    }
+
+    /// How many data records are lost, if that is known: of metadata the number says nothing of those that need them, and
+    /// headers of foreign bodies may have 0 where the writer did not count.
+    #[must_use]
+    pub fn lost_records(&self) -> Option<u64> {
+        self.number("records").filter(|&n| n > 0 && self.frame().is_none())
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)?;

@@ -630,9 +630,10 @@ impl Session {
     }
 }
 
-/// A finding about a frame without data that readers can do without.
+/// A finding about a frame, with its kind if it has no data.
 fn of_kind(finding: Finding, header: &Header) -> Finding {
     match header.kind {
+        kind::META => finding.with("frame", "metadata"),
         kind::INDEX => finding.with("frame", "index"),
         kind::END => finding.with("frame", "end"),
         kind::PAD => finding.with("frame", "padding"),

@@ -132,8 +132,8 @@ impl File {
 }
 
 /// True for findings after which bytes of files may be missing: also where a writer was stopped, after which rows are whole.
-fn may_lack(finding: &str) -> bool {
-    rules::loses(finding) || finding == "unfinished-frame"
+fn may_lack(finding: &finding::Finding) -> bool {
+    finding.loses() || finding.name == "unfinished-frame"
 }
 
 /// A name that stays within its folder.
@@ -336,7 +336,7 @@ impl Described {
 
     fn of(survey: &Survey, producer: u64) -> Described {
         let mut described = Described::default();
-        let losing = survey.session.findings.iter().filter(|finding| may_lack(finding.name));
+        let losing = survey.session.findings.iter().filter(|finding| may_lack(finding));
         // Counts that do not agree have no place: another finding says what is missing, if anything is.
         let place = |of: &finding::Finding| of.number("offset").filter(|_| of.name != "end-mismatch");
         described.faults = losing.map(|of| (place(of), of.to_string())).collect();

@@ -122,9 +122,7 @@ fn rule_of(name: &str) -> &'static RuleInfo {
 
 /// A finding of the container as one of the trace.
 pub(crate) fn finding(of: &finding::Finding, file: &str, record: Option<u64>) -> Finding {
-    // What is said of a frame's kind is that readers need nothing of it.
-    let is_auxiliary = of.keys.iter().any(|(key, _)| *key == "frame");
-    let rule = if is_auxiliary { &AUXILIARY } else { rule_of(of.name) };
+    let rule = if of.is_auxiliary() { &AUXILIARY } else { rule_of(of.name) };
     let number = |key: &str| of.number(key);
     let offset = number("offset").or(number("first_offset"));
     let place = Place { file: Some(file.to_owned()), offset, record, ..Place::default() };
@@ -148,39 +146,17 @@ pub(crate) fn finding(of: &finding::Finding, file: &str, record: Option<u64>) ->
     };
     let found = rule.broken(place.clone(), message);
     let found = if of.name == "lost" { found.stated() } else { found };
-    if is_auxiliary || !loses(of.name) {
+    if !of.loses() {
         return found;
     }
-    let records = number("records");
     let resumed = number("resynced_at").map(|at| Place { offset: Some(at), ..place.clone() });
     found.losing(Loss {
-        records: Amount::known(records),
+        records: Amount::known(of.lost_records()),
         bytes: Amount::known(number("bytes_skipped").or(number("bytes_missing"))),
         stopped: place,
         resumed,
         ..Loss::default()
     })
-}
-
-/// True for findings of the container that lose bytes or records.
-pub(crate) fn loses(name: &str) -> bool {
-    matches!(
-        name,
-        "payload-crc"
-            | "payload-invalid"
-            | "unknown-encoding"
-            | "unknown-codec"
-            | "records-undecodable"
-            | "truncated-frame"
-            | "torn-frame"
-            | "lost-sync"
-            | "sequence-gap"
-            | "frame-too-large"
-            | "unknown-version"
-            | "needs-newer-program"
-            | "end-mismatch"
-            | "buffer-reused"
-    )
 }
 
 /// What is said of records that a producer dropped. The counts of headers and of streams have one number for an unknown one.
