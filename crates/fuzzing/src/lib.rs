@@ -9,6 +9,7 @@
 //! | [`traces`] | traces of each format, and what is made of them |
 //! | [`beside`] | files that lie beside traces: schedules, lists, indexes |
 //! | [`captures`] | what instrumented programs leave |
+//! | [`events`] | workload events: what other processes publish in shared memory, files of threads |
 //! | [`streams`] | streams of our own, and their parts: CBOR, types, rows |
 //! | [`texts`] | configurations, sets of calls, types, debug information, instructions |
 
@@ -16,6 +17,7 @@
 
 pub mod beside;
 pub mod captures;
+pub mod events;
 mod folder;
 pub mod streams;
 pub mod texts;
@@ -49,6 +51,8 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("cells", captures::cells),
     ("dtrace", traces::dtrace),
     ("prism", traces::prism),
+    ("prism_delivery", events::delivery),
+    ("prism_threads", events::threads),
     ("stream", streams::stream),
     ("cbor", streams::cbor),
     ("stream_types", streams::types),

@@ -1,0 +1,247 @@
+//! Workload events beyond files: what producers publish in shared memory, and folders of files of threads.
+
+use crate::folder::Folder;
+use quipu::model::{Format, OpenOptions, Trace};
+use quipu::prism::batch::Batch;
+use quipu::prism::delivery::producer::{CHUNK_WORDS, ChunkHead, Connection, Encoding, Options};
+use quipu::prism::delivery::receiver::{Receiver, Wish};
+use quipu::prism::hooks::Sink;
+use quipu::prism::{Detail, PRISM};
+use quipu::source::{Content, Source};
+use quipu_ring::Shape;
+use quipu_testkit::fuzz;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// The memory: as small as it can be.
+const SHAPE: Shape = Shape { n_slots: 2, ring_words: 1 << 13, heap_words: 512 };
+// Where its parts stand: docs/formats/prism.md, "Delivery".
+const SLOT: u64 = 4096;
+const TERMS: u64 = SLOT + 80;
+const WRITTEN: u64 = SLOT + 128;
+const RING: u64 = 8192;
+const HEAP: u64 = RING + 2 * 8 * SHAPE.ring_words;
+
+/// Bits of the first byte: the events are of the fixed encoding.
+const IS_FIXED: u8 = 1;
+/// The producer says other terms than it has agreed to.
+const HAS_TERMS: u8 = 2;
+/// It says to have published another number of words than there are.
+const HAS_LENGTH: u8 = 4;
+/// Heads of chunks go with their lengths, which a fuzzer seldom gets right.
+const IS_RIGHT: u8 = 8;
+/// Bytes before the words of the heap: the first, how many words the heap gets, 6 that are unused, terms, length.
+const HEAD_BYTES: usize = 24;
+
+/// Any bytes as what a producer puts into the memory that it shares with a receiver: its terms, how much it published, chunks, and
+/// the heap. They are events, or an error of that producer.
+///
+/// # Panics
+/// If the receiver ends, or counts other events than it delivers.
+pub fn delivery(bytes: &[u8]) {
+    delivered(bytes);
+}
+
+/// How many events there are.
+fn delivered(bytes: &[u8]) -> u64 {
+    let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else { return 0 };
+    let (flags, n_heap) = (head[0], usize::from(head[1] & 0x3f));
+    let words: Vec<u64> = rest.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let (heap, chunks) = words.split_at(n_heap.min(words.len()));
+    let mut chunks = chunks[..chunks.len().min(SHAPE.ring_words as usize)].to_vec();
+    if flags & IS_RIGHT != 0 {
+        put_right(&mut chunks);
+    }
+    let base = Folder::new();
+    let folder = base.path("");
+    let mut receiver = Receiver::create_in(&folder, SHAPE, Detail::ALL).expect("memory can be made");
+    let path = receiver.path().to_str().map(|path| CString::new(path).expect("a path has no zeros"));
+    let connection = Connection::open(&path.expect("the path is text")).expect("memory can be mapped");
+    let encoding = if flags & IS_FIXED != 0 { Encoding::Fixed } else { Encoding::Variable };
+    let options = Options { encoding, ..Options::default() };
+    let writer = connection.writer(options).expect("a ring is free");
+    let file = File::options().write(true).open(receiver.path()).expect("the memory is a file");
+    let put = |at: u64, words: &[u8]| file.write_all_at(words, at).expect("the memory can be written");
+    if flags & HAS_TERMS != 0 {
+        put(TERMS, &head[8..16]);
+    }
+    if !heap.is_empty() {
+        // The words of the table do not matter to a receiver; the names follow.
+        put(HEAP, &heap[0].to_le_bytes());
+        put(HEAP + 8 * (8 + SHAPE.heap_words / 8), &rest[8..8 * heap.len()]);
+    }
+    let bytes: Vec<u8> = chunks.iter().flat_map(|word| word.to_le_bytes()).collect();
+    put(RING, &bytes);
+    let n_words = (chunks.len() as u64).to_le_bytes();
+    put(WRITTEN, if flags & HAS_LENGTH != 0 { &head[16..24] } else { &n_words });
+    let mut count = Count::default();
+    let outcome = receiver.run(&mut count, &mut |_| Wish::End).expect("what a producer does ends no run");
+    let n_events: u64 = outcome.producers.iter().map(|producer| producer.n_events).sum();
+    assert_eq!(count.0, n_events, "events that were delivered, and those that are counted");
+    // Its own idea of its ring is another one.
+    std::mem::forget(writer);
+    n_events
+}
+
+/// Gives each chunk the length that its head says, and each head parts that are not too long.
+fn put_right(words: &mut [u64]) {
+    let mut at = 0;
+    while at + 3 <= words.len() {
+        let head = ChunkHead::unpack(words[at], words[at + 1]);
+        let head = ChunkHead {
+            kind: 1,
+            n_events: head.n_events & 0xff,
+            event_bytes: head.event_bytes & 0x3ff,
+            name_bytes: head.name_bytes & 0xff,
+            n_references: head.n_references & 7,
+            ..head
+        };
+        let n_words = head.n_words().min(words.len() - at).min(CHUNK_WORDS);
+        words[at..at + 2].copy_from_slice(&head.pack(n_words));
+        at += n_words;
+    }
+}
+
+/// Counts events.
+#[derive(Default)]
+struct Count(u64);
+
+impl Sink for Count {
+    fn detail(&self) -> Detail {
+        Detail::ALL
+    }
+
+    fn start(&mut self) -> quipu::prism::Result<()> {
+        Ok(())
+    }
+
+    fn take(&mut self, batch: &Batch) -> quipu::prism::Result<()> {
+        assert!(
+            batch.clocks.is_empty() || batch.clocks.len() == batch.events.len(),
+            "a clock for each event"
+        );
+        for (index, event) in batch.events.iter().enumerate() {
+            let at = batch.at(index);
+            assert!(at.ordinal >= batch.first, "events are numbered on");
+            if let quipu::prism::event::Event::Context(context) = event
+                && let quipu::prism::event::Place::Name(name) = context.place
+            {
+                // The name lies in the batch.
+                let _ = batch.name(name);
+            }
+        }
+        self.0 += batch.events.len() as u64;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> quipu::prism::Result<()> {
+        Ok(())
+    }
+}
+
+/// Files of a folder, at most.
+const MAX_FILES: usize = 8;
+
+/// A body of a stream, and what the stream says of it.
+struct Body {
+    bytes: Vec<u8>,
+    said: Vec<(String, String)>,
+}
+
+impl Content for Body {
+    fn len_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(at).ok().and_then(|at| self.bytes.get(at..)).unwrap_or_default();
+        let n = rest.len().min(out.len());
+        out[..n].copy_from_slice(&rest[..n]);
+        Ok(n)
+    }
+
+    fn said(&self, name: &str) -> Option<&str> {
+        self.said.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
+    }
+}
+
+/// Any bytes as a folder of files of threads. Each file is the number of bytes of its settings (2 bytes), that of its events (2
+/// bytes), its settings as lines `NAME=VALUE`, and its events. The folder is one trace with the same records however it is read,
+/// or an error.
+///
+/// # Panics
+/// If it is not.
+pub fn threads(bytes: &[u8]) {
+    let Some(trace) = opened(bytes) else { return };
+    trace.shards().iter().for_each(|shard| fuzz::same_records(&*trace, shard));
+}
+
+/// The folder as a trace, if it is one.
+fn opened(bytes: &[u8]) -> Option<Box<dyn Trace>> {
+    let mut rest = bytes;
+    let mut entries: Vec<(String, Arc<dyn Content>)> = Vec::new();
+    while let Some(([a, b, c, d], after)) = rest.split_first_chunk()
+        && entries.len() < MAX_FILES
+    {
+        let lens = [u16::from_le_bytes([*a, *b]), u16::from_le_bytes([*c, *d])].map(usize::from);
+        let (settings, after) = after.split_at(lens[0].min(after.len()));
+        let (events, after) = after.split_at(lens[1].min(after.len()));
+        let text = String::from_utf8_lossy(settings);
+        let said = text.lines().filter_map(|line| line.split_once('='));
+        let said = said.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let body = Body { bytes: events.to_vec(), said };
+        entries.push((format!("thread-{}.prism", entries.len()), Arc::new(body)));
+        rest = after;
+    }
+    PRISM.open(&Source::of_tree("fuzz", entries), &OpenOptions::default()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu::model::Scan;
+
+    /// A seed of this repository.
+    macro_rules! seed {
+        ($name:literal) => {
+            include_bytes!(concat!("../../../fuzz/seeds/", $name))
+        };
+    }
+
+    #[test]
+    fn seeds_of_delivery_are_events_as_far_as_they_are_right() {
+        let seeds: [(&[u8], u64); 8] = [
+            (seed!("prism_delivery/variable"), 18),
+            (seed!("prism_delivery/vector"), 10),
+            (seed!("prism_delivery/names-of-the-heap"), 8),
+            (seed!("prism_delivery/fixed"), 9),
+            (seed!("prism_delivery/fixed-names-of-the-heap"), 3),
+            (seed!("prism_delivery/unknown-chunk"), 4),
+            (seed!("prism_delivery/other-terms"), 2),
+            (seed!("prism_delivery/another-version"), 0),
+        ];
+        let counts = seeds.map(|(bytes, _)| delivered(bytes));
+        assert_eq!(counts, seeds.map(|(_, expected)| expected));
+    }
+
+    #[test]
+    fn seeds_of_folders_are_traces_where_they_go_together() {
+        let records = |bytes: &[u8]| {
+            let trace = opened(bytes)?;
+            let mut reader = trace.scan(&Scan::new(trace.shards()[0].id)).ok()?;
+            let mut n_records = 0;
+            while let Some(batch) = reader.read().ok()? {
+                n_records += batch.span.records;
+            }
+            Some(n_records)
+        };
+        // Configurations, which stand before the first turn, are three more events.
+        assert_eq!(records(seed!("prism_threads/variable")), Some(15));
+        assert_eq!(records(seed!("prism_threads/fixed")), Some(7));
+        assert_eq!(records(seed!("prism_threads/a-thread-is-missing")), Some(8));
+        assert_eq!(records(seed!("prism_threads/another-trace")), None);
+    }
+}
