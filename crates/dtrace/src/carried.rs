@@ -43,7 +43,7 @@ const PROBED_BYTES: [usize; 3] = [64 << 10, 1 << 20, 256 << 20];
 
 /// True if a source is a stream with bodies of DTrace in it, also if its first frames are damaged.
 pub fn is_likely(source: &Source) -> bool {
-    let known = source.learned(|| -> Result<Recognised> {
+    let known = source.learned(|source| -> Result<Recognised> {
         let mut said = Said::Other;
         for n_bytes in PROBED_BYTES {
             let head = source.head(n_bytes)?;

@@ -4,7 +4,11 @@ use quipu::FORMATS;
 use quipu::model::{ErrorKind, OpenOptions, Scan, ShardId};
 use quipu::source::{Codec, PackOptions, Packer, Packing, Pool, Source};
 use quipu_testkit::{Depth, Reading, ReadingOptions, fixtures};
+use std::collections::BTreeSet;
 use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Every bit of this many bytes is flipped.
 const FLIPPED_BYTES: usize = 32;
@@ -140,4 +144,39 @@ fn a_version_that_no_trace_has_is_reported_when_a_trace_is_opened() {
         assert_eq!(meta.version.as_deref(), shown, "{version}");
         assert_eq!(meta.findings.iter().map(|found| &*found.rule).collect::<Vec<_>>(), rules, "{version}");
     }
+}
+
+/// The files in a folder and below it.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}
+
+#[test]
+fn nothing_of_a_trace_stays_in_memory_once_it_is_closed() {
+    let mut paths = Vec::new();
+    files(&fixtures(""), &mut paths);
+    let mut formats = BTreeSet::new();
+    for path in paths {
+        let bytes: Arc<[u8]> = std::fs::read(&path).unwrap().into();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let Ok(trace) = quipu::open(&Source::from_bytes(name, bytes.clone()), &OpenOptions::default()) else {
+            continue;
+        };
+        formats.insert(trace.meta().format.clone());
+        if let Some(shard) = trace.shards().first() {
+            let mut reader = trace.scan(&Scan::new(shard.id)).unwrap();
+            let _ = reader.read();
+        }
+        drop(trace);
+        // Threads that inflate ahead may still be about to end.
+        let until = Instant::now() + Duration::from_secs(20);
+        while Arc::strong_count(&bytes) > 1 && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert_eq!(Arc::strong_count(&bytes), 1, "{}", path.display());
+    }
+    assert_eq!(formats.len(), FORMATS.len(), "{formats:?}");
 }

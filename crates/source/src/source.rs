@@ -19,14 +19,13 @@ use crate::tree::{self, Content, ContentPart, Held};
 
 /// A place that bytes come from. Cheap to clone; holds no descriptor.
 #[derive(Clone)]
-pub struct Source(Arc<Inner>);
+pub struct Source(Arc<Inner>, Arc<Learned>);
 
 struct Inner {
     name: Arc<str>,
     place: Place,
     /// Keeps the file or folder from being written over.
     _reading: Option<Reading>,
-    learned: Learned,
 }
 
 /// What was found out about the bytes of a source, one value of each type.
@@ -69,24 +68,14 @@ impl Source {
                 path: Some(path.to_owned()),
             }
         };
-        Ok(Source(Arc::new(Inner {
-            name,
-            place,
-            _reading: Some(Reading::of(&meta)),
-            learned: Learned::default(),
-        })))
+        Ok(Source::of(Inner { name, place, _reading: Some(Reading::of(&meta)) }))
     }
 
     /// Standard input, as a pipe.
     pub fn stdin() -> Source {
         let stdin: Reader = Box::new(io::stdin());
         let place = Place::Pipe { pipe: Arc::new(Pipe::new(stdin)), path: None };
-        Source(Arc::new(Inner {
-            name: "standard input".into(),
-            place,
-            _reading: reading_of_stdin(),
-            learned: Learned::default(),
-        }))
+        Source::of(Inner { name: "standard input".into(), place, _reading: reading_of_stdin() })
     }
 
     /// Any reader, as a pipe: its bytes can be streamed once.
@@ -131,21 +120,24 @@ impl Source {
     /// What was found out about the bytes and is asked for again: `learn` finds it out the first time, and the source and its
     /// clones keep it. Two callers at the same time may both find it out.
     ///
+    /// `learn` gets the same bytes as a source that remembers nothing. What it returns may hold that one; if it held a clone
+    /// of this source, the two would keep each other in memory for ever.
+    ///
     /// # Errors
     /// Those of `learn`.
     pub fn learned<T, E>(
         &self,
-        learn: impl FnOnce() -> std::result::Result<T, E>,
+        learn: impl FnOnce(&Source) -> std::result::Result<T, E>,
     ) -> std::result::Result<Arc<T>, E>
     where
         T: Any + Send + Sync,
     {
-        let lock = || self.0.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.1.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().iter().find_map(|known| Arc::clone(known).downcast::<T>().ok());
         if let Some(known) = known {
             return Ok(known);
         }
-        let new = Arc::new(learn()?);
+        let new = Arc::new(learn(&Source(Arc::clone(&self.0), Arc::default()))?);
         lock().push(new.clone());
         Ok(new)
     }
@@ -156,7 +148,11 @@ impl Source {
     }
 
     fn new(name: Arc<str>, place: Place) -> Source {
-        Source(Arc::new(Inner { name, place, _reading: None, learned: Learned::default() }))
+        Source::of(Inner { name, place, _reading: None })
+    }
+
+    fn of(inner: Inner) -> Source {
+        Source(Arc::new(inner), Arc::default())
     }
 
     /// What people call this source: the path as given, or the name given to the constructor.

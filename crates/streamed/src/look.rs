@@ -27,7 +27,7 @@ pub(crate) struct Look {
 /// # Errors
 /// What the source says.
 pub(crate) fn at(source: &Source) -> Result<Arc<Look>> {
-    source.learned(|| {
+    source.learned(|source| {
         let (container, unpacking) = match source.is_folder() {
             true => {
                 let (joined, findings) = folder::joined(source)?;
