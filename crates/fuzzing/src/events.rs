@@ -36,8 +36,8 @@ const IS_RIGHT: u8 = 8;
 /// Bytes before the words of the heap: the first, how many words the heap gets, 6 that are unused, terms, length.
 const HEAD_BYTES: usize = 24;
 
-/// Any bytes as what a producer puts into the memory that it shares with a receiver: its terms, how much it published, chunks, and
-/// the heap. They are events, or an error of that producer.
+/// Any bytes as what a producer puts into the memory that it shares with a receiver: its terms, how much it published, chunks,
+/// and the heap. They are events, or an error of that producer.
 ///
 /// # Panics
 /// If the receiver ends, or counts other events than it delivers.
