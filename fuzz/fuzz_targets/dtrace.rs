@@ -1,4 +1,4 @@
-//! See `quipu_fuzzing::traces::dtrace`.
+//! See `quipu_fuzzing::dtrace::any`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::traces::dtrace(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::dtrace::any(bytes));

@@ -4,6 +4,7 @@
 
 mod big_trace;
 mod drop_ins;
+mod dtrace_seeds;
 mod house;
 mod layers;
 mod man;

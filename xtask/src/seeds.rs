@@ -4,6 +4,7 @@
 //! that is short, or what a long one begins with, in each container that can be written. What begins a trace tells its
 //! version and kind, and whatever is cut is found cut, which is no loss here.
 
+use crate::dtrace_seeds;
 use anyhow::{Context, Result};
 use flate2::Crc;
 use quipu::source::{PackOptions, Packer, Packing, Pool, Source};
@@ -83,6 +84,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         let targets = targets_of(&path);
         if targets.is_empty() {
             continue;
+        }
+        for (target, seed) in dtrace_seeds::of(&path, MAX_BYTES)? {
+            n_seeds += usize::from(keep(&out, target, &seed)?);
         }
         for seed in seeds_of(&path, &pool)? {
             for target in &targets {

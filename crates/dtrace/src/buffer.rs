@@ -63,7 +63,8 @@ impl Cursor {
             }
             let word = capture.order.u32_at(&buffer.bytes[..self.end.min(buffer.bytes.len())], self.at);
             let Some(epid) = word else {
-                if self.at < self.end && self.rest == 0 {
+                // Turned, the younger part of a ring would not be read as it is here.
+                if self.at < self.end {
                     return Err(self.stop_in_word(buffer));
                 }
                 if self.rest == 0 {
@@ -159,6 +160,19 @@ mod tests {
             times.push(record.time);
         }
         assert_eq!(times, [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_ring_that_ends_within_a_word_is_reported() {
+        let capture = capture();
+        let mut bytes = record(2);
+        bytes.extend(record(1));
+        bytes.extend([0; 3]);
+        let buffer = Buffer { bytes, oldest: 16, file: "buf".to_owned(), ..Buffer::default() };
+        let mut cursor = Cursor::new(&buffer);
+        assert_eq!(cursor.next_record(&capture, &buffer).unwrap().map(|record| record.time), Some(1));
+        let error = cursor.next_record(&capture, &buffer).unwrap_err();
+        assert!(error.to_string().contains("offset 0x20: 3 bytes are left"), "{error}");
     }
 
     #[test]

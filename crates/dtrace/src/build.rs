@@ -254,6 +254,11 @@ fn add(all: &mut Vec<Buffer>, kind: &str, snapshot: &Snapshot<'_>) -> Result<()>
     Ok(())
 }
 
+/// Who is said to have written a capture that is written again: its number is [`id_of`] it.
+pub fn producer_of(capture: &Capture) -> Producer {
+    Producer { uuid: id_of(capture), program: Some("dtrace".to_owned()), ..Producer::default() }
+}
+
 /// A number that two captures share only if they are the same, so that the same capture gives the same bytes.
 pub fn id_of(capture: &Capture) -> [u8; 16] {
     let mut id = [0; 16];

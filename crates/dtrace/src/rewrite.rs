@@ -1,6 +1,6 @@
 //! `convert`: a capture as a stream that describes itself, or a buffer with its descriptions in it.
 
-use crate::build::id_of;
+use crate::build::producer_of;
 use crate::carry::Encoded;
 use crate::describe::{Buffer, Capture};
 use crate::{carry, export, input, linux, lost, meta, mid, origin, rules, trace};
@@ -11,7 +11,6 @@ use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, Finding, Result};
 use quipu_source::Source;
-use quipu_wire::record::Producer;
 use std::io::{self, BufWriter, Write};
 
 /// The ending of the name of a stream.
@@ -132,8 +131,7 @@ fn write(
     if wrong.iter().any(Finding::is_damage) {
         lost::declare(&mut capture, &wrong);
     }
-    let producer =
-        Producer { uuid: id_of(&capture), program: Some("dtrace".to_owned()), ..Producer::default() };
+    let producer = producer_of(&capture);
     let failed = |cause| cannot("write", job.output, cause);
     notes.extend(losses(&capture, form));
     let mut n_written = 0;

@@ -244,6 +244,9 @@ struct Samples {
     released: VecDeque<usize>,
 }
 
+/// Bytes of the word that says how long the rest of a sample is.
+const SIZE_WORD: usize = 4;
+
 /// Bytes before the data of a sample.
 const SAMPLE_HEADER: usize = 16;
 
@@ -333,6 +336,12 @@ impl Samples {
 pub(crate) fn sample<'c>(capture: &'c Capture, event: &'c Event) -> Result<Option<Firing<'c>>> {
     let Event::Sample { cpu, line, bytes } = event else { return Ok(None) };
     let place = || Place { file: Some(capture.name.clone()), record: Some(*line), ..Place::default() };
+    // What stands after its own length is none of it.
+    let own = capture.order.u32_at(bytes, 0).map_or(0, |n| n as usize + SIZE_WORD);
+    let Some(bytes) = bytes.get(..own) else {
+        let message = format!("a sample of {own} bytes is cut off after {}", bytes.len());
+        return Err(Error::truncated(message).at(&place()));
+    };
     let word = |at| capture.order.u32_at(bytes, at);
     let (Some(probe), Some(statement)) = (word(8), word(12)) else {
         let message = format!("a sample has {} bytes, fewer than its header of {SAMPLE_HEADER}", bytes.len());

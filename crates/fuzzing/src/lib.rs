@@ -9,6 +9,7 @@
 //! | [`traces`] | traces of each format, and what is made of them |
 //! | [`beside`] | files that lie beside traces: schedules, lists, indexes |
 //! | [`captures`] | what instrumented programs leave |
+//! | [`dtrace`] | captures of DTrace, in each dialect and form |
 //! | [`events`] | workload events: what other processes publish in shared memory, files of threads |
 //! | [`streams`] | streams of our own, and their parts: CBOR, types, rows |
 //! | [`texts`] | configurations, sets of calls, types, debug information, instructions |
@@ -17,6 +18,7 @@
 
 pub mod beside;
 pub mod captures;
+pub mod dtrace;
 pub mod events;
 mod folder;
 pub mod streams;
@@ -49,7 +51,12 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("schedule", beside::schedule),
     ("index", beside::index),
     ("cells", captures::cells),
-    ("dtrace", traces::dtrace),
+    ("dtrace", dtrace::any),
+    ("dtrace_classic", dtrace::classic),
+    ("dtrace_classic_v0", dtrace::classic_v0),
+    ("dtrace_linux", dtrace::linux),
+    ("dtrace_buffer", dtrace::buffer),
+    ("dtrace_stream", dtrace::stream),
     ("prism", traces::prism),
     ("prism_delivery", events::delivery),
     ("prism_threads", events::threads),

@@ -18,7 +18,7 @@ use quipu_testkit::fuzz;
 use std::sync::Arc;
 
 /// Puts checksums and trailers right, which a fuzzer never gets right.
-fn repaired(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut file = bytes.to_vec();
     let mut at = 0;
     while at + HEADER_BYTES <= file.len() {

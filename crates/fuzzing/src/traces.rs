@@ -28,21 +28,6 @@ pub fn apitrace_text(bytes: &[u8]) {
     graphics::write_and_text(bytes);
 }
 
-/// Any bytes as a capture of DTrace: the same records and findings however it is read, and its text with and without quirks.
-///
-/// # Panics
-/// If two prints of it differ.
-pub fn dtrace(bytes: &[u8]) {
-    fuzz::format(&quipu::dtrace::DTRACE, bytes);
-    let source = Source::from_bytes("fuzz", bytes);
-    let Ok(capture) = quipu::dtrace::trace::load(&source, &OpenOptions::default()) else { return };
-    let capture = std::sync::Arc::new(capture);
-    for has_quirks in [false, true] {
-        let print = || quipu::dtrace::print(&capture, has_quirks.into()).ok().map(|all| all.out);
-        assert_eq!(print(), print(), "two prints");
-    }
-}
-
 /// Any bytes as workload events, in both encodings: the same records and findings however they are read; what is written again
 /// reads the same.
 ///

@@ -1,0 +1,214 @@
+//! Captures of DTrace, a target for each dialect and form.
+//!
+//! A fuzzer that has to keep hexadecimal digits and checksums right changes nothing else. So it gives descriptions as text and
+//! records as bytes here, and digits and checksums are made for it.
+
+use crate::streams;
+use quipu::dtrace::bytes::ByteOrder;
+use quipu::dtrace::carry::{self, Encoded};
+use quipu::dtrace::options::Settings;
+use quipu::dtrace::{Capture, DTRACE, Printed, carried, mid, objects_to, print, trace};
+use quipu::model::{Error, Finding, OpenOptions};
+use quipu::source::Source;
+use quipu_stream::wire::crc32c;
+use quipu_stream::wire::record::Producer;
+use quipu_testkit::fuzz;
+use serde_json::Value as Json;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Any bytes as a capture in one of its forms: the same records and findings however it is read, and its text with and without
+/// quirks.
+///
+/// # Panics
+/// If they differ.
+pub fn any(bytes: &[u8]) {
+    all_of(bytes, None);
+}
+
+/// Any bytes as `meta.json`, a zero and the bytes of its buffers, of the dialect classic: as [`any`].
+///
+/// # Panics
+/// As [`any`].
+pub fn classic(bytes: &[u8]) {
+    folder(bytes, "classic");
+}
+
+/// The same in the dialect classic-v0.
+///
+/// # Panics
+/// As [`any`].
+pub fn classic_v0(bytes: &[u8]) {
+    folder(bytes, "classic-v0");
+}
+
+/// Any bytes as the options of a command on a line that begins with `#`, lines of `raw.jsonl`, a zero, samples and states of
+/// Linux: as [`any`].
+///
+/// # Panics
+/// As [`any`].
+pub fn linux(bytes: &[u8]) {
+    let (text, rest) = apart(bytes);
+    let (options, text) = match text.strip_prefix(b"#") {
+        Some(line) => line.split_at(line.iter().position(|byte| *byte == b'\n').unwrap_or(line.len())),
+        None => (&b""[..], text),
+    };
+    let mut lines = String::from_utf8_lossy(text.trim_ascii()).into_owned();
+    lines.push('\n');
+    put_events(rest, &mut lines);
+    all_of(lines.as_bytes(), Some(Settings::of_command(&String::from_utf8_lossy(options))));
+}
+
+/// Any bytes as a principal buffer with its descriptions in it, as they are and with right checksums: as [`any`].
+///
+/// # Panics
+/// As [`any`].
+pub fn buffer(bytes: &[u8]) {
+    all_of(bytes, None);
+    all_of(&with_right_checksums(bytes), None);
+}
+
+/// Any bytes as a stream with bodies of DTrace, as they are and with right checksums: as [`any`].
+///
+/// # Panics
+/// As [`any`].
+pub fn stream(bytes: &[u8]) {
+    all_of(bytes, None);
+    all_of(&streams::repaired(bytes), None);
+}
+
+/// The text before the first zero, and the bytes after it.
+fn apart(bytes: &[u8]) -> (&[u8], &[u8]) {
+    match bytes.iter().position(|byte| *byte == 0) {
+        Some(at) => (&bytes[..at], &bytes[at + 1..]),
+        None => (bytes, &[]),
+    }
+}
+
+/// A description and the bytes of its buffers, as one file.
+fn folder(bytes: &[u8], dialect: &str) {
+    let (text, mut rest) = apart(bytes);
+    let Ok(Json::Object(mut meta)) = serde_json::from_slice(text) else { return };
+    meta.insert("dialect".to_owned(), dialect.into());
+    for list in ["buffers", "aggbuffers"] {
+        let buffers = meta.get_mut(list).and_then(Json::as_array_mut).into_iter().flatten();
+        for buffer in buffers.filter_map(Json::as_object_mut) {
+            let size = buffer.get("size").and_then(Json::as_u64).and_then(|n| usize::try_from(n).ok());
+            let (own, after) = rest.split_at(size.unwrap_or(rest.len()).min(rest.len()));
+            rest = after;
+            buffer.insert("size".to_owned(), own.len().into());
+            buffer.insert("hex".to_owned(), hex(own).into());
+        }
+    }
+    all_of(Json::Object(meta).to_string().as_bytes(), None);
+}
+
+/// A state, not a sample.
+const STATE: u8 = 0x80;
+
+/// Lines of samples and states: a byte with the CPU; of a sample two for its length, of a state one for its aggregation and two
+/// for the lengths of key and value each.
+fn put_events(mut rest: &[u8], lines: &mut String) {
+    while let Some((kind, after)) = rest.split_first() {
+        rest = after;
+        let mut part = || {
+            let (length, after) = rest.split_first_chunk::<2>()?;
+            let (part, after) = after.split_at(usize::from(u16::from_le_bytes(*length)).min(after.len()));
+            rest = after;
+            Some(hex(part))
+        };
+        let cpu = kind & !STATE;
+        // Writing to a text cannot fail.
+        let _ = match kind & STATE {
+            0 => {
+                let Some(raw) = part() else { return };
+                writeln!(lines, "{{\"t\":\"sample\",\"cpu\":{cpu},\"raw\":\"{raw}\"}}")
+            }
+            _ => {
+                let Some((key, data)) = part().zip(part()) else { return };
+                let Some((id, after)) = rest.split_first() else { return };
+                rest = after;
+                writeln!(
+                    lines,
+                    "{{\"t\":\"aggsnap\",\"id\":{id},\"cpu\":{cpu},\"key\":\"{key}\",\"data\":\"{data}\"}}"
+                )
+            }
+        };
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Puts the checksums of descriptions right, which a fuzzer never gets right.
+fn with_right_checksums(bytes: &[u8]) -> Vec<u8> {
+    const HEAD: usize = 24;
+    let mut buffer = bytes.to_vec();
+    let little = ByteOrder::Little.u32_at(bytes, 16).is_some_and(|kind| kind < 1 << 16);
+    let order = if little { ByteOrder::Little } else { ByteOrder::Big };
+    let mut at = 0;
+    while at + HEAD <= buffer.len() {
+        let is_description = order.u32_at(&buffer, at) == Some(mid::RESERVED);
+        let len = order.u32_at(&buffer, at + 20).map_or(usize::MAX, |len| len as usize);
+        let end = (at + HEAD).saturating_add(len);
+        if !is_description || end > buffer.len() {
+            at += 4;
+            continue;
+        }
+        let mut sum = Vec::new();
+        order.put(&mut sum, crc32c(&buffer[at + 16..end]).into(), 4);
+        buffer[at + 12..at + 16].copy_from_slice(&sum);
+        at = end.next_multiple_of(4);
+    }
+    buffer
+}
+
+/// Reads a capture in all ways, prints it, and carries it through streams.
+fn all_of(bytes: &[u8], settings: Option<Settings>) {
+    fuzz::format(&DTRACE, bytes);
+    let source = Source::from_bytes("fuzz", bytes);
+    let Ok(mut capture) = trace::load(&source, &OpenOptions::default()) else { return };
+    capture.settings = settings.unwrap_or(capture.settings);
+    let is_damaged = capture.findings.iter().any(Finding::is_damage);
+    let capture = Arc::new(capture);
+    let text = |capture: &Arc<Capture>, has_quirks: bool| {
+        print(capture, has_quirks.into())
+            .ok()
+            .map(|Printed { out, messages, status, .. }| (out, messages, status))
+    };
+    for has_quirks in [false, true] {
+        assert_eq!(text(&capture, has_quirks), text(&capture, has_quirks), "two prints");
+    }
+    let mut object = Vec::new();
+    let listed = objects_to::<Error>(&capture, usize::MAX, &mut |part| {
+        object.extend_from_slice(part);
+        Ok(())
+    });
+    if let Ok(rest) = listed {
+        object.extend(rest.out);
+        assert!(serde_json::from_slice::<Json>(&object).is_ok(), "the objects are no JSON");
+    }
+    let cpus: BTreeSet<u32> = capture.buffers.iter().map(|buffer| buffer.cpu).collect();
+    for encoded in [Encoded::Plain, Encoded::Dense] {
+        let producer = Producer { uuid: [7; 16], ..Producer::default() };
+        let written = carry::write(&capture, producer, encoded, Vec::new()).expect("a capture is written");
+        let read = carried::read("fuzz", &written);
+        // What is damaged may contradict itself, and buffers of one CPU are one in a stream.
+        if !is_damaged && cpus.len() == capture.buffers.len() {
+            let read = Arc::new(read.expect("what was written is read"));
+            for has_quirks in [false, true] {
+                assert_eq!(
+                    text(&read, has_quirks),
+                    text(&capture, has_quirks),
+                    "the text of a stream ({encoded:?})"
+                );
+            }
+        }
+    }
+}

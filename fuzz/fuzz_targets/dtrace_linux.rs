@@ -1,0 +1,4 @@
+//! See `quipu_fuzzing::dtrace::linux`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::dtrace::linux(bytes));
