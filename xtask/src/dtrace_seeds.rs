@@ -83,7 +83,7 @@ fn shorten(json: &mut Json) {
             members.retain(|name, value| {
                 let is_nothing = value.is_null() || *value == Json::Array(Vec::new());
                 let is_needed = ["probes", "eprobes", "recs"].contains(&&**name);
-                (!is_nothing || is_needed) && !(ZEROS.contains(&&**name) && *value == Json::from(0))
+                (!is_nothing || is_needed) && !(ZEROS.contains(&&**name) && *value == 0)
             });
         }
         Json::Array(all) => all.iter_mut().for_each(shorten),
