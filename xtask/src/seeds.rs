@@ -54,7 +54,7 @@ fn targets_of_format(name: &'static str) -> Vec<&'static str> {
 /// Files with such a part in their path are for another target, whatever the folder.
 const PARTS: &[(&str, &str)] = &[
     ("schedule.bin", "schedule"),
-    (".raw", "raw"),
+    (".raw", "drmemtrace-raw"),
     ("modules.log", "lists"),
     ("funclist", "lists"),
     ("cacheray/configs/", "configuration"),

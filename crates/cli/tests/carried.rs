@@ -45,8 +45,8 @@ fn records_are_printed_alike() {
 #[test]
 fn a_tracer_s_raw_files_stay_readable() {
     let folder = tempfile::tempdir().unwrap();
-    let (original, stream) = carried(folder.path(), "drmemtrace/threadsig.aarch64.raw");
-    let text = |of: &Path| quipu(&["view", "--raw", path(of), "--take", "100"]);
+    let (original, stream) = carried(folder.path(), "drmemtrace-raw/threadsig.aarch64");
+    let text = |of: &Path| quipu(&["view", path(of), "--take", "100"]);
     assert_eq!(text(&stream).1, text(&original).1);
     assert_eq!(text(&stream).0, Some(0));
 }

@@ -77,7 +77,7 @@ fn a_forced_format_is_the_one_that_is_read() {
     let unknown = quipu(&["info", "--format", "nonsense", trace]);
     assert_eq!(unknown.status.code(), Some(2));
     let text = String::from_utf8_lossy(&unknown.stderr).into_owned();
-    assert!(text.contains("drmemtrace, apitrace, cacheray, lackey, din"), "{text}");
+    assert!(text.contains("drmemtrace, drmemtrace-raw, apitrace, cacheray, lackey, din"), "{text}");
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn lines(folder: &Path, name: &str, good: &[u8], odd: &[u8]) -> PathBuf {
 /// What a tracer left, with a list of modules whose paths have hostile bytes.
 fn modules(folder: &Path) -> PathBuf {
     let path = folder.join("modules");
-    let from = quipu_testkit::fixtures("drmemtrace").join("threadsig.aarch64.raw");
+    let from = quipu_testkit::fixtures("drmemtrace-raw").join("threadsig.aarch64");
     std::fs::create_dir_all(path.join("raw")).unwrap();
     quipu_testkit::copy_files(&from, &path);
     quipu_testkit::copy_files(&from.join("raw"), &path.join("raw"));
@@ -323,8 +323,9 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
         vec!["view", "--json", &cacheray],
         vec!["analyze", "types", &cacheray],
         vec!["view", "--json", "hostile.quipu"],
-        vec!["view", "--raw", "modules"],
-        vec!["view", "--raw", "--csv", "modules"],
+        vec!["view", "modules"],
+        vec!["info", "modules"],
+        vec!["view", "--csv", "modules"],
         vec!["collect", "-o", "collected", "hostile.quipu"],
         vec!["describe", "hostile.json"],
         vec!["view", "--table", "aggregations", "hostile.json"],

@@ -14,7 +14,7 @@
 //! | [`edits`] | what stays of a trace, and as what |
 //! | [`write`](mod@write) | entries → files: chunks, containers, folders; edits on the way |
 //! | `cores` | a trace arranged by the cores that its threads ran on |
-//! | [`raw`] | what the tracer leaves before conversion, word by word |
+//! | [`raw`] | what the tracer leaves before conversion: a format of its own, whose records are words |
 //! | [`schedule`], [`funclist`], [`listing`] | what lies beside the traces |
 //! | [`check`] | the rules, and where a trace breaks them |
 //! | [`tools`] | analyses on native records |
@@ -48,15 +48,13 @@ pub mod write;
 
 use quipu_model::convert::RecordWriter;
 use quipu_model::options::{Kind, OptionSpec};
-use quipu_model::trace::DumpForm;
-use quipu_model::{
-    Confidence, Format, FormatInfo, Found, OpenOptions, Result, RuleInfo, Tool, Trace, Transform,
-};
+use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace, Transform};
 use quipu_source::Source;
-use std::ops::Range;
 
 /// Bytes that must look like entries where no header says that a file is a trace.
 const PROBED_BYTES: usize = 64 * record::ENTRY_BYTES;
+
+pub use raw::RAW;
 
 /// The format, as the list of formats names it.
 pub static DRMEMTRACE: Drmemtrace = Drmemtrace;
@@ -122,10 +120,6 @@ impl Format for Drmemtrace {
             return Confidence::Sure;
         }
         let name = listing::file_name(source);
-        if listing::is_raw(name) {
-            // Opening says what to do with it.
-            return Confidence::Maybe;
-        }
         let head = source.head(PROBED_BYTES).unwrap_or_default();
         if listing::holds_entries(&head) || listing::has_chunks(source) {
             Confidence::Likely
@@ -138,16 +132,6 @@ impl Format for Drmemtrace {
 
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
         Ok(Box::new(trace::open(source, options)?))
-    }
-
-    fn dump(
-        &self,
-        source: &Source,
-        wanted: Range<u64>,
-        form: DumpForm,
-        out: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<Found> {
-        raw::dump(&raw::list(source)?, wanted, form, out)
     }
 
     fn tools(&self) -> &'static [&'static dyn Tool] {
@@ -183,8 +167,6 @@ impl Format for Drmemtrace {
 fn probe_folder(source: &Source) -> Confidence {
     match listing::list(source) {
         Ok(found) if !found.files.is_empty() => Confidence::Sure,
-        // A raw folder is one of ours too: opening it says what to do.
-        Err(error) if error.kind() == quipu_model::ErrorKind::Unsupported => Confidence::Sure,
         _ => Confidence::No,
     }
 }

@@ -178,7 +178,7 @@ pub fn list(source: &Source) -> Result<Listing> {
 fn raw_trace(what: &str, source: &Source) -> Error {
     Error::unsupported(what)
         .hint(
-            "`quipu view --raw` shows its words; for everything else convert it with the tracer's own `drraw2trace \
+            "`--format drmemtrace-raw` shows its words; for everything else convert it with the tracer's own `drraw2trace \
              -indir FOLDER` on the machine that has the traced binaries, then name the folder again",
         )
         .in_file(source.name())

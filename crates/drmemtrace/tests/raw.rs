@@ -1,33 +1,22 @@
 //! Raw folders, whole and damaged.
 
 // A test that cannot set its scene has failed.
-#[path = "fuzzing/raw.rs"]
-mod fuzzing;
 
 use quipu_drmemtrace::DRMEMTRACE;
-use quipu_drmemtrace::raw::{self, RawFolder};
-use quipu_model::Format;
-use quipu_model::trace::DumpForm;
+use quipu_drmemtrace::raw::{self, RAW, RawTrace, Words};
+use quipu_model::{
+    Columns, Confidence, Format, OpenOptions, Reader as _, Scan, ShardId, TableBuf as _, Trace, Window,
+};
 use quipu_source::Source;
+use quipu_testkit::damage::{self, Damage};
 use std::path::PathBuf;
 
 fn folder() -> PathBuf {
-    quipu_testkit::fixtures("drmemtrace").join("threadsig.aarch64.raw")
+    quipu_testkit::fixtures("drmemtrace-raw").join("threadsig.aarch64")
 }
 
-/// The lines, and the rules broken.
-fn dumped(folder: &RawFolder, wanted: std::ops::Range<u64>) -> (Vec<String>, Vec<String>) {
-    dumped_as(DumpForm::Text, folder, wanted)
-}
-
-fn dumped_as(form: DumpForm, folder: &RawFolder, wanted: std::ops::Range<u64>) -> (Vec<String>, Vec<String>) {
-    let mut text = Vec::new();
-    let found = raw::dump(folder, wanted, form, &mut |part| {
-        text.extend_from_slice(part);
-        true
-    });
-    let rules = found.unwrap().into_vec().iter().map(|finding| finding.rule.to_string()).collect();
-    (String::from_utf8(text).unwrap().lines().map(str::to_owned).collect(), rules)
+fn whole() -> RawTrace {
+    raw::open(&Source::open(&folder()).unwrap(), &OpenOptions::default()).unwrap()
 }
 
 fn bytes_of_words() -> Vec<u8> {
@@ -35,104 +24,100 @@ fn bytes_of_words() -> Vec<u8> {
     Source::open(&path).unwrap().head(1 << 20).unwrap()
 }
 
-fn file(bytes: Vec<u8>) -> RawFolder {
-    RawFolder { threads: vec![Source::from_bytes("x.raw", bytes)], ..RawFolder::default() }
+fn file(bytes: Vec<u8>) -> RawTrace {
+    raw::open(&Source::from_bytes("x.raw", bytes), &OpenOptions::default()).unwrap()
+}
+
+/// The rows of a window, and the rules broken.
+fn read(trace: &RawTrace, window: Window) -> (Words, Vec<String>) {
+    let scan = Scan { tables: vec![0], window, ..Scan::new(ShardId(0)) };
+    let (mut all, mut rules) = (Words::default(), Vec::new());
+    let mut reader = trace.read(&scan).unwrap();
+    while let Some(batch) = reader.read().unwrap() {
+        rules.extend(batch.findings.iter().map(|finding| finding.rule.to_string()));
+        let rows = batch.tables[0].get::<Words>().unwrap();
+        all.extend_rows(rows, 0..rows.len(), &|code| code);
+    }
+    (all, rules)
 }
 
 #[test]
-fn a_raw_folder_is_shown_with_its_modules_and_all_its_words() {
-    let source = Source::open(&folder()).unwrap();
-    let (lines, rules) = dumped(&raw::list(&source).unwrap(), 0..u64::MAX);
+fn a_raw_folder_is_read_with_its_modules_and_all_its_words() {
+    let trace = whole();
+    let (rows, rules) = read(&trace, Window::All);
     assert_eq!(rules, [] as [&str; 0]);
-    assert!(lines[0].ends_with("/threadsig.aarch64/binaries/threadsig"), "{}", lines[0]);
-    let first = lines.iter().position(|line| line.starts_with("file ")).unwrap() + 1;
-    assert_eq!(lines.len() - first, bytes_of_words().len() / 8);
-    assert!(lines[first].contains("header"), "{}", lines[first]);
-    assert!(lines.last().unwrap().contains("footer"));
-    assert!(lines.iter().any(|line| line.contains("instructions at module 0 threadsig+0x")));
+    assert_eq!(rows.len(), bytes_of_words().len() / 8);
+    let modules = trace.meta().facts.iter().find(|fact| fact.key == "modules").unwrap();
+    assert!(modules.value[0].as_str().unwrap().ends_with("/threadsig.aarch64/binaries/threadsig"));
+    let shard = &trace.shards()[0];
+    assert_eq!((shard.thread, shard.process), (Some(16275.into()), Some(16274)));
+    // The words themselves, against the bytes.
+    let words: Vec<u64> =
+        bytes_of_words().chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+    assert_eq!(rows.word, words);
+    assert!(rows.thread.iter().all(|thread| *thread == 16275));
+    assert_eq!((rows.version.get(0), rows.offset[1], rows.record[1]), (Some(3), 8, 2), "{:#x}", words[0]);
+    let block = (0..rows.len()).find(|row| rows.instrs.get(*row).is_some()).unwrap();
+    assert_eq!((words[block] >> 49 & 0xfff) as u32, rows.instrs.get(block).unwrap());
+    assert!(rows.path.get(block).unwrap().ends_with(b"/threadsig"));
+    assert_eq!(rows.module.get(block), Some(0));
 }
 
 #[test]
-fn only_the_words_asked_for_are_shown() {
-    let source = Source::open(&folder()).unwrap();
-    let list = raw::list(&source).unwrap();
-    let (all, _) = dumped(&list, 0..u64::MAX);
-    let (some, _) = dumped(&list, 3..5);
-    let first = all.iter().position(|line| line.starts_with("file ")).unwrap() + 1;
-    assert_eq!(some[first..], all[first + 3..first + 5]);
+fn a_window_has_the_words_of_the_whole() {
+    let trace = whole();
+    let (all, _) = read(&trace, Window::All);
+    let (some, rules) = read(&trace, Window::Records(3..5));
+    assert_eq!(some.word, all.word[3..5]);
+    assert_eq!(some.offset, [24, 32]);
+    assert_eq!(rules, [] as [&str; 0]);
 }
 
 #[test]
-fn words_are_rows_for_programs() {
-    let list = raw::list(&Source::open(&folder()).unwrap()).unwrap();
-    let n_words = bytes_of_words().len() / 8;
-    let (lines, _) = dumped_as(DumpForm::Json, &list, 0..u64::MAX);
-    let rows: Vec<serde_json::Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(rows.len(), n_words);
-    assert_eq!(rows[0]["sort"], "header");
-    assert!(rows[0]["version"].is_u64());
-    let block = rows.iter().find(|row| row["sort"] == "block").unwrap();
-    assert!(block["path"].as_str().unwrap().starts_with('/') && block["instrs"].as_u64() > Some(0));
-    let (csv, _) = dumped_as(DumpForm::Csv, &list, 0..u64::MAX);
-    assert_eq!(csv.len(), n_words + 1);
-    let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
-    let names: Vec<&str> = csv[0].split(',').collect();
-    assert_eq!(names.len(), keys.len());
-    assert!(names.iter().all(|name| rows[0].get(name).is_some()), "{names:?}");
-    for (row, line) in rows.iter().zip(&csv[1..]) {
-        let cells: Vec<&str> = line.split(',').collect();
-        for (name, cell) in names.iter().zip(cells) {
-            let expected = match &row[*name] {
-                serde_json::Value::Null => String::new(),
-                serde_json::Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            assert_eq!(cell, expected, "{name}: {line}");
-        }
-    }
-}
-
-#[test]
-fn any_damage_to_words_leaves_rows_that_can_be_read() {
-    let bytes = bytes_of_words();
-    let bytes = &bytes[..bytes.len().min(8 * 600)];
-    let mut rng = quipu_testkit::Rng::new(3);
-    for round in 0..200u64 {
-        let mut damaged = bytes.to_vec();
-        for _ in 0..=rng.below(4) {
-            let at = rng.below(damaged.len() as u64) as usize;
-            damaged[at] = rng.below(256) as u8;
-        }
-        damaged.truncate(bytes.len() - (round as usize % 40) * 11);
-        fuzzing::raw(&damaged);
-    }
+fn markers_are_marks_and_upper_halves_belong_to_the_next_marker() {
+    let marker = |kind: u64, value: u64| 0xc200_0000_0000_0000 | kind << 48 | value;
+    let words = [0xc408_0000_0000_0e40, 0x4000_0000_0000_0007, marker(8, 0xabcd), marker(3, 0x1234_5678)];
+    let trace = file(
+        [&words[..], &[0xc100_0000_0000_0000]].concat().iter().flat_map(|word| word.to_le_bytes()).collect(),
+    );
+    let scan = Scan { columns: Columns::MARKS, ..Scan::new(ShardId(0)) };
+    let mut reader = trace.read(&scan).unwrap();
+    let batch = reader.read().unwrap().unwrap();
+    let split = quipu_drmemtrace::record::Marker::SPLIT_VALUE.0;
+    assert_eq!(split, 8, "the number in the words above");
+    assert_eq!(batch.marks.kind, [8, 3]);
+    assert_eq!(batch.marks.value, [0xabcd, 0xabcd_1234_5678]);
 }
 
 #[test]
 fn damage_is_named_with_its_place() {
     let bytes = bytes_of_words();
-    assert_eq!(dumped(&file(bytes.clone()), 0..u64::MAX).1, [] as [&str; 0]);
-    assert_eq!(dumped(&file(bytes[..803].to_vec()), 0..u64::MAX).1, ["drmemtrace/raw-cut"]);
-    assert_eq!(dumped(&file(bytes[..800].to_vec()), 0..u64::MAX).1, ["drmemtrace/raw-no-footer"]);
-    assert_eq!(dumped(&file(bytes[8..].to_vec()), 0..u64::MAX).1, ["drmemtrace/raw-no-header"]);
-    assert_eq!(dumped(&file(Vec::new()), 0..u64::MAX).1, ["drmemtrace/raw-no-footer"]);
+    let rules = |bytes: &[u8]| read(&file(bytes.to_vec()), Window::All).1;
+    assert_eq!(rules(&bytes), [] as [&str; 0]);
+    assert_eq!(rules(&bytes[..803]), ["drmemtrace-raw/cut", "drmemtrace-raw/no-footer"]);
+    assert_eq!(rules(&bytes[..800]), ["drmemtrace-raw/no-footer"]);
+    assert_eq!(rules(&bytes[8..]), ["drmemtrace-raw/no-header"]);
+    assert_eq!(rules(&[]), ["drmemtrace-raw/no-footer"]);
 }
 
 #[test]
-fn any_bytes_give_a_line_for_each_word() {
-    let mut rng = quipu_testkit::Rng::new(7);
-    for _ in 0..200 {
-        let n = rng.below(400) as usize;
-        let bytes: Vec<u8> = (0..n).map(|_| rng.below(256) as u8).collect();
-        let (lines, _) = dumped(&file(bytes), 0..u64::MAX);
-        // Bytes that look packed are another matter; random ones hardly ever do.
-        assert!(lines.len() <= 1 + n / 8, "{n}");
-    }
+fn damaged_words_are_survived() {
+    let bytes = bytes_of_words();
+    let bytes = &bytes[..bytes.len().min(8 * 300)];
+    let damage = Damage { truncations: 200, changes: 200, ..Damage::default() };
+    damage::format(&RAW, "x.raw", bytes, &damage);
+    quipu_testkit::records::chunk_independence(&file(bytes.to_vec()), bytes, 20);
 }
 
 #[test]
-fn opening_a_raw_folder_says_how_to_look_at_it() {
+fn what_a_tracer_left_is_told_from_what_was_made_of_it() {
     let source = Source::open(&folder()).unwrap();
-    let error = DRMEMTRACE.open(&source, &Default::default()).err().unwrap();
-    assert!(error.advice().unwrap().contains("quipu view --raw"), "{error}");
+    assert_eq!((RAW.probe(&source), DRMEMTRACE.probe(&source)), (Confidence::Sure, Confidence::No));
+    let made = Source::open(&quipu_testkit::fixtures("drmemtrace").join("threadsig.x64")).unwrap();
+    assert_eq!((RAW.probe(&made), DRMEMTRACE.probe(&made)), (Confidence::No, Confidence::Sure));
+    for (bytes, confidence) in [(bytes_of_words(), Confidence::Sure), (b"text".to_vec(), Confidence::Maybe)] {
+        assert_eq!(RAW.probe(&Source::from_bytes("app.1.raw", bytes)), confidence);
+    }
+    let error = DRMEMTRACE.open(&source, &OpenOptions::default()).err().unwrap();
+    assert!(error.advice().unwrap().contains("drmemtrace-raw"), "{error}");
 }

@@ -210,7 +210,7 @@ fn unknown_types_and_kinds_are_kept_and_named() {
 
 #[test]
 fn a_raw_folder_is_refused_with_advice() {
-    let path = fixtures("drmemtrace").join("threadsig.aarch64.raw");
+    let path = fixtures("drmemtrace-raw").join("threadsig.aarch64");
     let error = DRMEMTRACE.open(&Source::open(&path).unwrap(), &OpenOptions::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.advice().unwrap().contains("drraw2trace"));

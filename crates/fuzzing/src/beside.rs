@@ -1,58 +1,42 @@
-//! Files that lie beside traces: raw words, lists of modules and functions, schedules, indexes.
+//! Files that lie beside traces: lists of modules and functions, schedules, indexes.
 
 use crate::folder::Folder;
 use quipu::apitrace::APITRACE;
 use quipu::apitrace::index::Index;
 use quipu::apitrace::index::store::{self, Identity};
-use quipu::drmemtrace::raw::{self, RawFolder};
+use quipu::drmemtrace::raw::RAW;
 use quipu::drmemtrace::{funclist, schedule};
-use quipu::model::trace::DumpForm;
 use quipu::model::{Columns, Format, OpenOptions, Scan, Window};
 use quipu::source::Source;
+use quipu_testkit::fuzz;
 use std::sync::LazyLock;
 use xxhash_rust::xxh64::xxh64;
 
-#[path = "../../drmemtrace/tests/fuzzing/raw.rs"]
-mod words;
+static RAW_FOLDER: LazyLock<Folder> = LazyLock::new(Folder::new);
 
-/// Any bytes as the words of a raw file: all of them are shown, in each form.
-pub fn raw(bytes: &[u8]) {
-    words::raw(bytes);
-}
-
-/// Any bytes as the lists of modules and of functions that lie in a raw folder: the folder is shown in each form.
+/// Any bytes as the lists of modules and of functions that lie in a raw folder: its words are read.
 ///
 /// # Panics
-/// If a line of one is not a line of the other.
+/// If the lists are read differently from the folder.
 pub fn lists(bytes: &[u8]) {
-    if let Ok(functions) = funclist::parse(&String::from_utf8_lossy(bytes)) {
+    let functions = funclist::parse(&String::from_utf8_lossy(bytes));
+    if let Ok(functions) = &functions {
         assert!(functions.iter().all(|function| !function.names.is_empty()), "a function without a name");
     }
-    let file = |name: &str, bytes: &[u8]| Source::from_bytes(name, bytes);
     // A header of a thread, and code of module 0.
     let words: Vec<u8> = [0xa000_0000_0000_0000_u64, 0x2000_0000_0000_0000, 0x2000_4000_0000_0000]
         .iter()
         .flat_map(|word| word.to_le_bytes())
         .collect();
-    let folder = RawFolder {
-        threads: vec![file("a.raw", &words)],
-        modules: Some(file("modules.log", bytes)),
-        functions: Some(file("funclist.log", bytes)),
-    };
-    for form in [DumpForm::Text, DumpForm::Csv, DumpForm::Json] {
-        let mut text = Vec::new();
-        let _ = raw::dump(&folder, 0..u64::MAX, form, &mut |part| {
-            text.extend_from_slice(part);
-            true
-        });
-        let text = String::from_utf8(text).expect("what is shown is text");
-        if form == DumpForm::Json {
-            for line in text.lines() {
-                let row: Result<serde_json::Value, _> = serde_json::from_str(line);
-                assert!(row.is_ok(), "no JSON: {line}");
-            }
-        }
+    RAW_FOLDER.file("a.raw", &words);
+    RAW_FOLDER.file("modules.log", bytes);
+    RAW_FOLDER.file("funclist.log", bytes);
+    let folder = Source::open(&RAW_FOLDER.path("")).expect("a folder that was made is there");
+    let trace = RAW.open(&folder, &OpenOptions::default()).expect("lists that are none are passed over");
+    if let Ok(functions) = functions {
+        assert_eq!(trace.meta().functions.len(), functions.len());
     }
+    fuzz::same_records(&*trace, &trace.shards()[0]);
 }
 
 /// Any bytes as a schedule: it is read or refused, and does not differ from itself.

@@ -46,7 +46,6 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("apitrace_text", traces::apitrace_text),
     ("simulate", traces::simulate),
     ("convert", traces::convert),
-    ("raw", beside::raw),
     ("lists", beside::lists),
     ("schedule", beside::schedule),
     ("index", beside::index),

@@ -5,7 +5,7 @@ use crate::code::SharedCodes;
 use crate::columns::Columns;
 use crate::convert::RecordWriter;
 use crate::error::{Error, Result};
-use crate::finding::{Finding, Found, RuleInfo};
+use crate::finding::{Finding, RuleInfo};
 use crate::options::{Given, OptionSpec, Options};
 use crate::pass::Tool;
 use crate::print::{Printer, RowForm};
@@ -50,23 +50,6 @@ pub trait Format: Sync {
     /// Analyses that need this format's native records.
     fn tools(&self) -> &'static [&'static dyn Tool] {
         &[]
-    }
-
-    /// Writes what `source` holds where it is no trace yet but what a tracer left to be made one: as lines in
-    /// this form, those with positions in `wanted`, counted from 0, in parts to `out`, which says whether more is wanted.
-    /// What was wrong is found.
-    ///
-    /// # Errors
-    /// `Unsupported` if the format has no such form.
-    fn dump(
-        &self,
-        source: &Source,
-        wanted: Range<u64>,
-        form: DumpForm,
-        out: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<Found> {
-        let _ = (wanted, form, out);
-        Err(Error::unsupported(format!("format {} has no raw form", self.info().name)).in_file(source.name()))
     }
 
     /// True if traces of the format may carry those of others: see [`Format::carried`].
@@ -148,18 +131,6 @@ pub struct Description {
     pub json: serde_json::Value,
     /// What is wrong with it.
     pub findings: Vec<Finding>,
-}
-
-/// Whom the lines of [`Format::dump`] are for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DumpForm {
-    /// People.
-    #[default]
-    Text,
-    /// Programs: an object a line.
-    Json,
-    /// Programs: a line of names, then a row a line.
-    Csv,
 }
 
 /// What is known of a format without opening a trace.

@@ -1,7 +1,7 @@
 //! Traces of other formats into streams and back: which transform a verb means where a stream is read or written.
 
 use crate::Recognised;
-use quipu_model::{ErrorKind, Format, OpenOptions, Result, Transform};
+use quipu_model::{Format, Result, Transform};
 use quipu_source::Source;
 use quipu_streamed::back::OutOfStream;
 use quipu_streamed::carried::{encoding_of, lies_bare};
@@ -80,10 +80,7 @@ pub fn way(
             && carrier.is_some()
             && (own.is_err() || is_plain && lies_bare(format.info().name)) =>
         {
-            reads(Means::Stream(Box::new(OutOfStream { format: Some(*format) })))
-        }
-        _ if is_convert && carrier.is_some() && is_no_trace(recognised) => {
-            reads(Means::Stream(Box::new(OutOfStream::default())))
+            reads(Means::Stream(Box::new(OutOfStream { format: *format })))
         }
         own => reads(Means::Own(own?)),
     }
@@ -92,10 +89,4 @@ pub fn way(
 /// What puts a trace of this format into a stream.
 pub fn into_stream(format: &'static dyn Format) -> Box<dyn Transform> {
     Box::new(IntoStream::new(format, None))
-}
-
-/// True for what a tracer leaves to be made a trace of.
-fn is_no_trace(recognised: &Recognised) -> bool {
-    let opened = recognised.open(&OpenOptions::default());
-    opened.is_err_and(|error| error.kind() == ErrorKind::Unsupported)
 }

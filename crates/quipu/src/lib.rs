@@ -94,7 +94,7 @@ macro_rules! families {
 // `cargo xtask new format` adds a line before the last.
 families! {
     /// DynamoRIO's memory and instruction traces.
-    "drmemtrace": drmemtrace = quipu_drmemtrace [DRMEMTRACE];
+    "drmemtrace": drmemtrace = quipu_drmemtrace [DRMEMTRACE RAW];
     /// Calls of graphics APIs with their values.
     "apitrace": apitrace = quipu_apitrace [APITRACE];
     /// Memory accesses with the types of what they touch.

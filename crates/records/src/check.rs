@@ -119,10 +119,10 @@ struct CheckPass<C: Family> {
 }
 
 impl<C: Family> Pass for CheckPass<C> {
-    fn fork(&self, _: &Shard) -> CheckPass<C> {
+    fn fork(&self, shard: &Shard) -> CheckPass<C> {
         CheckPass {
             codec: self.codec.clone(),
-            log: Log { log: self.log.log.fork(), file: self.log.file.clone() },
+            log: Log { log: self.log.log.fork(), file: shard.name.clone() },
             rules: self.rules.as_ref().map(|_| C::Rules::new(&self.codec)),
             n_records: 0,
         }

@@ -10,7 +10,7 @@
 //! | [`fill`] | the batch in the making: where a codec puts its rows and findings |
 //! | [`pull`] | the loop: windows, cuts, threads, spans, damage, checksums, truncated ends |
 //! | [`push`] | the same loop for bytes that arrive when they like: sockets, live capture |
-//! | [`trace`] | a [`Trace`](quipu_model::Trace) of one file of records |
+//! | [`trace`] | a [`Trace`](quipu_model::Trace) of files of records |
 //! | [`check`] | the tool `check` |
 //! | [`survey`] | what only reading a whole trace shows |
 //! | [`print`](mod@print) | records as people read them |

@@ -1,8 +1,9 @@
 //! What only reading a whole trace shows: how often each size occurs, where accesses go.
 
+use crate::pull::Records;
 use crate::trace::{Family, FlatTrace};
 use quipu_model::trace::{Fact, Surveyed};
-use quipu_model::{Batch, Found, Scan, ShardId};
+use quipu_model::{Batch, Found, Scan, Trace};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -20,18 +21,22 @@ pub fn survey<C: Family>(
     facts: impl FnOnce(Option<&C::State>) -> Vec<Fact>,
 ) -> Surveyed {
     let mut found = Found::default();
-    let scan = Scan { tables: vec![0], ahead: true, ..Scan::new(ShardId(0)) };
-    let mut reader = match trace.read(&scan) {
-        Ok(reader) => reader,
-        Err(error) => return Surveyed { facts: facts(None), findings: Vec::new(), error: Some(error) },
-    };
-    let taken = found.read_until(&mut reader, is_cancelled, |batch| {
-        take(batch);
-        Ok(())
-    });
-    let error = taken.err();
+    let mut last = None;
+    let mut error = None;
+    for shard in trace.shards() {
+        let scan = Scan { tables: vec![0], ahead: true, ..Scan::new(shard.id) };
+        let taken = trace.read(&scan).and_then(|mut reader| {
+            let taken = found.read_until(&mut reader, is_cancelled, |batch| {
+                take(batch);
+                Ok(())
+            });
+            last = Some(reader);
+            taken
+        });
+        error = error.or(taken.err());
+    }
     // They are about the part before an error, too.
-    Surveyed { facts: facts(Some(reader.state())), findings: found.into_vec(), error }
+    Surveyed { facts: facts(last.as_ref().map(Records::state)), findings: found.into_vec(), error }
 }
 
 /// Numbers that were counted, as an object.

@@ -1,4 +1,4 @@
-//! A trace of one file of records.
+//! A trace of files of records, each of which is a shard.
 
 use crate::check::Rules;
 use crate::codec::RecordCodec;
@@ -6,7 +6,8 @@ use crate::pull::Records;
 use quipu_model::schema::Schema;
 use quipu_model::trace::{PrintOptions, Surveyed};
 use quipu_model::{
-    Columns, FormatInfo, Meta, Printer, Reader, Result, RuleInfo, Scan, Shard, ShardId, ShardKind, Trace,
+    Columns, Error, FormatInfo, Meta, Printer, Reader, Result, RuleInfo, Scan, Shard, ShardId, ShardKind,
+    ThreadId, Trace,
 };
 use quipu_source::{Container, Source};
 use std::any::Any;
@@ -39,10 +40,22 @@ pub trait Family: RecordCodec {
     }
 }
 
-/// An opened trace of one file.
+/// A file of a trace, and what is known of it before it is read.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Its bytes.
+    pub source: Source,
+    /// The only thread of its records, if that is known.
+    pub thread: Option<ThreadId>,
+    /// The process of its records, if that is known.
+    pub process: Option<u64>,
+}
+
+/// An opened trace.
 #[derive(Debug)]
 pub struct FlatTrace<C> {
-    container: Container,
+    /// Those of the shards; at least one.
+    containers: Vec<Container>,
     codec: C,
     meta: Meta,
     shards: Vec<Shard>,
@@ -55,27 +68,43 @@ impl<C: Family> FlatTrace<C> {
     /// # Errors
     /// What the source says.
     pub fn open(source: &Source, codec: C, process: Option<u64>, meta: Meta) -> Result<FlatTrace<C>> {
-        let container = source.container()?;
-        container.deliver_sound_only();
-        let (packed_bytes, disk_bytes) = (container.size_bytes(), container.disk_bytes());
-        let shards = vec![Shard {
-            id: ShardId(0),
-            name: source.name().to_owned(),
-            kind: ShardKind::Mixed,
-            process,
-            pieces: 1,
-            packed_bytes,
-            ..Shard::default()
-        }];
-        let info = codec.info();
-        let (format, title) = (info.name.into(), info.title.to_owned());
-        let meta = Meta { format, title, n_files: 1, packed_bytes, disk_bytes, ..meta };
-        Ok(FlatTrace { container, codec, meta, shards })
+        FlatTrace::of_files(&[File { source: source.clone(), thread: None, process }], codec, meta)
     }
 
-    /// The opened file.
+    /// Opens files that all read alike: each is a shard.
+    ///
+    /// # Errors
+    /// `Missing` if there is none; what the sources say.
+    pub fn of_files(files: &[File], codec: C, meta: Meta) -> Result<FlatTrace<C>> {
+        let containers: Vec<Container> =
+            files.iter().map(|file| file.source.container()).collect::<std::result::Result<_, _>>()?;
+        if containers.is_empty() {
+            return Err(Error::missing("there is no file to read"));
+        }
+        containers.iter().for_each(Container::deliver_sound_only);
+        let sum = |of: fn(&Container) -> Option<u64>| containers.iter().map(of).sum::<Option<u64>>();
+        let (packed_bytes, disk_bytes) = (sum(Container::size_bytes), sum(Container::disk_bytes));
+        let shard = |(number, (file, container)): (u32, (&File, &Container))| Shard {
+            id: ShardId(number),
+            name: file.source.name().to_owned(),
+            kind: if file.thread.is_some() { ShardKind::Thread } else { ShardKind::Mixed },
+            thread: file.thread,
+            process: file.process,
+            pieces: 1,
+            packed_bytes: container.size_bytes(),
+            ..Shard::default()
+        };
+        let shards = (0..).zip(files.iter().zip(&containers)).map(shard).collect();
+        let info = codec.info();
+        let (format, title) = (info.name.into(), info.title.to_owned());
+        let n_files = containers.len() as u64;
+        let meta = Meta { format, title, n_files, packed_bytes, disk_bytes, ..meta };
+        Ok(FlatTrace { containers, codec, meta, shards })
+    }
+
+    /// The first of the opened files: the only one of most traces.
     pub fn container(&self) -> &Container {
-        &self.container
+        &self.containers[0]
     }
 
     /// How its records read.
@@ -89,7 +118,7 @@ impl<C: Family> FlatTrace<C> {
     /// As [`Trace::scan`].
     pub fn read(&self, scan: &Scan) -> Result<Records<C>> {
         self.shard(scan.shard)?;
-        Records::new(self.codec.clone(), &self.container, scan)
+        Records::new(self.codec.clone(), &self.containers[scan.shard.0 as usize], scan)
     }
 }
 
@@ -125,7 +154,7 @@ impl<C: Family> Trace for FlatTrace<C> {
     }
 
     fn n_delivered_damaged(&self) -> u64 {
-        self.container.n_delivered_damaged()
+        self.containers.iter().map(Container::n_delivered_damaged).sum()
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {

@@ -100,8 +100,10 @@ pub mod encoding {
     pub const EXECUTIONS: u16 = 39;
     /// Lines of text.
     pub const LINES: u16 = 40;
+    /// Words of what DynamoRIO's tracer leaves to be converted.
+    pub const RAW_WORDS: u16 = 41;
     /// The last of the bodies that other formats define.
-    pub const LAST_FOREIGN: u16 = 40;
+    pub const LAST_FOREIGN: u16 = 41;
     /// Rows as JSON lines.
     pub const JSON: u16 = 48;
     /// Rows of aggregations.

@@ -9,10 +9,9 @@ use quipu_source::{Codec, Packer, Pool, Source, StreamOptions};
 use std::io::{BufWriter, Write};
 
 /// `convert` of what a stream carries: its bytes, in the container that is asked for; the files of a folder as they are.
-#[derive(Default)]
 pub struct OutOfStream {
-    /// The format of the trace, if there is one: where bytes of the stream are damaged, its reader says what is lost.
-    pub format: Option<&'static dyn Format>,
+    /// The format of the trace: where bytes of the stream are damaged, its reader says what is lost.
+    pub format: &'static dyn Format,
 }
 
 static INFO: TransformInfo =
@@ -31,10 +30,7 @@ impl Transform for OutOfStream {
         let mut intake = Intake::new(job.damaged).strict(job.strict);
         // What reading the records has said is not said of the bytes again.
         let mut of_bytes = None;
-        if let Some(format) = self.format
-            && !source.is_folder()
-            && !is_readable(source, progress)?
-            && say_lost(format, job, &mut intake)?
+        if !source.is_folder() && !is_readable(source, progress)? && say_lost(self.format, job, &mut intake)?
         {
             of_bytes = Some(Intake::new(Damaged::Keep));
         }

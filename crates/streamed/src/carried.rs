@@ -39,6 +39,7 @@ pub const FOLDER_SETTING: &str = "quipu.folder";
 /// Formats by the encoding of their bodies. Of lines, the first format whose values make sense is meant.
 pub const FORMATS: &[(u16, &str)] = &[
     (encoding::DRMEMTRACE, "drmemtrace"),
+    (encoding::RAW_WORDS, "drmemtrace-raw"),
     (encoding::CACHERAY, "cacheray"),
     (encoding::APITRACE, "apitrace"),
     (encoding::LINES, "lackey"),

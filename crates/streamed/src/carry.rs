@@ -24,6 +24,8 @@ const LEVEL: u32 = 3;
 
 /// Bytes of an entry of drmemtrace.
 const ENTRY_BYTES: u64 = 12;
+/// Bytes of a word of its raw files.
+const WORD_BYTES: u64 = 8;
 
 /// `convert` into a stream.
 #[derive(Clone)]
@@ -382,6 +384,7 @@ impl<W: Write> Body<'_, W> {
         let body = &self.buffer[..len];
         let records = match self.number {
             encoding::DRMEMTRACE => len as u64 / ENTRY_BYTES,
+            encoding::RAW_WORDS => len as u64 / WORD_BYTES,
             encoding::LINES => body.iter().filter(|byte| **byte == b'\n').count() as u64,
             // Records of other formats have no one size, and are not counted.
             _ => 0,

@@ -117,6 +117,7 @@ pub fn encoding_name(number: u16) -> &'static str {
         encoding::PRISM_VARIABLE => "Prism, variable form",
         encoding::EXECUTIONS => "executions",
         encoding::LINES => "lines of text",
+        encoding::RAW_WORDS => "raw words of drmemtrace",
         encoding::CELLS => "cells",
         encoding::JSON => "JSON lines",
         encoding::AGGREGATIONS => "aggregations",

@@ -3,11 +3,8 @@
 use crate::captured::{self, is_capture};
 use quipu::engine::{self, Doubtful, Merge, PrintJob};
 use quipu::isa::Syntax;
-use quipu::model::trace::{DumpForm, PrintOptions};
-use quipu::model::{
-    Error, Given, OptionSpec, Paint, Predicate, Printer, Schema, Severity, ThreadId, Trace, Window,
-};
-use quipu::source::Source;
+use quipu::model::trace::PrintOptions;
+use quipu::model::{Given, OptionSpec, Paint, Predicate, Printer, Schema, ThreadId, Trace, Window};
 use quipu_console::Common;
 use quipu_console::flags::{self, Flagged, Flags};
 use quipu_console::follow::{self, FollowJob, Followed};
@@ -41,15 +38,11 @@ pub(crate) struct Options {
     csv: bool,
     /// Print rows of this table, as CSV unless JSON is asked for: a native table of the format, or one that is learned from the
     /// trace, as `call.FUNCTION` with the arguments of a function as columns; an unknown name lists them
-    #[arg(long, value_name = "NAME", conflicts_with = "raw")]
+    #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// Show the words that a tracer left to be converted, from a raw folder or file; `--skip` and `--take` count words
-    #[arg(long, conflicts_with_all = ["syntax", "skip_instrs", "take_instrs", "since", "until",
-          "kinds", "pc", "addr", "thread", "order", "open"])]
-    raw: bool,
     /// Print records as they are written, until the writer ends the trace or the run is interrupted; those of each of its
     /// streams in their order
-    #[arg(long, conflicts_with_all = ["raw", "skip", "take", "skip_instrs", "take_instrs", "since", "until", "order"])]
+    #[arg(long, conflicts_with_all = ["skip", "take", "skip_instrs", "take_instrs", "since", "until", "order"])]
     follow: bool,
     /// How to write x86 instructions
     #[arg(long, value_name = "SYNTAX", value_parser = ["att", "intel"])]
@@ -134,7 +127,7 @@ Examples:
   quipu view --take 20 trace.zip
   quipu view --thread 872884 --kind write --addr 0x7f0000000000..0x7fffffffffff trace.dir
   quipu view --skip-instrs 1M --take-instrs 100 --syntax intel trace.dir
-  quipu view --raw --take 40 app.1234.5678.dir/raw
+  quipu view --take 40 app.1234.5678.dir/raw
   quipu view --json --kind timestamp trace.zip | jq -r .value
   quipu view --grep '^glUniform' --calls 0-1000 --thread-ids game.trace
   quipu view --frames 7000-7001 game.trace
@@ -149,9 +142,6 @@ Exit codes:
   2  could not read it";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    if options.raw {
-        return dump(options, screen);
-    }
     if options.follow {
         return follow(options, common, screen);
     }
@@ -261,34 +251,6 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
     let form = if options.json { captured::Form::Json } else { captured::Form::Text };
     let findings = captured::view(&options.input.stored.path, &choice, form)?;
     Ok(Verdict { findings, meaning: OF_RECORDS, ..Verdict::default() }.tell(screen))
-}
-
-/// Shows a tracer's raw output, word by word.
-fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
-    let source = Source::open(&options.input.stored.path).map_err(Error::from)?;
-    let quipu::Recognised { source, format, .. } =
-        quipu::recognise(&source, &options.input.stored.opening.options())?;
-    let start = options.skip.unwrap_or(0);
-    let wanted = start..options.take.map_or(u64::MAX, |take| start.saturating_add(take));
-    let form = match (options.json, options.csv) {
-        (true, _) => DumpForm::Json,
-        (_, true) => DumpForm::Csv,
-        _ => DumpForm::Text,
-    };
-    let mut stdout = quipu_console::terminal::stdout();
-    let mut written = Ok(());
-    let found = format.dump(&source, wanted, form, &mut |part| {
-        written = stdout.write_all(part);
-        written.is_ok()
-    })?;
-    written?;
-    let verdict = Verdict { findings: found.into_vec(), meaning: OF_RECORDS, ..Verdict::default() };
-    if options.input.stored.opening.strict
-        && let Some(finding) = verdict.findings.iter().find(|finding| finding.severity == Severity::Error)
-    {
-        return Err(finding.to_error().into());
-    }
-    Ok(verdict.tell(screen))
 }
 
 impl Options {

@@ -551,17 +551,6 @@ rules! {
             "The trace's own processor markers tell which thread ran where."
             "Told where threads are arranged by cores. Of threads without such markers, and where there are more than four million of them, `cpu_schedule.bin.zip` beside the trace tells; as it leaves out that a thread returns to a processor which no other thread had in between, some of its instructions may stand on another core. That the file cannot be read is an error there, not a warning." []
     }
-    "raw folders" {
-        RawNoHeader "drmemtrace/raw-no-header" Error
-            "A raw file begins with a header of a known version."
-            "Told by `quipu view --raw`, which shows the words all the same." []
-        RawCut "drmemtrace/raw-cut" Error
-            "A raw file has whole words only."
-            "Told by `quipu view --raw`. Bytes are left over after the last whole word of eight bytes; what stands before is shown." []
-        RawNoFooter "drmemtrace/raw-no-footer" Error
-            "A raw file ends with a footer."
-            "Told by `quipu view --raw`. Without one the tracer was stopped before it had written everything." []
-    }
 }
 
 /// True for rules that are about how a file is divided.

@@ -94,21 +94,21 @@ impl Word {
         }
     }
 
-    /// The first column of a line: what sort of word it is.
-    pub fn name(self) -> &'static str {
+    /// What sort of word it is: a position in the names of sorts.
+    pub(super) fn sort(self) -> u8 {
         match self {
-            Word::Address(_) => "address",
-            Word::Block { .. } => "block",
-            Word::Thread(_) => "thread",
-            Word::Process(_) => "process",
-            Word::Clock(_) => "timestamp",
-            Word::TopPc(_) => "pc-top",
-            Word::Header { .. } => "header",
-            Word::Footer => "footer",
-            Word::Marker { .. } => "marker",
-            Word::Access { .. } => "access",
-            Word::Base(_) => "base",
-            Word::Extended(_) => "extended",
+            Word::Address(_) => 0,
+            Word::Block { .. } => 1,
+            Word::Thread(_) => 2,
+            Word::Process(_) => 3,
+            Word::Clock(_) => 4,
+            Word::TopPc(_) => 5,
+            Word::Header { .. } => 6,
+            Word::Footer => 7,
+            Word::Marker { .. } => 8,
+            Word::Access { .. } => 9,
+            Word::Base(_) => 10,
+            Word::Extended(_) => 11,
         }
     }
 }

@@ -19,9 +19,6 @@ use std::path::{Path, PathBuf};
 
 /// Rules that no trace of this file breaks, and why.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("drmemtrace/raw-no-header", "`view --raw` says it of raw files; tests/raw.rs has them"),
-    ("drmemtrace/raw-cut", "`view --raw` says it of raw files; tests/raw.rs has them"),
-    ("drmemtrace/raw-no-footer", "`view --raw` says it of raw files; tests/raw.rs has them"),
     ("drmemtrace/schedule-thread", "arranging by cores says it; tests/cores.rs has such a schedule"),
     ("drmemtrace/schedule-backwards", "arranging by cores says it; tests/cores.rs has such a schedule"),
     ("drmemtrace/schedule-unreached", "arranging by cores says it; tests/cores.rs has such a schedule"),

@@ -130,6 +130,19 @@ pub struct Maybe<S> {
     pub valid: Bits,
 }
 
+impl<T: Copy + Default> Maybe<Vec<T>> {
+    /// The number of a row, if it has one.
+    pub fn get(&self, row: usize) -> Option<T> {
+        self.valid.get(row).then(|| self.values.get(row).copied().unwrap_or_default())
+    }
+
+    /// Appends a row.
+    pub fn push(&mut self, value: Option<T>) {
+        self.values.push(value.unwrap_or_default());
+        self.valid.push(value.is_some());
+    }
+}
+
 impl Maybe<Strings> {
     /// The text of a row, if it has one.
     pub fn get(&self, row: usize) -> Option<&[u8]> {

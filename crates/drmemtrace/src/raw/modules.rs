@@ -1,0 +1,61 @@
+//! `modules.log`: the list of modules that blocks of instructions stand in.
+
+/// Fields of a row before the custom field or the path.
+const FIELDS: usize = 6;
+
+/// The paths of a module list, by position.
+///
+/// A row is a position, five more fields and perhaps a custom field, which says how many bytes it holds, and the path.
+/// Those bytes may be anything, lines' ends included.
+pub(super) fn parse(bytes: &[u8]) -> Vec<String> {
+    let mut paths = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let line = rest.split(|byte| *byte == b'\n').next().unwrap_or(rest);
+        let number = line.split(|byte| *byte == b',').next().unwrap_or(line);
+        let is_row = !number.trim_ascii().is_empty() && number.trim_ascii().iter().all(u8::is_ascii_digit);
+        let commas = line.iter().enumerate().filter(|(_, byte)| **byte == b',').map(|(at, _)| at);
+        let end_of_fields = commas.clone().nth(FIELDS - 1);
+        let (true, Some(end)) = (is_row, end_of_fields) else {
+            rest = rest.get(line.len() + 1..).unwrap_or(&[]);
+            continue;
+        };
+        let path_at = custom_end(rest, end + 1).unwrap_or(end + 1);
+        let tail = rest.get(path_at..).unwrap_or(&[]);
+        let path = tail.split(|byte| *byte == b'\n').next().unwrap_or(tail);
+        paths.push(String::from_utf8_lossy(path.trim_ascii()).into_owned());
+        rest = tail.get(path.len() + 1..).unwrap_or(&[]);
+    }
+    paths
+}
+
+/// Where the custom field `v#1,<size>,<bytes>` that begins at `at` ends, if there is one.
+fn custom_end(row: &[u8], at: usize) -> Option<usize> {
+    let field = row.get(at..)?.trim_ascii_start();
+    let start = row.len() - field.len();
+    let size_and_bytes = field.strip_prefix(b"v#1,")?;
+    let digits = size_and_bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let size: usize = std::str::from_utf8(&size_and_bytes[..digits]).ok()?.parse().ok()?;
+    (size_and_bytes.get(digits) == Some(&b',')).then_some(())?;
+    start.checked_add(b"v#1,".len() + digits + 1)?.checked_add(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn custom_fields_may_hold_anything() {
+        let list = b"Module Table: version 4, count 3\nColumns: id, containing_id, start, end, entry, offset, path\n  \
+            0,   0, 0x4, 0x5, 0x4, 0, v#1,0, /bin/a\n  1, 1, 0x1, 0x2, 0x1, 0, v#1,7,x,\n,2\x00y [vdso]\n\
+            2, 2, 0x1, 0x2, 0x1, 0, /lib/\x1bb\n";
+        assert_eq!(parse(list), ["/bin/a", "[vdso]", "/lib/\x1bb"]);
+    }
+
+    #[test]
+    fn lists_that_are_none_have_no_modules() {
+        for list in [&b""[..], b"\n\n", b"1,2", b",,,,,,,,", b"1,1,1,1,1,1,v#1,99999999999999999999,x"] {
+            assert!(parse(list).len() <= 1);
+        }
+    }
+}

@@ -1,4 +1,0 @@
-//! See `quipu_fuzzing::beside::raw`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::beside::raw(bytes));
