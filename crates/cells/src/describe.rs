@@ -40,6 +40,8 @@ pub mod category {
     pub const REGION_BEGINS: &str = "region-begins";
     /// Memory has none any more.
     pub const REGION_ENDS: &str = "region-ends";
+    /// Threads and what they wait for.
+    pub const SYNC: &str = "sync";
 }
 
 /// Ids of types.
@@ -179,7 +181,7 @@ const SCHEMAS: &[Schema] = &[
     Schema {
         id: schema::SYNC,
         name: "sync",
-        category: "",
+        category: category::SYNC,
         flags: 0,
         fields: &[
             PC,

@@ -51,12 +51,28 @@ a file is written nothing appears under its name, with 2. A second one ends quip
 
 /// The definition of the command line, for man pages and completions.
 pub fn command() -> clap::Command {
-    Cli::command()
+    definition()
 }
+
+/// The command line. Where `--set` is not an option of what is written, it is one of the trace's format, as `--open` is.
+fn definition() -> clap::Command {
+    Cli::command().mut_subcommands(|verb| {
+        let is_taken = verb.get_arguments().any(|arg| arg.get_long() == Some(SET));
+        if is_taken {
+            return verb;
+        }
+        verb.mut_args(|arg| if arg.get_id() == OPEN { arg.alias(SET) } else { arg })
+    })
+}
+
+/// The option of what is written.
+const SET: &str = "set";
+/// The option of what is read.
+const OPEN: &str = "open";
 
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let mut command = Cli::command();
+    let mut command = definition();
     let (mut has_json, mut has_output) = (false, false);
     let mut kept = Ok(());
     // PERF: a copy of the command line's definition takes a third of what starting the program does.

@@ -10,7 +10,7 @@ pub struct Work {
     /// Whether the result is a floating-point number, or the operands are where the result is only flags.
     pub is_float: bool,
     /// Bytes of the result: those of the destination, with all elements of a vector, or those of the first source where
-    /// the result is only flags. 0 if only the processor's configuration decides (tiles).
+    /// the result is only flags. 0 if only the processor's configuration decides (scalable vectors, tiles).
     pub bytes: u16,
     /// How many values it takes, constants included: at least 1.
     pub arity: u8,

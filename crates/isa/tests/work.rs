@@ -103,6 +103,14 @@ fn x86_instructions_compute_what_manuals_say() {
             (&[0xdb, 0x3e], None),
             (&[0xd9, 0xfa], Some((Other, true, 10, 1))),
             (&[0xd9, 0xe0], Some((Subtract, true, 10, 1))),
+            // mov cr0, rax; mov rax, dr7; mov ds, ax; mov eax, fs; vfmulcph xmm0, xmm1, xmm2; vdpbf16ps; tdpbf16ps
+            (&[0x0f, 0x22, 0xc0], None),
+            (&[0x0f, 0x21, 0xf8], None),
+            (&[0x8e, 0xd8], None),
+            (&[0x8c, 0xe0], None),
+            (&[0x62, 0xf6, 0x76, 0x08, 0xd6, 0xc2], Some((Multiply, true, 16, 2))),
+            (&[0x62, 0xf2, 0x76, 0x08, 0x52, 0xc2], Some((Multiply, true, 16, 3))),
+            (&[0xc4, 0xe2, 0x6a, 0x5c, 0xc1], Some((Multiply, true, 0, 3))),
         ],
     );
 }
@@ -145,6 +153,39 @@ fn aarch64_instructions_compute_what_manuals_say() {
         (0x4e62_d420, Some((Add, true, 16, 2))),
         (0x4e22_cc20, Some((Multiply, true, 16, 3))),
         (0x0ea2_9c20, Some((Multiply, false, 8, 2))),
+        // mov v0.16b, v1.16b; orr v0.16b, v1.16b, v2.16b; sqrdmlah v0.4s, v1.4s, v2.4s
+        (0x4ea1_1c20, Some((Move, false, 16, 1))),
+        (0x4ea2_1c20, Some((Other, false, 16, 2))),
+        (0x6e82_8420, Some((Multiply, false, 16, 3))),
+        // ldadd w1, w2, [x0]; stadd w1, [x0]; ldaddalb w1, w2, [x0]; ldset x1, x2, [x0]; swp w1, w2, [x0]; ldapr w0, [x1]
+        (0xb821_0002, Some((Add, false, 4, 2))),
+        (0xb821_001f, Some((Add, false, 4, 2))),
+        (0x38e1_0002, Some((Add, false, 1, 2))),
+        (0xf821_3002, Some((Other, false, 8, 2))),
+        (0xb821_8002, None),
+        (0xb8bf_c020, None),
+        // cas w1, w2, [x0]; casal x1, x2, [x0]; casp w0, w1, w2, w3, [x4]; caspal x0, x1, x2, x3, [x4]; ldxr w0, [x1]
+        (0x88a1_7c02, Some((Subtract, false, 4, 3))),
+        (0xc8e1_fc02, Some((Subtract, false, 8, 3))),
+        (0x0820_7c82, Some((Subtract, false, 8, 3))),
+        (0x4860_fc82, Some((Subtract, false, 16, 3))),
+        (0x885f_7c20, None),
+        // add z0.s, p0/m, z0.s, z1.s; fmla z0.d, p0/m, z1.d, z2.d; mul z0.s, z1.s, #…; fsub z0.d, z1.d, z2.d
+        (0x0480_0020, Some((Add, false, 0, 2))),
+        (0x65e2_0020, Some((Multiply, true, 0, 3))),
+        (0x25b0_c0e0, Some((Multiply, false, 0, 2))),
+        (0x65c2_0420, Some((Subtract, true, 0, 2))),
+        // whilelo p0.s, x1, x2; ptrue p0.s; cntw x0; incw x0; faddv s0, p0, z1.s; ld1w {z0.s}, p0/z, [x0]; st1w
+        (0x25a2_1c20, Some((Subtract, false, 0, 2))),
+        (0x2598_e3e0, Some((Other, false, 0, 1))),
+        (0x04a0_e3e0, Some((Other, false, 8, 1))),
+        (0x04b0_e3e0, Some((Add, false, 8, 2))),
+        (0x6580_2020, Some((Add, true, 4, 1))),
+        (0xa540_a000, None),
+        (0xe540_e000, None),
+        // fmopa za0.s, p0/m, p1/m, z0.s, z1.s; smopa za0.s, p0/m, p1/m, z0.b, z1.b
+        (0x8081_2000, Some((Multiply, true, 0, 3))),
+        (0xa081_2000, Some((Multiply, false, 0, 3))),
     ];
     let bytes: Vec<[u8; 4]> = words.iter().map(|(word, _)| word.to_le_bytes()).collect();
     let known: Vec<(&[u8], _)> =
@@ -158,6 +199,185 @@ fn aarch64_instructions_compute_what_manuals_say() {
             work.map(|Work { operation, is_float, bytes, arity }| (operation, is_float, bytes, arity));
         assert_eq!(found, expected, "{text}");
     }
+}
+
+/// Operations by names of instructions as objdump prints them: scalable and atomic ones. All others are of another kind.
+const NAMES: &[(Operation, &str)] = &[
+    (
+        Add,
+        "add addha addva addhn? addp addpl addspl addsvl addvl adclb adclt saddv uaddv adr inc? sqinc? uqinc? raddhn? saddl* \
+         uaddl* saddw? uaddw? sadalp uadalp shadd uhadd srhadd urhadd sqadd uqadd suqadd usqadd saba* uaba* cadd sqcadd fadd \
+         faddp faddv fadda fcadd ldadd* stadd*",
+    ),
+    (
+        Subtract,
+        "sub subr subhn? rsubhn? sbclb sbclt dec? sqdec? uqdec? neg fneg sqneg sabd* uabd* fabd shsub uhsub shsubr uhsubr sqsub \
+         uqsub sqsubr uqsubr ssubl* usubl* ssubw? usubw? fsub fsubr fcmeq fcmne fcmge fcmgt fcmle fcmlt \
+         fcmuo while* cterm* cas*",
+    ),
+    (
+        Multiply,
+        "mul pmul pmull? mla mls mad msb smulh umulh smull? umull? sqdmul* sqrdm* sqrdcmlah smlal? umlal? smlsl? umlsl? sqdmlal* \
+         sqdmlsl* cmla cdot sdot udot usdot sudot smmla ummla usmmla fmul fmulx fmla* fmls* fmad fmsb fnm* fcmla fmmla bfmmla \
+         bfmlal? bfdot ftmad ftsmul fmop? bfmop? smop? umop? sumop? usmop?",
+    ),
+    (Divide, "sdiv udiv sdivr udivr fdiv fdivr"),
+    (
+        Shift,
+        "asr asrd asrr lsl lslr lsr lsrr sqshl* uqshl* sqrshl* uqrshl* srshl* urshl* srshr urshr ssra usra srsra ursra shrn? \
+         rshrn? sqshrn? uqshrn? sqrshrn? uqrshrn? sqshrun? sqrshrun? sshll? ushll? sli sri xar",
+    ),
+    (
+        Move,
+        "mov movprfx dup dupm cpy fmov ext tbl tbx trn? uzp? zip? sel splice compact last? clast? insr rev rev? sxt? uxt? sunpk* \
+         uunpk* punpk* psel sqxt* uqxt* fcvt fcvtnt fcvtlt fcvtx* fcvtz? scvtf ucvtf bfcvt bfcvtnt wrffr setffr",
+    ),
+];
+
+/// Names of operations whose result is made of floating-point numbers.
+const FLOATS: &str = "fabs fadd fadda faddp faddv fcadd fcmla fcvt fcvtlt fcvtnt fcvtx fcvtxnt fdiv fdivr fexpa fabd fm* fn* \
+     frecp* frint* frsqrt* fscale fsqrt fsub fsubr ftmad ftsmul ftssel scvtf ucvtf bf*";
+
+/// Whether a name is one of these patterns: `?` is a letter, and `*` at the end any more.
+fn is_one(patterns: &str, name: &str) -> bool {
+    patterns.split_whitespace().any(|pattern| {
+        let (stem, is_open) = pattern.strip_suffix('*').map_or((pattern, false), |stem| (stem, true));
+        let is_long = if is_open { name.len() >= stem.len() } else { name.len() == stem.len() };
+        is_long && stem.bytes().zip(name.bytes()).all(|(p, n)| p == b'?' || p == n)
+    })
+}
+
+/// What an instruction of the text of objdump computes: operation, whether on floating point, bytes.
+fn of_text(word: u32, name: &str, operands: &str) -> Option<(Operation, bool, u16)> {
+    let first = operands.split([',', ' ']).next().unwrap_or_default();
+    let is_predicate = first.starts_with('p');
+    let mut bytes = match (first.as_bytes(), first.get(1..).unwrap_or_default()) {
+        _ if first.starts_with("pn") || first == "sp" => u16::from(first == "sp") * 8,
+        ([kind, ..], rest) if rest == "zr" || rest.parse::<u8>().is_ok() => match kind {
+            b'b' => 1,
+            b'h' => 2,
+            b's' | b'w' => 4,
+            b'd' | b'x' => 8,
+            b'q' => 16,
+            _ => 0,
+        },
+        _ => 0,
+    };
+    let is_scalable = word >> 25 & 0xf == 0b0010 || (word >> 31 == 1 && word >> 25 & 0xf == 0);
+    if !is_scalable {
+        // Atomic ones; other accesses to memory compute nothing.
+        let is_atomic = ["ldadd", "ldclr", "ldeor", "ldset", "ldsmax", "ldsmin", "ldumax", "ldumin", "cas"];
+        let is_stored = ["stadd", "stclr", "steor", "stset", "stsmax", "stsmin", "stumax", "stumin"];
+        if !is_atomic.iter().chain(&is_stored).any(|known| name.starts_with(known)) {
+            return None;
+        }
+        bytes = match name.as_bytes().last() {
+            Some(b'b') => 1,
+            Some(b'h') => 2,
+            _ if name.starts_with("casp") => 2 * bytes,
+            _ => bytes,
+        };
+    }
+    let operation =
+        NAMES.iter().find(|(_, patterns)| is_one(patterns, name)).map_or(Other, |(known, _)| *known);
+    let operation = match name {
+        // Copies of predicates are their conjunction with themselves, and that of a vector its union, but for those that merge.
+        "mov" | "movs" if is_predicate && !operands.contains("/m") => Other,
+        "mov" if word >> 24 == 0x04 => Other,
+        "ctermeq" | "ctermne" => return Some((Subtract, false, 0)),
+        _ => operation,
+    };
+    Some((operation, is_one(FLOATS, name), bytes))
+}
+
+#[test]
+fn scalable_and_atomic_instructions_compute_what_objdump_calls_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("words");
+    const GROUPS: [u32; 23] = [
+        0x04, 0x05, 0x24, 0x25, 0x44, 0x45, 0x64, 0x65, 0x80, 0x81, 0xa0, 0xa1, 0xc0, 0x38, 0x78, 0xb8, 0xf8,
+        0x08, 0x48, 0x88, 0xc8, 0x84, 0xe5,
+    ];
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let words = (0..150_000).map(|n| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        GROUPS[n % GROUPS.len()] << 24 | (state >> 40) as u32
+    });
+    let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+    std::fs::write(&path, bytes).unwrap();
+    let objdump = Command::new("aarch64-linux-gnu-objdump")
+        .args(["-D", "-b", "binary", "-m", "aarch64"])
+        .arg(&path)
+        .output();
+    let Ok(output) = objdump else { return eprintln!("passed over: there is no objdump for AArch64") };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut decoder = Decoder::new(Arch::Aarch64, Syntax::Att).unwrap();
+    let (mut n_checked, mut wrong) = (0, Vec::new());
+    for line in text.lines() {
+        let mut columns = line.split('\t');
+        let (Some(_), Some(word), Some(name)) = (columns.next(), columns.next(), columns.next()) else {
+            continue;
+        };
+        let operands = columns.next().unwrap_or_default().split("//").next().unwrap_or_default().trim();
+        let word = u32::from_str_radix(word.trim(), 16).unwrap();
+        let is_memory =
+            matches!(word >> 24, 0xa0 | 0xa1) && word >> 23 & 1 == 0 || matches!(word >> 24, 0x84 | 0xe5);
+        // What is not allocated, or needs later versions than objdump knows.
+        if name.starts_with('.') || name == "udf" {
+            continue;
+        }
+        let expected = if is_memory || name == "zero" { None } else { of_text(word, name, operands) };
+        let Ok(instr) = decoder.decode(0x1000, &word.to_le_bytes()) else { continue };
+        let found = instr.work.map(|work| (work.operation, work.is_float, work.bytes));
+        if found != expected && wrong.len() < 40 {
+            wrong.push(format!("{line}: {found:?} instead of {expected:?}"));
+        }
+        n_checked += 1;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(n_checked > 50_000, "{n_checked}");
+}
+
+#[test]
+fn a_program_of_scalable_vectors_computes_with_every_instruction_but_loads_and_stores() {
+    const SOURCE: &str = "
+        double dot(const double *a, const double *b, long n) {
+            double sum = 0;
+            for (long i = 0; i < n; i++) sum += a[i] * b[i];
+            return sum;
+        }
+        void mix(int *a, const int *b, const short *c, long n) {
+            for (long i = 0; i < n; i++) a[i] = b[i] > 3 ? a[i] * b[i] + c[i] : a[i] >> 2;
+        }";
+    let folder = tempfile::tempdir().unwrap();
+    let (source, object) = (folder.path().join("a.c"), folder.path().join("a.o"));
+    std::fs::write(&source, SOURCE).unwrap();
+    let compiled = Command::new("aarch64-linux-gnu-gcc")
+        .args(["-O3", "-ffast-math", "-march=armv8.5-a+sve2", "-c", "-o"])
+        .args([&object, &source])
+        .status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return eprintln!("passed over: there is no compiler for SVE");
+    }
+    let output = Command::new("aarch64-linux-gnu-objdump").arg("-d").arg(&object).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut decoder = Decoder::new(Arch::Aarch64, Syntax::Att).unwrap();
+    let (mut n_checked, mut n_float) = (0, 0);
+    for line in text.lines() {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let [_, word, name, ..] = columns[..] else { continue };
+        let word = u32::from_str_radix(word.trim(), 16).unwrap();
+        let is_scalable = word >> 25 & 0xf == 0b0010;
+        if !is_scalable || word >> 31 == 1 {
+            continue;
+        }
+        let operands = columns.get(3).copied().unwrap_or_default();
+        let work = decoder.decode(0x1000, &word.to_le_bytes()).unwrap().work;
+        let found = work.map(|work| (work.operation, work.is_float, work.bytes));
+        assert_eq!(found, of_text(word, name, operands), "{line}");
+        (n_checked, n_float) = (n_checked + 1, n_float + usize::from(work.unwrap().is_float));
+    }
+    assert!(n_checked > 12 && n_float >= 2, "{n_checked}, {n_float}");
 }
 
 /// Bytes of a register by its name in AT&T syntax.

@@ -47,6 +47,13 @@ int main(void)
         return 1;
     quipu_prism_sync(events, QUIPU_PRISM_CREATE, 2, 0);
     quipu_prism_control(events, QUIPU_PRISM_BRANCH, 1, 0, 0x401000);
+    /* Whether it is taken, and where it leads, may be unknown; an outcome is unknown of branches only. */
+    quipu_prism_control(events, QUIPU_PRISM_BRANCH, QUIPU_PRISM_NO_OUTCOME, 0, QUIPU_PRISM_NO_TARGET);
+    int outcome = quipu_prism_control(events, QUIPU_PRISM_CALL, QUIPU_PRISM_NO_OUTCOME, 0, 0x401000);
+    int is_wanted = (quipu_prism_wants(prism, QUIPU_PRISM_CONTROL) & QUIPU_PRISM_TAKEN) != 0;
+    /* What is not wanted is not sent, and need not be found out. */
+    if (quipu_prism_wants(prism, QUIPU_PRISM_CONTEXT) != QUIPU_PRISM_NO_EVENTS)
+        quipu_prism_context_name(events, QUIPU_PRISM_ENTER, "wanted", 6);
     void *result = NULL;
     pthread_join(thread, &result);
     quipu_prism_sync(events, QUIPU_PRISM_JOIN, 2, 0);
@@ -71,5 +78,5 @@ int main(void)
     printf("dropped %d\n", (int)quipu_prism_dropped(events));
     quipu_prism_producer_close(events);
     quipu_prism_close(prism);
-    return result && status == 0 && refused && wrong ? 0 : 1;
+    return result && status == 0 && refused && wrong && outcome == (is_wanted ? QUIPU_PRISM_NO_ROOM : QUIPU_PRISM_OK) ? 0 : 1;
 }

@@ -5,7 +5,7 @@
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use quipu_prism::files::Files;
-use quipu_prism::hooks::run_dump;
+use quipu_prism::hooks::{Sink, run_dump};
 use quipu_prism::simplecount::SimpleCount;
 use quipu_prism::stgen::{Form, Options, Stgen};
 use quipu_prism::variable::{Decoder, Dialect};
@@ -88,6 +88,27 @@ fn stgen_text(bencher: Bencher<'_, '_>) {
         let out = Files::each(folder.path());
         let mut stgen = Stgen::new(Options { out, ..Options::default() });
         run_dump(&bytes, Detail::VALGRIND, &mut stgen).expect("run");
+    });
+}
+
+/// The same over a hundred million events of one run.
+#[divan::bench(sample_count = 3, sample_size = 1)]
+fn stgen_text_100_million(bencher: Bencher<'_, '_>) {
+    let (bytes, n_events) = dump_of("fixed/prodcons.full.fixed18.zst", 1);
+    let n_times = 100_000_000_usize.div_ceil(n_events);
+    let folder = tempfile::tempdir().expect("folder");
+    let mut batch = Batch::default();
+    bencher.counter(ItemsCount::new(n_events * n_times)).bench_local(|| {
+        let out = Files::each(folder.path());
+        let mut stgen = Stgen::new(Options { out, ..Options::default() });
+        stgen.start().expect("run");
+        for _ in 0..n_times {
+            let mut reader = dump::Reader::new(&bytes, Detail::VALGRIND);
+            while reader.read(&mut batch).expect("read") {
+                stgen.take(&batch).expect("run");
+            }
+        }
+        stgen.finish().expect("run");
     });
 }
 

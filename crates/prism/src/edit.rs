@@ -351,7 +351,7 @@ impl Turns {
 fn whole_of(trace: &PrismTrace, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Whole> {
     let (mut whole, mut turns, mut latest) = (Whole::default(), Turns::default(), (0, Turn::default()));
     let mut n_events = 0;
-    each_batch(trace, Job::of(job), progress, |batch, _| {
+    each_batch(trace, Job { keeps_bytes: true, ..Job::of(job) }, progress, |batch, bytes| {
         let Some((thread, begins)) = turns.begins(batch) else { return Ok(n_events) };
         if begins && n_events > 0 {
             whole.add(latest.0, &latest.1)?;
@@ -360,6 +360,10 @@ fn whole_of(trace: &PrismTrace, job: &TransformJob<'_>, progress: &dyn Progress)
             latest = (thread, Turn { ordinal: n_events, ..Turn::default() });
         }
         latest.1.n_events += batch.events.len() as u64;
+        for index in 0..batch.events.len() {
+            latest.1.len += bytes.get(index).len() as u64;
+            whole.event(bytes.get(index));
+        }
         n_events += batch.events.len() as u64;
         Ok(n_events)
     })

@@ -31,8 +31,8 @@ pub(crate) const COLUMNS: Columns = Columns::ACCESSES
 
 /// Names of functions longer than this are cut: the variable encoding has no room for more.
 const MAX_NAME_BYTES: usize = 256;
-/// Kinds of marks that are asked for their name.
-const MAX_KINDS: u32 = 1 << 12;
+/// Kinds of marks that are asked for their name: those of streams are called as tables are, up to 4096, or follow these.
+const MAX_KINDS: u32 = 1 << 13;
 /// Calls of a thread whose return is awaited.
 const MAX_OPEN: usize = 1 << 16;
 
@@ -55,6 +55,8 @@ pub(crate) fn detail_of(columns: Columns, arch: Option<Arch>) -> Detail {
 struct Work {
     compute: Option<Compute>,
     target: Option<u64>,
+    /// The decoder does not know what it is.
+    is_unknown: bool,
 }
 
 /// Functions of this number and above are system calls, where their arguments are recorded.
@@ -83,8 +85,12 @@ pub(crate) struct Front {
     works: FxHashMap<(u32, u32), Work>,
     functions: FxHashMap<(u16, u64), Function>,
     n_types: usize,
-    /// Synchronization by kind of mark.
-    marks: FxHashMap<u32, u8>,
+    /// What marks say of threads, by kind.
+    marks: FxHashMap<u32, Mark>,
+    /// The number that the thread that begins was created with.
+    begun: Option<u64>,
+    /// These numbers by the handles of threads.
+    created: FxHashMap<u64, u64>,
     threads: FxHashMap<ThreadId, u64>,
     open: FxHashMap<ThreadId, Vec<Open>>,
     current: Option<ThreadId>,
@@ -109,9 +115,9 @@ impl Front {
             works: FxHashMap::default(),
             functions,
             n_types: 0,
-            marks: (0..MAX_KINDS)
-                .filter_map(|kind| Some((kind, sync_of_mark(&trace.mark_name(kind))?)))
-                .collect(),
+            marks: marks_of(trace),
+            begun: None,
+            created: FxHashMap::default(),
             threads: FxHashMap::default(),
             open: FxHashMap::default(),
             current: None,
@@ -243,11 +249,22 @@ impl Front {
     }
 
     fn mark(&mut self, of: &quipu_model::Batch, row: usize, counts: &mut Counts) {
+        let value = of.marks.value[row];
         match self.marks.get(&of.marks.kind[row]).copied() {
-            Some(kind) => {
+            Some(Mark::Sync(kind)) => {
                 let second = (kind == sync::WAIT).then_some(0);
-                self.put(Event::Sync(Sync { kind, data: of.marks.value[row], second }));
+                let handle = self.created.get(&value).filter(|_| kind == sync::JOIN);
+                let data = handle.copied().unwrap_or(value);
+                self.put(Event::Sync(Sync { kind, data, second }));
                 counts.syncs += 1;
+            }
+            Some(Mark::Begun) => self.begun = Some(value),
+            Some(Mark::Handle) => {
+                if let Some(number) = self.begun.take()
+                    && self.created.len() < MAX_OPEN
+                {
+                    self.created.insert(value, number);
+                }
             }
             None => counts.marks += 1,
         }
@@ -272,6 +289,7 @@ impl Front {
             counts.computes += 1;
             self.put(Event::Compute(compute));
         }
+        counts.unknown += u64::from(work.is_unknown);
         let Some(class) = instrs.class.get(row) else { return };
         let (kind, indirect) = match class {
             InstrClass::DirectJump => (control::JUMP, false),
@@ -308,6 +326,7 @@ impl Front {
         let work = decoded.map_or_else(Work::default, |instr| Work {
             compute: instr.work.map(computed),
             target: instr.target,
+            is_unknown: is_unknown(&instr),
         });
         self.works.insert(key, work);
         work
@@ -347,6 +366,12 @@ impl Front {
             id: None,
         }));
     }
+}
+
+/// Whether an instruction is of an extension that the decoder does not know: what it computes is not known either.
+fn is_unknown(instr: &quipu_isa::Instr) -> bool {
+    let is_unnamed = matches!(instr.opcode.name(), "unknown" | "sve" | "sme");
+    is_unnamed && instr.work.is_none() && !instr.reads_memory() && !instr.writes_memory()
 }
 
 /// What an instruction computes, as an event.
@@ -434,15 +459,39 @@ fn sync_of_system_call(arch: Option<Arch>, function: u64, args: [Option<u64>; 3]
     })
 }
 
+/// What a mark says of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    /// Synchronization with its value.
+    Sync(u8),
+    /// A thread begins: its value is that of the creation.
+    Begun,
+    /// The handle of the thread that just began, by which it is joined.
+    Handle,
+}
+
+/// What the marks of a trace say of threads. Where it tells the beginnings of waits and their ends, the latter are waits.
+fn marks_of(trace: &dyn Trace) -> FxHashMap<u32, Mark> {
+    let names: Vec<_> = (0..MAX_KINDS).map(|kind| (kind, trace.mark_name(kind))).collect();
+    let tells_ends = names.iter().any(|(_, name)| name == "woken");
+    let mark = |name: &str| match name {
+        "wait" if tells_ends => None,
+        "thread-start" => Some(Mark::Begun),
+        "thread-handle" => Some(Mark::Handle),
+        _ => sync_of_mark(name).map(Mark::Sync),
+    };
+    names.iter().filter_map(|(kind, name)| Some((*kind, mark(name)?))).collect()
+}
+
 /// The synchronization that a mark of this name is.
 fn sync_of_mark(name: &str) -> Option<u8> {
     Some(match name {
-        "create" => sync::CREATE,
-        "join" => sync::JOIN,
-        "barrier" => sync::BARRIER,
+        "create" | "thread-create" => sync::CREATE,
+        "join" | "thread-join" => sync::JOIN,
+        "barrier" | "barrier-arrive" => sync::BARRIER,
         "lock" => sync::LOCK,
         "unlock" => sync::UNLOCK,
-        "wait" => sync::WAIT,
+        "wait" | "woken" => sync::WAIT,
         "signal" => sync::SIGNAL,
         "broadcast" => sync::BROADCAST,
         "spin-lock" => sync::SPIN_LOCK,
@@ -468,6 +517,7 @@ struct Counts {
     instrs: u64,
     iterations: u64,
     computes: u64,
+    unknown: u64,
     controls: u64,
     blind_targets: u64,
     blind_outcomes: u64,
@@ -495,6 +545,11 @@ impl Counts {
         for (what, fate, count) in [
             ("instructions", Fate::Kept, self.instrs),
             ("computations, by the bytes of instructions", Fate::Kept, self.computes),
+            (
+                "of the instructions, those that the decoder does not know: no computation",
+                Fate::Kept,
+                self.unknown,
+            ),
             ("loads", Fate::Kept, self.loads),
             ("stores", Fate::Kept, self.stores),
             ("instructions that accesses name", Fate::Kept, self.places),

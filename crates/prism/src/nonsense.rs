@@ -39,7 +39,7 @@ pub(crate) fn is_unknown(event: &Event) -> bool {
         Event::Memory(memory) => memory.access == Some(0),
         Event::Sync(event) => event.kind == 0 || event.kind > sync::SPIN_UNLOCK,
         Event::Context(Context { kind, .. }) => *kind == 0 || *kind > context::OPERATOR_EXIT,
-        Event::Control(event) => event.kind.is_some_and(|kind| kind > control::RETURN),
+        Event::Control(event) => event.kind.is_some_and(|kind| kind == 0 || kind > control::RETURN),
         Event::Unknown(_) => true,
         Event::Compute(_) | Event::Config(_) => false,
     }

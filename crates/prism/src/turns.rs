@@ -38,7 +38,7 @@ pub(crate) struct Turn {
     pub(crate) len: u64,
 }
 
-/// What turns of a trace there are, in one number.
+/// What turns of a trace there are and which events they have, in one number.
 #[derive(Default)]
 pub(crate) struct Whole {
     hasher: rustc_hash::FxHasher,
@@ -46,7 +46,12 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// Adds a turn.
+    /// Adds bytes of an event: two runs of one program have the same turns.
+    pub(crate) fn event(&mut self, bytes: &[u8]) {
+        self.hasher.write(bytes);
+    }
+
+    /// Adds a turn whose events were added.
     ///
     /// # Errors
     /// `Limit` if there are too many.
@@ -54,6 +59,7 @@ impl Whole {
         self.hasher.write_u64(thread);
         self.hasher.write_u64(turn.ordinal);
         self.hasher.write_u64(turn.n_events);
+        self.hasher.write_u64(turn.len);
         self.n_turns += 1;
         if self.n_turns > MAX_TURNS { Err(too_many()) } else { Ok(()) }
     }

@@ -30,15 +30,17 @@ impl Unknown {
     #[inline]
     pub fn of(event: &Event) -> Option<Unknown> {
         let beyond = |code: Option<u8>, last: u8| code.filter(|code| *code > last);
+        // No type is none of these either: where the field is there, it says what the event is.
+        let outside = |code: Option<u8>, last: u8| code.filter(|code| *code == 0 || *code > last);
         match event {
-            Event::Memory(memory) => Unknown::found("type of an access", beyond(memory.access, EITHER)),
+            Event::Memory(memory) => Unknown::found("type of an access", outside(memory.access, EITHER)),
             Event::Compute(compute) => {
                 let format = Unknown::found("format of a computation", beyond(compute.format, format::FLOAT));
                 let operation = beyond(compute.operation, LAST_OPERATION);
                 format.or_else(|| Unknown::found("operation", operation))
             }
             Event::Control(flow) => {
-                Unknown::found("type of control flow", beyond(flow.kind, control::RETURN))
+                Unknown::found("type of control flow", outside(flow.kind, control::RETURN))
             }
             Event::Sync(event) => {
                 let is_known = (sync::CREATE..=sync::SPIN_UNLOCK).contains(&event.kind);

@@ -263,6 +263,23 @@ fn more_pages_than_are_allowed_end_the_run_with_a_sentence() {
     assert!(error.contains("more than 10 pages") && error.contains("`pages=N`"), "{error}");
 }
 
+#[test]
+fn what_far_threads_read_counts_as_pages_until_it_is_written() {
+    let options = Options { form: Form::Null, max_pages: 7, ..Options::default() };
+    let mut stgen = Stgen::new(options);
+    (1..=130).for_each(|thread| stgen.take(&batch(thread, &[memory(access::LOAD, 0, 1)])).unwrap());
+    let read = |thread: u64, page: u64| batch(thread, &[memory(access::LOAD, page * 4096, 4096)]);
+    // Two pages, and 68 bytes for each of their bytes: more than five pages.
+    stgen.take(&read(130, 0)).unwrap();
+    assert_eq!(stgen.pages(), 1 + 2);
+    stgen.take(&batch(1, &[memory(access::STORE, 0, 4096)])).unwrap();
+    assert_eq!(stgen.pages(), 1, "nothing is known of readers of what was written");
+    stgen.take(&read(130, 0)).unwrap();
+    stgen.take(&read(130, 1)).unwrap();
+    let error = stgen.take(&read(130, 2)).unwrap_err().to_string();
+    assert!(error.contains("more than 7 pages"), "{error}");
+}
+
 /// The edges that threads beyond the first 128 have are those that as many threads below would have.
 #[test]
 fn any_number_of_threads_communicates_and_quirks_end_with_the_129th() {

@@ -1,10 +1,10 @@
 //! Rows as lenses, by the roles of their fields.
 //!
 //! A schema with an address and a kind of access fills accesses, one with a function that begins or ends a span calls, one
-//! whose category says so regions; all other records are marks.
+//! whose category says so regions; all other records are marks, those of synchronization by what they do.
 
 use crate::column::number;
-use crate::schema::Means;
+use crate::schema::{About, Means};
 use quipu_model::lens::{CallEdge, MAX_ACCESS_BYTES, RegionEvent, ThreadEvent};
 use quipu_model::{Batch, Columns};
 use quipu_stream::batch::Rows;
@@ -67,9 +67,22 @@ pub(crate) fn record(
     } else if means.region.is_some() {
         region(batch, columns, at, means, rows, row);
     } else if columns.has(Columns::MARKS) {
-        batch.marks.at.push(at);
-        batch.marks.kind.push(table);
-        batch.marks.value.push(value(means.value).unwrap_or(0));
+        let mut mark = |kind: u32, value: u64| {
+            batch.marks.at.push(at);
+            batch.marks.kind.push(kind);
+            batch.marks.value.push(value);
+        };
+        let Some(sync) = &means.sync else { return mark(table, value(means.value).unwrap_or(0)) };
+        let value = |field: usize| number(&rows.columns[field], row);
+        match sync.mark(value(sync.what)) {
+            Some((kind, About::Object)) => mark(kind, value(sync.object)),
+            Some((kind, About::Made)) => mark(kind, value(sync.value)),
+            Some((kind, About::Begun)) => {
+                mark(kind, value(sync.value));
+                mark(sync.handle, value(sync.object));
+            }
+            None => mark(table, value(sync.object)),
+        }
     }
 }
 

@@ -72,7 +72,72 @@ pub(crate) struct Means {
     pub(crate) is_range: bool,
     /// What a record says of a region of memory.
     pub(crate) region: Option<RegionMeans>,
+    /// What a record says of threads that wait for each other.
+    pub(crate) sync: Option<SyncMeans>,
 }
+
+/// Which fields of a schema say what threads do to each other. SPEC: stream.md#what-verbs-make-of-it.
+#[derive(Clone, Debug)]
+pub(crate) struct SyncMeans {
+    pub(crate) what: usize,
+    pub(crate) object: usize,
+    /// A further number.
+    pub(crate) value: usize,
+    /// The mark of each number of the field `what`, and whom it is about.
+    marks: Vec<(u64, u32, About)>,
+    /// The mark that says a thread's own handle.
+    pub(crate) handle: u32,
+}
+
+/// What the mark of a record of synchronization has as its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// The object.
+    Object,
+    /// A thread that is made: the further number.
+    Made,
+    /// A thread that begins: the same, and the object in a mark of its own.
+    Begun,
+}
+
+impl SyncMeans {
+    fn of(schema: &stream::Schema, names: &mut Vec<String>) -> Option<SyncMeans> {
+        if !is_sync(schema) {
+            return None;
+        }
+        let find =
+            |name: &str| schema.fields.iter().position(|field| field.field.name == name && is_number(field));
+        let what = find("what")?;
+        let known = crate::column::names_of(&schema.fields[what].layout)?;
+        let mut mark = |name: &str| {
+            names.push(name.to_owned());
+            (MAX_TABLES + names.len() - 1) as u32 // Few.
+        };
+        let about = |name: &str| match name {
+            "thread-create" => About::Made,
+            "thread-start" => About::Begun,
+            _ => About::Object,
+        };
+        let marks = known.iter().take(MAX_SYNCS).map(|(number, name)| (number, mark(name), about(name)));
+        let marks = marks.collect();
+        let (object, value) = (find("object")?, find("value")?);
+        Some(SyncMeans { what, object, value, marks, handle: mark("thread-handle") })
+    }
+
+    /// The mark of a number of the field `what`.
+    pub(crate) fn mark(&self, number: u64) -> Option<(u32, About)> {
+        self.marks.iter().find(|(known, ..)| *known == number).map(|(_, mark, about)| (*mark, *about))
+    }
+}
+
+fn is_sync(schema: &stream::Schema) -> bool {
+    schema.record.category.as_deref() == Some("sync")
+}
+
+/// Names of the field `what` that have marks of their own.
+const MAX_SYNCS: usize = 64;
+/// Marks of all schemas of synchronization.
+const MAX_MARKS: usize = 1024;
 
 /// Which fields of a schema fill the lens of regions. SPEC: stream.md#what-verbs-make-of-it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +201,7 @@ impl Means {
             leaves: flags & 2 != 0,
             is_range: schema.record.category.as_deref() == Some("range"),
             region: RegionMeans::of(schema).filter(|_| find(Role::ADDRESS).is_some()),
+            sync: None,
         }
     }
 
@@ -184,6 +250,8 @@ pub struct Tables {
     by_id: FxHashMap<(EpochId, u32), usize>,
     /// By table.
     pub(crate) means: Vec<Arc<Means>>,
+    /// Names of marks beyond those that are called as their tables: their numbers begin at [`MAX_TABLES`].
+    mark_names: Vec<String>,
 }
 
 impl Tables {
@@ -192,6 +260,7 @@ impl Tables {
             schemas: vec![ALL_RECORDS.clone()],
             by_id: FxHashMap::default(),
             means: vec![Arc::default()],
+            mark_names: Vec::new(),
         };
         // Tables of one name are found without a look at all of them.
         let mut by_name: FxHashMap<String, Vec<usize>> = FxHashMap::default();
@@ -206,18 +275,22 @@ impl Tables {
     fn add(&mut self, epoch: EpochId, schema: &stream::Schema, by_name: &mut FxHashMap<String, Vec<usize>>) {
         let name = schema.name();
         let fields = fields_of(schema);
-        let means = Means::of(schema);
+        let mut means = Means::of(schema);
         let named = by_name.entry(name.clone()).or_default();
         let same = named.iter().copied().find(|table| {
             let known = &self.means[*table];
             self.schemas[*table].fields == fields
                 && (known.enters, known.leaves) == (means.enters, means.leaves)
                 && (known.is_range, known.region) == (means.is_range, means.region)
+                && (known.sync.is_some() || self.mark_names.len() >= MAX_MARKS || !is_sync(schema))
         });
         let table = match same {
             Some(table) => table,
             None if self.schemas.len() >= MAX_TABLES => return,
             None => {
+                if self.mark_names.len() < MAX_MARKS {
+                    means.sync = SyncMeans::of(schema, &mut self.mark_names);
+                }
                 let is_taken = |name: &str| self.schemas.iter().any(|schema| schema.name == name);
                 let mut unique = name.clone();
                 let mut n = 2;
@@ -241,6 +314,15 @@ impl Tables {
     /// The table of a schema of the stream.
     pub(crate) fn find(&self, epoch: EpochId, id: u32) -> Option<usize> {
         self.by_id.get(&(epoch, id)).copied()
+    }
+
+    /// The name of a mark.
+    pub(crate) fn mark_name(&self, kind: u32) -> Option<&str> {
+        let kind = kind as usize;
+        match kind.checked_sub(MAX_TABLES) {
+            Some(nth) => self.mark_names.get(nth).map(String::as_str),
+            None => self.schemas.get(kind).map(|schema| &*schema.name),
+        }
     }
 
     /// Whether some table has it.

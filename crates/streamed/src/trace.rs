@@ -639,8 +639,8 @@ impl Trace for StreamTrace {
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {
-        match self.opened.tables.schemas.get(kind as usize) {
-            Some(schema) => schema.name.clone(),
+        match self.opened.tables.mark_name(kind) {
+            Some(name) => Cow::Owned(name.to_owned()),
             None => Cow::Owned(format!("mark {kind}")),
         }
     }

@@ -3,10 +3,10 @@
 use crate::captured;
 use crate::conversion;
 use crate::verbs::collect;
-use quipu::model::OptionSpec;
+use quipu::model::{Format, Given, OptionSpec};
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags};
-use quipu_console::input::Stored;
+use quipu_console::input::{Opening, Stored};
 use quipu_console::rewrite::{self, EXIT_CODES, Output};
 use quipu_console::screen::{Outcome, Result, Screen};
 
@@ -73,15 +73,16 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let (input, target) = (&options.input, options.output.target());
     rewrite::refuse_stdout(&target)?;
     let mut given = options.flags.given().clone();
-    given.extend(options.conversion.given());
     let recognised = rewrite::recognise(&input.path, &input.opening)?;
     let to = match &options.conversion.to {
         Some(name) => Some(conversion::format(name)?),
         None => conversion::format_of_name(&target.path),
     };
-    if let Some(to) = to
-        && recognised.format.info().name != to.info().name
-    {
+    let to = to.filter(|to| recognised.format.info().name != to.info().name);
+    let (set, opening) = divided(options.conversion.given(), &input.opening, recognised.format, to);
+    let opening = &opening;
+    given.extend(set);
+    if let Some(to) = to {
         // A recording tells more than lenses have room for: the types of what is allocated. What is asked for beyond that, as
         // that nothing be lost, is a matter of lenses.
         let is_plain = given.is_empty() && !options.conversion.is_lossless();
@@ -90,9 +91,32 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         {
             return collect::make(&input.path, &target, screen);
         }
-        let trace = quipu::open(&recognised.source, &input.opening.options())?;
-        let how = (&target, &input.opening, common);
+        let trace = quipu::open(&recognised.source, &opening.options())?;
+        let how = (&target, opening, common);
         return conversion::run(&*trace, to, None, &options.conversion, &given, how, screen);
     }
-    rewrite::done(rewrite::of_recognised(NAME, recognised, &input.opening, &given, &target, common, screen))
+    rewrite::done(rewrite::of_recognised(NAME, recognised, opening, &given, &target, common, screen))
+}
+
+/// What `--set` says to who writes, and how to open the trace: what only its own format has an option for is one of reading, as
+/// with `--open`.
+fn divided(
+    set: Given,
+    opening: &Opening,
+    from: &dyn Format,
+    to: Option<&'static dyn Format>,
+) -> (Given, Opening) {
+    let mut opening = opening.clone();
+    let writes: &[OptionSpec] = match to {
+        Some(to) => to.record_writer().map_or(&[], |writer| writer.info().options),
+        None => {
+            let own = from.transforms().iter().find(|transform| transform.info().name == NAME);
+            own.map_or(&[], |transform| transform.info().options)
+        }
+    };
+    let has = |options: &[OptionSpec], name: &str| options.iter().any(|option| option.name == name);
+    let (read, written): (Vec<_>, Vec<_>) =
+        set.into_iter().partition(|(name, _)| has(from.info().options, name) && !has(writes, name));
+    opening.given.extend(read);
+    (written.into_iter().collect(), opening)
 }

@@ -167,6 +167,90 @@ fn every_verb_reads_a_recording() {
     assert!(String::from_utf8(refused.stderr).unwrap().contains("unlock"));
 }
 
+/// Threads that take a lock, arrive at a barrier, and wait for a condition, as often as the source says.
+const LOCKS: &str = r#"
+    #include <pthread.h>
+    #include <stdio.h>
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    static pthread_barrier_t barrier;
+    static long sum, ready;
+    static void *work(void *arg) {
+        for (int i = 0; i < 10; i++) {
+            pthread_mutex_lock(&lock);
+            sum += (long)arg;
+            pthread_mutex_unlock(&lock);
+        }
+        pthread_barrier_wait(&barrier);
+        return arg;
+    }
+    int main(void) {
+        pthread_t threads[3];
+        pthread_barrier_init(&barrier, 0, 4);
+        for (long i = 0; i < 3; i++) pthread_create(&threads[i], 0, work, (void *)i);
+        pthread_barrier_wait(&barrier);
+        for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
+        pthread_mutex_lock(&lock);
+        ready = 1;
+        pthread_cond_signal(&condition);
+        pthread_cond_broadcast(&condition);
+        pthread_mutex_unlock(&lock);
+        printf("%ld %p\n", sum, (void *)&lock);
+        return 0;
+    }"#;
+
+#[test]
+fn what_threads_do_to_each_other_is_synchronization_of_workload_events() {
+    for_each(C, LOCKS, "prog.c", &["-O1", "-pthread"], |scene, run| {
+        let [sum, lock] = run.numbers()[..] else { panic!("{}", run.printed) };
+        assert_eq!(sum, 30);
+        said(
+            scene,
+            &[
+                "run",
+                "-q",
+                "--backend",
+                "stgen,l=textv2",
+                "--backend",
+                "simplecount",
+                "prog.quipu",
+                "-o",
+                "out",
+            ],
+        );
+        let counts = fs::read_to_string(scene.path("out/simplecount/simplecount.txt")).unwrap();
+        let expected = [
+            ("Spawn", 3),
+            ("Join", 3),
+            ("Lock", 31),
+            ("Unlock", 31),
+            ("Barrier", 4),
+            ("Signal", 1),
+            ("Broadcast", 1),
+        ];
+        for (what, n) in expected {
+            let line = format!("Total {what:<9} Events: {n}\n");
+            assert!(counts.contains(&line), "{}: {what}: {counts}", scene.compiler);
+        }
+        // Three threads were created, and four arrived at the barrier.
+        let threads = fs::read_to_string(scene.path("out/stgen/sigil.pthread.out")).unwrap();
+        assert_eq!(threads.lines().filter(|line| line.starts_with("##")).count(), 3, "{threads}");
+        let barrier = threads.lines().find(|line| line.starts_with("**")).unwrap();
+        assert_eq!(barrier.split(',').count(), 5, "{threads}");
+        said(scene, &["convert", "-q", "prog.quipu", "-o", "prog.prism"]);
+        let events = said(scene, &["view", "-q", "--table", "events", "--csv", "prog.prism"]);
+        let of_lock =
+            events.lines().filter(|line| line.contains(&format!("{lock:#x}")) && line.contains("lock"));
+        assert!(of_lock.count() >= 62, "{events}");
+        // Joins are those of the threads that were created.
+        let work: Value =
+            serde_json::from_str(&said(scene, &["analyze", "workload", "--json", "prog.prism"])).unwrap();
+        let workload = &work["results"]["workload"];
+        assert_eq!(workload["unknown_joins"], 0, "{work}");
+        assert_eq!(workload["threads"].as_array().unwrap().len(), 4, "{work}");
+    });
+}
+
 #[test]
 fn what_was_inlined_has_the_line_of_the_function_that_it_is_in() {
     const SOURCE: &str = r#"

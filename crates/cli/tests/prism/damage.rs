@@ -277,8 +277,19 @@ fn events_of_unknown_types_are_found_shown_and_counted() {
     let swap = sync(5, 1);
     let load = [&[1][..], &0x1000u64.to_le_bytes(), &[8, 0, 4]].concat();
     let compute = [2, 1, 3, 9, 8];
-    let slots: [&[u8]; 8] =
-        [&swap, &load, &compute, &sync(31, 7), &[3, 9, 0], &[4, 77, 0, 0, 0, 0, 0, 0, 0, 0], &[9, 9], &[0]];
+    let none = [&[1][..], &0x1000u64.to_le_bytes(), &[8, 0, 0]].concat();
+    let slots: [&[u8]; 10] = [
+        &swap,
+        &load,
+        &compute,
+        &sync(31, 7),
+        &[3, 9, 0],
+        &[4, 77, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[9, 9],
+        &[0],
+        &none,
+        &[3, 0, 0],
+    ];
     let path = put(folder.path(), "unknown.bin", &buffer(&slots, b""));
     let open = ["--format", "prism", "--open", "encoding=fixed", "--open", "detail=fixed"];
     let output = quipu(&[&["check", "--json"], &open[..], &[&path]].concat());
@@ -292,6 +303,8 @@ fn events_of_unknown_types_are_found_shown_and_counted() {
         "the unknown type of a context `77`",
         "an event of the unknown tag `9`",
         "an event of the unknown tag `0`",
+        "the unknown type of an access `0`",
+        "the unknown type of control flow `0`",
     ] {
         assert!(said.contains(what), "{what}: {said}");
     }

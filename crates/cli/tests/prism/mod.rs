@@ -316,6 +316,119 @@ fn recorded_traces_give_as_many_events_as_they_have_records() {
     }
 }
 
+/// The file of a thread of a drmemtrace trace: its calls with their arguments, each at a time of its own.
+fn traced(thread: u64, calls: &[(u64, u64, &[u64])]) -> Vec<u8> {
+    use quipu::drmemtrace::record::{Entry, Marker, Type};
+    let mut entries = vec![
+        Entry::new(Type::HEADER, 0, 4),
+        Entry::marker(Marker::VERSION, 4),
+        Entry::marker(Marker::FILETYPE, 0x40), // x86-64.
+        Entry::new(Type::THREAD, 4, thread),
+        Entry::new(Type::PID, 4, 70),
+    ];
+    for (time, function, args) in calls {
+        entries.push(Entry::marker(Marker::TIMESTAMP, *time));
+        entries.push(Entry::marker(Marker::CPU_ID, 0));
+        let enters = !args.is_empty();
+        entries.push(Entry::marker(Marker::FUNC_ID, *function));
+        if enters {
+            entries.push(Entry::marker(Marker::FUNC_RETADDR, 0x40_1000));
+            entries.extend(args.iter().map(|arg| Entry::marker(Marker::FUNC_ARG, *arg)));
+        } else {
+            entries.push(Entry::marker(Marker::FUNC_RETVAL, 0));
+        }
+        entries.push(Entry::new(Type::INSTR, 4, 0x40_1000 + 4 * time));
+        entries.push(Entry::new(Type::WRITE, 8, 0x6000));
+    }
+    entries.extend([Entry::new(Type::THREAD_EXIT, 4, thread), Entry::new(Type::FOOTER, 0, 0)]);
+    let bytes = |entry: &Entry| {
+        [
+            &entry.kind.get().to_le_bytes()[..],
+            &entry.size.get().to_le_bytes(),
+            &entry.addr.get().to_le_bytes(),
+        ]
+        .concat()
+    };
+    entries.iter().flat_map(bytes).collect()
+}
+
+#[test]
+fn calls_of_thread_libraries_in_the_list_of_functions_are_synchronization() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let trace = folder.path().join("trace");
+    std::fs::create_dir(&trace).unwrap();
+    let functions = [
+        (1, 4, "pthread_create"),
+        (2, 2, "pthread_join"),
+        (3, 1, "pthread_mutex_lock"),
+        (4, 1, "pthread_mutex_unlock@@GLIBC_2.2.5"),
+        (5, 1, "pthread_barrier_wait"),
+        (6, 2, "pthread_cond_wait"),
+        (7, 1, "pthread_cond_signal"),
+        (8, 1, "malloc"),
+    ];
+    let list = functions.map(|(id, n_args, name)| format!("{id},{n_args},0x{id}000,libc.so.6!{name}\n"));
+    std::fs::write(trace.join("funclist.log"), list.concat()).unwrap();
+    let none: &[u64] = &[];
+    let first = traced(
+        7,
+        &[
+            (10, 1, &[0x5000, 0, 0x40_2000, 0]),
+            (11, 1, none),
+            (12, 3, &[0xa0]),
+            (20, 3, none),
+            (21, 6, &[0xb0, 0xa0]),
+            (40, 6, none),
+            (41, 4, &[0xa0]),
+            (42, 4, none),
+            (43, 8, &[100]),
+            (44, 8, none),
+            (50, 5, &[0xc0]),
+            (61, 5, none),
+            (70, 2, &[0x7f00, 0]),
+            (80, 2, none),
+        ],
+    );
+    let second = traced(
+        8,
+        &[
+            (22, 3, &[0xa0]),
+            (23, 3, none),
+            (30, 7, &[0xb0]),
+            (31, 7, none),
+            (32, 4, &[0xa0]),
+            (33, 4, none),
+            (60, 5, &[0xc0]),
+            (62, 5, none),
+        ],
+    );
+    std::fs::write(trace.join("one.trace"), first).unwrap();
+    std::fs::write(trace.join("two.trace"), second).unwrap();
+    done(&["convert", "-q", trace.to_str().unwrap(), "-o", &at("locks.prism")]);
+    let events = rows(&[&at("locks.prism")]);
+    const WHAT: [&str; 7] = ["create", "join", "lock", "unlock", "barrier", "wait", "signal"];
+    let what = |line: &&String| line.split(',').find(|field| WHAT.contains(field)).map(str::to_owned);
+    let synchronization: Vec<String> = events.iter().filter_map(|line| what(&line)).collect();
+    assert_eq!(
+        synchronization,
+        ["create", "lock", "lock", "signal", "unlock", "wait", "unlock", "barrier", "barrier", "join"],
+        "{events:#?}"
+    );
+    let output =
+        quipu(&["run", "-q", "--backend", "simplecount", trace.to_str().unwrap(), "-o", &at("counted")]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let counted = std::fs::read_to_string(at("counted/simplecount.txt")).unwrap();
+    for (what, n) in
+        [("Spawn", 1), ("Join", 1), ("Lock", 2), ("Unlock", 2), ("Barrier", 2), ("Wait", 1), ("Signal", 1)]
+    {
+        assert!(counted.contains(&format!("Total {what:<9} Events: {n}\n")), "{what}: {counted}");
+    }
+    // Who waits for whom: the thread that was created, for the lock; the first one, for the signal.
+    let work = json(&["analyze", "workload", "--json", &at("locks.prism")]);
+    assert!(find(&work, "critical_path") < find(&work, "work"), "{work}");
+}
+
 /// Reads and writes of all threads.
 fn totals(stats: &Path) -> (u64, u64) {
     let text = std::fs::read_to_string(stats).unwrap();
@@ -354,6 +467,42 @@ fn configuration_events_make_no_thread_and_reach_those_that_are_chosen() {
     let trace = fixtures("drmemtrace").join("thr");
     convert(&[trace.to_str().unwrap(), "-o", &at("thr.prism")]);
     assert_eq!(threads(&at("thr.prism")), 4);
+}
+
+#[test]
+fn options_of_reading_may_be_set_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let vector = sample("variable/vector-75.bin");
+    let said = |option: &str| {
+        let args = ["view", "--format", "prism", option, "encoding=variable", option, "detail=all", &vector];
+        let output = quipu(&args);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        output.stdout
+    };
+    assert!(!said("--set").is_empty() && said("--set") == said("--open"));
+    let dump = sample("fixed/prodcons.main.fixed18.gz");
+    // What only reading has an option for is one of reading; all others are of what is written.
+    for option in ["--set", "--open"] {
+        let name = at(&format!("{option}.prism"));
+        done(&[
+            "convert",
+            "-q",
+            "--format",
+            "prism",
+            option,
+            "encoding=fixed",
+            "--set",
+            "events=variable",
+            &dump,
+            "-o",
+            &name,
+        ]);
+    }
+    assert!(std::fs::read(at("--set.prism")).unwrap() == std::fs::read(at("--open.prism")).unwrap());
+    let wrong = quipu(&["info", "--format", "prism", "--set", "encodin=fixed", &dump]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("encodin"), "{wrong:?}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //!
 //! Two sources, chosen for what each does well. The word's own fields say, by the architecture's top-level
 //! encoding groups, where an instruction branches and what memory it touches (`memory`), and its categories
-//! (`categories`). `dependencies` puts it in the terms of REGDEPS. yaxpeax-arm names the operation and its register operands
-//! (`data`) and prints it (`text`).
+//! (`categories`), and what scalable and atomic ones compute (`scalable`, `work`). `dependencies` puts it in the
+//! terms of REGDEPS. yaxpeax-arm names the operation and its register operands (`data`) and prints it (`text`).
 //!
 //! yaxpeax-arm knows Armv8 with Advanced SIMD, but not the latest extensions and no scalable vectors. What it does
 //! not know reads `.inst 0x…`, and its operation `unknown`, `sve` or `sme`. Such an instruction still has its
@@ -14,6 +14,7 @@ mod categories;
 mod data;
 mod dependencies;
 mod memory;
+mod scalable;
 mod text;
 mod work;
 
@@ -132,7 +133,11 @@ pub(crate) fn decode(pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
         data::fill_registers(named, group, &mut instr);
     }
     data::fill_flags(word, &mut instr);
-    instr.work = named.as_ref().and_then(|named| work::of(named, group, &instr));
+    instr.work = match group {
+        Group::Scalable | Group::Matrix => scalable::of(word),
+        Group::Memory => work::of_atomic(word),
+        _ => named.as_ref().and_then(|named| work::of(named, group, &instr)),
+    };
     Ok(instr)
 }
 

@@ -1,9 +1,10 @@
-//! What an AArch64 instruction computes: operation by name; width, format and sources from yaxpeax-arm's operands.
+//! What an AArch64 instruction computes: operation by name; width, format and sources from yaxpeax-arm's operands. Atomic
+//! updates by their encoding.
 
 use yaxpeax_arm::armv8::a64::{Instruction, Operand, SIMDSizeCode, SizeCode};
 
-use super::Group;
 use super::data::{has_destination, keeps_destination};
+use super::{Group, Word};
 use crate::work::{Operations, Work, named};
 use crate::{Class, Instr, Operation};
 
@@ -19,8 +20,9 @@ const OPERATIONS: &Operations = &[
     ),
     (
         Operation::Multiply,
-        "smul* umul* sqdmul* sqrdmul* smlal* umlal* smlsl* umlsl* sqdmlal* sqdmlsl* pmul* sdot udot fcmla",
+        "smul* umul* sqdmul* sqrdml* sqrdmul* smlal* umlal* smlsl* umlsl* sqdmlal* sqdmlsl* pmul* sdot udot fcmla",
     ),
+    (Operation::Multiply, "usdot sudot smmla ummla usmmla bfdot bfmmla bfmlal*"),
     (Operation::Divide, "sdiv udiv fdiv"),
     (
         Operation::Shift,
@@ -50,6 +52,30 @@ const OPERATIONS: &Operations = &[
     (Operation::Move, "sqxtun* sxtl* uxtl* fcvt* scvtf ucvtf fjcvtzs movi mvni"),
 ];
 
+/// What an atomic update of memory computes: as `xadd` and `cmpxchg` of x86. A swap computes nothing, as `xchg` with memory.
+pub(super) fn of_atomic(word: Word) -> Option<Work> {
+    let work = |operation, is_float, bytes, arity| Some(Work { operation, is_float, bytes, arity });
+    let bytes = 1 << word.bits(31, 30);
+    let (is_vector, operation) = (word.bit(26), word.bits(14, 12));
+    match () {
+        // cas: what stands there, what is expected, what comes.
+        () if word.is(0x3fa0_7c00, 0x08a0_7c00) => work(Operation::Subtract, false, bytes, 3),
+        // casp
+        () if word.is(0xbfa0_7c00, 0x0820_7c00) => work(Operation::Subtract, false, 8 * bytes, 3),
+        // ldclrp, ldsetp
+        () if word.is(0xff20_fc00, 0x1920_1000) || word.is(0xff20_fc00, 0x1920_3000) => {
+            work(Operation::Other, false, 16, 2)
+        }
+        // ldadd, then ldclr, ldeor, ldset, ldsmax, ldsmin, ldumax, ldumin; of floating-point numbers only sums and extremes.
+        () if word.is(0x3b20_8c00, 0x3820_0000) => match (operation, is_vector) {
+            (0, _) => work(Operation::Add, is_vector, bytes, 2),
+            (1..4, true) => None,
+            _ => work(Operation::Other, is_vector, bytes, 2),
+        },
+        () => None,
+    }
+}
+
 /// What an instruction of these groups computes.
 pub(super) fn of(named_as: &Instruction, group: Group, instr: &Instr) -> Option<Work> {
     if instr.class != Class::Other || !matches!(group, Group::Immediate | Group::Register | Group::Vector) {
@@ -73,8 +99,10 @@ pub(super) fn of(named_as: &Instruction, group: Group, instr: &Instr) -> Option<
     let is_conditional = matches!(name, "ccmp" | "ccmn" | "fccmp" | "fccmpe") && n_registers == 2;
     let has_constant = !is_conditional && named_as.operands.iter().skip(skip).any(is_constant);
     let count = n_registers + usize::from(has_constant) + usize::from(keeps);
-    // A copy of a register is `orr` with the zero register.
-    let is_copy = name == "orr" && matches!(named_as.operands[1], Operand::Register(_, ZERO_REGISTER));
+    // A copy of a register is `orr` with the zero register, that of a vector `orr` with itself.
+    let is_same = group == Group::Vector && named_as.operands[1] == named_as.operands[2];
+    let is_copy =
+        name == "orr" && (is_same || matches!(named_as.operands[1], Operand::Register(_, ZERO_REGISTER)));
     let operation = named(OPERATIONS, name).unwrap_or(Operation::Other);
     Some(Work {
         operation: if is_copy { Operation::Move } else { operation },

@@ -44,6 +44,7 @@ const VECTOR: &Operations = &[
     (Operation::Other, "pcmp* pmin* pmax* psadbw pavg* psign* pmovmskb popcnt*"),
     (Operation::Subtract, "sub?? fmsubadd* psub* phsub* hsub?? cmp?? comis? ucomis?"),
     (Operation::Multiply, "mul?? pmul* pmadd* fmadd* fmsub* fnmadd* fnmsub* pclmul* dp?? pdp* pmac*"),
+    (Operation::Multiply, "fmulc* fcmulc* fcmadd* dpbf16ps tdp* tcmm*"),
     (Operation::Divide, "div??"),
     (Operation::Add, "add?? addsub?? padd* phadd* hadd??"),
     (Operation::Shift, "psll* psrl* psra* pro? pro?? pro??? psha* pshl* pshr*"),
@@ -76,6 +77,12 @@ struct Named {
 
 impl Named {
     fn of(code: &Instruction, whole: &str) -> Option<Named> {
+        // Segments and what controls the processor are its state.
+        if registers(code).any(|register| {
+            register.is_segment_register() || register.is_cr() || register.is_dr() || register.is_tr()
+        }) {
+            return None;
+        }
         let (is_x87, is_vector) = (named(X87, whole).is_some(), has_vector(code));
         let name = short(whole, is_vector);
         let operation = match (is_x87, is_vector) {
@@ -154,6 +161,10 @@ const X87_BYTES: u16 = 10;
 
 /// Whether one element is computed, of this many bytes: `addsd`, `vfmadd213ss`, `cvtsi2sd`.
 fn scalar_float(code: &Instruction, name: &str) -> Option<u16> {
+    // A complex number of two halves.
+    if name.ends_with("csh") {
+        return Some(4);
+    }
     let bytes = match name.get(name.len().checked_sub(2)?..)? {
         "ss" => 4,
         "sd" => 8,
@@ -168,8 +179,12 @@ fn scalar_float(code: &Instruction, name: &str) -> Option<u16> {
 }
 
 fn is_float_size(size: MemorySize) -> bool {
-    use MemorySize::{BFloat16, Float16, Float32, Float64, Float80, Float128};
-    matches!(size.element_type(), Float16 | BFloat16 | Float32 | Float64 | Float80 | Float128)
+    use MemorySize::{
+        BFloat16, Float16, Float32, Float64, Float80, Float128, Packed32_BFloat16, Packed32_Float16,
+    };
+    // The last two are complex numbers, and pairs whose products are added.
+    let is_one = matches!(size.element_type(), Float16 | BFloat16 | Float32 | Float64 | Float80 | Float128);
+    is_one || matches!(size.element_type(), Packed32_Float16 | Packed32_BFloat16)
 }
 
 /// Whether the result of a vector operation is made of floating-point numbers.

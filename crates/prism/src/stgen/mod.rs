@@ -130,29 +130,42 @@ impl Cell {
 
 /// Readers whose numbers cells have no room for, by the byte that they read since it was written.
 #[derive(Default)]
-struct FarReaders(FxHashMap<u64, Vec<u16>>);
+struct FarReaders {
+    by_byte: FxHashMap<u64, Vec<u16>>,
+    /// Of all bytes.
+    n_readers: usize,
+}
 
 impl FarReaders {
     #[cold]
     fn read(&mut self, cell: &mut Cell, thread: usize, address: u64) -> bool {
         cell.has_far_readers = true;
-        let readers = self.0.entry(address).or_default();
+        let readers = self.by_byte.entry(address).or_default();
         let thread = thread as u16; // Below `MAX_THREADS`.
-        let had = readers.contains(&thread);
-        if !had {
-            readers.push(thread);
-        }
-        had
+        // In order, so that many threads are found fast.
+        let Err(place) = readers.binary_search(&thread) else { return true };
+        readers.insert(place, thread);
+        self.n_readers += 1;
+        false
+    }
+
+    /// As many pages of shadow memory take as much memory.
+    fn pages(&self) -> usize {
+        /// Of a byte, with its entry in the table, and of each of its readers, with room for as many again.
+        const BYTES: [usize; 2] = [64, 4];
+        let n_bytes = BYTES[0] * self.by_byte.len() + BYTES[1] * self.n_readers;
+        n_bytes / (shadow::PAGE_BYTES * size_of::<Cell>())
     }
 
     /// Forgets the readers of bytes that are written.
     #[inline]
     fn forget(&mut self, address: u64, cells: &[Cell]) {
-        if self.0.is_empty() {
+        if self.by_byte.is_empty() {
             return;
         }
         for (nth, _) in (0..).zip(cells).filter(|(_, cell)| cell.has_far_readers) {
-            self.0.remove(&address.wrapping_add(nth));
+            self.n_readers -=
+                self.by_byte.remove(&address.wrapping_add(nth)).map_or(0, |readers| readers.len());
         }
     }
 }
@@ -200,10 +213,10 @@ impl Stgen {
         self.unplaced
     }
 
-    /// Pages of shadow memory so far.
+    /// Pages of shadow memory so far, and those that would take the memory of what else is known of readers.
     #[must_use]
     pub fn pages(&self) -> usize {
-        self.shadow.pages()
+        self.shadow.pages() + self.far.pages()
     }
 
     fn is_plain(&self) -> bool {
@@ -392,8 +405,8 @@ impl Stgen {
         let n = self.options.max_pages;
         let gib = (n * shadow::PAGE_BYTES * size_of::<Cell>()) as f64 / (1 << 30) as f64;
         Error::Stop(format!(
-            "SynchroTraceGen: the events touch more than {n} pages of 4096 bytes, whose shadow memory takes {gib:.1} GiB; \
-             `pages=N` allows another number"
+            "SynchroTraceGen: the events touch more than {n} pages of 4096 bytes, or threads beyond the first 128 read as \
+             much: their shadow memory takes {gib:.1} GiB; `pages=N` allows another number"
         ))
     }
 
@@ -449,7 +462,7 @@ impl Hooks for Stgen {
             Some(access::STORE) => self.write(current, place)?,
             _ => {}
         }
-        if self.shadow.pages() > self.options.max_pages { Err(self.too_many_pages()) } else { Ok(()) }
+        if self.pages() > self.options.max_pages { Err(self.too_many_pages()) } else { Ok(()) }
     }
 
     fn on_sync(&mut self, _: At, event: &Sync) -> Result<()> {

@@ -11,7 +11,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// Four producers, of both encodings, in three processes, to one receiver.
-fn from_four(n_events: u64) {
+fn from_four(n_events: u64, stall: Option<(u64, Duration)>) {
     let base = tempfile::tempdir_in("/dev/shm").unwrap();
     let mut receiver = Receiver::create_in(base.path(), SHAPE, Detail::COMMUNICATION).unwrap();
     let path = receiver.path().to_owned();
@@ -20,7 +20,7 @@ fn from_four(n_events: u64) {
         .into_iter()
         .map(|(encoding, n_threads)| producer(&path, encoding, n_events, n_threads).spawn().unwrap())
         .collect();
-    let mut order = Order::default();
+    let mut order = Order { stall, ..Order::default() };
     let outcome = receiver.run(&mut order, &mut when_ended(4)).unwrap();
     assert!(all_left(&outcome), "{outcome:?}");
     assert!(outcome.producers.iter().all(|producer| producer.n_events == n_events), "{outcome:?}");
@@ -29,18 +29,21 @@ fn from_four(n_events: u64) {
         assert!(child.wait().unwrap().success());
     }
     let rate = 4.0 * n_events as f64 / begun.elapsed().as_secs_f64();
-    println!("{} events from 4 producers, {:.1} million/s", 4 * n_events, rate / 1e6);
+    println!("{} events from 4 producers, stalls {stall:?}, {:.1} million/s", 4 * n_events, rate / 1e6);
 }
 
 #[test]
 fn four_producers_lose_nothing_and_keep_their_order() {
-    from_four(100_000);
+    from_four(100_000, None);
+    from_four(100_000, Some((20, Duration::from_millis(10))));
 }
 
 #[test]
 #[ignore = "a hundred million events take a release build: cargo test --release -p quipu-prism -- --ignored"]
 fn four_producers_lose_nothing_of_a_hundred_million_events() {
-    from_four(25_000_000);
+    from_four(25_000_000, None);
+    // A receiver that does nothing for two seconds, a fiftieth of one at a time: producers wait for it.
+    from_four(25_000_000, Some((100, Duration::from_millis(20))));
 }
 
 /// Kills a producer after a while, `n` times; what it published is delivered in its order, and another producer loses

@@ -169,7 +169,11 @@ pub(super) fn control_variable(fields: u8, control: &Control) -> Option<Encoded>
     Some((bytes, 8))
 }
 
-pub(super) fn control_fixed(fields: u8, control: &Control) -> Encoded {
+pub(super) fn control_fixed(fields: u8, control: &Control) -> Option<Encoded> {
+    // As in the variable encoding: jumps, calls and returns are always taken.
+    if fields & (SIZE | TYPE) == SIZE | TYPE && control.taken.is_none() && control.kind != BRANCH {
+        return None;
+    }
     let mut bytes = [0; FIXED_BYTES];
     bytes[0] = 3;
     bytes[1] = when(fields, TYPE, control.kind);
@@ -178,7 +182,7 @@ pub(super) fn control_fixed(fields: u8, control: &Control) -> Encoded {
         | u8::from(when(fields, SIZE, control.taken.is_none())) << 2
         | u8::from(when(fields, THIRD, control.target.is_none())) << 3;
     bytes[3..11].copy_from_slice(&when(fields, THIRD, control.target.unwrap_or(0)).to_le_bytes());
-    (bytes, FIXED_BYTES)
+    Some((bytes, FIXED_BYTES))
 }
 
 pub(super) fn sync_variable(kind: u8, data: u64, second: u64) -> Option<Encoded> {

@@ -248,7 +248,7 @@ impl Writer<'_> {
             return Put::Unasked;
         }
         let encoded = match self.options.encoding {
-            Encoding::Fixed => Some(encode::control_fixed(fields, control)),
+            Encoding::Fixed => encode::control_fixed(fields, control),
             Encoding::Variable => encode::control_variable(fields, control),
         };
         self.put(encoded)
