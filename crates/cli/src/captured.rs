@@ -241,17 +241,17 @@ fn as_hex<S: Serializer>(number: &u64, out: S) -> std::result::Result<S::Ok, S::
 struct Thread {
     tid: u64,
     name: String,
-    parts: u64,
+    frames: u64,
     events: u64,
 }
 
-/// What there is of a recording to be told: its frames alone, or counts of all that it has.
+/// Describes a recording: its frames, or counts of all events, too.
 pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
     let capture = Capture::open(path)?;
     let mut threads: Vec<Thread> = capture
         .threads()
         .iter()
-        .map(|thread| Thread { tid: thread.tid, parts: thread.parts, ..Thread::default() })
+        .map(|thread| Thread { tid: thread.tid, frames: thread.parts, ..Thread::default() })
         .collect();
     let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut modules: Vec<Module> = Vec::new();
@@ -289,7 +289,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
     let seconds = trace::duration(&capture, &told).as_secs_f64();
     let ending = crate::verbs::collect::ending(capture.ending());
     let mut value = json!({
-        "capture": path.display().to_string(),
+        "recording": path.display().to_string(),
         "format": "stream",
         "version": capture.version(),
         "program": program,
@@ -299,7 +299,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
         "seconds": seconds,
         "ending": ending.0,
         "bytes": n_bytes,
-        "missing_chunks": n_missing,
+        "missing_frames": n_missing,
         "unread_bytes": unread_bytes,
         "events": counts,
         "threads": threads,
@@ -331,7 +331,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
     if n_missing > 0 || unread_bytes > 0 {
         let what = format!(
             "{} of threads, {} that could not be read",
-            counted(n_missing, "part"),
+            counted(n_missing, "frame"),
             counted(unread_bytes, "byte")
         );
         facts.push(("missing".to_owned(), words(what)));
@@ -348,11 +348,11 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
             vec![
                 Cell::Text(thread.tid.to_string()),
                 Cell::from(thread.name.clone()),
-                Cell::Count(thread.parts),
+                Cell::Count(thread.frames),
                 Cell::Count(thread.events),
             ]
         });
-        document.blocks.push(grid("Threads", &["thread", "name", "parts", "events"], rows.collect()));
+        document.blocks.push(grid("Threads", &["thread", "name", "frames", "events"], rows.collect()));
         let rows = modules.iter().map(|module| {
             vec![Cell::Addr(module.base), Cell::Bytes(module.bytes), Cell::from(module.file.clone())]
         });

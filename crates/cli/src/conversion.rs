@@ -116,7 +116,7 @@ pub(crate) fn run(
     let converted = session::watched(screen, |watch| convert(&plan, writer, &job, beyond, watch));
     let converted = match converted {
         Ok(converted) => converted,
-        Err(error) => return Err(rewrite::undone(error)),
+        Err(error) => return Err(rewrite::undone(rewrite::of_target(error, &target.path))),
     };
     if let Some(file) = &file {
         let source = Source::open(file).map_err(Error::from)?;

@@ -321,6 +321,51 @@ fn an_input_is_never_overwritten_and_a_device_is_written_into_by_any_verb() {
 
 /// The reader of a pipe wants what is written, and nothing among it.
 #[test]
+fn bytes_that_go_into_a_pipe_or_device_are_counted_by_every_family() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+    let folder = tempfile::tempdir().unwrap();
+    let families = [
+        ("drmemtrace", "small/drmemtrace.small.x64.trace"),
+        ("apitrace", "tri.trace"),
+        ("cacheray", "shapes.trace"),
+        ("lackey", "mixed.lackey"),
+        ("prism", "prodcons.prism"),
+        ("dtrace", "classic/mixed_1000"),
+        ("stream", "dtrace-mixed_1000.quipu"),
+    ];
+    for (family, sample) in families {
+        let input = traces.join(family).join(sample);
+        // Lines of text become streams and nothing else.
+        let names = ["pipe", "pipe.quipu"].into_iter().skip(usize::from(family == "lackey"));
+        for name in names {
+            let fifo = folder.path().join(name);
+            let _ = fs::remove_file(&fifo);
+            assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+            let path = fifo.clone();
+            let written = read_later(move || Box::new(fs::File::open(path).unwrap()));
+            let counted = |to: &Path| -> Option<u64> {
+                let mut quipu = Command::new(env!("CARGO_BIN_EXE_quipu"));
+                let output =
+                    quipu.args(["convert", "--json"]).arg(&input).arg("-o").arg(to).output().unwrap();
+                let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+                assert!(output.status.success(), "{family} {name}: {output:?}");
+                let of = |key: &str| said.get(key).and_then(serde_json::Value::as_u64);
+                of("packed_bytes").or_else(|| of("bytes"))
+            };
+            let said = counted(&fifo);
+            let n_bytes = written.recv_timeout(Duration::from_secs(60)).unwrap().len() as u64;
+            assert!(n_bytes > 0, "{family} {name}");
+            // A stream that is copied frame by frame says nothing of bytes.
+            assert!(said.is_none_or(|said| said == n_bytes), "{family} {name}: {said:?} of {n_bytes}");
+            assert!(said.is_some() || (family, name) == ("prism", "pipe.quipu"), "{family} {name}");
+            if family != "lackey" {
+                assert_ne!(counted(Path::new("/dev/null")), Some(0), "{family}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_answer_is_not_mixed_with_what_goes_into_a_pipe_by_the_name_of_standard_output() {
     for row in ROWS.iter().filter(|row| !row.folder && row.verb != "as") {
         let place = Place::new(row);

@@ -12,7 +12,7 @@ use quipu::engine::{InTime, Watch};
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::trace::Fact;
 use quipu::model::transform::{Doubtful, Progress, TransformJob, Transformed};
-use quipu::model::{Damaged, Error, Format, Given, OptionSpec, Options, Transform, result};
+use quipu::model::{Damaged, Error, ErrorKind, Format, Given, OptionSpec, Options, Transform, result};
 use quipu::source::Source;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
@@ -235,7 +235,7 @@ pub fn transform_into(
 ) -> Result<Transformed> {
     refuse_stdout(target)?;
     let (opening, strict) = (opening.options(), opening.strict);
-    Ok(session::watched(screen, |watch| {
+    let made = session::watched(screen, |watch| {
         let job = TransformJob {
             source,
             opening: &opening,
@@ -250,7 +250,14 @@ pub fn transform_into(
             sequence: &InTime(watch),
         };
         transform.run(&job, &Watched(watch))
-    })?)
+    });
+    Ok(made.map_err(|error| of_target(error, &target.path))?)
+}
+
+/// An error of writing, with the name of the output if it names no file.
+pub fn of_target(error: Error, path: &Path) -> Error {
+    let is_unnamed = error.kind() == ErrorKind::Io && error.place().file.is_none();
+    if is_unnamed { error.in_file(path.display().to_string()) } else { error }
 }
 
 /// Says what was written, and what was odd in what was read.

@@ -324,11 +324,12 @@ impl EventFile {
                 let failed = |cause| cannot("write", &path, cause);
                 stream.finish().map_err(failed)?;
                 writer.finish().map_err(failed)?;
+                let packed_bytes = writer.n_bytes();
                 let mut out = writer.into_inner().ok_or_else(open)?;
                 out.flush().map_err(failed)?;
                 drop(out);
                 fresh.commit()?;
-                (self.n_bytes, std::fs::metadata(&path).map_or(0, |meta| meta.len()))
+                (self.n_bytes, packed_bytes)
             }
         };
         Ok(vec![

@@ -94,8 +94,10 @@ pub(crate) fn refill() -> bool {
 /// Gives the thread an empty buffer; with signals blocked, as all that follows.
 fn turn_over(thread: &Thread) -> bool {
     thread.inside.set(thread.inside.get() + 1);
-    let begun = if !process::is_open() || process::has_ended() {
+    let begun = if !process::is_open() {
         false
+    } else if process::has_ended() {
+        begin_late(thread)
     } else if thread.buffer.get().is_null() {
         begin_thread(thread)
     } else {
@@ -112,6 +114,34 @@ fn turn_over(thread: &Thread) -> bool {
     }
     thread.inside.set(thread.inside.get() - 1);
     begun
+}
+
+/// What the thread that ended the stream does afterwards goes to an open buffer as long as there is room; other threads
+/// leave what they have in theirs.
+fn begin_late(thread: &Thread) -> bool {
+    let buffer = Buffer(thread.buffer.get());
+    !buffer.0.is_null()
+        && buffer.field(open::STATE).load(Ordering::Relaxed) == VACANT
+        && begin_buffer(thread, buffer)
+}
+
+/// Closes the buffer of the thread that is about to end the stream; with signals blocked.
+pub(crate) fn close() {
+    let thread = this();
+    let base = thread.buffer.get();
+    let cursor = thread.cursor.load(Ordering::Relaxed) as usize;
+    // One that ignores what it does has its cursor elsewhere, and its buffer stays open.
+    if thread.inside.get() > 0 || base.is_null() || cursor & !(BUFFER_BYTES - 1) != base as usize {
+        return;
+    }
+    thread.inside.set(thread.inside.get() + 1);
+    thread.cursor.store(PARKED as u64, Ordering::Relaxed);
+    let end = (cursor & (BUFFER_BYTES - 1)).min(CELLS_END);
+    match write_out(thread, end) {
+        Kept::Written => Buffer(base).field(open::STATE).store(VACANT, Ordering::SeqCst),
+        Kept::Unfinished | Kept::Nothing => thread.cursor.store(cursor as u64, Ordering::Relaxed),
+    }
+    thread.inside.set(thread.inside.get() - 1);
 }
 
 /// The first that a thread records.

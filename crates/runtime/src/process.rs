@@ -14,8 +14,8 @@ use quipu_cells::describe::{
     DESCRIPTION, DESCRIPTION_CRC, META_VERSION, N_DESCRIBED, N_OF_PROCESS, Process, Writer, schema,
 };
 use quipu_cells::layout::{
-    BUFFER_BYTES, FRAME_ALIGN, FRAME_BYTES, Frame, HEADER_BYTES, OPEN as OPEN_STATE, PAGE_BYTES, SYNC,
-    TRAILER_BYTES, encoding, flag, kind, open as head, process,
+    BUFFER_BYTES, FRAME_ALIGN, FRAME_BYTES, Frame, HEADER_BYTES, OPEN as OPEN_STATE, SYNC, TRAILER_BYTES,
+    encoding, flag, kind, open as head, process,
 };
 
 /// Longest path of a file.
@@ -51,6 +51,8 @@ static N_RECORDS: AtomicU64 = AtomicU64::new(0);
 static N_WRITERS: AtomicU64 = AtomicU64::new(0);
 /// The end is written, or left out: no thread begins with another frame.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+/// A thread is about to end the stream.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Called at the end of threads.
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 /// The process that this one was forked from, if that was traced.
@@ -137,10 +139,18 @@ fn clock(which: libc::clockid_t) -> u64 {
 
 /// Says on standard error why no more is recorded, and records no more.
 pub(crate) fn give_up(why: &[u8]) {
-    if STAGE.swap(OFF, Ordering::SeqCst) == OFF {
-        return;
+    if STAGE.swap(OFF, Ordering::SeqCst) != OFF {
+        print(&[b"quipu: ", why, b"; nothing more is recorded\n"]);
     }
-    for text in [b"quipu: ", why, b"; nothing more is recorded\n"] {
+}
+
+/// Says something on standard error.
+fn say(what: &[u8]) {
+    print(&[b"quipu: ", what, b"\n"]);
+}
+
+fn print(texts: &[&[u8]]) {
+    for text in texts {
         // SAFETY: writes bytes of our own.
         unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
     }
@@ -176,6 +186,7 @@ fn open() -> bool {
         return false;
     }
     let mut path = [0; PATH_BYTES];
+    let mut is_said = false;
     for attempt in 1..=99 {
         if !expand(attempt, &mut path) {
             give_up(b"the path in QUIPU_OUT is too long");
@@ -188,8 +199,14 @@ fn open() -> bool {
             give_up(b"cannot make the file that QUIPU_OUT names");
             return false;
         }
-        if is_ours(fd) {
-            return take(fd);
+        match look(fd) {
+            Found::Ours => return take(fd),
+            Found::InUse => {}
+            Found::Foreign if is_said => {}
+            Found::Foreign => {
+                is_said = true;
+                say(b"the file that QUIPU_OUT names is no recording and stays; another name is used");
+            }
         }
         // SAFETY: it was opened above, and nothing else has it.
         unsafe { libc::close(fd) };
@@ -320,23 +337,45 @@ impl Path<'_> {
     }
 }
 
-/// True if no other process writes the file, and this process did not either before it replaced itself.
-fn is_ours(fd: c_int) -> bool {
+/// What a file is whose name the recording is to have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Nothing yet, or an earlier recording, which is written over.
+    Ours,
+    /// A recording that another process writes, or that this process wrote before it replaced itself.
+    InUse,
+    /// Something else, which stays as it is.
+    Foreign,
+}
+
+/// Looks at a file that was opened.
+fn look(fd: c_int) -> Found {
     // SAFETY: a question about a file that is open.
     let is_locked = unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) } == 0;
     if !is_locked && errno() == libc::EWOULDBLOCK {
-        return false;
+        return Found::InUse;
     }
     let mut words = [0_u64; (process::FIRST_ROW + process::MAX_ROWS * process::ROW_BYTES) / 8];
     // SAFETY: the buffer has as many bytes.
     let n = unsafe { libc::pread(fd, words.as_mut_ptr().cast(), size_of_val(&words), 0) };
-    if n != size_of_val(&words) as isize || words[0] != u64::from_le_bytes(SYNC) {
-        return true;
+    // Nothing, what has no bytes at any place, or a page whose process was killed before it had begun.
+    if n <= 0 || words.iter().all(|word| *word == 0) {
+        return Found::Ours;
+    }
+    let page = Frame::page(0).header();
+    let [sync, start, ..] = page.as_chunks::<8>().0 else { return Found::Foreign };
+    let is_page = words[0] == u64::from_le_bytes(*sync) && words[1] == u64::from_le_bytes(*start);
+    if !is_page || n != size_of_val(&words) as isize {
+        return Found::Foreign;
     }
     let (rows, _) = words[process::FIRST_ROW / 8..].as_chunks::<{ process::ROW_BYTES / 8 }>();
     let is_row = |row: &&[u64; process::ROW_BYTES / 8]| row[0] as u32 == schema::PROCESS;
     let mut rows = rows.iter().filter(is_row).map(|row| (row[process::WHAT / 8], row[process::PID / 8]));
-    rows.next().is_none_or(|(_, pid)| pid != own_pid()) || rows.any(|(what, _)| what == process::EXITED)
+    let is_of_others = rows.next().is_none_or(|(_, pid)| pid != own_pid());
+    match is_of_others || rows.any(|(what, _)| what == process::EXITED) {
+        true => Found::Ours,
+        false => Found::InUse,
+    }
 }
 
 fn own_pid() -> u64 {
@@ -412,6 +451,7 @@ fn begin() {
         counter.store(value, Ordering::SeqCst);
     }
     HAS_ENDED.store(false, Ordering::SeqCst);
+    IS_ENDING.store(false, Ordering::SeqCst);
     let mut own = Writer::<256>::new();
     own.of_process(&Process {
         uuid,
@@ -562,12 +602,9 @@ pub(crate) fn put_frame(bytes: &[u8], n_records: u64) -> bool {
     is_written
 }
 
-/// Writes a frame, its sync last: a process may be killed while the system copies the rest, but not within a page.
+/// Writes a frame, its sync last and by itself, as one aligned word: until then, readers of the file find zeros there, while
+/// the system copies the rest and if the process is killed meanwhile.
 fn write_frame(bytes: &[u8], offset: u64) -> bool {
-    let page_of = |offset: u64| offset / PAGE_BYTES;
-    if page_of(offset) == page_of(offset + bytes.len() as u64 - 1) {
-        return write_at(bytes, offset);
-    }
     let (sync, rest) = bytes.split_at(SYNC.len());
     write_at(rest, offset + SYNC.len() as u64) && write_at(sync, offset)
 }
@@ -683,12 +720,15 @@ extern "C" fn in_child() {
 
 /// Marks that the program ended of its own will, and ends the stream.
 fn mark_end() {
-    if STAGE.load(Ordering::SeqCst) != OPEN || pid() != own_pid() || HAS_ENDED.swap(true, Ordering::SeqCst) {
+    if STAGE.load(Ordering::SeqCst) != OPEN || pid() != own_pid() || IS_ENDING.swap(true, Ordering::SeqCst) {
         return;
     }
     note(process::EXITED);
     // A handler that recorded now might wait for what it interrupted.
     let quiet = Quiet::begin();
+    // Buffers of other threads that live stay open: those threads run.
+    buffer::close();
+    HAS_ENDED.store(true, Ordering::SeqCst);
     let mut n_rounds = 0;
     while N_WRITERS.load(Ordering::SeqCst) > 0 && n_rounds < MAX_WAITS {
         // SAFETY: no arguments.

@@ -10,24 +10,45 @@ use quipu_cells::event::{Access, Atomic, Event, Heap, Region, Sync, decode as ev
 use quipu_cells::layout::{BUFFER_CELLS, CELLS_HEAD_BYTES, encoding, read_packed};
 use quipu_cells::pack::{Table, unpack};
 
-/// Appends the cells of a payload to `cells`, and says whether they are as many as it says. Those that were claimed and not
-/// written are holes.
-#[must_use]
-pub fn read(body: &Body<'_>, cells: &mut Vec<Cell>) -> bool {
+/// What came of the cells of a payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Read {
+    /// Whether a closed frame has as many cells as it says.
+    pub is_whole: bool,
+    /// Cells of an open frame that are gone: see [`DAMAGED_CELLS`].
+    pub lost: u64,
+}
+
+/// This number of invalid cells in a row before a valid one is damage: no event takes more, and a handler interrupts one at
+/// a time.
+pub const DAMAGED_CELLS: usize = 256;
+
+/// Appends the cells of a payload to `cells`. Those that were claimed and not written are holes; a damaged row of them is one.
+pub fn read(body: &Body<'_>, cells: &mut Vec<Cell>) -> Read {
     if !body.is_open {
-        let Some((n_cells, _, tokens)) = read_packed(body.payload) else { return false };
-        return unpack(tokens, n_cells, &mut Table::default(), cells);
+        let Some((n_cells, _, tokens)) = read_packed(body.payload) else { return Read::default() };
+        return Read { is_whole: unpack(tokens, n_cells, &mut Table::default(), cells), lost: 0 };
     }
-    let before = cells.len();
+    let mut read = Read { is_whole: true, lost: 0 };
     let room = body.payload.get(CELLS_HEAD_BYTES..).unwrap_or_default();
-    cells.extend(room.as_chunks::<CELL_BYTES>().0.iter().take(BUFFER_CELLS).map(|cell| {
+    // Those after the last valid one are no holes.
+    let mut n_holes = 0;
+    for cell in room.as_chunks::<CELL_BYTES>().0.iter().take(BUFFER_CELLS) {
         let (words, _) = cell.as_chunks::<8>();
         let (word, side) = (u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1]));
-        if side & !LOW == body.tag { Cell { word, side: side & LOW } } else { Cell::HOLE }
-    }));
-    let last = cells[before..].iter().rposition(|cell| *cell != Cell::HOLE);
-    cells.truncate(before + last.map_or(0, |last| last + 1));
-    true
+        if side & !LOW != body.tag {
+            n_holes += 1;
+            continue;
+        }
+        if n_holes >= DAMAGED_CELLS {
+            read.lost += n_holes as u64;
+            n_holes = 1;
+        }
+        cells.extend(std::iter::repeat_n(Cell::HOLE, n_holes));
+        n_holes = 0;
+        cells.push(Cell { word, side: side & LOW });
+    }
+    read
 }
 
 /// How many events cells are.
@@ -51,7 +72,7 @@ pub fn begun(body: &Body<'_>) -> u64 {
     body.payload.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
-/// True if a stream says that this encoding is that of cells: private numbers are anybody's.
+/// True if a stream says that this encoding is that of cells: any writer may use a private number.
 #[must_use]
 pub fn is_named(metadata: &Metadata) -> bool {
     let named = metadata.encoding(encoding::CELLS.into()).and_then(|known| known.name.as_deref());
@@ -76,7 +97,8 @@ pub(crate) fn decode(body: &Body<'_>, metadata: &Metadata, batch: &mut Batch) ->
         return outcome;
     }
     let mut cells = Vec::new();
-    outcome.is_broken = !read(body, &mut cells);
+    let read = read(body, &mut cells);
+    (outcome.is_broken, outcome.undecoded) = (!read.is_whole, read.lost);
     let time = body.header.ts_first;
     let mut rows = Rows { metadata, batch, outcome, ordinal: 0, time, slots: [None; N_SCHEMAS] };
     let (mut rest, mut text) = (&cells[..], Vec::new());

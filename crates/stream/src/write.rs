@@ -5,6 +5,7 @@
 //! what they describe.
 
 mod attaching;
+mod epochs;
 mod rows;
 
 pub use attaching::Attaching;
@@ -19,6 +20,7 @@ use crate::scan::FrameAt;
 use crate::session::index_entry;
 use crate::snapshot::{end_frame, meta_frames};
 use crate::spec::{SchemaSpec, Ty};
+use epochs::Definitions;
 use quipu_wire::cbor::{self, Value};
 use quipu_wire::record::{self as records, FIRST_SCHEMA, Uuid};
 use rustc_hash::FxHashMap;
@@ -126,7 +128,14 @@ struct State<W> {
     at: u64,
     producer: u64,
     epoch: u32,
+    /// The metadata of this epoch.
     records: Vec<Vec<u8>>,
+    /// Those of earlier epochs that the writer began by itself, too.
+    definitions: Definitions,
+    /// The epoch that the caller began: rows that were begun in an older one are refused.
+    own_epoch: u32,
+    /// Attachments that are being written, which are of one epoch.
+    n_attaching: u32,
     n_sent: usize,
     types: Vec<(Ty, u32)>,
     next_type: u32,
@@ -238,12 +247,36 @@ impl<W: Write> State<W> {
         Ok(())
     }
 
+    /// Whether the last snapshot is far away.
+    fn is_far(&self) -> bool {
+        let since = self.at - self.snapshot_end;
+        since >= self.snapshot_after.max(100 * self.snapshot_bytes)
+            || (since > 0 && self.snapshot_time.elapsed() >= SNAPSHOT_AFTER)
+    }
+
+    /// Begins an epoch if a snapshot would be too large.
+    fn renew(&mut self) {
+        if self.snapshot_at.is_some() && self.n_attaching == 0 && self.definitions.is_large() {
+            self.records = self.definitions.renew();
+            self.epoch = self.epoch.wrapping_add(1);
+            (self.n_sent, self.snapshot_at) = (0, None);
+        }
+    }
+
+    /// Writes what has to stand before a frame of rows, which may need what this epoch does not have.
+    fn prepare_for(&mut self, header: &Header, payload: &[u8]) -> io::Result<()> {
+        if self.is_far() {
+            self.renew();
+        }
+        for record in self.definitions.demanded(header, payload) {
+            self.put(record)?;
+        }
+        self.prepare()
+    }
+
     /// Writes what has to stand before a frame with data: new records, or a snapshot if the last is far away.
     fn prepare(&mut self) -> io::Result<()> {
-        let since = self.at - self.snapshot_end;
-        let is_far = since >= self.snapshot_after.max(100 * self.snapshot_bytes)
-            || (since > 0 && self.snapshot_time.elapsed() >= SNAPSHOT_AFTER);
-        if self.snapshot_at.is_none() || is_far {
+        if self.snapshot_at.is_none() || self.is_far() {
             self.write_snapshot()?;
         } else if self.n_sent < self.records.len() {
             self.write_records(self.n_sent, false)?;
@@ -287,10 +320,17 @@ impl<W: Write> State<W> {
     }
 
     fn define(&mut self, record: records::Record) -> io::Result<u32> {
+        let bytes = record.to_bytes();
+        self.definitions.add(&record, &bytes);
+        self.put(bytes)
+    }
+
+    /// Adds a record to the epoch; gives its ordinal.
+    fn put(&mut self, record: Vec<u8>) -> io::Result<u32> {
         if self.records.len() >= crate::meta::MAX_RECORDS {
             return Err(io::Error::other("an epoch has at most a million metadata records"));
         }
-        self.records.push(record.to_bytes());
+        self.records.push(record);
         Ok(self.records.len() as u32 - 1) // At most a million.
     }
 
@@ -385,6 +425,9 @@ impl<W: Write> Writer<W> {
             producer: u64::from_le_bytes(first),
             epoch: options.epoch,
             records: Vec::new(),
+            definitions: Definitions::default(),
+            own_epoch: options.epoch,
+            n_attaching: 0,
             n_sent: 0,
             types: Vec::new(),
             next_type: 1,
@@ -407,7 +450,9 @@ impl<W: Write> Writer<W> {
             failed: None,
             is_torn: false,
         };
-        state.records.push(records::Record::from(options.producer.clone()).to_bytes());
+        let producer = records::Record::from(options.producer.clone());
+        state.records.push(producer.to_bytes());
+        state.definitions.add(&producer, &state.records[0]);
         let epoch = Arc::new(AtomicU32::new(options.epoch));
         Writer { state: Arc::new(Mutex::new(state)), options: Arc::new(options), epoch }
     }
@@ -441,12 +486,12 @@ impl<W: Write> Writer<W> {
         Ok(SchemaOf { id: self.schema(&R::spec())?, record: PhantomData })
     }
 
-    /// What has been defined in this epoch, with types and schemas resolved.
+    /// What has been defined since the caller began an epoch, with types and schemas resolved.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         let mut metadata = Metadata::default();
         let mut findings = Vec::new();
-        for (ordinal, record) in (0..).zip(&self.lock().records) {
+        for (ordinal, record) in (0..).zip(self.lock().definitions.all()) {
             metadata.add(ordinal, cbor::decode(record), &mut findings);
         }
         metadata.resolve(&mut findings);
@@ -498,6 +543,7 @@ impl<W: Write> Writer<W> {
     #[must_use]
     pub fn attaching(&self, name: &str, media: Option<&str>, len_bytes: u64) -> Attaching<W> {
         let (name, media) = (name.to_owned(), media.map(str::to_owned));
+        self.lock().n_attaching += 1;
         Attaching { writer: self.clone(), name, media, len_bytes, at: 0, piece: Vec::new() }
     }
 
@@ -520,7 +566,9 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn snapshot(&self) -> io::Result<()> {
-        self.lock().write_snapshot()
+        let mut state = self.lock();
+        state.renew();
+        state.write_snapshot()
     }
 
     /// Begins a new epoch, in which nothing is defined but the producer. Buffers of streams are flushed before: rows that are
@@ -528,8 +576,12 @@ impl<W: Write> Writer<W> {
     pub fn new_epoch(&self) {
         let mut state = self.lock();
         state.epoch = state.epoch.wrapping_add(1);
+        state.own_epoch = state.epoch;
         self.epoch.store(state.epoch, Ordering::Release);
-        state.records.truncate(1);
+        let producer = records::Record::from(self.options.producer.clone());
+        state.records = vec![producer.to_bytes()];
+        state.definitions = Definitions::default();
+        state.definitions.add(&producer, &producer.to_bytes());
         state.n_sent = 0;
         state.types.clear();
         state.schemas.clear();
@@ -549,6 +601,12 @@ impl<W: Write> Writer<W> {
             return Err(io::Error::new(kind, "a frame could not be written"));
         }
         state.end()
+    }
+
+    /// Bytes that were written so far.
+    #[must_use]
+    pub fn n_bytes(&self) -> u64 {
+        self.lock().at
     }
 
     /// What was written to, if no clone and no stream is left.

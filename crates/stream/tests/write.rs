@@ -590,3 +590,91 @@ fn a_private_encoding_is_read_by_its_decoder_and_is_unknown_to_a_worker() {
     assert_eq!(work.outcome.undecoded, 3);
     assert_eq!(work.findings[0].name, "unknown-encoding");
 }
+
+#[test]
+fn an_epoch_begins_where_metadata_have_grown_and_a_reader_joins_in_any() {
+    use quipu_stream::frame::{flag, kind};
+    use quipu_stream::wire::cbor::Value;
+    use quipu_stream::wire::record::Table;
+
+    const N: u32 = 40_000;
+    let name =
+        |n: u32| format!("a name that was met once, number {n:05}, {:0>64}", n.wrapping_mul(0x9e37_79b9));
+    let writer = Writer::new(Vec::new(), Options { snapshot_bytes: 64 << 10, ..options(Codec::None) });
+    // Ids stay what they are, of schemas that rest for long, too.
+    let seldom = writer.schema(&SchemaSpec::new("seldom").field("n", Ty::Uint(64))).unwrap();
+    let met = SchemaSpec::new("met").field("n", Ty::Uint(64)).field("name", Ty::Reference(1));
+    let met = writer.schema(&met).unwrap();
+    let (mut stream, mut other) = (writer.stream(1).unwrap(), writer.stream(2).unwrap());
+    let mut n_seldom = 0;
+    for n in 0..N {
+        let values = vec![Value::Text(name(n))];
+        writer.define(Table { id: 1, name: None, first: n.into(), values }).unwrap();
+        // Some names come again much later.
+        for index in [n, n / 2] {
+            stream
+                .row(met, n.into(), 16, |body| {
+                    body.put(0, &u64::from(n).to_le_bytes());
+                    body.put(8, &index.to_le_bytes());
+                })
+                .unwrap();
+        }
+        if n % 500 == 0 {
+            stream.flush().unwrap();
+        }
+        if n % 5000 == 0 {
+            other.row(seldom, n.into(), 8, |body| body.put(0, &u64::from(n).to_le_bytes())).unwrap();
+            other.flush().unwrap();
+            n_seldom += 1;
+            writer.snapshot().unwrap();
+        }
+    }
+    other.finish().unwrap();
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let bytes = writer.into_inner().unwrap();
+
+    // How many records there are, and how many of them have the name that they should have.
+    let read = |bytes: &[u8], once: bool| {
+        let mut reader = match once {
+            true => StreamReader::once(bytes),
+            false => StreamReader::new(bytes),
+        };
+        let (mut n_met, mut n_seldom) = (0, 0);
+        while let Some(part) = reader.next_part().unwrap() {
+            let Content::Rows(batch) = part.content else { continue };
+            for (table, row) in batch.in_order() {
+                let int = |column: usize| table.columns[column].as_int(row).unwrap() as u32;
+                if table.schema.name() == "seldom" {
+                    n_seldom += 1;
+                    continue;
+                }
+                let known = part.metadata.tables().get(&1).and_then(|table| table.values.get(&int(1).into()));
+                assert_eq!(known.and_then(Value::as_text), Some(&*name(int(1))), "row of {}", int(0));
+                n_met += 1;
+            }
+        }
+        let findings: Vec<&str> = reader.session().findings.iter().map(|finding| finding.name).collect();
+        (n_met, n_seldom, findings)
+    };
+    for once in [false, true] {
+        assert_eq!(read(&bytes, once), (2 * N, n_seldom, vec![]));
+    }
+    let mut frames = quipu_stream::scan::Scanner::new();
+    let (mut input, mut snapshots) = (&bytes[..], Vec::new());
+    while let Some(frame) = frames.next(&mut input).unwrap() {
+        let header = frame.header;
+        if header.kind == kind::META && header.has(flag::SNAPSHOT_START) {
+            snapshots.push((frame.offset, header.epoch));
+        }
+    }
+    let n_epochs = snapshots.last().unwrap().1;
+    assert!((4..20).contains(&n_epochs), "{n_epochs} epochs, {} bytes", bytes.len());
+    // All that was defined is several times as much as any snapshot.
+    let last = snapshots.iter().rposition(|(_, epoch)| *epoch < n_epochs).unwrap() + 1;
+    for at in [snapshots.len() / 2, last] {
+        let part = &bytes[snapshots[at].0 as usize..];
+        let (n_met, _, findings) = read(part, true);
+        assert!(n_met > 0 && findings.is_empty(), "{n_met} records, {findings:?}");
+    }
+}

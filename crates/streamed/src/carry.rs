@@ -128,12 +128,12 @@ impl Transform for IntoStream {
             intake.end(attached, SoFar::unvouched(0))?;
         }
         writer.finish().map_err(failed)?;
+        let packed_bytes = writer.n_bytes();
         let open = || Error::new(ErrorKind::Internal, "a stream is complete that is being written");
         let mut out = writer.into_inner().ok_or_else(open)?;
         out.flush().map_err(failed)?;
         drop(out);
         fresh.commit()?;
-        let packed_bytes = std::fs::metadata(output).map_or(0, |meta| meta.len());
         let facts = vec![
             Fact::new("files", "files of the trace", bodies.len()),
             Fact::new("attachments", "files beside them", others.len()),

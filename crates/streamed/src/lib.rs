@@ -37,6 +37,7 @@ pub mod describe;
 pub mod diff;
 pub mod edit;
 mod folder;
+mod frozen;
 mod lens;
 mod look;
 pub mod print;

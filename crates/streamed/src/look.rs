@@ -2,6 +2,7 @@
 
 use crate::bytes::{HEADER_READ_BYTES, SourceInput, seekable, unreadable};
 use crate::folder;
+use crate::frozen::Frozen;
 use quipu_model::{Finding, Result};
 use quipu_source::{Codec, Container, Source};
 use quipu_stream::survey::Survey;
@@ -28,20 +29,26 @@ pub(crate) struct Look {
 /// What the source says.
 pub(crate) fn at(source: &Source) -> Result<Arc<Look>> {
     source.learned(|source| {
+        let frozen = Frozen::of(source)?;
         let (container, unpacking) = match source.is_folder() {
             true => {
                 let (joined, findings) = folder::joined(source)?;
                 (joined.container_as(Codec::Plain)?, findings)
             }
             false => {
-                let (container, finding) = seekable(source)?;
+                let held = frozen.as_ref().map_or(source, |frozen| &frozen.source);
+                let (container, finding) = seekable(held)?;
                 (container, finding.into_iter().collect())
             }
         };
         let n_read = Arc::default();
         let mut input = SourceInput::new(&container, HEADER_READ_BYTES, &n_read)?;
         let size = input.size();
-        let survey = Survey::of(&mut input, size).map_err(|cause| unreadable(source.name(), cause))?;
+        let unreadable = |cause| unreadable(source.name(), cause);
+        let mut survey = Survey::of(&mut input, size).map_err(unreadable)?;
+        if let Some(frozen) = &frozen {
+            frozen.settle(&mut survey).map_err(unreadable)?;
+        }
         Ok(Look { container, unpacking, survey, size, n_read })
     })
 }

@@ -287,18 +287,18 @@ impl RowReader {
         }
         let before = to.len();
         let body = self.worker.current();
-        let (ns, is_whole) = (cells::begun(&body), cells::read(&body, to));
+        let (ns, read) = (cells::begun(&body), cells::read(&body, to));
         let Some(current) = self.current.take() else { return Ok(Some(ns)) };
         let is_named = cells::is_named(&current.metadata);
         if !is_named {
             to.truncate(before);
         }
         let (offset, record) = (current.frame.offset, current.before + 1);
-        if is_named && !is_whole {
+        if is_named && !read.is_whole {
             self.find(&finding::Finding::at("payload-invalid", offset), record);
         }
         let missing = match current.is_open {
-            true => 0,
+            true => read.lost,
             false => current.records.saturating_sub(cells::count(&to[before..])),
         };
         if missing > 0 {

@@ -38,7 +38,7 @@ impl Capture {
                 .in_file(source.name())
                 .hint("a program that was compiled with `quipu cc` leaves one when it runs"));
         };
-        // Why a stream has no end, the ending of the program tells.
+        // `ending` says why a stream has no END.
         let is_damage = |finding: &&Finding| finding.loss.is_some() || finding.severity == Severity::Error;
         let findings = trace.meta().findings.iter().filter(is_damage).cloned().collect();
         let n_bytes = trace.meta().packed_bytes.unwrap_or(0);
@@ -130,8 +130,8 @@ pub enum Ending {
     Exited,
     /// It was killed, crashed, or became another program; or it still runs.
     Stopped,
-    /// It went on, but the file had the size that it may have.
+    /// It continued, but the file had the size that it may have.
     SizeReached,
-    /// It went on, but the disk was full.
+    /// It continued, but the disk was full.
     DiskFull,
 }

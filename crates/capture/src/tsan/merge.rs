@@ -20,7 +20,7 @@ pub struct Who {
     pub tid: u64,
 }
 
-/// What reading told beside the events.
+/// What reading found, apart from the events.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     /// What could not be read.

@@ -62,9 +62,9 @@ pub struct Summary {
     pub ending: Ending,
     /// From the first to the last that is known.
     pub duration: Duration,
-    /// What was begun and not written when the program died.
+    /// What was begun and not written to its end.
     pub n_holes: u64,
-    /// Stretches of some ten thousand events that are missing or damaged.
+    /// Frames of threads that are missing or damaged.
     pub n_missing: u64,
     /// Bytes of the file that nothing was made of.
     pub gap_bytes: u64,

@@ -102,9 +102,15 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         let mut found: Vec<Finding> = carrier.iter().flat_map(|carrier| carrier.findings()).collect();
         found.extend(report.findings());
         screen.list_findings(&found)?;
-        let of_carrier = carrier.as_ref().map(|carrier| Document {
-            title: "Check of what carries it".into(),
-            ..carrier.document(Detail::Full)
+        let of_carrier = carrier.as_ref().map(|carrier| {
+            let mut document = carrier.document(Detail::Full);
+            document.title = "Check of what carries it".into();
+            // A carrier may have frames and nothing else.
+            if carrier.findings().is_empty() && carrier.json()["records"] == 0 {
+                let said = "Its frames were checked: nothing in them breaks a rule.";
+                document.blocks = vec![Block::Note(said.into())];
+            }
+            document
         });
         screen.documents([Some(report.document(Detail::Full)), of_carrier].iter().flatten())?;
     }

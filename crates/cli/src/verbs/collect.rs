@@ -87,7 +87,7 @@ pub(crate) fn make(recording: &Path, target: &Target, screen: &Screen) -> Result
     };
     let summary = match collect(recording, &output) {
         Ok(summary) => summary,
-        Err(error) => return Err(rewrite::undone(error)),
+        Err(error) => return Err(rewrite::undone(rewrite::of_target(error, path))),
     };
     let verdict =
         Verdict { findings: summary.findings.clone(), meaning: session::OF_A_FILE, ..Verdict::default() };
@@ -95,7 +95,7 @@ pub(crate) fn make(recording: &Path, target: &Target, screen: &Screen) -> Result
     rewrite::say_doubtful(path, summary.doubtful_from, screen);
     let beside = screen.beside(path);
     if target.json {
-        beside.json(&as_json(&summary, &path.display().to_string()))?;
+        beside.json(&as_json(&summary, &recording.display().to_string(), &path.display().to_string()))?;
     } else if !screen.is_quiet() {
         beside.text(&as_text(&summary, &path.display().to_string()))?;
     }
@@ -109,13 +109,14 @@ pub(crate) fn ending(ending: Ending) -> (&'static str, &'static str) {
         Ending::Stopped => {
             ("stopped", "was stopped before it exited (killed, crashed, replaced), or still runs")
         }
-        Ending::SizeReached => ("size-reached", "went on when the file had the size that it may have"),
-        Ending::DiskFull => ("disk-full", "went on when the disk was full"),
+        Ending::SizeReached => ("size-reached", "continued when the file had the size that it may have"),
+        Ending::DiskFull => ("disk-full", "continued when the disk was full"),
     }
 }
 
-fn as_json(summary: &Summary, path: &str) -> serde_json::Value {
+fn as_json(summary: &Summary, recording: &str, path: &str) -> serde_json::Value {
     json!({
+        "recording": recording,
         "trace": path,
         "program": summary.program.as_ref().map(|path| path.display().to_string()),
         "pid": summary.pid,
@@ -130,7 +131,7 @@ fn as_json(summary: &Summary, path: &str) -> serde_json::Value {
         "calls": summary.n_calls,
         "syncs": summary.n_syncs,
         "unwritten": summary.n_holes,
-        "missing_chunks": summary.n_missing,
+        "missing_frames": summary.n_missing,
         "unread_bytes": summary.gap_bytes,
         "doubtful_from": summary.doubtful_from,
         "findings": summary.findings,
@@ -159,15 +160,18 @@ fn as_text(summary: &Summary, path: &str) -> String {
     );
     if summary.n_holes > 0 {
         let events = counted(summary.n_holes, "event");
-        text.push_str(&format!("  left out, because the program ended while they were written: {events}\n"));
+        text.push_str(&format!("  left out, because they were not written to their end: {events}\n"));
     }
     if summary.n_missing > 0 || summary.gap_bytes > 0 {
         text.push_str(&format!(
             "  damaged: missing are {} of threads, and {} that could not be read\n",
-            counted(summary.n_missing, "stretch"),
+            counted(summary.n_missing, "frame"),
             counted(summary.gap_bytes, "byte")
         ));
     }
-    text.push_str(&format!("next: quipu report {path}\n"));
+    // Of a device or pipe there is nothing to report.
+    if Path::new(path).is_file() {
+        text.push_str(&format!("next: quipu report {path}\n"));
+    }
     text
 }

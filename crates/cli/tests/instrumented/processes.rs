@@ -173,6 +173,147 @@ fn a_killed_program_loses_none_of_what_it_counted() {
 }
 
 #[test]
+fn each_look_at_a_program_that_runs_finds_all_that_earlier_ones_found() {
+    let n_looks = if is_full() { 200 } else { 12 };
+    let scene = Scene::new(C[0]);
+    // A buffer is full every 20 ms or so; what is read stays small.
+    let slowly = COUNTED
+        .replace("tell((long)which, i + 1);", "tell((long)which, i + 1);\n if (i % 100 == 0) usleep(50);");
+    scene.compile(&slowly, "prog.c", &["-O1", "-pthread"]);
+    let _child = Killed(scene.program("prog").spawn().unwrap());
+    let counted = |at: usize| {
+        let bytes = fs::read(scene.path("done")).unwrap_or_default();
+        let word = bytes.get(8 * at..8 * at + 8).and_then(|word| word.try_into().ok());
+        word.map_or(0, u64::from_le_bytes)
+    };
+    while counted(0) == 0 || counted(1) == 0 {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    let mut before = 0;
+    for nth in 0..n_looks {
+        // Each way to read it, one after the other.
+        let (args, count): (&[&str], _) = match nth % 3 {
+            0 => (&["info", "--json"], "/events/write"),
+            1 => (&["collect", "--json", "--force", "-o", "look.trace"], "/accesses"),
+            _ => (&["check", "--json"], "/records"),
+        };
+        let output = quipu().current_dir(&scene.folder).args(args).arg("prog.quipu").output().unwrap();
+        let end = counted(0) + counted(1);
+        assert_eq!(output.status.code(), Some(0), "look {nth}: {output:?}");
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // That it has no end yet is all that there may be to say.
+        let is_end = |finding: &Value| finding["rule"] == "stream/no-end-frame";
+        assert!(said["findings"].as_array().is_none_or(|all| all.iter().all(is_end)), "look {nth}: {said}");
+        let Some(now) = said.pointer(count).and_then(Value::as_u64) else { panic!("look {nth}: {said}") };
+        // Writes are nearly all that the program does, and each look reads later than the one before.
+        assert!(now + 100 >= before, "look {nth}: {now} after {before}");
+        assert!(now <= end + 1000, "look {nth}: {now} of {end}");
+        before = now;
+    }
+}
+
+/// A program that runs until the test ends, however that ends.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = (self.0.kill(), self.0.wait());
+    }
+}
+
+#[test]
+fn a_file_that_is_no_recording_is_not_written_over() {
+    let scene = Scene::new(C[0]);
+    scene.compile("int cell; int main(void) { cell = 1; return 0; }", "prog.c", &["-O0"]);
+    let run = |out: &str| scene.program("prog").env("QUIPU_OUT", out).output().unwrap();
+    assert!(run("a.quipu").status.success());
+    quipu().current_dir(&scene.folder).args(["convert", "a.quipu", "-o", "b.quipu"]).status().unwrap();
+    // Streams are no recordings either, unless they begin as those do.
+    fs::write(scene.path("c.quipu"), "precious").unwrap();
+    fs::write(scene.path("d.quipu"), "").unwrap();
+    let writer = fs::read("../../traces/stream/dtrace-mixed_1000.quipu").unwrap();
+    fs::write(scene.path("e.quipu"), &writer).unwrap();
+    for (name, is_kept) in
+        [("prog.c", true), ("a.quipu", false), ("c.quipu", true), ("d.quipu", false), ("e.quipu", true)]
+    {
+        let before = fs::read(scene.path(name)).unwrap();
+        let n_files = scene.captures().len();
+        let output = run(name);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {said}");
+        assert_eq!(fs::read(scene.path(name)).unwrap() == before, is_kept, "{name}");
+        assert_eq!(said.lines().count(), usize::from(is_kept), "{name}: {said}");
+        let n_new = fs::read_dir(&scene.folder).unwrap().count();
+        let named = |entry: &String| entry.starts_with(&format!("{name}."));
+        let names =
+            fs::read_dir(&scene.folder).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
+        let others: Vec<String> = names.filter(named).collect();
+        assert_eq!(others.len(), usize::from(is_kept), "{name}: {others:?}, {n_files}, {n_new}");
+        for other in others {
+            assert!(
+                quipu().current_dir(&scene.folder).args(["check", "-q", &other]).status().unwrap().success()
+            );
+        }
+    }
+}
+
+#[test]
+fn cells_that_were_zeroed_are_damage() {
+    // The buffer of a thread that lives at the end stays open, that of the thread that exits is closed.
+    const SOURCE: &str = r#"
+        #include <pthread.h>
+        #include <unistd.h>
+        static volatile long cells[2][100], n_done;
+        static void *work(void *nothing) {
+            for (int i = 0; i < 5000; i++) cells[1][i % 100] += i;
+            n_done = 1;
+            for (;;) pause();
+            return nothing;
+        }
+        int main(void) {
+            pthread_t thread;
+            pthread_create(&thread, 0, work, 0);
+            for (int i = 0; i < 5000; i++) cells[0][i % 100] += i;
+            while (!n_done) usleep(100);
+            return 0;
+        }"#;
+    let scene = Scene::new(C[0]);
+    scene.compile(SOURCE, "prog.c", &["-O1", "-pthread"]);
+    let whole = scene.run("prog");
+    assert_eq!(whole.summary["unwritten"], 0);
+    let bytes = fs::read(scene.path("prog.quipu")).unwrap();
+    let is_frame = |at: &usize| bytes[*at..].starts_with(b"\xf5QPU1\r\n\x1a");
+    let frames: Vec<usize> = (0..bytes.len() - 8).step_by(8).filter(is_frame).collect();
+    let state = |at: usize| u64::from_le_bytes(bytes[at + 96..at + 104].try_into().unwrap());
+    // Number, place: open frames of cells, and the closed ones.
+    let open: Vec<usize> = frames.iter().copied().filter(|at| bytes[at + 9] == 9 && *at > 0).collect();
+    let in_use: Vec<usize> = open.iter().copied().filter(|at| state(*at) & 0xffff_ffff == 1).collect();
+    assert_eq!((open.len(), in_use.len()), (2, 1), "the thread that exits closes its buffer");
+    let closed = frames.iter().copied().find(|at| bytes[at + 9] == 2).unwrap();
+    for (at, n) in [(in_use[0] + 20_032, 16_000), (closed + 120, 100)] {
+        let mut damaged = bytes.clone();
+        damaged[at..at + n].fill(0);
+        fs::write(scene.path("zeroed.quipu"), &damaged).unwrap();
+        for args in [
+            &["info"][..],
+            &["view"],
+            &["check"],
+            &["report"],
+            &["collect", "-o", "zeroed.trace", "--keep-damaged", "--force"],
+        ] {
+            let output = quipu().current_dir(&scene.folder).args(args).arg("zeroed.quipu").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned()
+                + &String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+            let place = format!("{:#x}", frames.iter().rfind(|frame| **frame <= at).unwrap());
+            assert!(said.contains(&place), "{args:?}: no {place} in {said}");
+            let number = if n == 16_000 { "1,000 records" } else { "records are lost" };
+            assert!(said.contains(number), "{args:?}: {said}");
+        }
+    }
+}
+
+#[test]
 fn nothing_follows_the_end_though_threads_still_run() {
     // What is left in streams is written after all destructors, the runtime's too: a thread has time for many buffers then.
     const SOURCE: &str = r#"

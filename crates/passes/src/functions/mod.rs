@@ -204,9 +204,9 @@ impl Names {
         self.noret.contains(&function)
     }
 
-    /// The number, if this is a system call.
+    /// The number, if this is a system call. Ids of functions may be their addresses, which are farther away.
     fn syscall(&self, id: u64) -> Option<u64> {
-        id.checked_sub(self.syscall_base)
+        id.checked_sub(self.syscall_base).filter(|number| *number < SYSCALL_BASE_64)
     }
 
     /// The name to show: the first of the aliases, or what is known of it, after the workload if it is not of the first.
@@ -228,6 +228,7 @@ impl Names {
                 Some(name) => format!("system call {number} ({name})"),
                 None => format!("system call {number}"),
             },
+            None if id >= SYSCALL_BASE_32 => format!("function {id:#x}"),
             None => format!("function {id}"),
         }
     }

@@ -46,6 +46,16 @@ fn system_calls_of_32_bit_programs_have_smaller_ids() {
 }
 
 #[test]
+fn functions_that_are_known_by_their_address_are_no_system_calls() {
+    let report = report_of(&Functions, "", &trace("enter 94610976182394\nenter 4198694\nenter 70000"));
+    let counts = report.as_any().downcast_ref::<FunctionCounts>().unwrap();
+    let found: Vec<_> = counts.functions.iter().map(|f| (f.kind, f.label.as_str())).collect();
+    let function = CalleeKind::Function;
+    let labels = ["function 0x11170", "function 0x401126", "function 0x560c55a0907a"];
+    assert_eq!(found, labels.map(|label| (function, label)));
+}
+
+#[test]
 fn functions_of_several_traces_are_told_apart() {
     let text = "thread 7 1\nenter 1\nleave 1 0\nthread W1.T7 1\nenter 1\nenter 2\nleave 1 0";
     let exit = Function { workload: 1, noret: true, ..named(1, &["exit"]) };

@@ -59,3 +59,10 @@ impl<W: Write> Write for Attaching<W> {
         Ok(())
     }
 }
+
+impl<W> Drop for Attaching<W> {
+    fn drop(&mut self) {
+        let mut state = self.writer.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.n_attaching = state.n_attaching.saturating_sub(1);
+    }
+}

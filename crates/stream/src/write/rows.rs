@@ -278,13 +278,13 @@ impl<W: Write> StreamWriter<W> {
             seal(header, raw_len, &mut self.stored)?;
         }
         let mut state = self.writer.lock();
-        if of_epoch.is_some_and(|epoch| epoch != state.epoch) {
+        if of_epoch.is_some_and(|epoch| epoch != state.own_epoch) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "rows that were begun in an older epoch",
             ));
         }
-        state.prepare()?;
+        state.prepare_for(header, payload)?;
         header.meta_version = state.n_sent as u32; // At most a million.
         state.write(header, &self.stored)
     }
