@@ -17,6 +17,10 @@ static int give(quipu_dtrace *capture, const struct line *line)
     if (is(line, "symbol"))
         return quipu_dtrace_symbol(capture, number(line, 1), number(line, 2), line->words[4],
                                    line->n_words > 5 ? line->words[5] : "", (int)number(line, 3));
+    if (is(line, "service"))
+        return quipu_dtrace_service(capture, (uint16_t)number(line, 1), line->words[2]);
+    if (is(line, "host"))
+        return quipu_dtrace_host(capture, line->words[1], line->words[2]);
     if (is(line, "format"))
         return quipu_dtrace_format(capture, (uint32_t)number(line, 1), (const char *)line->bytes);
     if (is(line, "probe"))

@@ -1,6 +1,7 @@
 /* What the device of a classic system gives, as lines of a text: so that the examples and a fake device need no kernel.
  *
  *   options TEXT | session BEGAN ENDED STOPPED | base N | symbol FROM TO USER OBJECT NAME | format ID HEX
+ *   service PORT NAME | host ADDRESS NAME
  *   probe HEX | eprobe HEX | agg VARIABLE HEX | status HEX | buf CPU DROPS OLDEST HEX | aggbuf CPU DROPS 0 HEX
  *
  * HEX may be `-` for no bytes.

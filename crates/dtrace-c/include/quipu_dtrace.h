@@ -67,6 +67,23 @@ int quipu_dtrace_library_base(quipu_dtrace *capture, uint64_t base);
 /* The time zone of the host: seconds east of UTC, and its abbreviation. */
 int quipu_dtrace_zone(quipu_dtrace *capture, int32_t offset, const char *name);
 
+/* What the locale of the consumer changes in its text, as UTF-8; `grouping` is that of localeconv(). */
+typedef struct {
+    const char *name;
+    const char *decimal_point;
+    const char *thousands_separator;
+    const char *grouping;
+    const char *days[7];    /* short names, from Sunday */
+    const char *months[12]; /* short names */
+} quipu_dtrace_words;
+
+/* The locale of the consumer, if it is not "C": what setlocale() set in it. */
+int quipu_dtrace_locale(quipu_dtrace *capture, const quipu_dtrace_words *words);
+
+/* What the host calls the service of a port (%P), and the host of an address as records have it (%I). */
+int quipu_dtrace_service(quipu_dtrace *capture, uint16_t port, const char *name);
+int quipu_dtrace_host(quipu_dtrace *capture, const char *address, const char *name);
+
 /* A dtrace_status_t: the last one counts. */
 int quipu_dtrace_status(quipu_dtrace *capture, const void *status, size_t size);
 

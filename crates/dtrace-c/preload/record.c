@@ -6,19 +6,24 @@
  * It stands between the consumer and the system: device calls go through unchanged, and what they gave is copied. The capture is
  * written when the device is closed or the program ends. QUIPU_DTRACE_OPTIONS has options about text that the device does not
  * know: `quiet,flowindent`; QUIPU_DTRACE_ACTIONS is the number of the first of the consumer's own actions where it is not 54.
- * Symbols are not asked for, so addresses are printed as numbers.
+ * The zone and the locale of the consumer are recorded, and the names of services where a format has %P. Symbols and hosts are not
+ * asked for, so addresses are printed as numbers.
  */
 #define _GNU_SOURCE
 #include "quipu_dtrace.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <wchar.h>
 
 #define DEVICE "/dev/dtrace"
 
@@ -82,6 +87,82 @@ static void say_zone(void)
         quipu_dtrace_zone(capture, (int32_t)here.tm_gmtoff, here.tm_zone ? here.tm_zone : "");
 }
 
+/* A text of the consumer's locale as UTF-8; what is no text of it ends it. */
+static const char *utf8(char *to, size_t room, const char *from)
+{
+    mbstate_t state;
+    wchar_t letter;
+    size_t n, at = 0;
+    memset(&state, 0, sizeof state);
+    while ((n = mbrtowc(&letter, from, MB_CUR_MAX, &state)) != 0 && n < (size_t)-2 && at + 5 < room) {
+        unsigned long code = (unsigned long)letter;
+        from += n;
+        if (code < 0x80) {
+            to[at++] = (char)code;
+        } else if (code < 0x800) {
+            to[at++] = (char)(0xc0 | code >> 6);
+        } else if (code < 0x10000) {
+            to[at++] = (char)(0xe0 | code >> 12);
+            to[at++] = (char)(0x80 | (code >> 6 & 0x3f));
+        } else {
+            to[at++] = (char)(0xf0 | (code >> 18 & 7));
+            to[at++] = (char)(0x80 | (code >> 12 & 0x3f));
+            to[at++] = (char)(0x80 | (code >> 6 & 0x3f));
+        }
+        if (code >= 0x80)
+            to[at++] = (char)(0x80 | (code & 0x3f));
+    }
+    to[at] = 0;
+    return to;
+}
+
+/* Numbers and dates are printed as the locale of this consumer has them, wherever that is done. */
+static void say_locale(void)
+{
+    static const nl_item days[] = {ABDAY_1, ABDAY_2, ABDAY_3, ABDAY_4, ABDAY_5, ABDAY_6, ABDAY_7};
+    static const nl_item months[] = {ABMON_1, ABMON_2, ABMON_3, ABMON_4,  ABMON_5,  ABMON_6,
+                                     ABMON_7, ABMON_8, ABMON_9, ABMON_10, ABMON_11, ABMON_12};
+    char texts[22][64], grouping[16] = "";
+    quipu_dtrace_words words;
+    const struct lconv *here = localeconv();
+    const char *name = setlocale(LC_TIME, NULL);
+    int at = 0;
+    words.name = utf8(texts[at++], 64, name ? name : "");
+    words.decimal_point = utf8(texts[at++], 64, here->decimal_point);
+    words.thousands_separator = utf8(texts[at++], 64, here->thousands_sep);
+    strncpy(grouping, here->grouping, sizeof grouping - 1);
+    words.grouping = grouping;
+    for (int day = 0; day < 7; day++)
+        words.days[day] = utf8(texts[at++], 64, nl_langinfo(days[day]));
+    for (int month = 0; month < 12; month++)
+        words.months[month] = utf8(texts[at++], 64, nl_langinfo(months[month]));
+    if (quipu_dtrace_locale(capture, &words) != 0)
+        complain("the locale is not in the capture");
+}
+
+/* True for a format that names services: a conversion whose letter is P. */
+static int names_services(const char *text)
+{
+    while ((text = strchr(text, '%')) != NULL) {
+        text += 1 + strspn(text + 1, "0123456789.*#+-' ?@hlLw");
+        if (*text == 'P')
+            return 1;
+        text += *text == '%';
+    }
+    return 0;
+}
+
+static void say_services(void)
+{
+    static int is_said;
+    if (is_said++)
+        return;
+    setservent(1);
+    for (struct servent *of; (of = getservent()) != NULL;)
+        quipu_dtrace_service(capture, (uint16_t)((of->s_port & 0xff) << 8 | (of->s_port >> 8 & 0xff)), of->s_name);
+    endservent();
+}
+
 static void begin(int opened)
 {
     pthread_mutex_lock(&lock);
@@ -92,8 +173,10 @@ static void begin(int opened)
             quipu_dtrace_options(capture, options);
         if (capture && actions)
             quipu_dtrace_library_base(capture, strtoull(actions, NULL, 0));
-        if (capture)
+        if (capture) {
             say_zone();
+            say_locale();
+        }
         atexit(write_capture);
     }
     device = opened;
@@ -193,7 +276,11 @@ static int take(unsigned call, const void *given, uint32_t room)
                                       : quipu_dtrace_aggregation(capture, given, with_recs(AGG_HEAD, word(given, 32)), 0, NULL);
     case FORMAT: {
         const struct fmtdesc *format = given;
-        return format->text && room > 0 ? quipu_dtrace_format(capture, format->id, format->text) : 0;
+        if (!format->text || room == 0)
+            return 0;
+        if (names_services(format->text))
+            say_services();
+        return quipu_dtrace_format(capture, format->id, format->text);
     }
     case BUFFER:
         return take_buffer(given, quipu_dtrace_buffer);

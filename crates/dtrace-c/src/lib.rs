@@ -5,6 +5,7 @@
 
 use quipu_dtrace::build::{Builder, Snapshot};
 use quipu_dtrace::carry::Encoded;
+use quipu_dtrace::locale::Locale;
 use quipu_model::{Error, Result};
 use quipu_wire::record::Producer;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -272,6 +273,94 @@ pub unsafe extern "C" fn quipu_dtrace_zone(
         with(capture, ERROR_ARGUMENT, |capture| {
             let name = text(name).ok_or_else(missing)?;
             capture.builder.zone(offset, &name.to_string_lossy());
+            Ok(())
+        })
+    }
+}
+
+/// The words of a locale, as C gives them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CWords {
+    name: *const c_char,
+    decimal_point: *const c_char,
+    thousands_separator: *const c_char,
+    grouping: *const c_char,
+    days: [*const c_char; 7],
+    months: [*const c_char; 12],
+}
+
+/// In `localeconv()`, groups of so many digits or more, and negative ones, mean that no more follow.
+const NO_MORE_GROUPS: u8 = 127;
+
+/// The locale that C gives.
+///
+/// # Safety
+/// The pointer is null or points at words whose texts end with a zero byte or are null.
+unsafe fn locale(of: *const CWords) -> Option<Locale> {
+    // SAFETY: as the caller promises.
+    let of = unsafe { of.as_ref() }?;
+    // SAFETY: as the caller promises.
+    let word = |pointer| unsafe { text(pointer) }.map(|text| text.to_string_lossy().into_owned());
+    // SAFETY: as the caller promises.
+    let groups = unsafe { text(of.grouping) }?.to_bytes();
+    let size = |size: &u8| if *size < NO_MORE_GROUPS { *size } else { 0 };
+    Some(Locale {
+        name: word(of.name)?,
+        decimal_point: word(of.decimal_point)?,
+        thousands_separator: word(of.thousands_separator)?,
+        grouping: groups.iter().map(size).collect(),
+        days: of.days.iter().map(|day| word(*day)).collect::<Option<_>>()?,
+        months: of.months.iter().map(|month| word(*month)).collect::<Option<_>>()?,
+    })
+}
+
+/// Says the locale.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_dtrace_locale(capture: *mut CCapture, words: *const CWords) -> c_int {
+    // SAFETY: the header asks for a capture and words.
+    unsafe {
+        with(capture, ERROR_ARGUMENT, |capture| capture.builder.locale(locale(words).ok_or_else(missing)?))
+    }
+}
+
+/// Names a service.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_dtrace_service(
+    capture: *mut CCapture,
+    port: u16,
+    name: *const c_char,
+) -> c_int {
+    // SAFETY: the header asks for a capture and a text.
+    unsafe {
+        with(capture, ERROR_ARGUMENT, |capture| {
+            capture.builder.service(port, &text(name).ok_or_else(missing)?.to_string_lossy());
+            Ok(())
+        })
+    }
+}
+
+/// Names a host.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_dtrace_host(
+    capture: *mut CCapture,
+    address: *const c_char,
+    name: *const c_char,
+) -> c_int {
+    // SAFETY: the header asks for a capture and texts.
+    unsafe {
+        with(capture, ERROR_ARGUMENT, |capture| {
+            let (address, name) = text(address).zip(text(name)).ok_or_else(missing)?;
+            capture.builder.host(&address.to_string_lossy(), &name.to_string_lossy());
             Ok(())
         })
     }

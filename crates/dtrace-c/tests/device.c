@@ -5,6 +5,9 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <netdb.h>
 #include <stdarg.h>
 
 #define CALL(n) ((unsigned long)'d' << 24 | 't' << 16 | 'r' << 8 | (n))
@@ -32,6 +35,43 @@ int close(int closed)
 {
     int (*next)(int) = (int (*)(int))dlsym(RTLD_NEXT, "close");
     return closed == FAKE ? 0 : next(closed);
+}
+
+/* A locale that needs not be there (QUIPU_FAKE_LOCALE), and a service. */
+struct lconv *localeconv(void)
+{
+    static struct lconv fake;
+    struct lconv *(*next)(void) = (struct lconv * (*)(void)) dlsym(RTLD_NEXT, "localeconv");
+    if (!getenv("QUIPU_FAKE_LOCALE"))
+        return next();
+    fake = *next();
+    fake.decimal_point = ",";
+    fake.thousands_sep = ".";
+    fake.grouping = "\3\177";
+    return &fake;
+}
+
+char *nl_langinfo(nl_item item)
+{
+    char *(*next)(nl_item) = (char *(*)(nl_item))dlsym(RTLD_NEXT, "nl_langinfo");
+    return getenv("QUIPU_FAKE_LOCALE") && item == ABMON_3 ? "Mrz" : next(item);
+}
+
+static int n_services;
+
+void setservent(int stay)
+{
+    n_services = stay;
+}
+
+struct servent *getservent(void)
+{
+    static struct servent http = {"http", NULL, 80 << 8, "tcp"};
+    return n_services-- > 0 ? &http : NULL;
+}
+
+void endservent(void)
+{
 }
 
 /* The line of a kind whose structure has this number at a place. */

@@ -44,6 +44,7 @@ fn lines(case: &Path) -> String {
     writeln!(lines, "options {}", if options.is_empty() { "-" } else { &options }).unwrap();
     writeln!(lines, "session {} {} {}", meta["began_on"], meta["ended_on"], meta["stopped"]).unwrap();
     writeln!(lines, "base {}", meta["libact_base"]).unwrap();
+    writeln!(lines, "service 80 http\nhost 10.0.0.1 gateway").unwrap();
     for of in list("symbols") {
         let user = u8::from(of["user"].as_bool().unwrap_or(false));
         let (object, name) = (text(&of["object"]), text(&of["name"]));
@@ -119,7 +120,10 @@ fn a_program_in_c_writes_all_cases_as_streams_and_buffers() {
         if n_cpus == 0 && !has_more {
             continue;
         }
-        assert_eq!(printed(load(&stream)), golden(&case), "{name}");
+        let read = load(&stream);
+        assert_eq!(read.names.services.get(&80).map(String::as_str), Some("http"), "{name}");
+        assert_eq!(read.names.hosts.get("10.0.0.1").map(String::as_str), Some("gateway"), "{name}");
+        assert_eq!(printed(read), golden(&case), "{name}");
         n_streams += 1;
         // Descriptions in a buffer have no room for these.
         if has_buffer && !has_more && !name.starts_with("drops") {
@@ -171,15 +175,21 @@ fn device_calls_of_a_consumer_are_recorded() {
         n += 1;
     }
     assert!(n > 40, "{n}");
-    // The zone of the host travels.
+    // The zone of the host travels, and its locale, and services if a format asks for them.
+    let text = lines(&cases().into_iter().find(|case| case.ends_with("trace_basic")).unwrap());
+    std::fs::write(path("case"), text + &format!("format 1 {}\n", hex(b"%8P\n"))).unwrap();
     let output = Command::new(path("consumer"))
         .env("LD_PRELOAD", &preload)
         .env("QUIPU_FAKE_CASE", path("case"))
         .env("QUIPU_DTRACE_CAPTURE", path("out.quipu"))
         .env("TZ", "ABC-2")
+        .env("QUIPU_FAKE_LOCALE", "yes")
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    let zone = load(&path("out.quipu")).zone;
+    let Capture { zone, locale, names, .. } = load(&path("out.quipu"));
     assert_eq!((zone.offset_s, &*zone.name), (7200, "ABC"));
+    assert_eq!((&*locale.name, &*locale.decimal_point, &*locale.thousands_separator), ("C", ",", "."));
+    assert_eq!((&locale.grouping[..], &*locale.months[2], &*locale.days[6]), (&[3, 0][..], "Mrz", "Sat"));
+    assert_eq!(names.services.into_iter().collect::<Vec<_>>(), [(80, "http".to_owned())]);
 }

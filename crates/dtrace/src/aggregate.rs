@@ -49,6 +49,8 @@ pub struct Aggregates {
     stale: Vec<usize>,
     /// True where sums of squares are added as the classic consumer does.
     without_carry: bool,
+    /// True where clearing forgets parameters, as the classic consumer does.
+    forgets_parameters: bool,
 }
 
 /// How many entries a variable keeps.
@@ -64,6 +66,12 @@ impl Aggregates {
     /// None yet.
     pub fn new(without_carry: bool) -> Aggregates {
         Aggregates { without_carry, ..Aggregates::default() }
+    }
+
+    /// With the parameters of `llquantize()` forgotten where a variable is cleared.
+    #[must_use]
+    pub(crate) fn forgetting_parameters(self, forgets_parameters: bool) -> Aggregates {
+        Aggregates { forgets_parameters, ..self }
     }
 
     /// Takes a buffer in.
@@ -202,7 +210,15 @@ impl Aggregates {
         for entry in self.entries.iter_mut().flatten().filter(|entry| entry.variable == variable) {
             entry.value.clear();
             entry.parts.clear();
+            if self.forgets_parameters && entry.value.function == Function::Llquantize {
+                entry.value.param = 0;
+            }
         }
+    }
+
+    /// True for a value whose parameters were forgotten.
+    pub(crate) fn has_forgotten(&self, value: &Value) -> bool {
+        self.forgets_parameters && value.function == Function::Llquantize && value.param == 0
     }
 
     /// Removes all entries of a variable but some.

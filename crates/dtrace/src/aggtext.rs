@@ -19,6 +19,21 @@ use crate::text::{self, Bytes, KEY_WIDTH};
 use crate::value::Value;
 use rustc_hash::FxHashMap;
 
+/// Why aggregations are not printed to their end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// A conversion does not suit what it is given.
+    Mismatch(Mismatch),
+    /// A histogram has no parameters any more, so that the consumer ends.
+    Parameters,
+}
+
+impl From<Mismatch> for Failed {
+    fn from(mismatch: Mismatch) -> Failed {
+        Failed::Mismatch(mismatch)
+    }
+}
+
 /// What the text of aggregations depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'c> {
@@ -40,7 +55,10 @@ impl<'c> Context<'c> {
     }
 
     /// Prints all variables for which `wanted` is true, in the order that the options ask for.
-    pub(crate) fn plain(&self, wanted: impl Fn(u64) -> bool, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// Why the consumer ends here.
+    pub(crate) fn plain(&self, wanted: impl Fn(u64) -> bool, out: &mut Vec<u8>) -> Result<(), Failed> {
         let mut all: Vec<&Entry> = self.aggregates.entries().filter(|entry| wanted(entry.variable)).collect();
         sort::entries(self.capture, self.settings, &mut all);
         let mut packer = Packer::new(self, &all);
@@ -51,22 +69,27 @@ impl<'c> Context<'c> {
             for rec in &self.capture.aggregations[entry.aggregation].keys {
                 self.key(rec, rec.of(&entry.key), out);
             }
-            self.value(&entry.value, self.aggregates.normal(entry.variable), out);
+            self.value(&entry.value, self.aggregates.normal(entry.variable), out)?;
             out.push(b'\n');
         }
+        Ok(())
     }
 
     /// Prints several variables side by side.
-    pub(crate) fn joined(&self, variables: &[u64], out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// As [`plain`](Context::plain).
+    pub(crate) fn joined(&self, variables: &[u64], out: &mut Vec<u8>) -> Result<(), Failed> {
         for joined in self.join(variables) {
             for rec in &self.capture.aggregations[joined.key.aggregation].keys {
                 self.key(rec, rec.of(&joined.key.key), out);
             }
             for (value, normal) in &joined.values {
-                self.value(value, *normal, out);
+                self.value(value, *normal, out)?;
             }
             out.push(b'\n');
         }
+        Ok(())
     }
 
     /// Prints variables as a format says.
@@ -75,7 +98,7 @@ impl<'c> Context<'c> {
         format: &Format,
         variables: &[u64],
         out: &mut Vec<u8>,
-    ) -> Result<(), Mismatch> {
+    ) -> Result<(), Failed> {
         let rows = match variables {
             [variable] => {
                 let mut all: Vec<&Entry> =
@@ -128,7 +151,7 @@ impl<'c> Context<'c> {
         rows
     }
 
-    fn row(&self, format: &Format, row: &Joined<'_>, out: &mut Vec<u8>) -> Result<(), Mismatch> {
+    fn row(&self, format: &Format, row: &Joined<'_>, out: &mut Vec<u8>) -> Result<(), Failed> {
         let mut keys = self.capture.aggregations[row.key.aggregation].keys.iter();
         let mut n_values = 0;
         for piece in &format.pieces {
@@ -153,7 +176,7 @@ impl<'c> Context<'c> {
                 let last = row.values.len().saturating_sub(1);
                 let (value, normal) = row.values.get(n_values.min(last)).ok_or(mismatch)?;
                 n_values += 1;
-                self.conversion(&spec, value, *normal, out);
+                self.conversion(&spec, value, *normal, out)?;
             } else {
                 let rec = keys.next().ok_or(mismatch)?;
                 convert::argument(self.capture, &spec, rec, rec.of(&row.key.key), out)?;
@@ -163,28 +186,39 @@ impl<'c> Context<'c> {
     }
 
     /// The value of an aggregation where a conversion stands.
-    fn conversion(&self, spec: &Spec, value: &Value, normal: u64, out: &mut Vec<u8>) {
+    fn conversion(&self, spec: &Spec, value: &Value, normal: u64, out: &mut Vec<u8>) -> Result<(), Failed> {
         if value.function.is_histogram() {
-            return histogram::print(value, &self.style(normal), out);
+            return self.histogram(value, normal, out);
         }
         // QUIRK: the classic consumer divides unsigned numbers where a format prints an average.
         let is_unsigned = value.function == Function::Avg
             && self.quirks.has(Which::UnsignedAverage)
             && self.capture.dialect != Dialect::Linux;
         let number = if is_unsigned { value.unsigned_average(normal) } else { value.number(normal) };
-        convert::value(spec, number, out);
+        convert::value(spec, number, &self.capture.locale, out);
+        Ok(())
+    }
+
+    fn histogram(&self, value: &Value, normal: u64, out: &mut Vec<u8>) -> Result<(), Failed> {
+        // QUIRK: after `clear()`, the classic consumer has no parameters of `llquantize()`, and ends.
+        if self.aggregates.has_forgotten(value) {
+            return Err(Failed::Parameters);
+        }
+        histogram::print(value, &self.style(normal), out);
+        Ok(())
     }
 
     /// A value after its key.
-    fn value(&self, value: &Value, normal: u64, out: &mut Vec<u8>) {
+    fn value(&self, value: &Value, normal: u64, out: &mut Vec<u8>) -> Result<(), Failed> {
         if value.function.is_histogram() {
-            return histogram::print(value, &self.style(normal), out);
+            return self.histogram(value, normal, out);
         }
         out.push(b' ');
         match value.function {
             Function::Stddev => put::unsigned(out, value.number(normal) as u64, 16),
             _ => put::signed(out, value.number(normal), 16),
         }
+        Ok(())
     }
 
     /// A member of a key.

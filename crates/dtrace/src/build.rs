@@ -5,7 +5,8 @@
 use crate::buffer::Cursor;
 use crate::bytes::{ByteOrder, until_nul};
 use crate::carry::{self, Encoded};
-use crate::describe::{Aggregation, Buffer, Capture, Dialect, Event, Probe, Status};
+use crate::describe::{self, Aggregation, Buffer, Capture, Dialect, Event, Probe, Status};
+use crate::locale::Locale;
 use crate::symbols::{Symbol, Symbols};
 use crate::validate;
 use crate::zone::Zone;
@@ -157,6 +158,26 @@ impl Builder {
         self.capture.zone = Zone { offset_s, name: name.to_owned() };
     }
 
+    /// Says the locale of the consumer, which is `C` else.
+    ///
+    /// # Errors
+    /// `Malformed` for one without seven days and twelve months.
+    pub fn locale(&mut self, locale: Locale) -> Result<()> {
+        locale.check()?;
+        self.capture.locale = locale;
+        Ok(())
+    }
+
+    /// Says what the host calls the service of a port.
+    pub fn service(&mut self, port: u16, name: &str) {
+        self.capture.names.services.insert(port, name.to_owned());
+    }
+
+    /// Says what the host calls the host of an address, as records have it.
+    pub fn host(&mut self, address: &str, name: &str) {
+        self.capture.names.hosts.insert(address.to_owned(), name.to_owned());
+    }
+
     /// Takes counts that stand beside buffers (`dtrace_status_t`).
     ///
     /// # Errors
@@ -246,8 +267,16 @@ fn add(all: &mut Vec<Buffer>, kind: &str, snapshot: &Snapshot<'_>) -> Result<()>
     let buffer = &mut all[position];
     buffer.bytes.resize(buffer.bytes.len().next_multiple_of(ALIGN), 0);
     // The oldest record comes first.
-    buffer.bytes.extend_from_slice(&bytes[oldest..]);
-    buffer.bytes.extend_from_slice(&bytes[..oldest]);
+    let start = buffer.bytes.len();
+    match oldest {
+        0 => buffer.bytes.extend_from_slice(bytes),
+        _ => {
+            let turned = Buffer { bytes: bytes.to_vec(), oldest, ..Buffer::default() }.turned();
+            buffer.bytes.extend_from_slice(&turned.bytes);
+            let gaps = turned.gaps.into_iter().map(|gap| gap.start + start..gap.end + start);
+            buffer.gaps = describe::in_order(buffer.gaps.drain(..).chain(gaps).collect());
+        }
+    }
     buffer.drops += drops;
     buffer.errors += errors;
     buffer.timestamp = timestamp;

@@ -7,7 +7,7 @@ use crate::carry::ALIGN;
 use crate::combine;
 use crate::describe::{Buffer, Capture, Dialect, Event};
 use crate::described::{self, Describer};
-use crate::meta::MAX_BUFFER_BYTES;
+use crate::meta::{self, MAX_BUFFER_BYTES};
 use crate::origin::Origin;
 use crate::rules;
 use crate::validate;
@@ -198,6 +198,7 @@ impl Part {
         let Part { mut describer, buffers, states, .. } = self;
         let cpus = std::mem::take(&mut describer.cpus);
         let beside = std::mem::take(&mut describer.counts);
+        let gaps = std::mem::take(&mut describer.gaps);
         let mut capture = describer.finish();
         let named = |(stream, bytes): (u32, Vec<u8>)| {
             let cpu = cpus.get(&stream).copied().unwrap_or(stream);
@@ -205,6 +206,10 @@ impl Part {
         };
         capture.buffers = buffers.all.into_iter().map(named).collect();
         capture.states = states.all.into_iter().map(named).collect();
+        for buffer in &mut capture.buffers {
+            let told = gaps.get(&buffer.cpu).map_or(&[][..], Vec::as_slice);
+            buffer.gaps = meta::gaps_of(told, buffer.bytes.len());
+        }
         for (is_states, cpu, errors, timestamp) in beside {
             let all = if is_states { &mut capture.states } else { &mut capture.buffers };
             let known = all.iter().position(|buffer| buffer.cpu == cpu);

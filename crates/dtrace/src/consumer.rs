@@ -4,7 +4,7 @@
 //! [`print()`] does all for a capture.
 
 use crate::aggregate::Aggregates;
-use crate::aggtext::{self, Context};
+use crate::aggtext::{self, Context, Failed};
 use crate::convert::{self, Mismatch, Spec};
 use crate::describe::{Capture, Dialect, Enabling, Event, Probe, Rec};
 use crate::flow::Flow;
@@ -47,6 +47,8 @@ pub struct Consumer {
     has_heading: bool,
     /// The status that the command ends with.
     status: Option<i32>,
+    /// The consumer has ended before its time, and prints no more.
+    has_ended: bool,
     /// Bytes of the next dump.
     dump_bytes: Option<u64>,
     nameless: Probe,
@@ -138,7 +140,12 @@ fn run<E: From<Error>>(
         }
     }
     match &mut listed {
-        None => consumer.end(&mut printed.out),
+        None => {
+            if let Err(error) = consumer.end(&mut printed.out) {
+                printed.messages.extend_from_slice(ENDED_AT_END);
+                printed.faults.push(error);
+            }
+        }
         Some(listed) => listed.end(Some(&mut consumer), &mut printed.out),
     }
     printed.status = consumer.status.unwrap_or(0);
@@ -148,13 +155,15 @@ fn run<E: From<Error>>(
 impl Consumer {
     /// Before the first record.
     pub fn new(capture: &Arc<Capture>, style: Style) -> Consumer {
-        let without_carry = style.quirks.has(Which::Carry) && capture.dialect != Dialect::Linux;
+        let is_quirk = |which| style.quirks.has(which) && capture.dialect != Dialect::Linux;
+        let aggregates = Aggregates::new(is_quirk(Which::Carry));
         Consumer {
             style,
             settings: capture.settings,
             of_values: capture.settings,
             plans: capture.enablings.iter().map(|enabling| Plan::new(capture, enabling)).collect(),
-            aggregates: Aggregates::new(without_carry),
+            aggregates: aggregates.forgetting_parameters(is_quirk(Which::ClearedParameters)),
+            has_ended: false,
             flow: Flow::default(),
             has_heading: false,
             status: None,
@@ -216,7 +225,7 @@ impl Consumer {
             messages::error(&self.capture, firing, messages);
             return Ok(());
         }
-        if plan.is_silent {
+        if plan.is_silent || self.has_ended {
             return Ok(());
         }
         if capture_is_classic(&self.capture) {
@@ -229,8 +238,12 @@ impl Consumer {
             if let Err(message) = self.op(op, recs, firing.record.bytes, out) {
                 fault.get_or_insert(message);
             }
+            if self.has_ended {
+                messages.extend_from_slice(ENDED);
+                break;
+            }
         }
-        if !self.settings.quiet {
+        if !self.settings.quiet && !self.has_ended {
             out.push(b'\n');
         }
         match fault {
@@ -256,11 +269,31 @@ impl Consumer {
     }
 
     /// The end of the run: aggregations that were not printed.
-    pub fn end(&mut self, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// Where the consumer ends before it has printed all.
+    pub fn end(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        if self.has_ended {
+            return Ok(());
+        }
         out.push(b'\n');
         self.aggregates.settle();
-        let context = self.context();
-        context.plain(|variable| !self.aggregates.is_printed(variable), out);
+        let result = self.context().plain(|variable| !self.aggregates.is_printed(variable), out);
+        result.map_err(|failed| {
+            let place = Place { file: Some(self.capture.name.clone()), ..Place::default() };
+            Error::malformed(self.failed(failed)).at(&place)
+        })
+    }
+
+    /// Why aggregations are not printed, and what the consumer does then.
+    fn failed(&mut self, failed: Failed) -> String {
+        match failed {
+            Failed::Mismatch(mismatch) => mismatched(mismatch),
+            Failed::Parameters => {
+                (self.has_ended, self.status) = (true, Some(1));
+                "the consumer ends here: after `clear()`, it has no parameters of `llquantize()`".to_owned()
+            }
+        }
     }
 
     fn context(&self) -> Context<'_> {
@@ -452,22 +485,26 @@ impl Consumer {
         let variables: Vec<u64> = recs[parts.clone()].iter().map(|rec| order.number(rec.of(bytes))).collect();
         let context = self.context();
         let result = match (format, variables.as_slice()) {
-            (Some(format), _) => context.formatted(format, &variables, out).map_err(mismatched),
+            (Some(format), _) => context.formatted(format, &variables, out),
             (None, [only]) => {
                 out.push(b'\n');
-                context.plain(|variable| variable == *only, out);
-                Ok(())
+                context.plain(|variable| variable == *only, out)
             }
             (None, _) => {
                 out.push(b'\n');
-                context.joined(&variables, out);
-                Ok(())
+                context.joined(&variables, out)
             }
         };
         variables.iter().for_each(|variable| self.aggregates.set_printed(*variable));
-        result
+        result.map_err(|failed| self.failed(failed))
     }
 }
+
+/// What the command says where its library cannot print on.
+const ENDED: &[u8] = b"processing aborted: Data record list does not match statement\n";
+
+/// The same where it cannot print the aggregations at the end.
+const ENDED_AT_END: &[u8] = b"failed to print aggregations: Data record list does not match statement\n";
 
 fn capture_is_classic(capture: &Capture) -> bool {
     capture.dialect != Dialect::Linux

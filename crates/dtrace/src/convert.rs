@@ -7,6 +7,7 @@ use crate::bytes::until_nul;
 use crate::describe::{Capture, Dialect, Rec};
 use crate::float;
 use crate::format::{Amount, Conversion, Length, MAX_WIDTH};
+use crate::locale::Locale;
 use crate::put::{self, Digits};
 use crate::stack;
 use crate::symbols::{Address, Shown};
@@ -86,17 +87,19 @@ pub(crate) fn argument(
             let is_signed = sign(capture.dialect, letter, rec, bytes.len()).unwrap_or(true);
             let value = if is_signed { order.signed(bytes) } else { order.number(bytes) as i64 };
             if is_signed || bytes.len() < 8 {
-                signed(spec, value, out);
+                signed(spec, value, &capture.locale, out);
             } else {
-                unsigned(spec, b'u', value as u64, out);
+                unsigned(spec, b'u', value as u64, &capture.locale, out);
             }
         }
-        b'u' | b'o' | b'x' | b'X' if is_number => unsigned(spec, letter, order.number(bytes), out),
+        b'u' | b'o' | b'x' | b'X' if is_number => {
+            unsigned(spec, letter, order.number(bytes), &capture.locale, out)
+        }
         b'p' if is_number => {
             // The kernel's form of it is `x`, which the formats of Linux do not have yet.
             let is_alternate = capture.dialect != Dialect::Linux || spec.of.is_alternate;
             let spec = Spec { of: Conversion { is_alternate, length: Length::None, ..spec.of }, ..*spec };
-            unsigned(&spec, b'x', order.number(bytes), out);
+            unsigned(&spec, b'x', order.number(bytes), &capture.locale, out);
         }
         b'c' if spec.of.length == Length::Wide => {
             // QUIRK: the C library of the consumer does not know `%wc`, and prints it.
@@ -129,6 +132,7 @@ pub(crate) fn argument(
         }
         b's' | b'I' => {
             let text = until_nul(bytes);
+            let text = if letter == b'I' { capture.names.host(text) } else { text };
             let text = &text[..text.len().min(spec.precision.unwrap_or(usize::MAX))];
             match spec.is_left {
                 true => put::left(out, text, spec.width),
@@ -153,7 +157,7 @@ pub(crate) fn argument(
             if order == crate::bytes::ByteOrder::Big {
                 turned.reverse();
             }
-            floating(spec, float::of_bytes(turned).ok_or(mismatch)?, out);
+            floating(spec, float::of_bytes(turned).ok_or(mismatch)?, &capture.locale, out);
         }
         b'a' if matches!(bytes.len(), 4 | 8) => {
             capture.symbols.text(order.number(bytes), false, shown_of(rec.action), out);
@@ -166,15 +170,19 @@ pub(crate) fn argument(
         }
         b'k' => stack::conversion(capture, rec, bytes, spec.width, spec.is_left, out),
         b'Y' if bytes.len() == 8 => {
-            capture.zone.plain(order.number(bytes), out);
+            capture.zone.plain(order.number(bytes), &capture.locale, out);
             spec.justify(out, start);
         }
         b'T' if bytes.len() == 8 => {
-            capture.zone.mail(order.number(bytes), out);
+            capture.zone.mail(order.number(bytes), &capture.locale, out);
             spec.justify(out, start);
         }
         b'P' if is_number => {
-            put::unsigned(out, order.number(bytes) & 0xffff, 0);
+            let port = order.number(bytes) as u16; // A port has no more bits.
+            match capture.names.services.get(&port) {
+                Some(name) => out.extend_from_slice(name.as_bytes()),
+                None => put::unsigned(out, port.into(), 0),
+            }
             spec.justify(out, start);
         }
         _ => return Err(mismatch),
@@ -188,16 +196,16 @@ fn shown_of(action: Action) -> Shown {
 }
 
 /// Prints a number that conversions of aggregations have: `is_unsigned` where it was computed so.
-pub(crate) fn value(spec: &Spec, value: i64, out: &mut Vec<u8>) {
+pub(crate) fn value(spec: &Spec, value: i64, locale: &Locale, out: &mut Vec<u8>) {
     match spec.of.letter {
-        b'd' | b'i' => signed(spec, value, out),
-        b'p' => unsigned(spec, b'x', value as u64, out),
-        letter => unsigned(spec, letter, value as u64, out),
+        b'd' | b'i' => signed(spec, value, locale, out),
+        b'p' => unsigned(spec, b'x', value as u64, locale, out),
+        letter => unsigned(spec, letter, value as u64, locale, out),
     }
 }
 
 #[inline]
-fn signed(spec: &Spec, value: i64, out: &mut Vec<u8>) {
+fn signed(spec: &Spec, value: i64, locale: &Locale, out: &mut Vec<u8>) {
     let value = match spec.of.length {
         Length::Byte => i64::from(value as i8),
         Length::Short => i64::from(value as i16),
@@ -209,11 +217,15 @@ fn signed(spec: &Spec, value: i64, out: &mut Vec<u8>) {
         (_, _, true) => b" ",
         _ => b"",
     };
-    digits(spec, sign, Digits::decimal(value.unsigned_abs()).as_slice(), out);
+    let text = Digits::decimal(value.unsigned_abs());
+    match spec.of.has_groups {
+        true => groups(spec, sign, text.as_slice(), locale, out),
+        false => digits(spec, sign, text.as_slice(), out),
+    }
 }
 
 #[inline]
-fn unsigned(spec: &Spec, letter: u8, value: u64, out: &mut Vec<u8>) {
+fn unsigned(spec: &Spec, letter: u8, value: u64, locale: &Locale, out: &mut Vec<u8>) {
     let value = match spec.of.length {
         Length::Byte => value & 0xff,
         Length::Short => value & 0xffff,
@@ -226,7 +238,26 @@ fn unsigned(spec: &Spec, letter: u8, value: u64, out: &mut Vec<u8>) {
         _ => (Digits::decimal(value), b""),
     };
     let prefix = if spec.of.is_alternate && value != 0 { prefix } else { b"" };
-    digits(spec, prefix, text.as_slice(), out);
+    match spec.of.has_groups && letter == b'u' {
+        true => groups(spec, prefix, text.as_slice(), locale, out),
+        false => digits(spec, prefix, text.as_slice(), out),
+    }
+}
+
+/// The same as [`digits`], in groups.
+#[cold]
+fn groups(spec: &Spec, prefix: &[u8], digits: &[u8], locale: &Locale, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(prefix);
+    let first = out.len();
+    put::fill(out, b'0', spec.precision.unwrap_or(0).saturating_sub(digits.len()));
+    locale.put_grouped(digits, out);
+    if spec.of.is_zero_padded && !spec.is_left && spec.precision.is_none() {
+        let missing = spec.width.saturating_sub(out.len() - start);
+        put::fill(out, b'0', missing);
+        out[first..].rotate_right(missing);
+    }
+    spec.justify(out, start);
 }
 
 /// Digits with what stands before them, padded.
@@ -249,7 +280,7 @@ fn digits(spec: &Spec, prefix: &[u8], digits: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn floating(spec: &Spec, value: f64, out: &mut Vec<u8>) {
+fn floating(spec: &Spec, value: f64, locale: &Locale, out: &mut Vec<u8>) {
     let start = out.len();
     let sign: &[u8] = match (value.is_sign_negative() && !value.is_nan(), spec.of.has_plus, spec.of.has_blank)
     {
@@ -261,6 +292,7 @@ fn floating(spec: &Spec, value: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(sign);
     let first = out.len();
     float::digits(out, value, spec.of.letter, spec.precision, spec.of.is_alternate);
+    locale.put_point(out, first, spec.of.has_groups && matches!(spec.of.letter, b'f' | b'g' | b'G'));
     if spec.of.is_zero_padded && !spec.is_left && value.is_finite() {
         let missing = spec.width.saturating_sub(out.len() - start);
         put::fill(out, b'0', missing);

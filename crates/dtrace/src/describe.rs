@@ -2,7 +2,9 @@
 
 use crate::action::{Action, Function};
 use crate::bytes::ByteOrder;
+use crate::locale::Locale;
 use crate::lost::Lost;
+use crate::names::Names;
 use crate::options::Settings;
 use crate::origin::Origin;
 use crate::symbols::Symbols;
@@ -181,8 +183,8 @@ pub struct Buffer {
     pub oldest: usize,
     /// When the snapshot was taken.
     pub timestamp: u64,
-    /// Where descriptions stood among the records, which are zeros now; in order.
-    pub described: Vec<Range<usize>>,
+    /// Where zeros between records are no loss, in order: descriptions stood there, or the end of a ring.
+    pub gaps: Vec<Range<usize>>,
 }
 
 impl Buffer {
@@ -190,9 +192,40 @@ impl Buffer {
     #[must_use]
     pub fn turned(&self) -> Buffer {
         let mut turned = Buffer { oldest: 0, ..self.clone() };
-        turned.bytes.rotate_left(self.oldest.min(self.bytes.len()));
+        let younger = self.oldest.min(self.bytes.len());
+        turned.bytes.rotate_left(younger);
+        if younger == 0 {
+            return turned;
+        }
+        let older = self.bytes.len() - younger;
+        // A record that did not fit before the end of the ring left zeros there.
+        let last = turned.bytes[..older].iter().rposition(|byte| *byte != 0);
+        let end = last.map_or(0, |last| (last + 1).next_multiple_of(4).min(older));
+        let moved = self.gaps.iter().flat_map(|gap| {
+            let of_older = gap.start.max(younger)..gap.end.max(younger);
+            let of_younger = gap.start.min(younger)..gap.end.min(younger);
+            [
+                of_older.start - younger..of_older.end - younger,
+                of_younger.start + older..of_younger.end + older,
+            ]
+        });
+        turned.gaps = in_order(moved.chain([end..older]).collect());
         turned
     }
+}
+
+/// Gaps in order, those that touch as one, and none that is empty.
+pub(crate) fn in_order(mut gaps: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    gaps.retain(|gap| gap.start < gap.end);
+    gaps.sort_unstable_by_key(|gap| (gap.start, gap.end));
+    let mut joined: Vec<Range<usize>> = Vec::with_capacity(gaps.len());
+    for gap in gaps {
+        match joined.last_mut() {
+            Some(last) if last.end >= gap.start => last.end = last.end.max(gap.end),
+            _ => joined.push(gap),
+        }
+    }
+    joined
 }
 
 /// Something of a Linux capture, in order of arrival.
@@ -275,6 +308,10 @@ pub struct Capture {
     pub types: Types,
     /// The time zone of the traced host.
     pub zone: Zone,
+    /// The locale of its consumer.
+    pub locale: Locale,
+    /// What it calls services and hosts.
+    pub names: Names,
     /// Number of the first of the consumer's own actions.
     pub library_base: u64,
     /// Buffers by ascending CPU.

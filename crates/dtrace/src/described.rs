@@ -5,6 +5,8 @@
 use crate::action::Action;
 use crate::bytes::ByteOrder;
 use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Probe, Rec};
+use crate::locale::Locale;
+use crate::names::Names;
 use crate::symbols::{Symbol, Symbols};
 use crate::type_records;
 use crate::zone::Zone;
@@ -12,6 +14,9 @@ use quipu_model::{Error, Result};
 use quipu_wire::cbor::Value;
 use quipu_wire::record::{self as wire, Record};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Names of the consumer's own actions, which have other numbers in each kernel: their number here, and there.
@@ -29,6 +34,17 @@ const BEGAN: &str = "session.began-cpu";
 const ENDED: &str = "session.ended-cpu";
 const STOPPED: &str = "session.stopped";
 pub(crate) const DIALECT: &str = "session.dialect";
+
+/// The locale as JSON, as in `meta.json`.
+const LOCALE: &str = "session.locale";
+
+/// What the settings begin with that name a service, whose port follows, or a host, whose address follows.
+const SERVICE: &str = "session.service.";
+const HOST: &str = "session.host.";
+
+/// What the settings begin with that say where zeros in a buffer are no loss: the CPU follows, and the value is an offset and a
+/// length each, with blanks.
+const GAPS: &str = "session.gaps.";
 
 /// What the settings begin with that say what stands beside a buffer, of records and of aggregations: the CPU follows, and the
 /// value is errors and time with a blank.
@@ -49,6 +65,8 @@ pub(crate) struct Describer {
     pub(crate) cpus: FxHashMap<u32, u32>,
     /// What stands beside buffers: whether of aggregations, the CPU, errors, the time.
     pub(crate) counts: Vec<(bool, u32, u64, u64)>,
+    /// Where zeros in the buffers of CPUs are no loss: offsets and lengths.
+    pub(crate) gaps: FxHashMap<u32, Vec<(u64, u64)>>,
 }
 
 impl Describer {
@@ -67,6 +85,7 @@ impl Describer {
             modules: FxHashMap::default(),
             cpus: FxHashMap::default(),
             counts: Vec::new(),
+            gaps: FxHashMap::default(),
         }
     }
 
@@ -146,7 +165,7 @@ impl Describer {
                 self.symbols.extend(all.symbols.iter().map(symbol));
             }
             Record::Type(described) => self.types.take(described),
-            Record::Setting(setting) => self.setting(&setting.name, &setting.value),
+            Record::Setting(setting) => self.setting(&setting.name, &setting.value)?,
             Record::Stream(stream) => {
                 if let Some(cpu) = stream.cpu.and_then(|cpu| u32::try_from(cpu).ok()) {
                     self.cpus.insert(stream.number, cpu);
@@ -157,7 +176,7 @@ impl Describer {
         Ok(())
     }
 
-    fn setting(&mut self, name: &str, value: &Value) {
+    fn setting(&mut self, name: &str, value: &Value) -> Result<()> {
         let cpu = value.as_u64().and_then(|cpu| u32::try_from(cpu).ok());
         match name {
             BEGAN => self.capture.began_on = cpu,
@@ -170,6 +189,12 @@ impl Describer {
                 self.capture.dialect = dialect.unwrap_or(self.capture.dialect);
             }
             ATTACHED => {}
+            LOCALE => {
+                let locale = value.as_text().and_then(Locale::of_json);
+                let locale = locale.ok_or_else(|| Error::malformed("the locale cannot be read"))?;
+                locale.check()?;
+                self.capture.locale = locale;
+            }
             _ if name.starts_with(BUFFER) || name.starts_with(STATES) => {
                 let cpu = name.rsplit('.').next().and_then(|cpu| cpu.parse().ok());
                 let counts = value.as_text().and_then(|text| text.split_once(' '));
@@ -180,7 +205,26 @@ impl Describer {
                 }
             }
             STOPPED => self.capture.is_stopped = !matches!(value, Value::Uint(0)),
+            _ if name.starts_with(GAPS) => {
+                let numbers = value.as_text().unwrap_or("").split(' ').map_while(|n| n.parse::<u64>().ok());
+                let numbers: Vec<u64> = numbers.collect();
+                let told = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+                if let Some(cpu) = name.rsplit('.').next().and_then(|cpu| cpu.parse().ok()) {
+                    self.gaps.insert(cpu, told.collect());
+                }
+            }
             _ => {
+                let names = &mut self.capture.names;
+                if let Some(port) = name.strip_prefix(SERVICE) {
+                    if let Some((port, name)) = port.parse().ok().zip(value.as_text()) {
+                        names.services.insert(port, name.to_owned());
+                    }
+                    return Ok(());
+                }
+                if let Some((address, name)) = name.strip_prefix(HOST).zip(value.as_text()) {
+                    names.hosts.insert(address.to_owned(), name.to_owned());
+                    return Ok(());
+                }
                 let value = match value {
                     Value::Text(text) => text.clone(),
                     Value::Uint(n) => n.to_string(),
@@ -189,6 +233,7 @@ impl Describer {
                 let _ = self.capture.settings.set(name, &value);
             }
         }
+        Ok(())
     }
 
     /// True if anything of DTrace is described.
@@ -200,8 +245,13 @@ impl Describer {
 
     /// The capture, whose buffers the caller adds.
     pub(crate) fn finish(self) -> Capture {
-        let mut capture = self.capture;
-        capture.symbols = Symbols::new(self.symbols);
+        let Describer { mut capture, mut symbols, .. } = self;
+        // A buffer may say again what it said.
+        symbols.sort_by(|a, b| {
+            (a.lo, a.hi, a.user, &a.object, &a.name).cmp(&(b.lo, b.hi, b.user, &b.object, &b.name))
+        });
+        symbols.dedup();
+        capture.symbols = Symbols::new(symbols);
         capture.types = self.types.finish();
         capture
     }
@@ -290,6 +340,14 @@ pub(crate) fn records_beside(
         let value = value.map(|value| Value::Uint(value.into()));
         all.extend(value.map(|value| wire::Setting { name: name.to_owned(), value }.into()));
     }
+    let text =
+        |name: String, value: &str| wire::Setting { name, value: Value::Text(value.to_owned()) }.into();
+    if capture.locale != Locale::default() {
+        all.push(text(LOCALE.to_owned(), &capture.locale.to_json()));
+    }
+    let Names { services, hosts } = &capture.names;
+    all.extend(services.iter().map(|(port, name)| text(format!("{SERVICE}{port}"), name)));
+    all.extend(hosts.iter().map(|(address, name)| text(format!("{HOST}{address}"), name)));
     let beside = |prefix: &str, buffer: &Buffer| {
         let Buffer { cpu, errors, timestamp, .. } = buffer;
         // An empty buffer has no frame that says that it was there.
@@ -299,6 +357,7 @@ pub(crate) fn records_beside(
     };
     all.extend(buffers.iter().filter_map(|buffer| beside(BUFFER, buffer)));
     all.extend(states.iter().filter_map(|buffer| beside(STATES, buffer)));
+    all.extend(gaps(buffers).into_iter().map(|(cpu, told)| text(format!("{GAPS}{cpu}"), &told)));
     let mut probes: Vec<&Probe> = capture.probes.values().collect();
     probes.sort_by_key(|probe| probe.id);
     all.extend(probes.into_iter().map(|probe| {
@@ -344,6 +403,23 @@ pub(crate) fn records_beside(
     all
 }
 
+/// Where zeros in the buffers of each CPU are no loss, one after the other as a stream has them.
+fn gaps(buffers: &[Buffer]) -> BTreeMap<u32, String> {
+    let (mut all, mut starts) = (BTreeMap::new(), FxHashMap::default());
+    for buffer in buffers {
+        let start: &mut usize = starts.entry(buffer.cpu).or_default();
+        let turned = if buffer.oldest > 0 { Cow::Owned(buffer.turned()) } else { Cow::Borrowed(buffer) };
+        for gap in &turned.gaps {
+            let told: &mut String = all.entry(buffer.cpu).or_default();
+            let blank = if told.is_empty() { "" } else { " " };
+            // Writing to a text cannot fail.
+            let _ = write!(told, "{blank}{} {}", gap.start + *start, gap.len());
+        }
+        *start += buffer.bytes.len();
+    }
+    all
+}
+
 /// Numbers of statements: pointers of the consumer's process mean nothing elsewhere.
 #[derive(Default)]
 struct Statements(FxHashMap<u64, i128>);
@@ -358,7 +434,14 @@ impl Statements {
 fn part(capture: &Capture, rec: &Rec, statements: &mut Statements) -> Vec<i128> {
     let number = rec.arg.checked_sub(capture.library_base).filter(|_| rec.action == Action::Library);
     let routine = number.and_then(|number| ROUTINES.iter().find(|(_, other)| *other == number));
-    let arg = if routine.is_some() { 0 } else { i128::from(rec.arg) };
+    let arg = match (routine, rec.action) {
+        (Some(_), _) => 0,
+        // What has no name keeps its distance from those that have.
+        (None, Action::Library) => {
+            rec.arg.wrapping_sub(capture.library_base).wrapping_add(LIBRARY_BASE).into()
+        }
+        (None, _) => i128::from(rec.arg),
+    };
     let sign = rec.signed.map(|is_signed| if is_signed { SIGNED } else { UNSIGNED });
     let numbers = [
         rec.code.into(),

@@ -116,10 +116,10 @@ fn faults(capture: &Capture, found: &mut dyn FnMut(Error)) {
     }
 }
 
-/// The longest part of a range in which no description stood.
-fn longest_gap(range: Range<usize>, described: &[Range<usize>]) -> Option<Range<usize>> {
-    let first = described.partition_point(|one| one.end <= range.start);
-    let within = described[first..].iter().take_while(|one| one.start < range.end);
+/// The longest part of a range in which zeros are a loss.
+fn longest_gap(range: Range<usize>, known: &[Range<usize>]) -> Option<Range<usize>> {
+    let first = known.partition_point(|one| one.end <= range.start);
+    let within = known[first..].iter().take_while(|one| one.start < range.end);
     let ends = within.clone().map(|one| one.start).chain([range.end]);
     let starts = std::iter::once(range.start).chain(within.map(|one| one.end));
     starts.zip(ends).map(|(start, end)| start..end.max(start)).max_by_key(Range::len)
@@ -135,7 +135,7 @@ fn cleared(capture: &Capture) -> Vec<Finding> {
             // The younger part of a ring begins at 0.
             let start = if record.offset < end { 0 } else { end };
             end = cursor.offset();
-            let Some(gap) = longest_gap(start..record.offset, &buffer.described) else { continue };
+            let Some(gap) = longest_gap(start..record.offset, &buffer.gaps) else { continue };
             let (start, n_bytes) = (gap.start, gap.len() as u64);
             if n_bytes < u64::from(record.enabling.align.max(ALIGNMENT)) {
                 continue;

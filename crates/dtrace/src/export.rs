@@ -5,6 +5,7 @@
 use crate::action::Action;
 use crate::bytes::ByteOrder;
 use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Rec};
+use crate::locale::Locale;
 use crate::options::Settings;
 use crate::{linux, meta, origin};
 use serde_json::{Value as Json, json};
@@ -86,10 +87,14 @@ fn buffers(capture: &Capture) -> Vec<File> {
         let again = if *nth == 0 { String::new() } else { format!(".{nth}") };
         let file = format!("{kind}.cpu{}{again}.bin", of.cpu);
         files.push((file.clone(), of.bytes.clone()));
-        json!({
+        let mut described = json!({
             "cpu": of.cpu, "file": file, "size": of.bytes.len(), "oldest": of.oldest, "drops": of.drops,
             "errors": of.errors, "timestamp": of.timestamp,
-        })
+        });
+        if !of.gaps.is_empty() {
+            described["gaps"] = of.gaps.iter().map(|gap| json!([gap.start, gap.len()])).collect();
+        }
+        described
     };
     let described: Vec<Json> = capture.buffers.iter().map(|of| buffer("buf", of)).collect();
     let states: Vec<Json> = capture.states.iter().map(|of| buffer("agg", of)).collect();
@@ -110,6 +115,8 @@ fn buffers(capture: &Capture) -> Vec<File> {
         "symbols": capture.symbols.iter().collect::<Vec<_>>(),
         "types": capture.types.sorted(),
         "zone": capture.zone,
+        "locale": capture.locale,
+        "names": capture.names,
         "status": capture.status,
         "lost": capture.lost,
         "buffers": described,
@@ -176,6 +183,12 @@ fn lines(capture: &Capture) -> Vec<File> {
         line("type", json!(of));
     }
     line("zone", json!(capture.zone));
+    if capture.locale != Locale::default() {
+        line("locale", json!(capture.locale));
+    }
+    if !capture.names.is_empty() {
+        line("names", json!(capture.names));
+    }
     for of in &capture.lost {
         line("lost", json!(of));
     }

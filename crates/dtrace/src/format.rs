@@ -64,6 +64,8 @@ pub struct Conversion {
     pub is_left: bool,
     pub has_plus: bool,
     pub has_blank: bool,
+    /// True if the locale may group the digits.
+    pub has_groups: bool,
     /// True if it takes the value of an aggregation.
     pub is_value: bool,
 }
@@ -147,7 +149,7 @@ fn conversion(text: &[u8], pointer_bytes: u32) -> Result<(Conversion, usize)> {
             b'-' => found.is_left = true,
             b'+' => found.has_plus = true,
             b' ' => found.has_blank = true,
-            b'\'' => {} // The C locale groups no digits.
+            b'\'' => found.has_groups = true,
             b'?' => found.width = Amount::Is(2 * pointer_bytes as u16), // 8 or 16.
             b'@' => found.is_value = true,
             b'h' => n_h += 1,

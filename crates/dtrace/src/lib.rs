@@ -6,7 +6,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`describe`] | probes, enablings, aggregations, buffers: a capture |
-//! | [`action`], [`options`], [`symbols`], [`types`], [`zone`] | what descriptions are made of |
+//! | [`action`], [`options`], [`symbols`], [`types`], [`zone`], [`locale`], [`names`] | what descriptions are made of |
 //! | [`meta`], [`linux`] | folders with `meta.json`; `raw.jsonl` |
 //! | [`mid`], `described`, `type_records` | buffers with metadata records in them; these records |
 //! | [`carried`], [`carry`] | captures read from `.quipu` streams, and written |
@@ -63,10 +63,12 @@ mod json;
 pub mod layout;
 mod library;
 pub mod linux;
+pub mod locale;
 pub mod lost;
 mod messages;
 pub mod meta;
 pub mod mid;
+pub mod names;
 mod objects;
 pub mod options;
 pub mod origin;

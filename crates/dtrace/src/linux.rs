@@ -3,8 +3,10 @@
 use crate::action::{Action, Function};
 use crate::bytes::from_hex;
 use crate::describe::{Aggregation, Capture, Dialect, Enabling, Event, Probe, Rec};
+use crate::locale::Locale;
 use crate::lost::Lost;
 use crate::meta::MetaRec;
+use crate::names::Names;
 use crate::origin::{self, Lines as Origins, Origin};
 use crate::rules;
 use crate::symbols::{Symbol, Symbols};
@@ -73,6 +75,10 @@ enum Line {
     Type(Type),
     /// The time zone of the host.
     Zone(Zone),
+    /// The locale of the consumer.
+    Locale(Locale),
+    /// What the host calls services and hosts.
+    Names(Names),
     /// What was lost, in a capture that was made of a damaged one.
     Lost(Lost),
     /// A line of a later version.
@@ -83,7 +89,10 @@ enum Line {
 /// True if a file begins with a line of this form.
 pub fn is_likely(head: &[u8]) -> bool {
     let first = head.trim_ascii_start();
-    let kinds = ["probe", "datadesc", "sample", "aggdesc", "aggsnap", "symbol", "type", "zone", "lost"];
+    let kinds = [
+        "probe", "datadesc", "sample", "aggdesc", "aggsnap", "symbol", "type", "zone", "locale", "names",
+        "lost",
+    ];
     let begins = |kind: &&str| {
         let rest = first.strip_prefix(b"{\"t\":").map(<[u8]>::trim_ascii_start);
         rest.is_some_and(|rest| rest.starts_with(format!("\"{kind}\"").as_bytes()))
@@ -256,6 +265,8 @@ impl Lines {
             Line::Symbol(symbol) => self.symbols.push(symbol),
             Line::Type(ty) => self.types.push(ty),
             Line::Zone(zone) => capture.zone = zone,
+            Line::Locale(locale) => capture.locale = locale,
+            Line::Names(names) => capture.names = names,
             Line::Lost(lost) => capture.lost.push(lost),
             Line::Other => {}
         }

@@ -17,9 +17,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) const OF_RECORDS: u64 = 1;
 pub(crate) const OF_STATES: u64 = 2;
 
-/// Further causes: a wrong checksum, what cannot be read, what is cut off.
+/// Further causes: a wrong checksum, what cannot be read, what newer records replaced, what is cut off.
 const CHECKSUM: u64 = 17;
 const UNDECODABLE: u64 = 18;
+pub(crate) const OVERWRITTEN: u64 = 19;
 const TRUNCATED: u64 = 20;
 
 /// A loss that is none of the kernel's drops.
@@ -96,13 +97,15 @@ fn readable(capture: &Capture, buffer: Buffer) -> Buffer {
             Err(_) => break,
         }
     }
-    let (older, younger) = (&buffer.bytes[buffer.oldest.min(buffer.bytes.len())..], &buffer.bytes);
-    let bytes = match last {
-        None => Vec::new(),
-        Some((start, end)) if start < buffer.oldest => [older, &younger[..end]].concat(),
-        Some((_, end)) => buffer.bytes[buffer.oldest..end].to_vec(),
+    let end = match last {
+        None => 0,
+        Some((start, end)) if start < buffer.oldest => buffer.bytes.len() - buffer.oldest + end,
+        Some((_, end)) => end - buffer.oldest,
     };
-    Buffer { bytes, oldest: 0, ..buffer }
+    let mut turned = buffer.turned();
+    turned.bytes.truncate(end);
+    turned.gaps.retain(|gap| gap.end <= end);
+    turned
 }
 
 /// The same for a buffer of aggregations, which never wraps.

@@ -2,8 +2,10 @@
 
 use crate::action::Action;
 use crate::bytes::{ByteOrder, from_hex};
-use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Probe, Rec, Status};
+use crate::describe::{self, Aggregation, Buffer, Capture, Dialect, Enabling, Probe, Rec, Status};
+use crate::locale::Locale;
 use crate::lost::Lost;
+use crate::names::Names;
 use crate::options::Settings;
 use crate::origin::Origin;
 use crate::rules;
@@ -13,6 +15,7 @@ use crate::validate;
 use crate::zone::Zone;
 use quipu_model::{Error, ErrorKind, Finding, Loss, Place, Result, RuleInfo};
 use serde::Deserialize;
+use std::ops::Range;
 
 /// The file that describes the others.
 pub const FILE: &str = "meta.json";
@@ -54,6 +57,10 @@ struct Meta {
     types: Vec<Type>,
     #[serde(default)]
     zone: Option<Zone>,
+    #[serde(default)]
+    locale: Locale,
+    #[serde(default)]
+    names: Names,
     #[serde(default)]
     status: Status,
     #[serde(default)]
@@ -160,6 +167,9 @@ struct MetaBuffer {
     errors: u64,
     #[serde(default)]
     timestamp: u64,
+    /// Offset and length of each place where zeros are no loss.
+    #[serde(default)]
+    gaps: Vec<(u64, u64)>,
     /// The bytes in hexadecimal, where the description has them itself.
     #[serde(default)]
     hex: Option<String>,
@@ -247,6 +257,8 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         symbols: Symbols::new(meta.symbols),
         types: Types::new(meta.types),
         zone: meta.zone.unwrap_or_default(),
+        locale: meta.locale,
+        names: meta.names,
         library_base: meta.libact_base,
         began_on: u32::try_from(meta.began_on).ok(),
         ended_on: u32::try_from(meta.ended_on).ok(),
@@ -314,14 +326,21 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         // Where only the front of a ring is left, its oldest record stands there.
         let is_lost = bytes.len() as u64 <= described.oldest && described.size.is_some_and(|size| size > has);
         let oldest = if is_lost { 0 } else { usize::try_from(described.oldest).unwrap_or(usize::MAX) };
-        let MetaBuffer { cpu, file, drops, errors, timestamp, .. } = described;
-        Ok(Buffer { cpu, file, bytes, drops, errors, oldest, timestamp, described: Vec::new() })
+        let MetaBuffer { cpu, file, drops, errors, timestamp, gaps, .. } = described;
+        let gaps = gaps_of(&gaps, bytes.len());
+        Ok(Buffer { cpu, file, bytes, drops, errors, oldest, timestamp, gaps })
     };
     capture.buffers = meta.buffers.into_iter().map(&mut take).collect::<Result<_>>()?;
     capture.states = meta.aggbuffers.into_iter().map(&mut take).collect::<Result<_>>()?;
     capture.findings = findings;
     capture.index();
     Ok(capture)
+}
+
+/// Gaps from their offsets and lengths, as far as they lie within so many bytes.
+pub(crate) fn gaps_of(told: &[(u64, u64)], n_bytes: usize) -> Vec<Range<usize>> {
+    let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(n_bytes);
+    describe::in_order(told.iter().map(|(at, n)| within(*at)..within(at.saturating_add(*n))).collect())
 }
 
 /// What is wrong with the file of a buffer, so that records are lost.

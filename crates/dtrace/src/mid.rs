@@ -4,16 +4,18 @@
 
 use crate::buffer::Cursor;
 use crate::bytes::ByteOrder;
-use crate::describe::{Buffer, Capture, Dialect};
+use crate::describe::{self, Buffer, Capture, Dialect};
 use crate::described::{self, Describer};
-use crate::lost;
+use crate::lost::{self, Lost};
 use crate::rules;
 use crate::validate;
+use quipu_model::loss::Amount;
 use quipu_model::{Error, Place, Result};
 use quipu_stream::loss::Loss;
 use quipu_wire::cbor;
 use quipu_wire::crc32c;
 use quipu_wire::record::{Producer, Record};
+use std::ops::Range;
 
 /// The number of records that describe others. Numbers of enablings are dense from 1, so it collides with none.
 pub const RESERVED: u32 = 0xffff_ffff;
@@ -63,6 +65,57 @@ pub fn is_likely(head: &[u8]) -> bool {
     order_of(head).is_some()
 }
 
+/// True if descriptions of such a buffer stand in a file, whose beginning was overwritten.
+pub fn is_within(head: &[u8]) -> bool {
+    next_snapshot(head, 0, None).is_some()
+}
+
+/// Where the next descriptions begin that are whole, at `from` or after it, and their byte order; in the order that is known.
+fn next_snapshot(bytes: &[u8], from: usize, known: Option<ByteOrder>) -> Option<(usize, ByteOrder)> {
+    let mut at = from.next_multiple_of(4);
+    while at + HEAD <= bytes.len() {
+        if bytes[at..at + 4] != [0xff; 4] {
+            at += 4;
+            continue;
+        }
+        let orders = [ByteOrder::Little, ByteOrder::Big].into_iter();
+        let begins = |order: &ByteOrder| {
+            known.is_none_or(|known| known == *order)
+                && inner(&bytes[at..], *order)
+                    .is_some_and(|inner| inner.is_right && inner.kind == kind::BEGIN)
+        };
+        let Some(order) = orders.into_iter().find(begins) else {
+            at += 4;
+            continue;
+        };
+        match end_of_snapshot(bytes, at, order) {
+            Ok(()) => return Some((at, order)),
+            Err(stopped) => at = stopped,
+        }
+    }
+    None
+}
+
+/// Whether the descriptions that begin here are whole; where they are not, where to look on, which is after here.
+fn end_of_snapshot(bytes: &[u8], start: usize, order: ByteOrder) -> Result<(), usize> {
+    let (mut at, mut n) = (start, 0);
+    loop {
+        let inner = inner(bytes.get(at..).unwrap_or(&[]), order);
+        let is_ours = order.u32_at(bytes, at) == Some(RESERVED);
+        let Some(inner) = inner.filter(|inner| is_ours && inner.is_right) else {
+            return Err(at.max(start + 4));
+        };
+        match inner.kind {
+            kind::BEGIN if at > start => return Err(at),
+            kind::METADATA => n += 1,
+            kind::END if order.u32_at(inner.payload, 0) == Some(n) => return Ok(()),
+            kind::END => return Err(at + inner.bytes),
+            _ => {}
+        }
+        at += inner.bytes;
+    }
+}
+
 /// Reads a buffer that describes itself.
 ///
 /// # Errors
@@ -73,14 +126,21 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
         offset: Some(offset as u64),
         ..Place::default()
     };
-    let order = order_of(&bytes)
-        .ok_or_else(|| Error::malformed("the buffer does not begin with a description").at(&place(0)))?;
+    let begins = order_of(&bytes).map(|order| (0, order)).or_else(|| next_snapshot(&bytes, 0, None));
+    let (first, order) =
+        begins.ok_or_else(|| Error::malformed("no whole descriptions stand in the buffer").at(&place(0)))?;
     let mut describer = Describer::new(file, Dialect::Classic);
     describer.capture.order = order;
     let (mut findings, mut losses) = (Vec::new(), Vec::new());
     let mut data = bytes.clone();
-    let mut described = Vec::new();
-    let mut at = 0;
+    let mut gaps = Vec::new();
+    let mut at = first;
+    // Zeros are what stands between records.
+    let mut pass_over = |data: &mut Vec<u8>, range: Range<usize>| {
+        data[range.clone()].fill(0);
+        gaps.push(range);
+    };
+    pass_over(&mut data, 0..first);
     while let Some(id) = order.u32_at(&bytes, at) {
         match id {
             0 => at += 4,
@@ -88,7 +148,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                 let Some(inner) = inner(&bytes[at..], order) else {
                     let message = "a record of descriptions does not fit into the buffer".to_owned();
                     findings.push(rules::CUT.broken(place(at), message));
-                    data[at..].fill(0);
+                    pass_over(&mut data, at..bytes.len());
                     break;
                 };
                 match (inner.is_right, inner.kind) {
@@ -121,9 +181,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                     }
                     _ => {}
                 }
-                // Zeros are what stands between records.
-                data[at..at + inner.bytes].fill(0);
-                described.push(at..at + inner.bytes);
+                pass_over(&mut data, at..at + inner.bytes);
                 at += inner.bytes;
             }
             id => match describer.capture.enabling(id) {
@@ -131,8 +189,25 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                     let step = enabling.size.max(Dialect::Classic.header_bytes());
                     at = at.saturating_add(step as usize);
                 }
-                // Reading records reports it.
-                None => break,
+                // Where no descriptions follow, reading records reports it.
+                None => match next_snapshot(&bytes, at + 4, Some(order)) {
+                    Some((next, _)) => {
+                        let n = next - at;
+                        let message = format!(
+                            "EPID {id} has no description, so that its length is unknown; {n} bytes are skipped, up to the \
+                             next descriptions"
+                        );
+                        let loss = quipu_model::Loss {
+                            bytes: Amount::Exactly(n as u64),
+                            resumed: Some(place(next)),
+                            ..quipu_model::Loss::from(place(at))
+                        };
+                        findings.push(rules::UNKNOWN.broken(place(at), message).losing(loss));
+                        pass_over(&mut data, at..next);
+                        at = next;
+                    }
+                    None => break,
+                },
             },
         }
     }
@@ -142,8 +217,19 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
     describer.capture.order = order;
     let mut capture = describer.finish();
     let file_name = file.to_owned();
-    capture.buffers =
-        vec![Buffer { cpu, file: file_name, bytes: data, errors, timestamp, described, ..Buffer::default() }];
+    capture.buffers = vec![Buffer {
+        cpu,
+        file: file_name,
+        bytes: data,
+        errors,
+        timestamp,
+        gaps: describe::in_order(gaps),
+        ..Buffer::default()
+    }];
+    if first > 0 {
+        let text = format!("{first} bytes before the first whole descriptions");
+        capture.lost.push(Lost { cause: lost::OVERWRITTEN, records: None, text });
+    }
     let mut taker = lost::Taker::new(&capture);
     for loss in &losses {
         taker.take(&mut capture, cpu, loss);
@@ -154,7 +240,11 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
     Ok(capture)
 }
 
-/// Writes a buffer of a capture with all descriptions before its records.
+/// Descriptions are repeated after so many bytes of records, or four times their own if that is more: a reader that has only the
+/// rest of a ring begins there.
+pub const REPEAT_BYTES: usize = 24 << 10;
+
+/// Writes a buffer of a capture with all descriptions before its records, and again after each [`REPEAT_BYTES`].
 ///
 /// # Errors
 /// `Unsupported` for dialects whose records have other headers.
@@ -189,12 +279,19 @@ pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<V
     let mut count = Vec::with_capacity(4);
     order.put(&mut count, records.len() as u64, 4);
     put(&mut out, kind::END, &count);
+    let snapshot = out.clone();
+    let far = REPEAT_BYTES.max(4 * snapshot.len());
     for loss in lost::of_cpu(buffer, lost::OF_RECORDS).into_iter().chain(lost::of_no_cpu(capture)) {
         put(&mut out, kind::LOSS, &loss.to_value().to_bytes());
     }
     let mut cursor = Cursor::new(buffer);
+    let mut next = out.len() + far;
     // Where it cannot be read on is found when a capture is loaded.
     while let Ok(Some(record)) = cursor.next_record(capture, buffer) {
+        if out.len() >= next {
+            out.extend_from_slice(&snapshot);
+            next = out.len() + far;
+        }
         while !out.len().is_multiple_of(record.enabling.align.max(4) as usize) {
             out.extend_from_slice(&[0; 4]);
         }

@@ -144,7 +144,7 @@ impl Printer for TextPrinter {
         let is_whole = self.take_rest();
         match &mut self.listed {
             Some(listed) => listed.end(is_whole.then_some(&mut self.consumer), out),
-            None if is_whole => self.consumer.end(out),
+            None if is_whole => self.failure = self.failure.take().or(self.consumer.end(out).err()),
             None => {}
         }
     }

@@ -55,6 +55,7 @@ pub(crate) enum Which {
     FlowPrefix,
     LastCell,
     BareElements,
+    ClearedParameters,
 }
 
 /// All that are known.
@@ -104,4 +105,20 @@ pub const QUIRKS: &[Quirk] = &[
         of_consumer: "`print()` shows of structures in arrays their names alone, and no floating point (Linux)",
         of_default: "their members, and the number",
     },
+    Quirk {
+        name: "cleared-parameters",
+        of_consumer: "`clear()` of `llquantize()` forgets its parameters, and the consumer ends where it is to be printed (classic)",
+        of_default: "parameters are kept",
+    },
+];
+
+/// What looks odd and is the same by default, and why.
+pub const KEPT: &[(&str, &str)] = &[
+    ("signed average", "`printa()` without a format prints an average signed, which is right"),
+    (
+        "order of small keys",
+        "keys of 1 and 2 bytes are sorted as unsigned numbers: the order of lines is no value",
+    ),
+    ("digits of packed headings", "a power of ten counts one digit short, which moves a column"),
+    ("precision 0", "`%.0d` prints as `%d` does: formats mean what the consumer takes them for"),
 ];

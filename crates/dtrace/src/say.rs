@@ -1,6 +1,8 @@
 //! Descriptions as text, for people and for programs.
 
 use crate::describe::{Capture, Rec};
+use crate::locale::Locale;
+use crate::zone::Zone;
 use serde_json::{Map, Value as Json};
 use std::fmt::Write as _;
 
@@ -15,6 +17,16 @@ pub(crate) fn lines(capture: &Capture) -> String {
         capture.order,
         capture.pointer_bytes
     );
+    if (&capture.zone, &capture.locale) != (&Zone::default(), &Locale::default()) {
+        let (zone, locale) = (&capture.zone, &capture.locale.name);
+        let _ = writeln!(out, "host          zone={} {:+} s  locale={locale}", zone.name, zone.offset_s);
+    }
+    for (port, name) in &capture.names.services {
+        let _ = writeln!(out, "service       port={port}  {name}");
+    }
+    for (address, name) in &capture.names.hosts {
+        let _ = writeln!(out, "host          address={address}  {name}");
+    }
     for (name, value) in capture.settings.list() {
         let _ = writeln!(
             out,
@@ -79,6 +91,12 @@ fn part(rec: &Rec) -> String {
 pub(crate) fn json(capture: &Capture) -> Json {
     let mut all = Map::new();
     all.insert("dialect".to_owned(), capture.dialect.name().into());
+    let host = [
+        ("zone", serde_json::json!(capture.zone)),
+        ("locale", serde_json::json!(capture.locale)),
+        ("names", serde_json::json!(capture.names)),
+    ];
+    all.extend(host.into_iter().map(|(key, value)| (key.to_owned(), value)));
     let names = |probe: &crate::describe::Probe| {
         let names = [&probe.provider, &probe.module, &probe.function, &probe.name];
         let mut pairs = Map::new();

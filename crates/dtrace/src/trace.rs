@@ -38,7 +38,9 @@ const PROBED_BYTES: usize = 64 << 10;
 fn described_by(source: &Source) -> Option<(Source, Form)> {
     if !source.is_folder() {
         let head = source.head(PROBED_BYTES).ok()?;
-        let form = form_of(&head).or_else(|| carried::is_likely(source).then_some(Form::Stream))?;
+        let form = form_of(&head).or_else(|| carried::is_likely(source).then_some(Form::Stream));
+        let is_rest = || !head.starts_with(&SYNC) && mid::is_within(&head);
+        let form = form.or_else(|| is_rest().then_some(Form::Buffer))?;
         return Some((source.clone(), form));
     }
     let names = std::iter::once(meta::FILE).chain(LINUX_FILES);

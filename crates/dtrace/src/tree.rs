@@ -182,7 +182,9 @@ impl Tree<'_> {
             Kind::Float => match float::of_bytes(bytes) {
                 // QUIRK: the consumer passes over floating point.
                 Some(float) if !self.quirks.has(Which::BareElements) => {
+                    let start = out.len();
                     float::digits(out, float, b'e', Some(7), false);
+                    self.capture.locale.put_point(out, start, false);
                 }
                 _ => return false,
             },

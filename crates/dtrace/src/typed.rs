@@ -149,10 +149,12 @@ impl Printer<'_> {
             Kind::Float => {
                 let Some(float) = float::of_bytes(value) else { return out.extend_from_slice(b"?") };
                 out.push(if float.is_sign_negative() { b'-' } else { b'+' });
+                let start = out.len();
                 match value.len() {
                     16 => float::digits(out, float, b'E', Some(16), false),
                     _ => float::digits(out, float, b'e', Some(7), false),
                 }
+                self.capture.locale.put_point(out, start, false);
             }
             Kind::Enum { values } => {
                 let number = order.signed(value);

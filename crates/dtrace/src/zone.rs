@@ -1,5 +1,6 @@
-//! Times of the wall clock, in the zone of the traced host.
+//! Times of the wall clock, in the zone and the words of the traced host.
 
+use crate::locale::Locale;
 use std::io::Write as _;
 
 /// A time zone: how far it is from UTC, and its abbreviation. A capture lasts minutes, so its zone does not change.
@@ -18,9 +19,6 @@ impl Default for Zone {
     }
 }
 
-const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY_S: i64 = 86_400;
 
 /// A date of the calendar and a time of day.
@@ -58,20 +56,20 @@ impl Zone {
     }
 
     /// Appends `2020 Jan  1 00:00:00`.
-    pub fn plain(&self, unix_ns: u64, out: &mut Vec<u8>) {
+    pub fn plain(&self, unix_ns: u64, locale: &Locale, out: &mut Vec<u8>) {
         let Moment { year, month, day, second, .. } = self.moment(unix_ns);
         let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
         // Writing to a vector cannot fail.
-        let _ = write!(out, "{year} {} {day:2} {h:02}:{m:02}:{s:02}", MONTHS[month]);
+        let _ = write!(out, "{year} {} {day:2} {h:02}:{m:02}:{s:02}", locale.month(month));
     }
 
     /// Appends `Wed, 01 Jan 2020 00:00:00 UTC`, with the year that the week belongs to, as the consumers do.
-    pub fn mail(&self, unix_ns: u64, out: &mut Vec<u8>) {
+    pub fn mail(&self, unix_ns: u64, locale: &Locale, out: &mut Vec<u8>) {
         let moment = self.moment(unix_ns);
         let Moment { month, day, weekday, second, .. } = moment;
         let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
-        let (name, year) = (DAYS[weekday as usize], week_year(&moment));
-        let _ = write!(out, "{name}, {day:02} {} {year} {h:02}:{m:02}:{s:02} {}", MONTHS[month], self.name);
+        let (name, month, year) = (locale.day(weekday as usize), locale.month(month), week_year(&moment));
+        let _ = write!(out, "{name}, {day:02} {month} {year} {h:02}:{m:02}:{s:02} {}", self.name);
     }
 }
 
@@ -97,8 +95,8 @@ mod tests {
     fn days_of_the_calendar_are_found() {
         let text = |seconds: u64, zone: &Zone| {
             let (mut plain, mut mail) = (Vec::new(), Vec::new());
-            zone.plain(seconds * 1_000_000_000, &mut plain);
-            zone.mail(seconds * 1_000_000_000, &mut mail);
+            zone.plain(seconds * 1_000_000_000, &Locale::default(), &mut plain);
+            zone.mail(seconds * 1_000_000_000, &Locale::default(), &mut mail);
             (String::from_utf8(plain).unwrap(), String::from_utf8(mail).unwrap())
         };
         let utc = Zone::default();

@@ -136,3 +136,42 @@ fn errors_of_clauses_and_drops_are_found() {
     let drops = open(&root().join("classic/drops"), &[]);
     assert_eq!(drops.meta().findings[2].message, "5 drops on CPU 0");
 }
+
+#[test]
+fn lenses_of_linux_captures_are_those_of_its_text() {
+    for path in cases("linux") {
+        let name = name_of(&path);
+        let trace = open(&path, &[]);
+        let columns = trace.columns();
+        // Samples have no times.
+        let without_calls = Columns::THREADS | Columns::THREAD_CPU | Columns::MARKS;
+        assert!(columns == without_calls || columns == without_calls | Columns::CALLS, "{name}");
+        let scan = Scan { tables: vec![0], columns, ..Scan::new(ShardId(0)) };
+        let mut reader = trace.scan(&scan).unwrap();
+        let (mut n_records, mut n_calls, mut n_marks, mut entries) = (0, 0, 0, 0);
+        let mut by_cpu = std::collections::BTreeMap::<u32, usize>::new();
+        while let Some(batch) = reader.read().unwrap() {
+            let records = batch.tables[0].get::<Records>().unwrap();
+            n_records += records.len();
+            n_calls += batch.calls.function.len();
+            n_marks += batch.marks.kind.len();
+            for (cpu, probe) in records.cpu.iter().zip(&records.probe) {
+                *by_cpu.entry(*cpu).or_default() += 1;
+                let of = trace.mark_name((*probe).into());
+                entries += usize::from(of.ends_with(":entry") || of.ends_with(":return"));
+            }
+        }
+        assert_eq!((n_calls + n_marks, n_calls), (n_records, entries), "{name}");
+        // In the text each firing stands on a line with its CPU, where a heading is above it.
+        if name == "syscall_trace" {
+            let text = String::from_utf8(bytes(&path.join("stdout"))).unwrap();
+            let mut told = std::collections::BTreeMap::<u32, usize>::new();
+            for line in text.lines().skip(1).filter(|line| line.contains(':')) {
+                let cpu = line.split_whitespace().next().and_then(|cpu| cpu.parse().ok());
+                *told.entry(cpu.unwrap()).or_default() += 1;
+            }
+            assert_eq!(by_cpu, told, "{name}");
+            assert!(n_calls > 0, "{name}");
+        }
+    }
+}

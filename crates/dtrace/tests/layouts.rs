@@ -6,10 +6,10 @@ use quipu_dtrace::aggregate::Aggregates;
 use quipu_dtrace::buffer::Cursor;
 use quipu_dtrace::bytes::ByteOrder;
 use quipu_dtrace::carry::Encoded;
-use quipu_dtrace::describe::{Buffer, Enabling, Probe, Rec};
+use quipu_dtrace::describe::{Buffer, Enabling, Event, Probe, Rec};
 use quipu_dtrace::layout::{self, BufferWriter};
 use quipu_dtrace::walk::Walk;
-use quipu_dtrace::{Capture, Dialect, carried, carry, mid, raw};
+use quipu_dtrace::{Capture, Dialect, carried, carry, export, linux, mid, raw};
 use quipu_testkit::Rng;
 use quipu_wire::record::Producer;
 use std::collections::BTreeSet;
@@ -247,6 +247,101 @@ fn random_records_come_back_from_their_buffers() {
         n_records += expected.len();
     }
     assert!(actions.len() == 10 && n_records > 3000, "{actions:?} {n_records}");
+}
+
+/// A random statement of Linux: offsets count from the word with the size.
+fn statement(dice: &mut Rng, id: u32) -> Enabling {
+    let mut enabling = Enabling { id, align: 8, ..Enabling::default() };
+    let mut offset = Dialect::Linux.header_bytes();
+    for _ in 0..dice.below(6) {
+        let sizes = [1, 2, 4, 8, 3, 17, 65];
+        let size = sizes[dice.below(sizes.len() as u64) as usize];
+        let alignment = if size > 8 { 1 } else { layout::alignment(size) };
+        offset = offset.next_multiple_of(u32::from(alignment));
+        let by_reference = if size > 8 { 4 } else { dice.below(2) };
+        enabling.recs.push(Rec {
+            action: Action::of(1, Dialect::Linux),
+            code: 1,
+            size,
+            offset,
+            alignment,
+            format: 0,
+            arg: by_reference,
+            uarg: dice.below(3),
+            signed: None,
+        });
+        offset += size;
+    }
+    enabling.size = offset.next_multiple_of(8);
+    enabling
+}
+
+#[test]
+fn random_samples_of_linux_come_back_from_lines_and_streams() {
+    let mut dice = Rng::new(11);
+    let mut n_samples = 0;
+    for round in 0..100u32 {
+        let enablings: Vec<Enabling> = (0..4).map(|id| statement(&mut dice, id)).collect();
+        let mut events = Vec::new();
+        for line in 0..dice.below(60) {
+            let of = &enablings[dice.below(4) as usize];
+            let mut bytes = Vec::new();
+            for word in [of.size - 4, 0, 1, of.id] {
+                bytes.extend(word.to_le_bytes());
+            }
+            bytes.resize(of.size as usize, 0);
+            for rec in &of.recs {
+                let part = &mut bytes[rec.offset as usize..(rec.offset + rec.size) as usize];
+                part.iter_mut().for_each(|byte| *byte = dice.below(256) as u8);
+            }
+            let cpu = dice.below(3) as u32;
+            events.push(Event::Sample { cpu, line, bytes: bytes.into() });
+        }
+        let probe = Probe { id: 1, provider: "p".into(), name: "n".into(), ..Probe::default() };
+        let capture = Capture {
+            dialect: Dialect::Linux,
+            pointer_bytes: 8,
+            library_base: 46,
+            probes: [(1, probe)].into_iter().collect(),
+            by_epid: (0u32..).zip(&enablings).map(|(at, of)| (of.id, at)).collect(),
+            enablings,
+            events,
+            ..Capture::default()
+        };
+        let samples = |capture: &Capture| -> Vec<(u32, Box<[u8]>)> {
+            let sample = |event: &Event| match event {
+                Event::Sample { cpu, bytes, .. } => Some((*cpu, bytes.clone())),
+                Event::State { .. } => None,
+            };
+            capture.events.iter().filter_map(sample).collect()
+        };
+        let text = |capture: Capture| {
+            let printed = printed(capture, true);
+            assert!(printed.faults.is_empty(), "round {round}: {:?}", printed.faults);
+            printed.out
+        };
+        let expected = text(capture.clone());
+        let files = export::files(&capture);
+        let (_, lines) = files.iter().find(|(name, _)| name == linux::FILE).unwrap();
+        let mut reads = vec![linux::read(linux::FILE, lines).unwrap()];
+        for encoded in [Encoded::Plain, Encoded::Dense] {
+            let producer = Producer { uuid: [7; 16], ..Producer::default() };
+            let stream = carry::write(&capture, producer, encoded, Vec::new()).unwrap();
+            reads.push(carried::read("stream", &stream).unwrap());
+        }
+        for read in reads {
+            assert!(read.findings.is_empty(), "round {round}: {:?}", read.findings);
+            assert_eq!(samples(&read), samples(&capture), "round {round}");
+            let parts = |capture: &Capture| -> Vec<(u32, u32, Vec<u32>)> {
+                let offsets = |of: &Enabling| of.recs.iter().map(|rec| rec.offset).collect();
+                capture.enablings.iter().map(|of| (of.id, of.size, offsets(of))).collect()
+            };
+            assert_eq!(parts(&read), parts(&capture), "round {round}");
+            assert_eq!(text(read), expected, "round {round}");
+        }
+        n_samples += capture.events.len();
+    }
+    assert!(n_samples > 1500, "{n_samples}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod carried;
 mod family;
 mod goldens;
+mod host;
 mod hostile;
 mod layouts;
 mod mid;

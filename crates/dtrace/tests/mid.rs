@@ -1,7 +1,8 @@
 //! Buffers that describe themselves: read, written, damaged.
 
 use crate::samples::{bytes, cases, classic, name_of, printed, root};
-use quipu_dtrace::{DTRACE, mid};
+use quipu_dtrace::carry::Encoded;
+use quipu_dtrace::{Capture, DTRACE, carry, export, mid};
 use quipu_model::{Confidence, Format, OpenOptions};
 use quipu_source::Source;
 use quipu_wire::record::Producer;
@@ -71,4 +72,105 @@ fn damaged_descriptions_are_found_and_not_used() {
             printed(capture, false);
         }
     }
+}
+
+/// A buffer long enough for several descriptions, and its capture.
+fn long() -> (Capture, Vec<u8>) {
+    let mut capture = classic(&root().join("classic/mixed_1000"));
+    capture.settings.temporal = false;
+    capture.states.clear();
+    let mut buffer = capture.buffers[0].clone();
+    for _ in 0..8 {
+        let again = buffer.bytes[..capture.buffers[0].bytes.len()].to_vec();
+        buffer.bytes.extend(again);
+    }
+    (buffer.drops, buffer.cpu) = (0, 0);
+    (capture.began_on, capture.ended_on) = (None, None);
+    capture.buffers = vec![buffer];
+    let written = mid::write(&capture, &capture.buffers[0], producer()).unwrap();
+    assert!(written.len() > 3 * mid::REPEAT_BYTES, "{}", written.len());
+    (capture, written)
+}
+
+fn load(bytes: &[u8]) -> Capture {
+    let source = Source::from_bytes("buffer", bytes);
+    assert_eq!(DTRACE.probe(&source), Confidence::Sure);
+    quipu_dtrace::trace::load(&source, &OpenOptions::default()).unwrap()
+}
+
+fn text(capture: Capture) -> String {
+    String::from_utf8_lossy(&printed(capture, true).out).into_owned()
+}
+
+/// Where descriptions begin.
+fn snapshots(bytes: &[u8]) -> Vec<usize> {
+    let begins = |at: &usize| bytes[*at..*at + 4] == [0xff; 4] && bytes[*at + 16..*at + 20] == [2, 0, 0, 0];
+    (0..bytes.len() - 24).step_by(4).filter(begins).collect()
+}
+
+#[test]
+fn descriptions_are_repeated_and_change_nothing() {
+    let (capture, written) = long();
+    assert!(snapshots(&written).len() >= 3, "{:?}", snapshots(&written));
+    let read = load(&written);
+    assert_eq!(read.findings, []);
+    assert_eq!(text(read.clone()), text(capture));
+    // Nor in what is made of it.
+    let stream = carry::write(&read, producer(), Encoded::Plain, Vec::new()).unwrap();
+    let again = load(&stream);
+    assert_eq!(again.findings, []);
+    let dense = carry::write(&read, producer(), Encoded::Dense, Vec::new()).unwrap();
+    assert_eq!(load(&dense).findings, []);
+    assert_eq!(text(again.clone()), text(read));
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in export::files(&again) {
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    let folder = Source::open(folder.path()).unwrap();
+    let back = quipu_dtrace::trace::load(&folder, &OpenOptions::default()).unwrap();
+    assert_eq!(back.findings, []);
+    assert_eq!(text(back), text(again));
+}
+
+#[test]
+fn the_rest_of_a_ring_is_read_from_its_first_whole_descriptions() {
+    let (_, written) = long();
+    let at = snapshots(&written);
+    let whole = text(load(&written));
+    for start in [at[1], at[1] - 400, at[0] + 100] {
+        let rest = load(&written[start..]);
+        let (first, n) = if start == at[1] { (at[1], 0) } else { (at[1], at[1] - start) };
+        let rules: Vec<&str> = rest.findings.iter().map(|finding| &*finding.rule).collect();
+        assert_eq!(rules, if n == 0 { vec![] } else { vec!["dtrace/lost"] }, "{start}");
+        if n > 0 {
+            let message = &rest.findings[0].message;
+            assert!(
+                message.contains(&format!("overwritten: {n} bytes before the first whole descriptions")),
+                "{message}"
+            );
+        }
+        let rest = text(rest);
+        let lines: Vec<&str> = rest.lines().skip(1).collect();
+        assert!(
+            lines.len() > 500 && whole.ends_with(&format!("{}\n\n", lines[..lines.len() - 1].join("\n"))),
+            "{first}"
+        );
+    }
+}
+
+#[test]
+fn after_a_record_that_nothing_describes_reading_begins_with_the_next_descriptions() {
+    let (_, mut written) = long();
+    let at = snapshots(&written);
+    let bad = at[1] - 200;
+    let bad = (bad..).step_by(4).find(|at| written[*at..*at + 4] == [1, 0, 0, 0]).unwrap_or(bad);
+    let end = at[1];
+    written[bad..end].fill(0x77);
+    let read = load(&written);
+    let rules: Vec<&str> = read.findings.iter().map(|finding| &*finding.rule).collect();
+    assert_eq!(rules.iter().filter(|rule| **rule == "dtrace/unknown-id").count(), 1, "{:?}", read.findings);
+    let found = read.findings.iter().find(|finding| finding.rule == "dtrace/unknown-id").unwrap();
+    assert!(found.message.contains("up to the next descriptions"), "{}", found.message);
+    assert!(found.loss.as_ref().unwrap().bytes.exactly().unwrap() <= (end - bad + 400) as u64);
+    assert!(text(read).lines().count() > 1000);
 }

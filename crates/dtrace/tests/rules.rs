@@ -47,6 +47,20 @@ fn stream(capture: &Capture) -> Vec<u8> {
     carry::write(capture, producer(), Encoded::Plain, Vec::new()).unwrap()
 }
 
+/// A case of Linux whose first sample is changed.
+fn with_sample(home: &Path, change: fn(&mut Vec<u8>)) -> PathBuf {
+    let case = copied("linux/trace_ints", home);
+    let text = fs::read_to_string(case.join("raw.jsonl")).unwrap();
+    let (before, raw) = text.split_once("\"raw\":\"").unwrap();
+    let (raw, after) = raw.split_once('"').unwrap();
+    let digits = |at: usize| u8::from_str_radix(&raw[at..at + 2], 16).unwrap();
+    let mut sample: Vec<u8> = (0..raw.len()).step_by(2).map(digits).collect();
+    change(&mut sample);
+    let raw: String = sample.iter().map(|byte| format!("{byte:02x}")).collect();
+    fs::write(case.join("raw.jsonl"), format!("{before}\"raw\":\"{raw}\"{after}")).unwrap();
+    case
+}
+
 /// A buffer with descriptions, with one more record of them at its end.
 fn with_record(kind: u32, payload: &[u8]) -> Vec<u8> {
     let mut all = bytes(&root().join("../stream/padding.midbuf"));
@@ -69,6 +83,35 @@ const BROKEN: &[(&str, Broken)] = &[
         let buffer = fs::read(case.join("buf.cpu0.bin")).unwrap();
         fs::write(case.join("buf.cpu0.bin"), &buffer[..5991]).unwrap();
         case
+    }),
+    // The same in buffers of aggregations, and in samples of Linux.
+    ("dtrace/unknown-id", |home| {
+        let case = copied("classic/mixed_1000", home);
+        let mut buffer = fs::read(case.join("agg.cpu1.bin")).unwrap();
+        buffer[..4].copy_from_slice(&77u32.to_le_bytes());
+        fs::write(case.join("agg.cpu1.bin"), buffer).unwrap();
+        case
+    }),
+    ("dtrace/cut-record", |home| {
+        let case = copied("classic/mixed_1000", home);
+        let name = case.join("agg.cpu1.bin");
+        let buffer = fs::read(&name).unwrap();
+        fs::write(&name, &buffer[..buffer.len() - 4]).unwrap();
+        let text = fs::read_to_string(case.join("meta.json")).unwrap();
+        let (from, to) = (format!("\"size\": {}", buffer.len()), format!("\"size\": {}", buffer.len() - 4));
+        fs::write(case.join("meta.json"), text.replace(&from, &to)).unwrap();
+        case
+    }),
+    ("dtrace/unknown-id", |home| {
+        with_sample(home, |sample| sample[12..16].copy_from_slice(&77u32.to_le_bytes()))
+    }),
+    ("dtrace/cut-record", |home| with_sample(home, |sample| sample.truncate(sample.len() - 4))),
+    ("dtrace/cut-record", |home| {
+        // As long as it says, but shorter than its parts.
+        with_sample(home, |sample| {
+            sample.truncate(20);
+            sample[..4].copy_from_slice(&16u32.to_le_bytes());
+        })
     }),
     ("dtrace/cleared-records", |home| {
         let case = copied("classic/mixed_1000", home);

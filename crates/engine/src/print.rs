@@ -170,6 +170,7 @@ pub fn print(
         writer.join().map_err(|_| died("writing"))??;
         let mut shown = shown?;
         job.printer.end(&mut shown.end);
+        shown.error = shown.error.or(job.printer.failure());
         Ok(shown)
     })
 }
