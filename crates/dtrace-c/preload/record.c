@@ -6,8 +6,8 @@
  * It stands between the consumer and the system: device calls go through unchanged, and what they gave is copied. The capture is
  * written when the device is closed or the program ends. QUIPU_DTRACE_OPTIONS has options about text that the device does not
  * know: `quiet,flowindent`; QUIPU_DTRACE_ACTIONS is the number of the first of the consumer's own actions where it is not 54.
- * The zone and the locale of the consumer are recorded, and the names of services where a format has %P. Symbols and hosts are not
- * asked for, so addresses are printed as numbers.
+ * The zone and the locale of the consumer are recorded, and the names of services where a format has %P. Symbols and hosts are
+ * not asked for, so addresses are printed as numbers.
  */
 #define _GNU_SOURCE
 #include "quipu_dtrace.h"

@@ -100,7 +100,7 @@ impl Locale {
         }
     }
 
-    /// Replaces the point of the number that was appended since `start`, and groups the digits before it if it is to be `grouped`.
+    /// Replaces the point of the number that was appended since `start`, and groups the digits before it if that is asked for.
     pub(crate) fn put_point(&self, out: &mut Vec<u8>, start: usize, grouped: bool) {
         if self.decimal_point != "."
             && let Some(at) = out[start..].iter().position(|byte| *byte == b'.')
