@@ -367,6 +367,49 @@ fn reports_draw_probes_over_time() {
     assert!(std::fs::read_to_string(page).unwrap().contains("Probes over time"));
 }
 
+/// The words of a page, without its tags and without the commas of its numbers.
+fn words(page: &str) -> Vec<String> {
+    let texts = page.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text));
+    let plain = |word: &str| word.replace("&lt;", "<").replace("&gt;", ">").replace(',', "");
+    texts.flat_map(str::split_whitespace).map(plain).collect()
+}
+
+#[test]
+fn aggregations_of_a_page_have_the_values_of_the_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let page_of = |name: &str| {
+        let case = quipu_testkit::fixtures("dtrace").join("classic").join(name);
+        let page = folder.path().join(format!("{name}.html"));
+        let report = quipu(&["report", "--html", page.to_str().unwrap(), case.to_str().unwrap()]);
+        assert!(report.status.success(), "{report:?}");
+        let text = std::fs::read_to_string(case.join("stdout")).unwrap();
+        (words(&std::fs::read_to_string(page).unwrap()), text)
+    };
+    // A row of a histogram is its label, a share that the bar shows, and the count.
+    let mut n = 0;
+    for name in ["lquantize", "llquantize_2_0_10_2"] {
+        let (page, text) = page_of(name);
+        for (label, rest) in text.lines().filter_map(|row| row.split_once('|')) {
+            let count = rest.split_whitespace().next_back().unwrap();
+            let label: Vec<&str> = label.split_whitespace().collect();
+            let is_row = |of: &[String]| {
+                let (words, share) = of.split_at(label.len());
+                words == label && share[1] == "%" && share[2] == count
+            };
+            assert!(count == "0" || page.windows(label.len() + 3).any(is_row), "{name}: {label:?} {count}");
+            n += usize::from(count != "0");
+        }
+    }
+    assert!(n > 20, "{n}");
+    // Tables have the numbers of the others.
+    let (page, text) = page_of("agg_key_types");
+    let last = |line: &str| line.split_whitespace().next_back().map(str::to_owned);
+    let numbers = text.lines().filter_map(last).filter(|word| word.parse::<i64>().is_ok());
+    let numbers: Vec<String> = numbers.collect();
+    assert!(numbers.len() > 5, "{text}");
+    assert!(numbers.iter().all(|number| page.contains(number)), "{numbers:?}");
+}
+
 /// What a process printed, and how it ended.
 fn piped(input: &[u8], args: &[&str]) -> Output {
     use std::io::Write as _;

@@ -209,7 +209,7 @@ impl Buffer {
                 of_younger.start + older..of_younger.end + older,
             ]
         });
-        turned.gaps = in_order(moved.chain([end..older]).collect());
+        turned.gaps = in_order(moved.chain(std::iter::once(end..older)).collect());
         turned
     }
 }
