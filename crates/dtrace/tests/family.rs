@@ -157,7 +157,7 @@ fn lenses_of_linux_captures_are_those_of_its_text() {
             n_marks += batch.marks.kind.len();
             for (cpu, probe) in records.cpu.iter().zip(&records.probe) {
                 *by_cpu.entry(*cpu).or_default() += 1;
-                let of = trace.mark_name((*probe).into());
+                let of = trace.mark_name(*probe);
                 entries += usize::from(of.ends_with(":entry") || of.ends_with(":return"));
             }
         }
