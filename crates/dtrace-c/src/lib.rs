@@ -290,7 +290,7 @@ pub struct CWords {
     months: [*const c_char; 12],
 }
 
-/// In `localeconv()`, groups of so many digits or more, and negative ones, mean that no more follow.
+/// In `localeconv()`, groups of this many digits or more, and negative ones, mean that no more follow.
 const NO_MORE_GROUPS: u8 = 127;
 
 /// The locale that C gives.

@@ -337,7 +337,7 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
     Ok(capture)
 }
 
-/// Gaps from their offsets and lengths, as far as they lie within so many bytes.
+/// Gaps from their offsets and lengths, as far as they lie within `n_bytes`.
 pub(crate) fn gaps_of(told: &[(u64, u64)], n_bytes: usize) -> Vec<Range<usize>> {
     let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(n_bytes);
     describe::in_order(told.iter().map(|(at, n)| within(*at)..within(at.saturating_add(*n))).collect())

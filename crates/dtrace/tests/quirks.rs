@@ -104,7 +104,7 @@ fn lines_that_differ_by_default_are_those_of_the_table() {
     quipu_testkit::assert_golden(golden, &table);
 }
 
-/// The text of the consumer in which the original differs from what is right, row by row as the specification of the format lists
+/// Where the consumer's text differs from what is right, row by row as the specification of the format lists
 /// it, and what it is called here: a quirk, or something that is kept.
 const ROWS: [(&str, &str); 11] = [
     ("`%@d` of a negative avg in a printa format (classic)", "unsigned-average"),
