@@ -240,8 +240,8 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
     Ok(capture)
 }
 
-/// Descriptions are repeated after this many bytes of records, or four times their own if that is more: a reader that has only the
-/// rest of a ring begins there.
+/// Descriptions are repeated after this many bytes of records, or four times their own if that is more: a reader that has only
+/// the rest of a ring begins there.
 pub const REPEAT_BYTES: usize = 24 << 10;
 
 /// Writes a buffer of a capture with all descriptions before its records, and again after each [`REPEAT_BYTES`].
