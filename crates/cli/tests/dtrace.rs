@@ -391,7 +391,10 @@ fn aggregations_of_a_page_have_the_values_of_the_text() {
         let (page, text) = page_of(name);
         for (label, rest) in text.lines().filter_map(|row| row.split_once('|')) {
             let count = rest.split_whitespace().next_back().unwrap();
-            let label: Vec<&str> = label.split_whitespace().collect();
+            // Bars of negative counts reach to the left; a page says so in words.
+            let (count, sign) = count.strip_prefix('-').map_or((count, None), |n| (n, Some("(negative)")));
+            let label = label.split_whitespace().filter(|word| !word.starts_with('@'));
+            let label: Vec<&str> = label.chain(sign).collect();
             let is_row = |of: &[String]| {
                 let (words, share) = of.split_at(label.len());
                 words == label && share[1] == "%" && share[2] == count
