@@ -3,7 +3,7 @@
 use crate::screen::Result;
 use quipu::engine::Watch;
 use quipu::model::print::Ordinals;
-use quipu::model::{Chosen, Error, Found, Paint, Predicate, Printer, Scan, ShardId, Trace, Window};
+use quipu::model::{Error, Found, Paint, Predicate, Printer, Scan, ShardId, Sieve, Trace, Window};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
@@ -94,12 +94,13 @@ fn print_new(
     followed: &mut Followed,
     buffer: &mut Vec<u8>,
 ) -> Result<()> {
-    let chosen = Chosen::new(&job.predicate, &trace.tables()?[table])?;
+    let mut sieve = Sieve::new(&job.predicate, trace, table)?;
+    let tables: Vec<usize> = std::iter::once(table).chain(sieve.tables()).collect();
     let mut rows = Vec::new();
     for shard in trace.shards() {
         let n_seen = seen.entry(shard.id).or_default();
         let window = Window::Records(*n_seen..u64::MAX);
-        let mut reader = trace.scan(&Scan { tables: vec![table], window, ..Scan::new(shard.id) })?;
+        let mut reader = trace.scan(&Scan { tables: tables.clone(), window, ..Scan::new(shard.id) })?;
         loop {
             let batch = match reader.read() {
                 Ok(Some(batch)) => batch,
@@ -109,8 +110,8 @@ fn print_new(
                     break;
                 }
             };
-            if let Some(table) = batch.tables.first() {
-                chosen.choose(&**table, &batch.dicts, Ordinals::default(), &mut rows);
+            if !batch.tables.is_empty() {
+                sieve.choose(batch, Ordinals::default(), &mut rows);
                 // Records are numbered in the order in which they are printed.
                 let ordinals = Ordinals {
                     records: followed.records.wrapping_sub(batch.span.first_record),

@@ -3,7 +3,7 @@
 use crate::screen::Result;
 use crate::terminal::Stream;
 use quipu::engine::{self, Merge, PrintJob, Shown, Unprinted, Watch};
-use quipu::model::{Paint, Trace};
+use quipu::model::Paint;
 use quipu_view::Progress;
 use std::io::{IsTerminal, Write};
 
@@ -11,9 +11,8 @@ use std::io::{IsTerminal, Write};
 /// how far printing has come, unless it is to be quiet.
 ///
 /// # Errors
-/// `Usage` for rows that there are not; what ends reading, and what `out` says.
+/// What ends reading, and what `out` says.
 pub fn print(
-    trace: &dyn Trace,
     job: PrintJob<'_>,
     merge: Merge<'_>,
     watch: &Watch,
@@ -24,7 +23,7 @@ pub fn print(
     let (is_prompt, out) = (out.is_terminal(), out.with_colours(has_colours));
     let mut progress = if is_prompt || is_quiet { Progress::hidden() } else { Progress::on_terminal() };
     let job = PrintJob { is_prompt, ..job };
-    engine::print(trace, job, merge, watch, out, &mut |records, share| progress.show(records, share)).map_err(
+    engine::print(job, merge, watch, out, &mut |records, share| progress.show(records, share)).map_err(
         |error| match error {
             Unprinted::Trace(error) => error.into(),
             Unprinted::Output(error) => error.into(),

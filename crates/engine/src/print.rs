@@ -13,8 +13,7 @@ use crate::watch::Watch;
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{
-    Chosen, Error, ErrorKind, Finding, Found, Paint, Predicate, Printer, Scan, Severity, ShardId, ThreadId,
-    Trace, Window,
+    Error, ErrorKind, Finding, Found, Paint, Printer, Scan, Severity, ShardId, Sieve, ThreadId, Trace, Window,
 };
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -30,7 +29,7 @@ pub struct PrintJob<'p> {
     /// The table whose rows are printed.
     pub table: usize,
     /// Which rows.
-    pub predicate: Predicate,
+    pub sieve: Sieve,
     /// The part of the trace.
     pub window: Window,
     /// What writes them.
@@ -73,7 +72,7 @@ impl PrintJob<'_> {
     ) -> quipu_model::Result<Self> {
         Ok(PrintJob {
             table,
-            predicate: Predicate::default(),
+            sieve: Sieve::default(),
             window: Window::All,
             printer: or_own(printer, trace, options)?,
             paint: Paint::PLAIN,
@@ -86,7 +85,8 @@ impl PrintJob<'_> {
 
     /// What has to be read for it.
     pub fn scan(&self) -> Scan {
-        Scan { tables: vec![self.table], window: self.window.clone(), ahead: true, ..Scan::new(ShardId(0)) }
+        let tables = std::iter::once(self.table).chain(self.sieve.tables()).collect();
+        Scan { tables, window: self.window.clone(), ahead: true, ..Scan::new(ShardId(0)) }
     }
 }
 
@@ -145,16 +145,14 @@ impl From<io::Error> for Unprinted {
 /// gets the number of records so far and which share of everything that is, as far as known.
 ///
 /// # Errors
-/// `Usage` for rows that there are not; what ends reading, and what `out` says.
+/// What ends reading, and what `out` says.
 pub fn print(
-    trace: &dyn Trace,
     mut job: PrintJob<'_>,
     merge: Merge<'_>,
     watch: &Watch,
     out: impl Write + Send,
     progress: &mut dyn FnMut(u64, Option<f64>),
 ) -> Result<Shown, Unprinted> {
-    let chosen = Chosen::new(&job.predicate, &trace.tables()?[job.table])?;
     std::thread::scope(|scope| {
         let (full, to_write) = sync_channel(MAX_WAITING);
         let (written, free) = channel();
@@ -162,7 +160,7 @@ pub fn print(
         let (departures, arrivals) = relay(None);
         let reader = scope.spawn(move || departures.read_all(merge));
         let mut buffers = Buffers { current: Vec::new(), full, free, is_prompt: job.is_prompt };
-        let shown = fill(arrivals, &mut job, &chosen, watch, &mut buffers, progress);
+        let shown = fill(arrivals, &mut job, watch, &mut buffers, progress);
         buffers.send();
         drop(buffers);
         let died = |what: &str| Error::new(ErrorKind::Internal, format!("the {what} thread died"));
@@ -222,7 +220,6 @@ fn is_lost_within(finding: &Finding) -> bool {
 fn fill(
     mut arrivals: Arrivals,
     job: &mut PrintJob<'_>,
-    chosen: &Chosen,
     watch: &Watch,
     buffers: &mut Buffers,
     progress: &mut dyn FnMut(u64, Option<f64>),
@@ -263,7 +260,7 @@ fn fill(
         };
         shown.is_stopped = batch.findings.iter().any(is_damage);
         if let Some(table) = batch.tables.first().filter(|_| !shown.is_stopped) {
-            chosen.choose(&**table, &batch.dicts, Ordinals::default(), &mut rows);
+            job.sieve.choose(batch, Ordinals::default(), &mut rows);
             let is_part = records != (0..batch.span.records) || job.limit.is_some();
             // A skip invents rows: more of them than the batch has records, and none of them counts.
             if is_part && table.n_rows() <= batch.span.records as usize {

@@ -111,9 +111,10 @@ impl Departures {
         let new_texts = batch.dicts.tail(&known.2);
         *known = (batch.codes.len(), batch.types.len(), batch.dicts.lengths().collect());
         let findings = std::mem::take(&mut batch.findings);
+        let remarks = std::mem::take(&mut batch.remarks);
         // Where all shards share their instructions, what both sides need is there.
         let codes = CodeTable::sharing(batch.codes.shared().cloned());
-        let batch = Batch { span: batch.span, tables, values, codes, findings, ..Batch::default() };
+        let batch = Batch { span: batch.span, tables, values, codes, findings, remarks, ..Batch::default() };
         Parcel { batch, ordinals, records, share: None, new_codes, new_types, new_texts }
     }
 }

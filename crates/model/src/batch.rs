@@ -44,6 +44,17 @@ pub struct Span {
     pub member: u32,
 }
 
+/// What the writer of a trace remarked between two records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remark {
+    /// How many records of the batch stand before it.
+    pub at: u32,
+    /// Its reading of the trace's clock.
+    pub clock: u64,
+    /// What it says.
+    pub text: String,
+}
+
 /// The rule that accesses of more than [`MAX_ACCESS_BYTES`] break.
 const OVERSIZED: &str = "engine/oversized-access";
 
@@ -74,6 +85,8 @@ macro_rules! batch {
             pub tables: Vec<Box<dyn TableBuf>>,
             /// What the trace did wrong in or before this batch.
             pub findings: Vec<Finding>,
+            /// What the writer of the trace remarked between records; nothing that analyses count.
+            pub remarks: Vec<Remark>,
             /// How much there is that no lens shows, in the order of
             /// [`FormatInfo::beyond_lenses`](crate::trace::FormatInfo::beyond_lenses); empty unless
             /// [`Scan::beyond`](crate::Scan::beyond) asks for it and the format counts such.
@@ -217,6 +230,7 @@ impl Batch {
         self.values.clear();
         self.tables.iter_mut().for_each(|table| table.clear());
         self.findings.clear();
+        self.remarks.clear();
         self.beyond.clear();
     }
 }

@@ -42,7 +42,7 @@ pub mod trace;
 pub mod transform;
 pub mod values;
 
-pub use batch::{Batch, Cursor, Span};
+pub use batch::{Batch, Cursor, Remark, Span};
 pub use code::{Code, CodeTable, SharedCodes};
 pub use column::{Column, ColumnRef, Strings};
 pub use columns::{Columns, LensInfo};
@@ -52,7 +52,7 @@ pub use finding::{Finding, Found, RuleInfo, Severity};
 pub use loss::{Amount, Loss, Lost};
 pub use options::{Given, OptionSpec, Options};
 pub use pass::{DynPass, Needs, Order, Pass, Report, ReportBody, Tool, ToolInfo};
-pub use predicate::{Accept, Chosen, Condition, Predicate};
+pub use predicate::{Accept, Chosen, Condition, Predicate, Sieve};
 pub use print::{Paint, Printer};
 pub use schema::{Field, Schema, Text};
 pub use spans::Spans;

@@ -3,6 +3,7 @@
 //! The columns are found by their roles, or else by their names: `tid`, `pc`, `addr` with `size`, `time`; every column of
 //! names for kinds; any other by its name ([`Condition`]).
 
+use crate::batch::Batch;
 use crate::column::{CellsRef, ColumnRef};
 use crate::dicts::Dicts;
 use crate::error::{Error, Result};
@@ -10,6 +11,7 @@ use crate::print::Ordinals;
 use crate::schema::{Field, Missing, Names, Role, Schema, Storage, Type};
 use crate::table::Table;
 use crate::thread::ThreadId;
+use crate::trace::Trace;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -63,9 +65,11 @@ impl Predicate {
 #[derive(Debug, Default)]
 pub struct Chosen {
     tests: Vec<(usize, Test)>,
-    /// Columns of names with the numbers that are wanted.
-    kinds: Vec<(usize, Vec<u64>)>,
+    kinds: Kinds,
 }
+
+/// Columns of names with the numbers that are wanted.
+type Kinds = Vec<(usize, Vec<u64>)>;
 
 #[derive(Debug)]
 enum Test {
@@ -218,6 +222,94 @@ impl Chosen {
     }
 }
 
+/// A predicate made ready for a table and for those that [say more](Trace::details) of its rows: what the table has no column
+/// for is asked of each row's own table. A row whose own table has no such column does not pass.
+#[derive(Debug, Default)]
+pub struct Sieve {
+    own: Chosen,
+    /// Whether rows are chosen by those of other tables as well.
+    is_detailed: bool,
+    details: Vec<(usize, Chosen)>,
+    rows: Vec<u32>,
+    records: Vec<u64>,
+}
+
+impl Sieve {
+    /// Finds the columns.
+    ///
+    /// # Errors
+    /// As [`Chosen::new`], where neither the table nor one that says more of its rows has such a column, or knows the kind.
+    pub fn new(predicate: &Predicate, trace: &dyn Trace, table: usize) -> Result<Sieve> {
+        let schemas = trace.tables()?;
+        let schema = &schemas[table];
+        let numbers: Vec<usize> = trace.details(table).collect();
+        let lacks = |role: Role, name: &str| position(schema, role, name).is_none();
+        let mut own = predicate.clone();
+        let mut asked = Predicate::default();
+        if lacks(Role::PC, "pc") {
+            asked.pc = own.pc.take();
+        }
+        if lacks(Role::ADDRESS, "addr") {
+            asked.addr = own.addr.take();
+        }
+        if named(schema).next().is_none() {
+            asked.kinds = std::mem::take(&mut own.kinds);
+        }
+        if numbers.is_empty() || asked.is_empty() {
+            return Ok(Sieve { own: Chosen::new(predicate, schema)?, ..Sieve::default() });
+        }
+        let all: Vec<&Schema> = numbers.iter().map(|number| &*schemas[*number]).collect();
+        let has = |schema: &Schema, role: Role, name: &str| position(schema, role, name).is_some();
+        let has_pc = |schema: &Schema| asked.pc.is_none() || has(schema, Role::PC, "pc");
+        let has_addr = |schema: &Schema| asked.addr.is_none() || has(schema, Role::ADDRESS, "addr");
+        if !all.iter().any(|schema| has_pc(schema)) || !all.iter().any(|schema| has_addr(schema)) {
+            // Which of both there is not, and what there is instead.
+            return Err(Chosen::new(predicate, schema)
+                .err()
+                .unwrap_or_else(|| Error::usage("no such column")));
+        }
+        let kinds = kinds_of(&asked.kinds, &all)?;
+        let places = Predicate { kinds: Vec::new(), ..asked.clone() };
+        let mut details = Vec::new();
+        for ((number, schema), kinds) in numbers.into_iter().zip(all).zip(kinds) {
+            if !has_pc(schema) || !has_addr(schema) {
+                continue;
+            }
+            let Some(kinds) = kinds else { continue };
+            details.push((number, Chosen { kinds, ..Chosen::new(&places, schema)? }));
+        }
+        let own = Chosen::new(&own, schema)?;
+        Ok(Sieve { own, is_detailed: true, details, ..Sieve::default() })
+    }
+
+    /// The tables that must be read after the one whose rows are chosen, in this order.
+    pub fn tables(&self) -> impl Iterator<Item = usize> {
+        self.details.iter().map(|(number, _)| *number)
+    }
+
+    /// Replaces `out` by the numbers of the rows of the batch's first table that pass, ascending. After it, the batch has
+    /// [those](Sieve::tables) that say more of its rows.
+    pub fn choose(&mut self, batch: &Batch, ordinals: Ordinals, out: &mut Vec<u32>) {
+        out.clear();
+        let Some((first, further)) = batch.tables.split_first() else { return };
+        self.own.choose(&**first, &batch.dicts, ordinals, out);
+        if !self.is_detailed {
+            return;
+        }
+        self.records.clear();
+        for ((_, chosen), table) in self.details.iter().zip(further) {
+            let Some(record) = table.schema().position_of(Role::RECORD) else { continue };
+            chosen.choose(&**table, &batch.dicts, ordinals, &mut self.rows);
+            let column = table.column(record);
+            self.records.extend(self.rows.iter().map(|row| column.number(*row as usize)));
+        }
+        self.records.sort_unstable();
+        let Some(record) = first.schema().position_of(Role::RECORD) else { return out.clear() };
+        let column = first.column(record);
+        out.retain(|row| self.records.binary_search(&column.number(*row as usize)).is_ok());
+    }
+}
+
 impl Value {
     /// The test for columns of this type; `None` if none of their values can pass it.
     fn new(accept: &Accept, field: &Field) -> Option<Value> {
@@ -322,7 +414,7 @@ fn named(schema: &Schema) -> impl Iterator<Item = (usize, &Arc<Names>)> {
 }
 
 /// The columns and numbers that the words stand for.
-fn kinds(words: &[String], schema: &Schema) -> Result<Vec<(usize, Vec<u64>)>> {
+fn kinds(words: &[String], schema: &Schema) -> Result<Kinds> {
     if words.is_empty() {
         return Ok(Vec::new());
     }
@@ -331,26 +423,74 @@ fn kinds(words: &[String], schema: &Schema) -> Result<Vec<(usize, Vec<u64>)>> {
             Error::usage(format!("rows of table `{}` have no kinds", schema.name)).hint(choices(schema))
         );
     }
-    // A word for several kinds goes before a kind of that name.
     let mut wanted: Vec<&str> = Vec::new();
     for word in words {
         let word = word.replace('-', "_");
-        let groups = || named(schema).flat_map(|(_, names)| names.groups().map(move |group| (names, group)));
-        let all = || named(schema).flat_map(|(_, names)| names.iter()).map(|(_, name)| name);
-        let mut names = all().filter(|name| !name.is_empty());
-        if let Some((names, (_, numbers))) = groups().find(|(_, (group, _))| is_same(group, &word)) {
-            wanted.extend(numbers.iter().filter_map(|number| names.get(*number)));
-        } else if let Some(name) = names.find(|name| is_same(name, &word)) {
-            wanted.push(name);
-        } else {
-            let groups = groups().map(|(_, (group, _))| group);
-            return Err(unknown_kind(&word, groups.chain(all().filter(|name| !name.is_empty())).collect()));
+        let names = names_for(&word, &[schema]);
+        if names.is_empty() {
+            return Err(unknown_kind(&word, known_kinds(&[schema])));
         }
+        wanted.extend(names);
     }
+    Ok(numbers_of(&wanted, schema))
+}
+
+/// The same for tables that may each be a kind themselves, by their names: `None` for those without any of the kinds, no
+/// columns for those that are one.
+fn kinds_of(words: &[String], schemas: &[&Schema]) -> Result<Vec<Option<Kinds>>> {
+    if words.is_empty() {
+        return Ok(vec![Some(Vec::new()); schemas.len()]);
+    }
+    // Of several tables of one name, all but the first have a number after it.
+    let is_table = |schema: &Schema, word: &str| {
+        let first = schema.name.rsplit_once('@').map_or(&*schema.name, |(first, _)| first);
+        is_same(&schema.name, word) || is_same(first, word)
+    };
+    let words: Vec<String> = words.iter().map(|word| word.replace('-', "_")).collect();
+    let mut wanted: Vec<&str> = Vec::new();
+    for word in &words {
+        let names = names_for(word, schemas);
+        if names.is_empty() && !schemas.iter().any(|schema| is_table(schema, word)) {
+            let tables = schemas.iter().map(|schema| &*schema.name);
+            return Err(unknown_kind(word, tables.chain(known_kinds(schemas)).collect()));
+        }
+        wanted.extend(names);
+    }
+    let of_table = |schema: &&Schema| {
+        if words.iter().any(|word| is_table(schema, word)) {
+            return Some(Vec::new());
+        }
+        let numbers = numbers_of(&wanted, schema);
+        numbers.iter().any(|(_, numbers)| !numbers.is_empty()).then_some(numbers)
+    };
+    Ok(schemas.iter().map(of_table).collect())
+}
+
+/// The names that a word stands for in columns of names. A word for several kinds goes before a kind of that name.
+fn names_for<'s>(word: &str, schemas: &[&'s Schema]) -> Vec<&'s str> {
+    let columns = || schemas.iter().flat_map(|schema| named(schema)).map(|(_, names)| names);
+    let mut groups = columns().flat_map(|names| names.groups().map(move |group| (names, group)));
+    if let Some((names, (_, numbers))) = groups.find(|(_, (group, _))| is_same(group, word)) {
+        return numbers.iter().filter_map(|number| names.get(*number)).collect();
+    }
+    let mut names = columns().flat_map(|names| names.iter()).map(|(_, name)| name);
+    names.find(|name| !name.is_empty() && is_same(name, word)).into_iter().collect()
+}
+
+/// All words that columns of names know.
+fn known_kinds<'s>(schemas: &[&'s Schema]) -> Vec<&'s str> {
+    let columns = || schemas.iter().flat_map(|schema| named(schema)).map(|(_, names)| names);
+    let groups = columns().flat_map(|names| names.groups()).map(|(group, _)| group);
+    let names = columns().flat_map(|names| names.iter()).map(|(_, name)| name);
+    groups.chain(names.filter(|name| !name.is_empty())).collect()
+}
+
+/// The numbers of names in each column of names.
+fn numbers_of(wanted: &[&str], schema: &Schema) -> Kinds {
     let chosen = |names: &Names| -> Vec<u64> {
         names.iter().filter(|(_, name)| wanted.contains(name)).map(|(number, _)| number).collect()
     };
-    Ok(named(schema).map(|(position, names)| (position, chosen(names))).collect())
+    named(schema).map(|(position, names)| (position, chosen(names))).collect()
 }
 
 /// True if two words differ at most in how their parts are joined.

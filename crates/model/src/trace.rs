@@ -245,6 +245,12 @@ pub trait Trace: Send + Sync {
         Ok(())
     }
 
+    /// The tables that say field by field what rows of this one say, by their positions: each row of it has at most one such row,
+    /// which has the same number of its record. Rows are chosen by what stands there, too ([`Sieve`](crate::Sieve)).
+    fn details(&self, _table: usize) -> Range<usize> {
+        0..0
+    }
+
     /// Starts one sequential read.
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>>;
 

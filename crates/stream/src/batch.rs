@@ -84,7 +84,18 @@ pub enum Side {
     /// A correlation of clocks.
     Clock(Value),
     /// A remark.
-    Remark(String),
+    Remark(Remark),
+}
+
+/// A remark of the writer between two records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remark {
+    /// How many records of the frame stand before it.
+    pub ordinal: u32,
+    /// Its time, in ticks of the stream's clock.
+    pub time: u64,
+    /// What it says.
+    pub text: String,
 }
 
 /// What came of a frame, or of a part of it.

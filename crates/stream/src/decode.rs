@@ -3,7 +3,7 @@
 //! A decoder goes through one payload and may be asked several times, since a few bytes of repetitions can stand for millions of
 //! rows: each answer is a batch of bounded size. Fields are decoded column by column where a type allows that.
 
-use crate::batch::{Batch, Rows, Side};
+use crate::batch::{Batch, Remark, Rows, Side};
 use crate::column::Column;
 use crate::finding::Finding;
 use crate::frame::{Header, encoding, flag, kind};
@@ -279,7 +279,7 @@ impl Decoder {
                     next_ordinal = next_ordinal.saturating_add(1);
                     self.slots.retain(|_, slot| slot.is_some());
                 } else {
-                    side(id, body, batch);
+                    side(id, body, (n_records, time), batch);
                 }
                 continue;
             }
@@ -492,17 +492,52 @@ pub(crate) fn metadata_rows(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Reads what does not count as a record.
-fn side(id: u32, body: &[u8], batch: &mut Batch) {
+/// The remarks between the rows of an unpacked payload in plain rows, up to where the payload breaks off. Rows are passed over,
+/// not decoded.
+pub fn remarks(payload: &[u8]) -> impl Iterator<Item = Remark> {
+    let (mut at, mut ordinal) = (0, 0_u32);
+    std::iter::from_fn(move || {
+        loop {
+            let rest = payload.get(at..)?;
+            let head = u64::from_le_bytes(*rest.first_chunk()?);
+            // Room of an open frame that was claimed and never written.
+            if head == 0 {
+                at += 8;
+                continue;
+            }
+            let (id, size) = (head as u32, (head >> 32) as usize);
+            let row = rest.get(..size).filter(|_| size % 8 == 0)?;
+            at += size;
+            let (row_head, body) = row.split_at_checked(ROW_HEAD_BYTES)?;
+            match id {
+                reserved::REMARK => {
+                    let time = u64::from_le_bytes(*row_head.last_chunk()?);
+                    if let Some(remark) = remark(body, (ordinal, time)) {
+                        return Some(remark);
+                    }
+                }
+                FIRST_SCHEMA.. => ordinal = ordinal.saturating_add(1),
+                _ => {}
+            }
+        }
+    })
+}
+
+fn remark(body: &[u8], (ordinal, time): (u32, u64)) -> Option<Remark> {
+    let text = cbor::decode(body).ok()?.value.as_text()?.to_owned();
+    Some(Remark { ordinal, time, text })
+}
+
+/// Reads what does not count as a record. `place` says how many records of the frame stand before it, and its time.
+fn side(id: u32, body: &[u8], place: (u32, u64), batch: &mut Batch) {
+    if id == reserved::REMARK {
+        batch.side.extend(remark(body, place).map(Side::Remark));
+        return;
+    }
     let Ok(item) = cbor::decode(body) else { return };
     match id {
         reserved::LOSS => batch.side.push(Side::Loss(item.value)),
         reserved::CLOCK => batch.side.push(Side::Clock(item.value)),
-        reserved::REMARK => {
-            if let Some(text) = item.value.as_text() {
-                batch.side.push(Side::Remark(text.to_owned()));
-            }
-        }
         _ => {}
     }
 }

@@ -440,7 +440,7 @@ impl Session {
                     self.clocks
                         .extend(Correlation::read(from, map).map(|correlation| (frame.offset, correlation)));
                 }
-                Side::Remark(text) => self.remarks.push(text.clone()),
+                Side::Remark(remark) => self.remarks.push(remark.text.clone()),
             }
         }
     }

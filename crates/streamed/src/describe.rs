@@ -183,8 +183,13 @@ fn record(value: &Cbor) -> Option<(String, Map<String, Value>)> {
 }
 
 /// Everything that a stream says of itself, for programs: `epochs`, a list with `producer`, `epoch` and `records`, each with its
-/// `ordinal`, what `record` it is, whether it `is_used`, and what it says; `clocks`, `losses`, `attachments`, `unwritten_bytes`.
-pub fn json(trace: &StreamTrace) -> Value {
+/// `ordinal`, what `record` it is, whether it `is_used`, and what it says; `clocks`, `losses`, `attachments`, `remarks` between
+/// records, with their `producer`, `stream`, `time`, `text` and the number of records before it, `unread_frames`, in which more
+/// of them may be, `unwritten_bytes`.
+///
+/// # Errors
+/// What the source says.
+pub fn json(trace: &StreamTrace) -> Result<Value> {
     let epochs = trace.epochs().iter().map(|((producer, epoch), metadata)| {
         let records = metadata.entries().map(|(ordinal, entry)| {
             let mut all = Map::new();
@@ -229,13 +234,25 @@ pub fn json(trace: &StreamTrace) -> Value {
             "is_complete": attachment.is_complete(),
         })
     });
-    json!({
+    let remarks = trace.remarks()?;
+    let all_remarks = remarks.all.iter().map(|remark| {
+        json!({
+            "producer": format!("{:016x}", remark.producer),
+            "stream": remark.stream,
+            "records_before": remark.record,
+            "time": remark.time,
+            "text": remark.text,
+        })
+    });
+    Ok(json!({
         "epochs": epochs.collect::<Vec<_>>(),
         "clocks": clocks.collect::<Vec<_>>(),
         "losses": losses.collect::<Vec<_>>(),
         "attachments": attachments.collect::<Vec<_>>(),
+        "remarks": all_remarks.collect::<Vec<_>>(),
+        "unread_frames": remarks.n_unread_frames,
         "unwritten_bytes": trace.unwritten_bytes(),
-    })
+    }))
 }
 
 /// What a stream carries: `carries`, a list with the `format`, `null` where only the files say it, and the `files` of each trace,
@@ -279,9 +296,8 @@ pub fn carried_lines(carried: &Value) -> String {
     out
 }
 
-/// The same for people: a line for each record.
-pub fn lines(trace: &StreamTrace) -> String {
-    let all = json(trace);
+/// The same for people: a line for each record. `all` is what [`json()`] gives.
+pub fn lines(all: &Value) -> String {
     let mut out = String::new();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     for epoch in list(&all["epochs"]) {
@@ -314,7 +330,9 @@ pub fn lines(trace: &StreamTrace) -> String {
             }
         }
     }
-    for (title, key) in [("clock", "clocks"), ("loss", "losses"), ("attachment", "attachments")] {
+    for (title, key) in
+        [("clock", "clocks"), ("loss", "losses"), ("attachment", "attachments"), ("remark", "remarks")]
+    {
         for item in list(&all[key]) {
             let Value::Object(item) = item else { continue };
             out.push_str(title);
@@ -323,6 +341,12 @@ pub fn lines(trace: &StreamTrace) -> String {
             }
             out.push('\n');
         }
+    }
+    if all["unread_frames"] != 0 {
+        let n = &all["unread_frames"];
+        out.push_str(&format!(
+            "{n} more frames may have remarks between their records: quipu view shows them\n"
+        ));
     }
     out
 }

@@ -103,8 +103,8 @@ impl Format for Stream {
     fn describe(&self, source: &Source, options: &OpenOptions) -> Result<Description> {
         let trace = trace::open(source, options)?;
         let carried = describe::carried_json(&carried::carried(source)?)?;
-        let text = describe::carried_lines(&carried) + &describe::lines(&trace);
-        let mut json = describe::json(&trace);
+        let mut json = describe::json(&trace)?;
+        let text = describe::carried_lines(&carried) + &describe::lines(&json);
         json["carries"] = carried;
         Ok(Description { text, json, findings: trace.meta().findings.clone() })
     }

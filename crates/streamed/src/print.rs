@@ -7,7 +7,7 @@
 
 use crate::schema::N_OWN;
 use quipu_model::print::Ordinals;
-use quipu_model::{Batch, Paint, Printer};
+use quipu_model::{Batch, Paint, Printer, Remark};
 use std::io::Write as _;
 
 /// Prints rows of the table of all records.
@@ -21,7 +21,14 @@ impl Printer for RecordPrinter {
 
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
         let Some(table) = batch.tables.first() else { return };
+        // A remark comes with the record after it, the last ones with the record before them.
+        let mut remarks = batch.remarks.iter().peekable();
         for row in rows.iter().map(|row| *row as usize) {
+            while let Some(remark) = remarks.next_if(|remark| remark.at as usize <= row) {
+                if remark.at as usize == row {
+                    remarked(remark, paint, out);
+                }
+            }
             let number = |position: usize| table.column(position).number(row);
             let text = |position: usize| String::from_utf8_lossy(table.column(position).bytes(row));
             let record = number(0).wrapping_add(ordinals.records);
@@ -30,21 +37,37 @@ impl Printer for RecordPrinter {
             // Writing to a vector cannot fail.
             let _ = write!(out, "{}{record:>12} {time:>20} {stream:>7}{}  ", paint.dim, paint.reset);
             let _ = write!(out, "{}{schema:<16}{}  ", paint.mark, paint.reset);
-            // One line for each record, whatever its text has.
-            for part in what.split_inclusive(|c: char| c.is_control()) {
-                match part.char_indices().last() {
-                    Some((at, control)) if control.is_control() => {
-                        let _ = write!(out, "{}{}", &part[..at], control.escape_default());
-                    }
-                    _ => out.extend_from_slice(part.as_bytes()),
-                }
-            }
+            one_line(&what, out);
             while out.last() == Some(&b' ') {
                 out.pop();
             }
             out.push(b'\n');
         }
+        if batch.span.records == 0 {
+            remarks.for_each(|remark| remarked(remark, paint, out));
+        }
     }
 
     fn end(&mut self, _: &mut Vec<u8>) {}
+}
+
+/// Prints a remark on a line of its own, without the number of a record.
+fn remarked(remark: &Remark, paint: &Paint, out: &mut Vec<u8>) {
+    let (clock, (dim, reset)) = (remark.clock, (paint.dim, paint.reset));
+    // Writing to a vector cannot fail.
+    let _ = write!(out, "{dim}{:>12} {clock:>20} {:>7}  {:<16}  ", "", "", "remark");
+    one_line(&remark.text, out);
+    let _ = writeln!(out, "{reset}");
+}
+
+/// One line for each record, whatever its text has.
+fn one_line(what: &str, out: &mut Vec<u8>) {
+    for part in what.split_inclusive(|c: char| c.is_control()) {
+        match part.char_indices().last() {
+            Some((at, control)) if control.is_control() => {
+                let _ = write!(out, "{}{}", &part[..at], control.escape_default());
+            }
+            _ => out.extend_from_slice(part.as_bytes()),
+        }
+    }
 }

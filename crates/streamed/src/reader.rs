@@ -13,7 +13,7 @@ use quipu_model::lens::ThreadEvent;
 use quipu_model::{
     Batch, ColumnTable, Columns, Error, Finding, Place, Reader, Result, Scan, TableBuf, ThreadId, Window,
 };
-use quipu_stream::batch::{Rows, Side};
+use quipu_stream::batch::{Remark, Rows, Side};
 use quipu_stream::cells;
 use quipu_stream::finding;
 use quipu_stream::index::frame_at;
@@ -63,6 +63,8 @@ pub struct RowReader {
     findings: Vec<Finding>,
     holes: FxHashSet<(u64, u32)>,
     packed_bytes: u64,
+    /// Remarks that no batch has yet, each with how many records of the shard stand before it.
+    remarks: Vec<(u64, Remark)>,
     /// Records that were lost since the frame that was begun last, as stands between its rows: where, and how many.
     lost_since: Option<(u64, u64)>,
 }
@@ -122,6 +124,7 @@ impl RowReader {
             findings: Vec::new(),
             holes: FxHashSet::default(),
             packed_bytes: 0,
+            remarks: Vec::new(),
             lost_since: None,
         })
     }
@@ -190,6 +193,16 @@ impl RowReader {
             if let Some(n) = loss.and_then(|loss| loss.records).filter(|n| *n > 0) {
                 let (_, before) = self.lost_since.unwrap_or_default();
                 self.lost_since = Some((current.frame.offset, before.saturating_add(n)));
+            }
+        }
+    }
+
+    /// Notes remarks that stand between rows.
+    fn note_remarks(&mut self) {
+        let Some(current) = &self.current else { return };
+        for side in &self.worker.batch().side {
+            if let Side::Remark(remark) = side {
+                self.remarks.push((current.before + u64::from(remark.ordinal), remark.clone()));
             }
         }
     }
@@ -271,6 +284,7 @@ impl RowReader {
             findings.iter().for_each(|found| self.find(found, record));
             if more {
                 self.note_losses();
+                self.note_remarks();
                 self.settle();
                 return Ok(true);
             }
@@ -378,6 +392,7 @@ impl RowReader {
             }
             if matches!(&self.window, Window::Records(range) if ordinal >= range.end) {
                 (rows.start, self.left) = (rows.end, 0..0);
+                self.remarks.clear();
                 return Ok(!batch.regions.is_empty());
             }
             lens::region(batch, self.columns, 0, means_of(place), table, row);
@@ -453,6 +468,16 @@ impl RowReader {
             ..Span::default()
         };
         self.most -= u64::from(at);
+        if !self.remarks.is_empty() {
+            // One right before the next record comes with that.
+            let end = first_record + u64::from(at);
+            let n = self.remarks.partition_point(|(place, _)| *place < end);
+            let taken = self.remarks.drain(..n).filter(|(place, _)| *place >= first_record);
+            batch.remarks.extend(taken.map(|(place, remark)| {
+                let clock = part.clock(remark.time);
+                quipu_model::Remark { at: (place - first_record) as u32, clock, text: remark.text }
+            }));
+        }
         for (buffer, wanted) in batch.tables.iter_mut().zip(&self.wanted) {
             let Some(buffer) = buffer.get_mut::<ColumnTable>() else { continue };
             if *wanted == RECORDS {
@@ -551,6 +576,7 @@ impl Reader for RowReader {
         loop {
             if self.most == 0 {
                 (self.rows, self.left, self.current) = (0..0, 0..0, None);
+                self.remarks.clear();
             }
             let has_rows = !self.rows.is_empty() && self.fill()?;
             if has_rows {
@@ -558,7 +584,12 @@ impl Reader for RowReader {
             }
             // What was found before a frame's records comes with them, what was found after them by itself.
             if self.rows.is_empty() && !self.decode_more()? {
-                if self.findings.is_empty() {
+                let last = self.remarks.drain(..).map(|(_, remark)| {
+                    let clock = self.opened.parts[self.shard as usize].clock(remark.time);
+                    quipu_model::Remark { at: 0, clock, text: remark.text }
+                });
+                self.batch.remarks.extend(last);
+                if self.findings.is_empty() && self.batch.remarks.is_empty() {
                     return Ok(None);
                 }
                 break;

@@ -33,6 +33,7 @@ use quipu_stream::work::Worker;
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -511,6 +512,33 @@ fn functions(epochs: &BTreeMap<EpochId, Arc<Metadata>>, tables: &Tables) -> Vec<
     all.into_iter().map(function).collect()
 }
 
+/// How many stored bytes of plain rows are looked at for the remarks between them.
+pub const MAX_LOOKED_BYTES: u64 = 256 << 20;
+
+/// Remarks between records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remarks {
+    /// Those that were found.
+    pub all: Vec<RemarkAt>,
+    /// Frames that were not looked at, since there are too many.
+    pub n_unread_frames: u64,
+}
+
+/// A remark between two records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemarkAt {
+    /// Who wrote it.
+    pub producer: u64,
+    /// The stream that it stands in.
+    pub stream: u32,
+    /// How many records of the stream stand before it.
+    pub record: u64,
+    /// Its time, in ticks of the stream's clock.
+    pub time: u64,
+    /// What it says.
+    pub text: String,
+}
+
 impl StreamTrace {
     /// What is known of the stream beside its records; losses that only frames of data tell of are missing.
     pub fn session(&self) -> &Session {
@@ -562,6 +590,53 @@ impl StreamTrace {
             frame.header.kind == kind::AGG && frame.header.encoding == encoding::AGGREGATIONS
         };
         self.bodies.iter().filter(is_one).copied().collect()
+    }
+
+    /// What the writer remarked between records, stream by stream, of as many frames as [`MAX_LOOKED_BYTES`] stored bytes are.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub fn remarks(&self) -> Result<Remarks> {
+        let opened = &self.opened;
+        let mut input = opened.input()?;
+        let mut worker = Worker::default();
+        let mut remarks = Remarks::default();
+        let mut left = MAX_LOOKED_BYTES;
+        for part in &opened.parts {
+            for (piece, before) in part.pieces.iter().zip(&part.before) {
+                // Remarks stand in plain rows only.
+                if piece.frame.header.encoding != encoding::PLAIN {
+                    continue;
+                }
+                let n_stored = u64::from(piece.frame.header.stored_len);
+                if n_stored > left {
+                    remarks.n_unread_frames += 1;
+                    continue;
+                }
+                left -= n_stored;
+                let begun = match &piece.open {
+                    Some(head) => worker.begin_open(&piece.frame, head, &mut input),
+                    None => match frame_at(&mut input, piece.frame.offset) {
+                        Ok(Some(there)) => worker.begin(&there, &mut input),
+                        // What is wrong with frames, readers of rows say.
+                        Ok(None) => continue,
+                        Err(cause) => Err(cause),
+                    },
+                };
+                if begun.map_err(|cause| unreadable(&opened.name, cause))?.is_err() {
+                    continue;
+                }
+                let found = quipu_stream::decode::remarks(worker.payload());
+                remarks.all.extend(found.map(|remark| RemarkAt {
+                    producer: piece.frame.header.producer,
+                    stream: part.stream,
+                    record: before + u64::from(remark.ordinal),
+                    time: remark.time,
+                    text: remark.text,
+                }));
+            }
+        }
+        Ok(remarks)
     }
 
     /// Bytes of room that was claimed and never written.
@@ -626,6 +701,10 @@ impl Trace for StreamTrace {
 
     fn tables(&self) -> Result<Vec<Arc<Schema>>> {
         Ok(self.opened.tables.schemas.clone())
+    }
+
+    fn details(&self, table: usize) -> Range<usize> {
+        if table == RECORDS { RECORDS + 1..self.opened.tables.schemas.len() } else { 0..0 }
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {

@@ -5,10 +5,14 @@
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use quipu_model::lens::AccessKind;
-use quipu_model::{Columns, Confidence, Finding, Format, OpenOptions, Scan, ShardId, Tool, Trace, Window};
+use quipu_model::print::Ordinals;
+use quipu_model::{
+    Columns, Confidence, Finding, Format, OpenOptions, Paint, Predicate, Scan, ShardId, Sieve, Tool, Trace,
+    Window,
+};
 use quipu_source::Source;
 use quipu_stream::codec::Codec;
-use quipu_stream::frame::kind;
+use quipu_stream::frame::{encoding, kind};
 use quipu_stream::reader::{Content, StreamReader};
 use quipu_stream::scan::{FrameAt, Scanner};
 use quipu_stream::spec::{SchemaSpec, Ty};
@@ -97,7 +101,9 @@ fn samples_are_recognised_and_have_the_records_that_the_container_has() {
         for shard in trace.shards() {
             fuzz::same_records(&trace, shard);
         }
-        assert!(!quipu_streamed::describe::lines(&trace).is_empty());
+        assert!(
+            !quipu_streamed::describe::lines(&quipu_streamed::describe::json(&trace).unwrap()).is_empty()
+        );
     }
     assert!(n_samples >= 20, "{n_samples} samples");
 }
@@ -682,4 +688,108 @@ fn losses_after_the_last_frame_are_said_once() {
         ];
         assert_eq!(said, wanted, "with an index: {with_index}");
     }
+}
+
+/// A table of a trace as its printer has it, of rows that pass.
+fn printed(trace: &StreamTrace, predicate: &Predicate, window: Window) -> Vec<String> {
+    let mut sieve = Sieve::new(predicate, trace, 0).unwrap();
+    let mut printer = trace.printer(&Default::default()).unwrap();
+    let (mut out, mut chosen) = (Vec::new(), Vec::new());
+    for shard in trace.shards() {
+        let tables = std::iter::once(0).chain(sieve.tables()).collect();
+        let scan = Scan { tables, window: window.clone(), ..Scan::new(shard.id) };
+        let mut reader = trace.scan(&scan).unwrap();
+        while let Some(batch) = reader.read().unwrap() {
+            sieve.choose(batch, Ordinals::default(), &mut chosen);
+            printer.print(batch, &chosen, Ordinals::default(), &Paint::PLAIN, &mut out);
+        }
+    }
+    String::from_utf8(out).unwrap().lines().map(|line| line.trim().to_owned()).collect()
+}
+
+#[test]
+fn rows_of_all_records_are_chosen_by_what_their_own_schemas_have() {
+    let trace = open(&accesses(1000, Codec::Zstd(1), 5000));
+    let numbers = |predicate: Predicate| -> Vec<u64> {
+        let lines = printed(&trace, &predicate, Window::All);
+        lines.iter().map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect()
+    };
+    // Record n + 1 is an access of eight bytes at 0x1000 + 8 n, but for each hundredth.
+    let is_mark = |n: &u64| n % 100 == 99;
+    let addr = Some(0x1000 + 8 * 97 + 7..=0x1000 + 8 * 100);
+    let by_addr = Predicate { addr: addr.clone(), ..Predicate::default() };
+    assert_eq!(numbers(by_addr.clone()), [98, 99, 101], "a mark has no address");
+    let kinds = |words: &[&str]| Predicate {
+        kinds: words.iter().map(|word| (*word).to_owned()).collect(),
+        ..Predicate::default()
+    };
+    let stores: Vec<u64> = (0..1000).filter(|n| n % 3 == 0 && !is_mark(n)).map(|n| n + 1).collect();
+    assert_eq!(numbers(kinds(&["store"])), stores);
+    let marks: Vec<u64> = (0..1000).filter(is_mark).map(|n| n + 1).collect();
+    assert_eq!(numbers(kinds(&["phase"])), marks, "the name of a schema is a kind");
+    assert_eq!(numbers(kinds(&["phase", "access"])).len(), 1000);
+    assert_eq!(numbers(Predicate { kinds: kinds(&["load"]).kinds, ..by_addr.clone() }), [98, 99, 101]);
+    let of_thread = Predicate { threads: vec![7.into()], ..by_addr };
+    assert_eq!(numbers(of_thread), [101]);
+    let refused = |predicate: Predicate| Sieve::new(&predicate, &trace, 0).unwrap_err();
+    let error = refused(kinds(&["stoer"]));
+    assert_eq!(error.advice(), Some("kinds: access, phase, load, store"));
+    let error = refused(Predicate { pc: Some(0..=1), ..Predicate::default() });
+    assert_eq!(error.message(), "rows of table `records` cannot be chosen by `pc`");
+}
+
+#[test]
+fn remarks_between_records_are_shown_at_their_places() {
+    let writer = Writer::new(Vec::new(), Options::new("test"));
+    let tick = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    let row = |schema: u32, time: u64, body: &[u8]| {
+        let size = (16 + body.len()).next_multiple_of(8);
+        let mut row = [&schema.to_le_bytes()[..], &(size as u32).to_le_bytes()].concat();
+        row.extend_from_slice(&time.to_le_bytes());
+        row.extend_from_slice(body);
+        row.resize(size, 0);
+        row
+    };
+    // A text of CBOR.
+    let remark = |time: u64, text: &str| {
+        let mut body = vec![0x60 + text.len() as u8];
+        body.extend_from_slice(text.as_bytes());
+        row(4, time, &body)
+    };
+    let tick = |n: u64| row(tick, 10 * n, &n.to_le_bytes());
+    let first = [remark(1, "begins"), tick(1), tick(2), remark(25, "two\nlines"), tick(3)].concat();
+    stream.foreign(encoding::PLAIN, 3, (1, 30), &first).unwrap();
+    let second = [remark(35, "of the next"), tick(4), remark(45, "ends")].concat();
+    stream.foreign(encoding::PLAIN, 1, (35, 45), &second).unwrap();
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let trace = open(&writer.into_inner().unwrap());
+    let said = |window: Window| -> Vec<String> {
+        let lines = printed(&trace, &Predicate::default(), window);
+        lines.iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    let all = [
+        "1 remark begins",
+        "1 10 1 tick n=1",
+        "2 20 1 tick n=2",
+        "25 remark two\\nlines",
+        "3 30 1 tick n=3",
+        "35 remark of the next",
+        "4 40 1 tick n=4",
+        "45 remark ends",
+    ];
+    assert_eq!(said(Window::All), all);
+    // A part has the remarks before its records.
+    assert_eq!(said(Window::Records(2..3)), &all[3..5]);
+    let described = quipu_streamed::describe::json(&trace).unwrap();
+    let remarks: Vec<String> = described["remarks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|remark| format!("{} {} {}", remark["records_before"], remark["time"], remark["text"]))
+        .collect();
+    assert_eq!(remarks, ["0 1 \"begins\"", "2 25 \"two\\nlines\"", "3 35 \"of the next\"", "4 45 \"ends\""]);
+    assert_eq!(described["unread_frames"], 0);
+    assert!(quipu_streamed::describe::lines(&described).contains("text=ends"));
 }

@@ -4,7 +4,7 @@ use crate::captured::{self, is_capture};
 use quipu::engine::{self, Doubtful, Merge, PrintJob};
 use quipu::isa::Syntax;
 use quipu::model::trace::PrintOptions;
-use quipu::model::{Given, OptionSpec, Paint, Predicate, Printer, Schema, ThreadId, Trace, Window};
+use quipu::model::{Given, OptionSpec, Paint, Predicate, Printer, Schema, Sieve, ThreadId, Trace, Window};
 use quipu_console::Common;
 use quipu_console::flags::{self, Flagged, Flags};
 use quipu_console::follow::{self, FollowJob, Followed};
@@ -156,7 +156,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let print = options.print_options(common);
     let printer = options.printer(&*trace, &schema, &print)?;
     let job = PrintJob {
-        predicate: options.predicate(),
+        sieve: Sieve::new(&options.predicate(), &*trace, table)?,
         window: match options.window() {
             Window::All => trace.narrow(&print)?,
             window => window,
@@ -171,7 +171,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let started = Instant::now();
     let shown = session::watched(screen, |watch| {
         let merge = Merge::new(&*trace, &Merge::sharing_codes(&*trace, job.scan()), watch)?;
-        stream::print(&*trace, job, merge, watch, quipu_console::terminal::stdout(), screen.is_quiet())
+        stream::print(job, merge, watch, quipu_console::terminal::stdout(), screen.is_quiet())
     })?;
     quipu_console::terminal::stdout().with_colours(has_colours).write_all(&shown.end)?;
     let is_part = options.window() != Window::All || options.limit().is_some();

@@ -140,7 +140,7 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     let job = PrintJob { window: trace.narrow(&options)?, paint, ..job };
     let shown = session::watched(screen, |watch| {
         let merge = Merge::new(trace, &job.scan(), watch)?;
-        stream::print(trace, job, merge, watch, quipu_console::terminal::stdout(), true)
+        stream::print(job, merge, watch, quipu_console::terminal::stdout(), true)
     })?;
     stdout.write_all(&shown.end)?;
     let verdict = Verdict::new(trace, shown.found, shown.error, shown.cancelled).meaning(OF_RECORDS);

@@ -400,7 +400,7 @@ fn view(
     let job = PrintJob { limit: extent.limit, ..PrintJob::new(trace, table, &options, None)? };
     let shown = session::watched(screen, |watch| {
         let merge = extent.merge(trace, Merge::sharing_codes(trace, job.scan()), watch)?;
-        stream::print(trace, job, merge, watch, quipu_console::terminal::stderr(), true)
+        stream::print(job, merge, watch, quipu_console::terminal::stderr(), true)
     })?;
     end.extend(&shown.end);
     let verdict = Verdict::new(trace, shown.found, shown.error, shown.cancelled);
