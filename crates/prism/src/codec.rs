@@ -140,6 +140,8 @@ pub struct State {
     cut: Option<Cut>,
     /// What follows an end mark.
     undefined: Undefined,
+    /// Events were met that cannot be passed, so that nothing after them can be read.
+    is_lost: bool,
     functions: FxHashMap<Vec<u8>, u64>,
     has_begun: bool,
 }
@@ -248,6 +250,7 @@ impl RecordCodec for Codec {
             names: Vec::new(),
             cut: None,
             undefined: Undefined::default(),
+            is_lost: false,
             functions: FxHashMap::default(),
             has_begun: false,
         }
@@ -264,9 +267,20 @@ impl RecordCodec for Codec {
         }
     }
 
-    /// Lengths are known from kinds alone, so nothing can be read after an event of an unknown one.
-    fn resume(&self, _: &mut State, input: Input<'_>) -> Resume {
-        Resume::More { skip: input.bytes.len(), wants: 1 }
+    /// Lengths are known from kinds alone, so nothing can be read after an event of an unknown one. After bytes that are missing,
+    /// events begin anew, as frames of streams do not cut them: with the first swap, since only that says whose they are.
+    fn resume(&self, state: &mut State, input: Input<'_>) -> Resume {
+        if state.is_lost {
+            return Resume::More { skip: input.bytes.len(), wants: 1 };
+        }
+        state.undefined = Undefined::default();
+        state.cut = None;
+        state.n_events = 0;
+        state.n_name_bytes = 0;
+        match self.encoding {
+            Encoding::Fixed => self.resume_fixed(state, input),
+            Encoding::Variable => self.resume_variable(state, input),
+        }
     }
 
     fn ended(&self, state: &mut State, out: &mut Fill) {
@@ -414,8 +428,73 @@ impl Codec {
                 Step::Other(dump::HEADER_BYTES)
             }
             Err(Fault { what: what @ Wrong::Truncated, .. }) => Step::Rest(&rules::CUT, what.sentence()),
-            Err(Fault { what, .. }) => lost(&rules::BUFFER, what, None),
+            Err(Fault { what, .. }) => {
+                state.is_lost = true;
+                lost(&rules::BUFFER, what, None)
+            }
         }
+    }
+
+    /// Looks for a swap in buffers of the fixed encoding, the first of which begins here.
+    fn resume_fixed(&self, state: &mut State, input: Input<'_>) -> Resume {
+        let (bytes, mut scratch) = (input.bytes, Batch::default());
+        let mut at = 0;
+        while at < bytes.len() {
+            let buffer = match dump::Buffer::read(&bytes[at..], 0) {
+                Ok(buffer) => buffer,
+                Err(Fault { what: Wrong::Truncated, .. }) => {
+                    let wants = dump::needed(&bytes[at..]).unwrap_or(dump::HEADER_BYTES);
+                    return Resume::More { skip: at, wants };
+                }
+                Err(_) => {
+                    state.is_lost = true;
+                    return Resume::More { skip: bytes.len(), wants: 1 };
+                }
+            };
+            let mut slots = buffer.events.as_chunks::<{ fixed::EVENT_BYTES }>().0.iter();
+            let swap = slots.position(|slot| {
+                scratch.clear();
+                let event = fixed::event(slot, buffer.names, self.detail, &mut scratch);
+                event.is_ok_and(|event| event.swap().is_some())
+            });
+            if let Some(nth) = swap {
+                state.n_events = buffer.events.len() / fixed::EVENT_BYTES - nth;
+                state.n_name_bytes = buffer.names.len();
+                state.names.clear();
+                state.names.extend_from_slice(buffer.names);
+                return Resume::Here(at + dump::HEADER_BYTES + nth * fixed::EVENT_BYTES);
+            }
+            at += buffer.len();
+        }
+        Resume::More { skip: bytes.len(), wants: dump::HEADER_BYTES }
+    }
+
+    /// Looks for a swap among events of the variable encoding, the first of which begins here.
+    fn resume_variable(&self, state: &mut State, input: Input<'_>) -> Resume {
+        let (bytes, mut scratch) = (input.bytes, Batch::default());
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let is_end = rest[0] >> 5 == END >> 5;
+            if is_end && rest.len() == 1 {
+                let is_last = input.is_last();
+                return if is_last { Resume::Here(at) } else { Resume::More { skip: at, wants: 2 } };
+            }
+            scratch.clear();
+            match state.decoder.event(rest, &mut scratch) {
+                _ if is_end => break,
+                Err(Wrong::Truncated) => return Resume::More { skip: at, wants: MAX_EVENT_BYTES },
+                Ok((event, _)) if event.swap().is_some() => return Resume::Here(at),
+                Ok((event, len)) if !nonsense::is_unknown(&event) => {
+                    if let Event::Config(config) = event {
+                        state.decoder.configure(config);
+                    }
+                    at += len;
+                }
+                _ => break,
+            }
+        }
+        state.is_lost = at < bytes.len();
+        Resume::More { skip: bytes.len(), wants: 1 }
     }
 
     fn variable(&self, state: &mut State, input: Input<'_>, out: &mut Fill) -> Step {
@@ -441,6 +520,7 @@ impl Codec {
                     }
                     nonsense::Verdict::Nonsense(n) => {
                         state.events.names.truncate(n_names);
+                        state.is_lost = true;
                         let (rule, what) = (&rules::NONSENSE, nonsense::sentence(n));
                         Step::Lost { rule, what, skip: None, records: Amount::Unknown }
                     }
@@ -451,7 +531,10 @@ impl Codec {
             Err(what @ Wrong::Truncated) => Step::Rest(&rules::CUT, what.sentence()),
             Err(what @ Wrong::UnknownConfig(_)) if bytes.len() > 1 => lost(&rules::CONFIGURED, what, Some(2)),
             Err(Wrong::UnknownConfig(_)) if !input.is_last() => Step::More(2),
-            Err(what) => lost(&rules::KIND, what, None),
+            Err(what) => {
+                state.is_lost = true;
+                lost(&rules::KIND, what, None)
+            }
         }
     }
 

@@ -19,7 +19,7 @@ use quipu_records::write::{RecordFile, usual_pool};
 use quipu_source::OutputFile;
 use quipu_stream::codec::Codec as Packing;
 use quipu_stream::frame::encoding;
-use quipu_stream::write::{FRAME_BYTES_AT_REST, Options, StreamWriter, Writer};
+use quipu_stream::write::{Options, StreamWriter, Writer};
 use quipu_wire::cbor::Value;
 use quipu_wire::record::{Producer, Setting, Stream};
 use rustc_hash::FxHasher;
@@ -27,6 +27,8 @@ use std::hash::Hasher;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// Bytes of events in a frame: as many are lost with one damaged byte.
+const FRAME_BYTES: usize = 64 << 10;
 /// How hard payloads of streams are packed.
 const LEVEL: u32 = 3;
 /// What the settings begin with that say how the bytes of a stream read, where nothing in them shows it.
@@ -168,7 +170,7 @@ impl EventFile {
             Encoding::Variable => {
                 self.variable.put(event, batch).map_err(|what| refused(what, batch, index))?;
                 self.n_gathered += 1;
-                if self.variable.out.len() + variable::MAX_EVENT_BYTES + 1 > FRAME_BYTES_AT_REST {
+                if self.variable.out.len() + variable::MAX_EVENT_BYTES + 1 > FRAME_BYTES {
                     self.frame()?;
                 }
             }
@@ -215,7 +217,7 @@ impl EventFile {
             _ => {
                 self.variable.put_bytes(event, bytes);
                 self.n_gathered += 1;
-                if self.variable.out.len() + variable::MAX_EVENT_BYTES + 1 > FRAME_BYTES_AT_REST {
+                if self.variable.out.len() + variable::MAX_EVENT_BYTES + 1 > FRAME_BYTES {
                     self.frame()?;
                 }
             }
@@ -242,7 +244,7 @@ impl EventFile {
     /// # Errors
     /// `Io` if it cannot be written.
     pub(crate) fn put_buffer(&mut self, buffer: &dump::Buffer<'_>) -> Result<()> {
-        if self.buffers.len() + buffer.len() > FRAME_BYTES_AT_REST {
+        if !self.buffers.is_empty() && self.buffers.len() + buffer.len() > FRAME_BYTES {
             self.frame()?;
         }
         buffer.write(&mut self.buffers);
@@ -264,7 +266,7 @@ impl EventFile {
         self.n_gathered += (self.fixed.events.len() / EVENT_BYTES) as u32; // As above.
         dump::flush(&mut self.fixed, &mut buffer);
         self.buffers.append(&mut buffer);
-        if self.buffers.len() + dump::MAX_BYTES > FRAME_BYTES_AT_REST { self.frame() } else { Ok(()) }
+        if self.buffers.len() + dump::MAX_BYTES > FRAME_BYTES { self.frame() } else { Ok(()) }
     }
 
     /// Writes what was gathered.

@@ -87,6 +87,14 @@ pub(crate) struct Front {
     n_types: usize,
     /// What marks say of threads, by kind.
     marks: FxHashMap<u32, Mark>,
+    /// The mark of threads that begin with the number of their creation, if the trace has such.
+    begins: Option<u32>,
+    /// Numbers of threads by those of their creations.
+    numbered: FxHashMap<u64, u64>,
+    /// How many threads have numbers.
+    n_threads: u64,
+    /// The mutex of the wait that ends.
+    mutex: Option<u64>,
     /// The number that the thread that begins was created with.
     begun: Option<u64>,
     /// These numbers by the handles of threads.
@@ -108,13 +116,17 @@ impl Front {
             let name = function.names.first().cloned().unwrap_or_default();
             functions.insert((function.workload, function.id), function_of(name.into_bytes()));
         }
-        Front {
+        let mut front = Front {
             columns,
             arch: meta.arch,
             decoder,
             works: FxHashMap::default(),
             functions,
             n_types: 0,
+            begins: None,
+            numbered: FxHashMap::default(),
+            n_threads: 0,
+            mutex: None,
             marks: marks_of(trace),
             begun: None,
             created: FxHashMap::default(),
@@ -123,7 +135,10 @@ impl Front {
             current: None,
             pc: None,
             batch: Batch::default(),
-        }
+        };
+        let begins = front.marks.iter().find(|(_, mark)| **mark == Mark::Begun);
+        front.begins = begins.map(|(kind, _)| *kind);
+        front
     }
 
     /// The events of a batch; what becomes of its rows goes into the ledger.
@@ -132,7 +147,9 @@ impl Front {
         self.batch.clear();
         self.learn(of);
         if of.span.records > 0 || of.lenses().any(|(_, rows)| rows.n_rows() > 0) {
-            self.enter(of.span.thread);
+            let begun = self.begins.filter(|_| !self.threads.contains_key(&of.span.thread));
+            let row = begun.and_then(|begun| of.marks.kind.iter().position(|kind| *kind == begun));
+            self.enter(of.span.thread, row.map(|row| of.marks.value[row]));
         }
         let mut counts = Counts::default();
         // Calls stand at the record that follows them.
@@ -175,10 +192,12 @@ impl Front {
         self.put(Event::Context(Context { kind, place: Place::Name(name) }));
     }
 
-    /// Makes a thread the current one. Threads are numbered from 1, as they come; their own number is the id of a context.
-    fn enter(&mut self, thread: ThreadId) {
-        let next = self.threads.len() as u64 + 1;
-        let number = *self.threads.entry(thread).or_insert(next);
+    /// Makes a thread the current one. Threads are numbered from 1, as they come or are created; their own number is the id of
+    /// a context.
+    fn enter(&mut self, thread: ThreadId, creation: Option<u64>) {
+        let known = self.threads.get(&thread).copied();
+        let number = known.unwrap_or_else(|| self.number(creation));
+        self.threads.insert(thread, number);
         self.batch.thread = Some(number);
         if self.current == Some(thread) {
             return;
@@ -186,9 +205,34 @@ impl Front {
         self.current = Some(thread);
         self.pc = None;
         self.put(Event::Sync(Sync { kind: sync::SWAP, data: number, second: None }));
-        if number == next && thread.tid < 1 << 56 {
+        if known.is_none() && thread.tid < 1 << 56 {
             let place = Place::Address(thread.tid);
             self.put(Event::Context(Context { kind: context::THREAD, place }));
+        }
+    }
+
+    /// The number of the thread of a creation, or of a further one.
+    fn number(&mut self, creation: Option<u64>) -> u64 {
+        if let Some(number) = creation.and_then(|creation| self.numbered.get(&creation)) {
+            return *number;
+        }
+        self.n_threads += 1;
+        if let Some(creation) = creation.filter(|_| self.numbered.len() < MAX_OPEN) {
+            self.numbered.insert(creation, self.n_threads);
+        }
+        self.n_threads
+    }
+
+    /// Lets back ends see a thread where it is created, as to them the k-th creation is that of the (k + 1)-th thread: threads of
+    /// recordings begin in any order.
+    fn show(&mut self, creation: u64) {
+        if self.numbered.contains_key(&creation) || self.numbered.len() >= MAX_OPEN {
+            return;
+        }
+        let creator = self.current.and_then(|thread| self.threads.get(&thread)).copied();
+        let created = self.number(Some(creation));
+        for data in [Some(created), creator].into_iter().flatten() {
+            self.put(Event::Sync(Sync { kind: sync::SWAP, data, second: None }));
         }
     }
 
@@ -252,12 +296,17 @@ impl Front {
         let value = of.marks.value[row];
         match self.marks.get(&of.marks.kind[row]).copied() {
             Some(Mark::Sync(kind)) => {
-                let second = (kind == sync::WAIT).then_some(0);
+                let mutex = self.mutex.take().unwrap_or(0);
+                let second = (kind == sync::WAIT).then_some(mutex);
                 let handle = self.created.get(&value).filter(|_| kind == sync::JOIN);
                 let data = handle.copied().unwrap_or(value);
                 self.put(Event::Sync(Sync { kind, data, second }));
                 counts.syncs += 1;
+                if kind == sync::CREATE && self.begins.is_some() {
+                    self.show(value);
+                }
             }
+            Some(Mark::Mutex) => self.mutex = Some(value),
             Some(Mark::Begun) => self.begun = Some(value),
             Some(Mark::Handle) => {
                 if let Some(number) = self.begun.take()
@@ -468,6 +517,8 @@ enum Mark {
     Begun,
     /// The handle of the thread that just began, by which it is joined.
     Handle,
+    /// The mutex of the wait whose end follows.
+    Mutex,
 }
 
 /// What the marks of a trace say of threads. Where it tells the beginnings of waits and their ends, the latter are waits.
@@ -478,6 +529,7 @@ fn marks_of(trace: &dyn Trace) -> FxHashMap<u32, Mark> {
         "wait" if tells_ends => None,
         "thread-start" => Some(Mark::Begun),
         "thread-handle" => Some(Mark::Handle),
+        "wait-mutex" => Some(Mark::Mutex),
         _ => sync_of_mark(name).map(Mark::Sync),
     };
     names.iter().filter_map(|(kind, name)| Some((*kind, mark(name)?))).collect()

@@ -2,12 +2,14 @@
 //!
 //! `split` writes for each turn four numbers in settings of the file: the ordinal of its first event, how many events it has,
 //! bytes in the file before it that only this file needs (configurations that another thread made), and its own bytes. A folder
-//! of such files is one trace: turns in the order of their ordinals. Turns of threads whose files are missing are left out.
+//! of such files is one trace: turns in the order of their ordinals. Turns of threads whose files are missing or damaged are a
+//! loss after the last event, which says how many events and whose.
 //!
 //! SPEC: prism.md#files-of-threads
 
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_source::{Bytes, Container, Content, Source};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::hash::Hasher;
 use std::io;
@@ -17,6 +19,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 const TURNS: &str = "turns.";
 /// The setting that says which trace the turns are of.
 const WHOLE: &str = "whole";
+/// The setting that says how many events all threads have.
+const ALL_EVENTS: &str = "events";
+/// The setting that lists all threads.
+const THREADS: &str = "threads";
+/// What names of files of threads begin with.
+const NAME: &str = "thread-";
+/// Files that a message names, at most.
+const MAX_NAMED: usize = 8;
 /// Bytes of a setting, at most.
 const SETTING_BYTES: usize = 512 << 10;
 /// Turns of a trace, at most.
@@ -43,6 +53,8 @@ pub(crate) struct Turn {
 pub(crate) struct Whole {
     hasher: rustc_hash::FxHasher,
     n_turns: usize,
+    n_events: u64,
+    threads: BTreeSet<u64>,
 }
 
 impl Whole {
@@ -61,6 +73,8 @@ impl Whole {
         self.hasher.write_u64(turn.n_events);
         self.hasher.write_u64(turn.len);
         self.n_turns += 1;
+        self.n_events += turn.n_events;
+        self.threads.insert(thread);
         if self.n_turns > MAX_TURNS { Err(too_many()) } else { Ok(()) }
     }
 
@@ -74,16 +88,24 @@ impl Whole {
 /// # Errors
 /// `Unsupported` if there are more turns than settings have room for.
 pub(crate) fn settings(whole: &Whole, start: u64, turns: &[Turn]) -> Result<Vec<(String, String)>> {
-    let mut all = vec![(WHOLE.to_owned(), whole.text())];
+    let threads: Vec<String> = whole.threads.iter().map(u64::to_string).collect();
+    let mut all = vec![
+        (WHOLE.to_owned(), whole.text()),
+        (ALL_EVENTS.to_owned(), whole.n_events.to_string()),
+        (THREADS.to_owned(), threads.join(" ")),
+    ];
+    // Names of further threads are not known where their files are missing.
+    all.retain(|(_, value)| value.len() <= SETTING_BYTES);
+    let n_before = all.len();
     let mut text = format!("{start};");
     for Turn { ordinal, n_events, extra, len } in turns {
         // Writing to a string cannot fail.
         let _ = write!(text, "{ordinal} {n_events} {extra} {len};");
         if text.len() > SETTING_BYTES {
-            all.push((format!("{TURNS}{}", all.len() - 1), std::mem::take(&mut text)));
+            all.push((format!("{TURNS}{}", all.len() - n_before), std::mem::take(&mut text)));
         }
     }
-    all.push((format!("{TURNS}{}", all.len() - 1), text));
+    all.push((format!("{TURNS}{}", all.len() - n_before), text));
     if all.len() > MAX_SETTINGS {
         return Err(too_many());
     }
@@ -119,57 +141,97 @@ fn turns_of(file: &Source) -> Result<Option<(u64, Vec<Turn>)>> {
     Ok(start.map(|start| (start, turns)))
 }
 
+/// The name of a file in its folder.
+fn base_name(file: &Source) -> &str {
+    file.name().rsplit('/').next().unwrap_or_default()
+}
+
+/// The thread that a file is of, by the name that its stream has.
+fn thread_of(file: &Source) -> Option<u64> {
+    let name = base_name(file).strip_prefix(NAME)?;
+    name.strip_suffix(".prism").unwrap_or(name).parse().ok()
+}
+
 /// The events of files of threads as those of one; none if the folder has no files of events.
 ///
 /// # Errors
 /// `Unsupported` for files that are not of one trace; `Malformed` for lists of turns that cannot be; what the sources say.
 pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
     let files = folder.files()?;
-    let is_ours = |file: &Source| matches!(file.said("encoding"), Some("36" | "38"));
-    if files.is_empty() || !files.iter().all(is_ours) {
+    let is_of_events = |file: &&Source| matches!(file.said("encoding"), Some("36" | "38"));
+    if files.iter().find(is_of_events).is_none() {
         return Ok(None);
     }
-    let first = &files[0];
-    let (mut turns, mut starts, mut containers) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, file) in files.iter().enumerate() {
+    let foreign = |file: &Source| {
+        let what = format!(
+            "the files of this folder are not those of the threads of one trace: see `{}`",
+            base_name(file)
+        );
+        let hint = "`quipu split` makes such files; name one of the others by itself";
+        Error::unsupported(what).in_file(folder.name()).hint(hint)
+    };
+    // What a file of a thread says of itself may be damaged.
+    let says_turns = |file: &&Source| {
+        is_of_events(file) && file.said(WHOLE).is_some() && file.said(&format!("{TURNS}0")).is_some()
+    };
+    let Some(first) = files.iter().find(says_turns) else { return Err(foreign(&files[0])) };
+    let threads = first.said(THREADS).unwrap_or_default();
+    let mut absent: BTreeSet<u64> = threads.split(' ').filter_map(|thread| thread.parse().ok()).collect();
+    let (mut turns, mut starts, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    let mut damaged = Vec::new();
+    for file in &files {
+        let thread = thread_of(file).filter(|thread| absent.contains(thread));
+        if !says_turns(&file) && thread.is_some() {
+            damaged.push(base_name(file).to_owned());
+            absent.retain(|absent| Some(*absent) != thread);
+            continue;
+        }
         let is_same = |name: &str| file.said(name) == first.said(name);
         let of_file = turns_of(file)?.filter(|_| ["encoding", WHOLE].into_iter().all(is_same));
-        let Some((start, of_file)) = of_file else {
-            let what = "the files of this folder are not those of the threads of one trace";
-            let hint = "`quipu split` makes such files; name one of the others by itself";
-            return Err(Error::unsupported(what).in_file(folder.name()).hint(hint));
+        let Some((start, of_file)) = of_file else { return Err(foreign(file)) };
+        absent.retain(|absent| Some(*absent) != thread);
+        // Where the first frame is damaged, there is no beginning to look at.
+        let Ok(container) = file.container() else {
+            damaged.push(base_name(file).to_owned());
+            continue;
         };
-        let container = file.container()?;
-        let len = container.bytes(READ_BYTES)?.len();
+        let mut bytes = container.bytes(READ_BYTES)?;
+        if let Some(last) = bytes.len().checked_sub(1)
+            && bytes.get(last, 1).is_err()
+        {
+            damaged.push(base_name(file).to_owned());
+        }
         let mut at = start;
         for turn in of_file {
             let begin = at.saturating_add(turn.extra);
             at = begin.saturating_add(turn.len);
-            if at > len {
-                let what = format!("its turns have `{at}` bytes, its events `{len}`");
-                return Err(Error::new(ErrorKind::Truncated, what).in_file(file.name()));
-            }
-            turns.push((turn, number, begin));
+            turns.push((turn, parts.len(), begin));
         }
         if turns.len() > MAX_TURNS {
             return Err(too_many().in_file(folder.name()));
         }
         starts.push(start);
-        containers.push(container);
+        parts.push(File { name: base_name(file).to_owned(), container, bytes: Mutex::new(None) });
     }
     turns.sort_by_key(|(turn, ..)| turn.ordinal);
-    let mut expected = 0;
-    let is_whole = turns.iter().all(|(turn, ..)| {
-        let is_next = turn.ordinal == expected;
+    let (mut expected, mut n_there) = (0, 0);
+    let mut is_whole = true;
+    for (turn, number, _) in &turns {
+        if turn.ordinal < expected {
+            let what = format!("the events of `{}` are in another file, too", parts[*number].name);
+            return Err(Error::unsupported(what).in_file(folder.name()));
+        }
+        is_whole &= turn.ordinal == expected;
         expected = turn.ordinal.saturating_add(turn.n_events);
-        is_next
-    });
+        n_there += turn.n_events;
+    }
+    let n_events = first.said(ALL_EVENTS).and_then(|n| n.parse().ok()).unwrap_or(0).max(expected);
     let mut pieces = Vec::new();
-    let mut end = 0;
+    let mut end = 0_u64;
     let mut add = |file: usize, at: u64, len: u64| {
         let start = end;
-        end += len;
-        if len > 0 {
+        end = end.saturating_add(len);
+        if end > start {
             pieces.push(Piece { start, end, file, at });
         }
     };
@@ -180,15 +242,34 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
     for (turn, number, begin) in &turns {
         // Where other threads are missing, their configurations are, too.
         let extra = if is_whole { 0 } else { turn.extra };
-        add(*number, begin - extra, turn.len + extra);
+        add(*number, begin - extra, turn.len.saturating_add(extra));
     }
+    let lost = lost(n_events - n_there, n_events, &absent, &damaged);
     let said = ["encoding", "detail", "sizes"].into_iter();
     let said = said.filter_map(|name| Some((name, first.said(name)?.to_owned()))).collect();
-    let files = containers.into_iter().map(|container| File { container, bytes: Mutex::new(None) }).collect();
-    Ok(Some(Source::of_content(folder.name(), Arc::new(Gathered { pieces, files, said }))))
+    let content = Gathered { pieces, files: parts, said, lost };
+    Ok(Some(Source::of_content(folder.name(), Arc::new(content))))
+}
+
+/// What is said of events that no file has, if there are such, and of damaged files.
+fn lost(n: u64, n_all: u64, absent: &BTreeSet<u64>, damaged: &[String]) -> Option<String> {
+    let mut parts = Vec::new();
+    if n > 0 {
+        parts.push(format!("`{n}` of the `{n_all}` events of all threads are not here"));
+    }
+    let absent: Vec<String> = absent.iter().map(|thread| format!("{NAME}{thread}.prism")).collect();
+    for (what, names) in [("missing files", &*absent), ("damaged files", damaged)] {
+        if !names.is_empty() {
+            let more = if names.len() > MAX_NAMED { ", …" } else { "" };
+            let named = &names[..names.len().min(MAX_NAMED)];
+            parts.push(format!("{what}: {}{more}", named.join(", ")));
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 struct File {
+    name: String,
     container: Container,
     /// A cursor that no reader has now.
     bytes: Mutex<Option<Bytes>>,
@@ -207,14 +288,27 @@ struct Gathered {
     pieces: Vec<Piece>,
     files: Vec<File>,
     said: Vec<(&'static str, String)>,
+    /// What is not there of the trace.
+    lost: Option<String>,
+}
+
+impl Gathered {
+    /// Where the events end.
+    fn end(&self) -> u64 {
+        self.pieces.last().map_or(0, |piece| piece.end)
+    }
 }
 
 impl Content for Gathered {
     fn len_bytes(&self) -> u64 {
-        self.pieces.last().map_or(0, |piece| piece.end)
+        // A byte that cannot be read stands for what is lost.
+        self.end() + u64::from(self.lost.is_some())
     }
 
     fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
+        if let Some(lost) = self.lost.as_ref().filter(|_| at >= self.end() && !out.is_empty()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, lost.clone()));
+        }
         let mut n_read = 0;
         // Turns are short: several fill the buffer of a reader.
         let first = self.pieces.partition_point(|piece| piece.end <= at);
@@ -242,14 +336,27 @@ impl Content for Gathered {
                 Ok(n) => n,
                 // What was read before is given first.
                 Err(_) if n_read > 0 => break,
-                Err(cause) => return Err(cause),
+                Err(cause) => return Err(io::Error::new(cause.kind(), format!("{}: {cause}", file.name))),
             };
+            if n == 0 && n_read == 0 {
+                let what = format!("{}: its events end before its turns do", file.name);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            }
             n_read += n;
             if n < left {
                 break;
             }
         }
         Ok(n_read)
+    }
+
+    fn next_readable(&self, at: u64) -> Option<u64> {
+        let piece = self.pieces.get(self.pieces.partition_point(|piece| piece.end <= at))?;
+        let file = &self.files[piece.file];
+        let next = file.container.next_readable(piece.at + (at - piece.start));
+        let within = next.map(|next| piece.start + next.saturating_sub(piece.at));
+        let next = within.filter(|next| (at + 1..piece.end).contains(next)).unwrap_or(piece.end);
+        (next < self.len_bytes()).then_some(next)
     }
 
     fn said(&self, name: &str) -> Option<&str> {

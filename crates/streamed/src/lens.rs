@@ -76,6 +76,10 @@ pub(crate) fn record(
         let value = |field: usize| number(&rows.columns[field], row);
         match sync.mark(value(sync.what)) {
             Some((kind, About::Object)) => mark(kind, value(sync.object)),
+            Some((kind, About::Woken)) => {
+                mark(sync.mutex, value(sync.value));
+                mark(kind, value(sync.object));
+            }
             Some((kind, About::Made)) => mark(kind, value(sync.value)),
             Some((kind, About::Begun)) => {
                 mark(kind, value(sync.value));

@@ -87,6 +87,8 @@ pub(crate) struct SyncMeans {
     marks: Vec<(u64, u32, About)>,
     /// The mark that says a thread's own handle.
     pub(crate) handle: u32,
+    /// The mark that says the mutex of a wait whose end follows.
+    pub(crate) mutex: u32,
 }
 
 /// What the mark of a record of synchronization has as its value.
@@ -98,6 +100,8 @@ pub(crate) enum About {
     Made,
     /// A thread that begins: the same, and the object in a mark of its own.
     Begun,
+    /// The object, after the further number in a mark of its own: the mutex.
+    Woken,
 }
 
 impl SyncMeans {
@@ -116,12 +120,14 @@ impl SyncMeans {
         let about = |name: &str| match name {
             "thread-create" => About::Made,
             "thread-start" => About::Begun,
+            "woken" => About::Woken,
             _ => About::Object,
         };
         let marks = known.iter().take(MAX_SYNCS).map(|(number, name)| (number, mark(name), about(name)));
         let marks = marks.collect();
         let (object, value) = (find("object")?, find("value")?);
-        Some(SyncMeans { what, object, value, marks, handle: mark("thread-handle") })
+        let (handle, mutex) = (mark("thread-handle"), mark("wait-mutex"));
+        Some(SyncMeans { what, object, value, marks, handle, mutex })
     }
 
     /// The mark of a number of the field `what`.

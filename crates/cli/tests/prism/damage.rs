@@ -318,3 +318,116 @@ fn events_of_unknown_types_are_found_shown_and_counted() {
     let run = quipu(&[&["run", "--backend", "null", "-o", "x"], &open[..], &[&path]].concat());
     assert_eq!(run.status.code(), Some(1), "{run:?}");
 }
+
+/// Events of three threads that take turns, each with accesses of its own.
+fn in_turns(folder: &Path) -> String {
+    let swap = |thread: u8| [&[0x45, thread][..], &[0; 7]].concat();
+    let mut bytes = vec![0xa0, 0xe0, 0xa4, 0x80];
+    for turn in 0..3000_u32 {
+        bytes.extend(swap(1 + (turn % 3) as u8));
+        for nth in 0..20_u32 {
+            let address = u64::from((turn * 20 + nth).wrapping_mul(0x9e37_79b9) >> 8);
+            bytes.extend([&[0x0b][..], &address.to_le_bytes()[..6], &[8]].concat());
+        }
+    }
+    bytes.push(0xc0);
+    let plain = put(folder, "turns.bin", &bytes);
+    let whole = folder.join("turns.prism").to_str().unwrap().to_owned();
+    let args = ["convert", "-q", "--format", "prism", "--open", "encoding=variable", &plain, "-o", &whole];
+    assert_eq!(quipu(&args).status.code(), Some(0));
+    whole
+}
+
+/// The events of a trace without their numbers, the exit code, and what is said.
+fn events_of(path: &str) -> (Vec<String>, Option<i32>, String) {
+    let output = quipu(&["view", "--table", "events", "--csv", path]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows = text.lines().skip(1).map(|row| row.split_once(',').unwrap().1.to_owned()).collect();
+    (rows, output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Whether all of some rows are among others, in their order.
+fn is_within(some: &[String], all: &[String]) -> bool {
+    let mut all = all.iter();
+    some.iter().all(|row| all.any(|other| other == row))
+}
+
+#[test]
+fn a_damaged_byte_costs_the_events_of_its_frame_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let variable = in_turns(folder.path());
+    let fixed = folder.path().join("fixed.prism").to_str().unwrap().to_owned();
+    assert_eq!(
+        quipu(&["convert", "-q", &variable, "--events", "fixed", "-o", &fixed]).status.code(),
+        Some(0)
+    );
+    for path in [variable, fixed] {
+        let (all, code, _) = events_of(&path);
+        assert!(code == Some(0) && all.len() > 60_000);
+        let bytes = std::fs::read(&path).unwrap();
+        for eighth in 2..7 {
+            let mut bad = bytes.clone();
+            bad[bytes.len() * eighth / 8] ^= 0x55;
+            let bad = put(folder.path(), "bad.prism", &bad);
+            let (kept, code, said) = events_of(&bad);
+            assert_eq!(code, Some(1), "{path} {eighth}: {said}");
+            assert!(is_within(&kept, &all), "{path} {eighth}: something is invented");
+            assert!(
+                kept.len() > all.len() * 2 / 3,
+                "{path} {eighth}: {} of {}: {said}",
+                kept.len(),
+                all.len()
+            );
+            assert_eq!(kept.last(), all.last(), "{path} {eighth}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_of_files_of_threads_says_what_is_missing_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = in_turns(folder.path());
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let threads = at("threads");
+    assert_eq!(quipu(&["split", "-q", &whole, "-o", &threads]).status.code(), Some(0));
+    let (all, ..) = events_of(&whole);
+    let member = format!("{threads}/thread-2.prism");
+    let bytes = std::fs::read(&member).unwrap();
+    let refuses = |what: &str| {
+        let out = at("out");
+        for args in [
+            &["check", &threads][..],
+            &["info", &threads],
+            &["report", &threads],
+            &["view", &threads],
+            &["run", "--backend", "simplecount", &threads, "-o", &out],
+            &["convert", &threads, "-o", &at("out.prism")],
+            &["merge", &threads, "-o", &at("merged.prism")],
+        ] {
+            let output = quipu(args);
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said);
+            assert_eq!(output.status.code(), Some(1), "{what}: {args:?}: {said}");
+            assert!(said.contains("thread-2"), "{what}: {args:?}: {said}");
+        }
+    };
+    for part in [1, 2, 5, 9] {
+        std::fs::write(&member, &bytes[..bytes.len() * part / 10]).unwrap();
+        let (kept, code, said) = events_of(&threads);
+        assert_eq!(code, Some(1), "cut after {part} tenths: {said}");
+        assert!(said.contains("thread-2"), "cut after {part} tenths: {said}");
+        assert!(kept.len() > all.len() / 2 && is_within(&kept, &all), "cut after {part} tenths: {said}");
+    }
+    std::fs::write(&member, &bytes[..bytes.len() / 2]).unwrap();
+    refuses("cut");
+    for at in (100..bytes.len()).step_by(bytes.len() / 12) {
+        let mut bad = bytes.clone();
+        bad[at] ^= 0x55;
+        std::fs::write(&member, &bad).unwrap();
+        let (kept, code, said) = events_of(&threads);
+        assert_eq!(code, Some(1), "byte {at}: {said}");
+        assert!(kept.len() > all.len() / 2 && is_within(&kept, &all), "byte {at}: {said}");
+    }
+    std::fs::remove_file(&member).unwrap();
+    refuses("missing");
+}
