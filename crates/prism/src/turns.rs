@@ -326,7 +326,10 @@ impl Content for Gathered {
                 Some(cursor) => cursor,
                 None => file.container.bytes(READ_BYTES).map_err(io::Error::other)?,
             };
-            let got = cursor.get(piece.at + skip, wanted).map(|there| {
+            // Of bytes some of which cannot be read, those before them.
+            let is_sound = cursor.get(piece.at + skip, wanted).is_ok();
+            let asked = if is_sound { wanted } else { 1 };
+            let got = cursor.get(piece.at + skip, asked).map(|there| {
                 let n = there.len().min(wanted);
                 out[n_read..n_read + n].copy_from_slice(&there[..n]);
                 n
