@@ -415,7 +415,7 @@ fn linux_states(capture: &mut Capture, cpu: u32, body: &[u8]) -> bool {
         let Some(((key, data), aggregation)) = parts.zip(capture.aggregation(id)) else { return false };
         let described = &capture.aggregations[aggregation];
         let needed = described.value.offset as usize + described.value.size as usize;
-        if key.len() < described.size as usize || data.len() < needed {
+        if (key.len(), data.len()) != (described.size as usize, needed) {
             return false;
         }
         capture.events.push(Event::State { cpu, aggregation, key: key.into(), data: data.into() });

@@ -3,7 +3,7 @@
 use crate::aggregate::Records;
 use crate::buffer::Cursor;
 use crate::consumer::{Consumer, Style};
-use crate::describe::{Capture, Dialect};
+use crate::describe::{Buffer, Capture, Dialect};
 use crate::messages;
 use crate::rules;
 use crate::types::Type;
@@ -128,27 +128,62 @@ fn longest_gap(range: Range<usize>, known: &[Range<usize>]) -> Option<Range<usiz
 /// Words of zeros before a record that alignment does not explain. Those at the end of a buffer, and before the oldest record of
 /// a ring, are what the kernel has cleared.
 fn cleared(capture: &Capture) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut gaps = Gaps::default();
     for buffer in &capture.buffers {
         let (mut cursor, mut end) = (Cursor::new(buffer), buffer.oldest);
         while let Ok(Some(record)) = cursor.next_record(capture, buffer) {
             // The younger part of a ring begins at 0.
             let start = if record.offset < end { 0 } else { end };
             end = cursor.offset();
-            let Some(gap) = longest_gap(start..record.offset, &buffer.gaps) else { continue };
-            let (start, n_bytes) = (gap.start, gap.len() as u64);
-            if n_bytes < u64::from(record.enabling.align.max(ALIGNMENT)) {
-                continue;
-            }
-            if findings.len() as u64 >= MAX_FAULTS {
-                return findings;
-            }
-            let place =
-                Place { file: Some(buffer.file.clone()), offset: Some(start as u64), ..Place::default() };
-            let message =
-                format!("`{n_bytes}` zero bytes stand before a record, more than its alignment explains");
-            findings.push(rules::CLEARED.broken(place, message));
+            gaps.look(buffer, start..record.offset, record.enabling.align);
         }
     }
-    findings
+    // Buffers of aggregations are no rings.
+    for buffer in &capture.states {
+        let (mut records, mut end) = (Records::new(capture, buffer), 0);
+        while let Ok(Some((_, record))) = records.next_record() {
+            let start = std::mem::replace(&mut end, records.offset());
+            gaps.look(buffer, start..end - record.len(), ALIGNMENT);
+        }
+    }
+    gaps.finish()
+}
+
+/// Gaps between records: the first ones by themselves, the others together.
+#[derive(Default)]
+struct Gaps {
+    findings: Vec<Finding>,
+    n_more: u64,
+    n_bytes: u64,
+    /// Where the first of the others is.
+    first: Option<Place>,
+}
+
+impl Gaps {
+    /// Looks at what stands between two records, of which the second is aligned.
+    fn look(&mut self, buffer: &Buffer, range: Range<usize>, align: u32) {
+        let Some(gap) = longest_gap(range, &buffer.gaps) else { return };
+        let n_bytes = gap.len() as u64;
+        if n_bytes < u64::from(align.max(ALIGNMENT)) {
+            return;
+        }
+        let place =
+            || Place { file: Some(buffer.file.clone()), offset: Some(gap.start as u64), ..Place::default() };
+        if self.findings.len() as u64 >= MAX_FAULTS {
+            self.first.get_or_insert_with(place);
+            (self.n_more, self.n_bytes) = (self.n_more + 1, self.n_bytes + n_bytes);
+            return;
+        }
+        let message =
+            format!("`{n_bytes}` zero bytes stand before a record, more than its alignment explains");
+        self.findings.push(rules::CLEARED.broken(place(), message));
+    }
+
+    fn finish(mut self) -> Vec<Finding> {
+        if let Some(first) = self.first {
+            let message = format!("{} more gaps between records have `{}` bytes", self.n_more, self.n_bytes);
+            self.findings.push(rules::CLEARED.broken(first, message));
+        }
+        self.findings
+    }
 }

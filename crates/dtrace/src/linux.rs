@@ -256,9 +256,12 @@ impl Lines {
                 let described = &capture.aggregations[aggregation];
                 let value = &described.value;
                 let needed = value.offset as usize + value.size as usize;
-                if key.len() < described.size as usize || data.len() < needed {
-                    let (k, d) = (key.len(), data.len());
-                    return Err(format!("a state of aggregation {id} has {k} and {d} bytes, too few"));
+                let described = (described.size as usize, needed);
+                if (key.len(), data.len()) != described {
+                    let ((k, d), (key, data)) = ((key.len(), data.len()), described);
+                    return Err(format!(
+                        "a state of aggregation {id} has {k} and {d} bytes, described as {key} and {data}"
+                    ));
                 }
                 capture.events.push(Event::State { cpu, aggregation, key: key.into(), data: data.into() });
             }

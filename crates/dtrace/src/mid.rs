@@ -9,6 +9,7 @@ use crate::described::{self, Describer};
 use crate::lost::{self, Lost};
 use crate::rules;
 use crate::validate;
+use memchr::memmem;
 use quipu_model::loss::Amount;
 use quipu_model::{Error, Place, Result};
 use quipu_stream::loss::Loss;
@@ -67,52 +68,89 @@ pub fn is_likely(head: &[u8]) -> bool {
 
 /// True if descriptions of such a buffer stand in a file, whose beginning was overwritten.
 pub fn is_within(head: &[u8]) -> bool {
-    next_snapshot(head, 0, None).is_some()
+    Search::new(head).next(0, None).is_some()
 }
 
-/// Where the next descriptions begin that are whole, at `from` or after it, and their byte order; in the order that is known.
-fn next_snapshot(bytes: &[u8], from: usize, known: Option<ByteOrder>) -> Option<(usize, ByteOrder)> {
-    let mut at = from.next_multiple_of(4);
-    while at + HEAD <= bytes.len() {
-        if bytes[at..at + 4] != [0xff; 4] {
-            at += 4;
-            continue;
-        }
-        let orders = [ByteOrder::Little, ByteOrder::Big].into_iter();
-        let begins = |order: &ByteOrder| {
-            known.is_none_or(|known| known == *order)
-                && inner(&bytes[at..], *order)
-                    .is_some_and(|inner| inner.is_right && inner.kind == kind::BEGIN)
-        };
-        let Some(order) = orders.into_iter().find(begins) else {
-            at += 4;
-            continue;
-        };
-        match end_of_snapshot(bytes, at, order) {
-            Ok(()) => return Some((at, order)),
-            Err(stopped) => at = stopped,
+/// A record that begins descriptions has a payload that is never longer.
+const MAX_BEGIN_BYTES: usize = 64;
+
+/// How many times the size of a buffer the records may have together whose checksums are taken and are wrong.
+const WRONG_TIMES: usize = 8;
+
+/// A search for descriptions that are whole. Checksums of right records are taken once; all wrong ones of a buffer share a limit,
+/// so that the time is linear in the size, whatever lengths records say.
+struct Search<'b> {
+    bytes: &'b [u8],
+    word: memmem::Finder<'static>,
+    /// Bytes of records whose checksums may yet turn out to be wrong.
+    n_left: usize,
+}
+
+impl<'b> Search<'b> {
+    fn new(bytes: &'b [u8]) -> Search<'b> {
+        let n_left = bytes.len().saturating_mul(WRONG_TIMES);
+        Search { bytes, word: memmem::Finder::new(&[0xff; 4]), n_left }
+    }
+
+    /// The next aligned reserved word.
+    fn reserved(&self, from: usize) -> Option<usize> {
+        let mut at = from.next_multiple_of(4);
+        loop {
+            let found = at + self.word.find(self.bytes.get(at..)?)?;
+            at = found.next_multiple_of(4);
+            if self.bytes.get(at..at + 4)? == [0xff; 4] {
+                return Some(at);
+            }
         }
     }
-    None
-}
 
-/// Whether the descriptions that begin here are whole; where they are not, where to look on, which is after here.
-fn end_of_snapshot(bytes: &[u8], start: usize, order: ByteOrder) -> Result<(), usize> {
-    let (mut at, mut n) = (start, 0);
-    loop {
-        let inner = inner(bytes.get(at..).unwrap_or(&[]), order);
-        let is_ours = order.u32_at(bytes, at) == Some(RESERVED);
-        let Some(inner) = inner.filter(|inner| is_ours && inner.is_right) else {
-            return Err(at.max(start + 4));
-        };
-        match inner.kind {
-            kind::BEGIN if at > start => return Err(at),
-            kind::METADATA => n += 1,
-            kind::END if order.u32_at(inner.payload, 0) == Some(n) => return Ok(()),
-            kind::END => return Err(at + inner.bytes),
-            _ => {}
+    /// Where the next descriptions begin, at `from` or after it, and their byte order; in the order that is known.
+    fn next(&mut self, from: usize, known: Option<ByteOrder>) -> Option<(usize, ByteOrder)> {
+        let mut at = from;
+        loop {
+            at = self.reserved(at)?;
+            let bytes = &self.bytes[at..];
+            let begins = |order: &ByteOrder| {
+                let is_short = order.u32_at(bytes, 20).is_some_and(|len| len as usize <= MAX_BEGIN_BYTES);
+                // The checksum is that of a few bytes.
+                known.is_none_or(|known| known == *order)
+                    && is_short
+                    && order.u32_at(bytes, 16) == Some(kind::BEGIN)
+                    && inner(bytes, *order).is_some_and(|inner| inner.is_right)
+            };
+            let Some(order) = [ByteOrder::Little, ByteOrder::Big].into_iter().find(begins) else {
+                at += 4;
+                continue;
+            };
+            match self.end(at, order) {
+                Ok(()) => return Some((at, order)),
+                Err(stopped) => at = stopped,
+            }
         }
-        at += inner.bytes;
+    }
+
+    /// Whether the descriptions that begin here are whole; where they are not, where to look on, which is after here.
+    fn end(&mut self, start: usize, order: ByteOrder) -> Result<(), usize> {
+        let (mut at, mut n) = (start, 0);
+        loop {
+            let rest = self.bytes.get(at..).unwrap_or(&[]);
+            let len = order.u32_at(rest, 20).unwrap_or(0) as usize;
+            let may_be = order.u32_at(rest, 0) == Some(RESERVED) && len <= self.n_left;
+            let found = Some(rest).filter(|_| may_be).and_then(|rest| inner(rest, order));
+            let Some(inner) = found else { return Err(at.max(start + 4)) };
+            if !inner.is_right {
+                self.n_left = self.n_left.saturating_sub(HEAD + len);
+                return Err(at.max(start + 4));
+            }
+            match inner.kind {
+                kind::BEGIN if at > start => return Err(at),
+                kind::METADATA => n += 1,
+                kind::END if order.u32_at(inner.payload, 0) == Some(n) => return Ok(()),
+                kind::END => return Err(at + inner.bytes),
+                _ => {}
+            }
+            at += inner.bytes;
+        }
     }
 }
 
@@ -126,7 +164,8 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
         offset: Some(offset as u64),
         ..Place::default()
     };
-    let begins = order_of(&bytes).map(|order| (0, order)).or_else(|| next_snapshot(&bytes, 0, None));
+    let mut search = Search::new(&bytes);
+    let begins = order_of(&bytes).map(|order| (0, order)).or_else(|| search.next(0, None));
     let (first, order) =
         begins.ok_or_else(|| Error::malformed("no whole descriptions stand in the buffer").at(&place(0)))?;
     let mut describer = Describer::new(file, Dialect::Classic);
@@ -190,7 +229,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                     at = at.saturating_add(step as usize);
                 }
                 // Where no descriptions follow, reading records reports it.
-                None => match next_snapshot(&bytes, at + 4, Some(order)) {
+                None => match search.next(at + 4, Some(order)) {
                     Some((next, _)) => {
                         let n = next - at;
                         let message = format!(

@@ -174,3 +174,38 @@ fn after_a_record_that_nothing_describes_reading_begins_with_the_next_descriptio
     assert!(found.loss.as_ref().unwrap().bytes.exactly().unwrap() <= (end - bad + 400) as u64);
     assert!(text(read).lines().count() > 1000);
 }
+
+/// A record with the reserved number.
+fn reserved(crc: u32, kind: u32, len: u32) -> Vec<u8> {
+    [u32::MAX, 0, 0, crc, kind, len].iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn records_that_claim_all_that_follows_take_time_for_their_bytes_only() {
+    let begin = || {
+        let payload: Vec<u8> = [2_u32, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
+        reserved(quipu_wire::crc32c(&payload), 2, 0)
+    };
+    // Beginnings as long as the rest, and right ones before a description that is as long.
+    for heads in [vec![false], vec![true, false]] {
+        let mut hostile = [sample(), vec![0x77; 4]].concat();
+        let end = hostile.len() + (3 << 20);
+        while hostile.len() < end {
+            for is_right in &heads {
+                let rest = (end - hostile.len() - 24) as u32;
+                let kind = if heads.len() == 1 { 2 } else { 1 };
+                hostile.extend(if *is_right { begin() } else { reserved(1, kind, rest) });
+            }
+        }
+        let started = std::time::Instant::now();
+        let capture = mid::read("hostile", hostile.clone()).unwrap();
+        assert!(capture.buffers[0].bytes.len() == hostile.len());
+        assert!(!mid::is_within(&hostile[sample().len()..]));
+        assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+        // Whole descriptions after some of it are found still.
+        let start = sample().len();
+        let good = [&hostile[start..start + 4800], &sample()].concat();
+        let capture = mid::read("good", good).unwrap();
+        assert!(capture.findings.is_empty() && capture.lost[0].text.starts_with("4800 bytes"));
+    }
+}

@@ -120,6 +120,13 @@ const BROKEN: &[(&str, Broken)] = &[
         fs::write(case.join("buf.cpu0.bin"), buffer).unwrap();
         case
     }),
+    ("dtrace/cleared-records", |home| {
+        let case = copied("classic/agg_scalar", home);
+        let mut buffer = fs::read(case.join("agg.cpu0.bin")).unwrap();
+        buffer[40..80].fill(0);
+        fs::write(case.join("agg.cpu0.bin"), buffer).unwrap();
+        case
+    }),
     ("dtrace/buffer-size", |home| {
         let case = copied("classic/mixed_1000", home);
         let buffer = fs::read(case.join("buf.cpu0.bin")).unwrap();
@@ -151,6 +158,10 @@ const BROKEN: &[(&str, Broken)] = &[
             home,
         )
     }),
+    // A state that is longer than its description says.
+    ("dtrace/line", |home| {
+        changed("linux/agg_scalar", "raw.jsonl", ("\"data\":\"", "\"data\":\"1111111111111111"), home)
+    }),
     ("dtrace/unknown-encoding", |home| {
         let writer = Writer::new(Vec::new(), Options { producer: producer(), ..Options::new("quipu") });
         let name = Some("other".to_owned());
@@ -176,6 +187,26 @@ const BROKEN: &[(&str, Broken)] = &[
     }),
     ("dtrace/error-record", |_| root().join("classic/error_probe")),
 ];
+
+#[test]
+fn gaps_beyond_a_hundred_are_one() {
+    // Two records of one probe, 301 times with 16 bytes between them.
+    let mut capture = classic(&root().join("classic/trace_basic"));
+    let buffer = &mut capture.buffers[0];
+    let size =
+        capture.enablings.iter().find(|of| buffer.bytes.starts_with(&of.id.to_le_bytes())).unwrap().size;
+    let record = [&buffer.bytes[..size as usize], &[0; 16 + 8]].concat();
+    let length = record.len().next_multiple_of(8);
+    let record = [record.clone(), vec![0; length - record.len()]].concat();
+    buffer.bytes = record.repeat(301);
+    buffer.oldest = 0;
+    let home = tempfile::tempdir().unwrap();
+    let (_, findings) =
+        view(&*open(&put(home.path(), "gaps.quipu", &stream(&capture)), &[]), true, Window::All);
+    let found: Vec<_> = findings.iter().filter(|finding| finding.rule == "dtrace/cleared-records").collect();
+    assert_eq!(found.len(), 101);
+    assert!(found[100].message.starts_with("200 more gaps between records"), "{found:?}");
+}
 
 #[test]
 fn each_rule_is_broken_once() {
