@@ -322,6 +322,12 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
     if parts.len() > 1 {
         parts.retain(|(_, part)| part.describer.describes_dtrace() || part.has_bodies());
     }
+    // Producers in the order of the stream: the first says what only one can say. Numbers of producers are random.
+    let mut positions: FxHashMap<(u64, u32), usize> = FxHashMap::default();
+    for (at, frame) in session.frames().iter().enumerate() {
+        positions.entry((frame.header.producer, frame.header.epoch)).or_insert(at);
+    }
+    parts.sort_by_key(|(id, _)| positions.get(id).copied().unwrap_or(usize::MAX));
     let only = (parts.len() == 1).then(|| parts[0].0);
     let cpus: FxHashMap<u32, u32> = parts.iter().flat_map(|(_, part)| part.describer.cpus.clone()).collect();
     let captures = parts.into_iter().map(|(_, part)| part.finish(file)).collect();
@@ -351,7 +357,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
         let stream = loss.stream.unwrap_or(stream);
         taker.take(&mut capture, cpus.get(&stream).copied().unwrap_or(stream), &loss);
     }
-    capture.findings = findings;
+    capture.findings.extend(findings);
     capture.index();
     validate::all(&capture).map_err(|error| error.in_file(file))?;
     Ok(capture)

@@ -9,16 +9,18 @@ use crate::buffer::Cursor;
 use crate::bytes::ByteOrder;
 use crate::dense::put_number;
 use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Event, Probe, Rec};
+use crate::rules;
 use crate::symbols::{Symbol, Symbols};
 use crate::types::Types;
-use quipu_model::{Error, Result};
+use quipu_model::{Error, Finding, Place, Result};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// Numbers of CPUs of states of aggregations, and of speculations, differ in these bits between captures.
 const SHIFT: u32 = 20;
 
-/// One capture of several; the first says what only one can say, such as options.
+/// One capture of several; the first says what only one can say, such as options and the words of the host. Where another says
+/// something else, that is found.
 ///
 /// # Errors
 /// `Unsupported` for captures that would be read wrongly together: of other dialects or byte orders, with other names for the
@@ -26,12 +28,40 @@ const SHIFT: u32 = 20;
 pub fn all(captures: Vec<Capture>) -> Result<Capture> {
     let mut captures = captures.into_iter();
     let mut base = captures.next().unwrap_or_default();
+    let (mut others, mut n) = ([0_usize; 4], 1);
     for (number, other) in (1u32..).zip(captures) {
         base.index();
         check(&base, &other)?;
+        for (n, is_other) in others.iter_mut().zip(other_words(&base, &other)) {
+            *n += usize::from(is_other);
+        }
+        n += 1;
         add(&mut base, other, number)?;
     }
+    let findings = WORDS.iter().zip(others).filter(|(_, n)| *n > 0).map(|(what, n_other)| {
+        let place = Place { file: Some(base.name.clone()), ..Place::default() };
+        let message = format!(
+            "`{n_other}` of `{n}` captures have other {what} than the first of the stream, whose {what} all are printed \
+             with; `quipu split --format stream` takes them apart"
+        );
+        rules::HOSTS.broken(place, message)
+    });
+    let findings: Vec<Finding> = findings.collect();
+    base.findings.extend(findings);
     Ok(base)
+}
+
+/// What only one capture can say.
+const WORDS: [&str; 4] = ["time zones", "locales", "names of services and hosts", "options"];
+
+/// Which of that another capture says otherwise.
+fn other_words(base: &Capture, other: &Capture) -> [bool; 4] {
+    [
+        base.zone != other.zone,
+        base.locale != other.locale,
+        base.names != other.names,
+        base.settings != other.settings,
+    ]
 }
 
 fn differ(what: &str) -> Error {

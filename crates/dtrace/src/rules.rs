@@ -36,6 +36,9 @@ quipu_model::rules! {
         ENCODING "dtrace/unknown-encoding" Error
             "The bodies of a stream have an encoding that is known."
             "They are counted; other bodies are read." []
+        HOSTS "dtrace/several-hosts" Warning
+            "Captures of several producers in one stream have one time zone and locale, names of services and hosts, and options."
+            "Those of the first producer in the stream are used for the records of all; dates and names of the others may print otherwise than alone." ["N of N captures have other time zones than the first of the stream"]
         STREAM "dtrace/stream" Error
             "The stream that carries the buffers is whole."
             "`quipu check --format stream` says more." []

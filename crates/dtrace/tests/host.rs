@@ -11,6 +11,7 @@ use quipu_dtrace::zone::Zone;
 use quipu_dtrace::{Capture, DTRACE, Dialect, build, carry, export, mid, trace};
 use quipu_model::{Format, OpenOptions};
 use quipu_source::Source;
+use quipu_wire::record::Producer;
 
 /// A capture of one quiet `printf()` of these arguments.
 fn capture(format: &str, args: &[&[u8]]) -> Capture {
@@ -261,5 +262,35 @@ fn widths_that_records_say_are_bounded() {
             let printed = printed(capture(format, arguments), true);
             assert!(printed.out.len() <= limit + 2, "{format} {width:?}: {} bytes", printed.out.len());
         }
+    }
+}
+
+#[test]
+fn of_several_hosts_the_first_of_the_stream_gives_zone_and_words_and_that_is_said() {
+    let one = capture("%Y", &[&0_u64.to_le_bytes()]);
+    let mut other = one.clone();
+    other.zone = Zone { offset_s: 7200, name: "CEST".to_owned() };
+    other.names.services.insert(80, "http".to_owned());
+    let of = |capture: &Capture, number| {
+        let producer = Producer { uuid: [number; 16], ..Producer::default() };
+        carry::write(capture, producer, Encoded::Plain, Vec::new()).unwrap()
+    };
+    // Whatever numbers the producers have, the order of the stream counts.
+    for numbers in [[1, 2], [2, 1]] {
+        let streams = [of(&one, numbers[0]), of(&other, numbers[1])];
+        for (first, second, time) in [(0, 1, "00:00:00"), (1, 0, "02:00:00")] {
+            let both = [&*streams[first], &streams[second]].concat();
+            let source = Source::from_bytes("both.quipu", both);
+            let capture = trace::load(&source, &OpenOptions::default()).unwrap();
+            let found: Vec<_> = capture.findings.iter().map(|finding| &*finding.message).collect();
+            assert_eq!(found.len(), 2, "{found:?}");
+            assert!(found[0].contains("of `2` captures have other time zones than the first"), "{found:?}");
+            assert!(found[1].contains("have other names of services and hosts"), "{found:?}");
+            let text = String::from_utf8(printed(capture, true).out).unwrap();
+            assert_eq!(text.matches(time).count(), 2, "{text}");
+        }
+        // Equal hosts are no finding.
+        let source = Source::from_bytes("one.quipu", [of(&one, 1), of(&one, 2)].concat());
+        assert_eq!(trace::load(&source, &OpenOptions::default()).unwrap().findings, []);
     }
 }

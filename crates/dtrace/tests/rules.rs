@@ -173,6 +173,16 @@ const BROKEN: &[(&str, Broken)] = &[
         let good = stream(&classic(&root().join("classic/trace_basic")));
         put(home, "both.quipu", &[good, writer.into_inner().unwrap()].concat())
     }),
+    ("dtrace/several-hosts", |home| {
+        let one = classic(&root().join("classic/trace_basic"));
+        let mut other = one.clone();
+        other.zone.offset_s = 7200;
+        let of = |capture: &Capture, number| {
+            let producer = Producer { uuid: [number; 16], ..Producer::default() };
+            carry::write(capture, producer, Encoded::Plain, Vec::new()).unwrap()
+        };
+        put(home, "both.quipu", &[of(&one, 1), of(&other, 2)].concat())
+    }),
     ("dtrace/stream", |home| {
         let mut stream = stream(&classic(&root().join("classic/trace_basic")));
         let at = stream.len() / 2;
