@@ -160,7 +160,7 @@ struct Gaps {
 }
 
 impl Gaps {
-    /// Looks at what stands between two records, of which the second is aligned.
+    /// Looks at what stands before a record of this alignment.
     fn look(&mut self, buffer: &Buffer, range: Range<usize>, align: u32) {
         let Some(gap) = longest_gap(range, &buffer.gaps) else { return };
         let n_bytes = gap.len() as u64;
