@@ -151,11 +151,13 @@ impl Worker {
         &self.header
     }
 
-    /// The payload of a frame as it is, for bodies of other formats; what is wrong with it if it is damaged.
+    /// The payload of a frame as it is, for bodies of other formats; what is wrong with it if it is damaged. Until another frame is
+    /// begun, [`Worker::payload`] gives it again.
     ///
     /// # Errors
     /// If the input cannot be read.
     pub fn body(&mut self, frame: &FrameAt, input: &mut impl Input) -> io::Result<Result<&[u8], Finding>> {
+        (self.header, self.rows) = (frame.header, None);
         load(&mut self.unpacker, &mut self.stored, frame, input)
     }
 }

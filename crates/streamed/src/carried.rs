@@ -491,7 +491,8 @@ struct Frames {
 /// The body of a frame.
 struct Kept {
     frame: usize,
-    body: Vec<u8>,
+    /// Of a piece of an attachment, its bytes; other bodies are the payload that the worker has unpacked.
+    piece: Option<Vec<u8>>,
     worker: Worker,
     input: SourceInput,
 }
@@ -543,7 +544,7 @@ impl Frames {
                 let n_read = Arc::default();
                 let input =
                     SourceInput::new(&self.container, FRAME_READ_BYTES, &n_read).map_err(io::Error::other)?;
-                Kept { frame: usize::MAX, body: Vec::new(), worker: Worker::default(), input }
+                Kept { frame: usize::MAX, piece: None, worker: Worker::default(), input }
             }
         };
         if kept.frame != frame {
@@ -562,15 +563,22 @@ impl Frames {
             let there = there.ok_or_else(|| damaged("another header"))?;
             let begin = if frame == 0 { 0 } else { self.ends[frame - 1] };
             let range = begin..self.ends[frame];
-            let body = match kept.worker.body(&there, &mut kept.input)? {
-                Ok(payload) if there.header.kind == kind::BLOB => piece_of(payload, &range),
-                Ok(body) => (body.len() as u64 == range.end - range.start).then(|| body.to_vec()),
+            // PERF: a body stays where it was unpacked. A copy of each would be memory that is new to the process each time.
+            kept.piece = None;
+            let is_right = match kept.worker.body(&there, &mut kept.input)? {
+                Ok(payload) if there.header.kind == kind::BLOB => {
+                    kept.piece = piece_of(payload, &range);
+                    kept.piece.is_some()
+                }
+                Ok(body) => body.len() as u64 == range.end - range.start,
                 Err(fault) => return Err(damaged(fault.name)),
             };
-            kept.body = body.ok_or_else(|| damaged("another length"))?;
+            if !is_right {
+                return Err(damaged("another length"));
+            }
             kept.frame = frame;
         }
-        let taken = take(&kept.body);
+        let taken = take(kept.piece.as_deref().unwrap_or_else(|| kept.worker.payload()));
         lock().push(kept);
         Ok(taken)
     }
