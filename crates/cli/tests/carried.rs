@@ -49,6 +49,17 @@ fn a_tracer_s_raw_files_stay_readable() {
     let text = |of: &Path| quipu(&["view", path(of), "--take", "100"]);
     assert_eq!(text(&stream).1, text(&original).1);
     assert_eq!(text(&stream).0, Some(0));
+    // Under a name that is relative, too.
+    let back = code_within(folder.path(), &["convert", path(&stream), "-o", "back"]);
+    assert_eq!(back, Some(0));
+    let words = |of: &Path| quipu(&["view", "--json", path(of)]).1;
+    assert_eq!(words(&folder.path().join("back")), words(&original));
+}
+
+/// The exit code of a command line that runs in a folder.
+fn code_within(folder: &Path, args: &[&str]) -> Option<i32> {
+    let mut quipu = std::process::Command::new(env!("CARGO_BIN_EXE_quipu"));
+    quipu.current_dir(folder).args(args).output().unwrap().status.code()
 }
 
 #[test]

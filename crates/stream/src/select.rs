@@ -52,6 +52,13 @@ pub trait Select {
         true
     }
 
+    /// Whether the copy has frames of this stream. If not, a buffer of it that was being written leaves nothing, else a frame
+    /// without records, which has its number.
+    fn has_stream(&self, stream: u32) -> bool {
+        let _ = stream;
+        true
+    }
+
     /// Puts the frames in another order, in which those of each producer follow each other as before. Here buffers that were
     /// being written come last, since what is left of them are frames with the newest numbers.
     fn order(&mut self, frames: &mut Vec<FrameAt>) {
@@ -204,8 +211,10 @@ fn open_cells(
         return Ok((frame.header, stored));
     };
     let body = Body { header: &header, payload, is_open: true, tag: head.tag };
+    // Whose rows they are is said in the buffer.
+    let closed = FrameAt { offset: frame.offset, header };
     let kept = match metadata {
-        Some(metadata) => packed(frame, body, metadata, choose)?,
+        Some(metadata) => packed(&closed, body, metadata, choose)?,
         None => None,
     };
     let Some((kept, _)) = kept else { return Ok((frame.header, stored)) };

@@ -168,6 +168,9 @@ pub fn select(
     for found in frames.iter().filter(|found| found.header.kind != kind::END) {
         let key = (found.header.producer, found.header.epoch);
         let stored = stored(input, found)?;
+        if choose.frame(found) == Choice::Rows && is_closed(found, &stored, &frames) {
+            continue;
+        }
         let (header, stored) = match choose.frame(found) {
             Choice::Rows => select::rows(found, stored, epochs.get(&key), &mut unpacker, choose)?,
             // What stands between plain rows describes later ones.
@@ -180,6 +183,9 @@ pub fn select(
             Choice::Whole | Choice::Nothing => (found.header, stored),
         };
         let header = &header;
+        if found.header.kind == kind::OPEN && header.kind == kind::PAD && !choose.has_stream(header.stream) {
+            continue;
+        }
         if header.kind != kind::OPEN && !begun.contains_key(&key) {
             begun.insert(key, at);
             let first = frames.iter().map(|other| &other.header).find(|other| {
@@ -211,6 +217,11 @@ pub fn select(
             if header.stream == 0 {
                 count.2 = count.2.max(header.seq.saturating_add(1));
             }
+        } else if let Some(head) = OpenHead::read(stored.get(..OPEN_HEAD_BYTES).unwrap_or_default())
+            && head.stream == 0
+        {
+            // A reader would take the buffer for closed if a frame had its number.
+            count.2 = count.2.max(head.seq.saturating_add(1));
         }
         copied.clear();
         copy(header, &stored, begun.get(&key).map_or(0, |snapshot| at - snapshot), &mut copied)?;
@@ -227,6 +238,18 @@ pub fn select(
         out.write_all(&copied)?;
     }
     Ok(Sliced { frames: frames.len() as u64, records })
+}
+
+/// Whether a buffer that was being written is there as a frame, too, so that its rows would come twice.
+fn is_closed(found: &FrameAt, stored: &[u8], frames: &[FrameAt]) -> bool {
+    let head = (found.header.kind == kind::OPEN).then(|| stored.get(..OPEN_HEAD_BYTES)).flatten();
+    head.and_then(OpenHead::read).is_some_and(|head| {
+        frames.iter().map(|frame| &frame.header).any(|header| {
+            header.kind != kind::OPEN
+                && (header.producer, header.stream) == (found.header.producer, head.stream)
+                && header.seq == head.seq
+        })
+    })
 }
 
 fn stored(input: &mut impl Input, found: &FrameAt) -> io::Result<Vec<u8>> {

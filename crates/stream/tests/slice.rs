@@ -210,7 +210,7 @@ struct EveryThird;
 
 impl Select for EveryThird {
     fn frame(&mut self, frame: &quipu_stream::scan::FrameAt) -> Choice {
-        if frame.header.kind == kind::DATA { Choice::Rows } else { Choice::Whole }
+        if matches!(frame.header.kind, kind::DATA | kind::OPEN) { Choice::Rows } else { Choice::Whole }
     }
 
     fn row(&mut self, _: &quipu_stream::scan::FrameAt, row: &Row) -> bool {

@@ -103,11 +103,12 @@ fn put_folder(
 ) -> Result<(u64, u64)> {
     let mut sum = (0, 0);
     for file in source.files()? {
-        let path = folder.join(file.name().rsplit('/').next().unwrap_or_default());
+        let name = file.name().rsplit('/').next().unwrap_or_default();
+        let path = folder.join(name);
         let (n_files, n_bytes) = match file.is_folder() {
             true => {
                 std::fs::create_dir(&path).map_err(|cause| cannot("create", &path, cause))?;
-                put_folder(&file, &folder.within(&path), progress, intake)?
+                put_folder(&file, &folder.within(name), progress, intake)?
             }
             false => {
                 let mut output = folder.create(&path)?;

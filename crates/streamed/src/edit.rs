@@ -243,18 +243,22 @@ impl Select for Only {
         let is_about_all =
             matches!(kind, kind::META | kind::CLOCK | kind::BLOB | kind::INDEX | kind::PAD | kind::END);
         match (producer == self.producer, stream == self.stream) {
+            // The header of a buffer that was being written does not say whose rows it has.
+            (true, _) if kind == kind::OPEN => Choice::Rows,
             (true, true) => Choice::Whole,
             (true, false) if stream == 0 && is_about_all => Choice::Whole,
-            // The numbers of the stream of all go on.
-            (true, false) if stream == 0 && kind != kind::OPEN => Choice::Padding,
-            // Whose rows those are stands in them.
-            (true, false) if kind == kind::OPEN => Choice::Rows,
+            // The numbers of the stream of all continue.
+            (true, false) if stream == 0 => Choice::Padding,
             _ => Choice::Nothing,
         }
     }
 
     fn row(&mut self, frame: &FrameAt, _: &Row) -> bool {
         frame.header.stream == self.stream
+    }
+
+    fn has_stream(&self, stream: u32) -> bool {
+        stream == 0 || stream == self.stream
     }
 }
 

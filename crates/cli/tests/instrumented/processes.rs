@@ -257,28 +257,29 @@ fn a_file_that_is_no_recording_is_not_written_over() {
     }
 }
 
+/// The buffer of a thread that lives at the end stays open, that of the thread that exits is closed.
+const LEFT_OPEN: &str = r#"
+    #include <pthread.h>
+    #include <unistd.h>
+    static volatile long cells[2][100], n_done;
+    static void *work(void *nothing) {
+        for (int i = 0; i < 5000; i++) cells[1][i % 100] += i;
+        n_done = 1;
+        for (;;) pause();
+        return nothing;
+    }
+    int main(void) {
+        pthread_t thread;
+        pthread_create(&thread, 0, work, 0);
+        for (int i = 0; i < 5000; i++) cells[0][i % 100] += i;
+        while (!n_done) usleep(100);
+        return 0;
+    }"#;
+
 #[test]
 fn cells_that_were_zeroed_are_damage() {
-    // The buffer of a thread that lives at the end stays open, that of the thread that exits is closed.
-    const SOURCE: &str = r#"
-        #include <pthread.h>
-        #include <unistd.h>
-        static volatile long cells[2][100], n_done;
-        static void *work(void *nothing) {
-            for (int i = 0; i < 5000; i++) cells[1][i % 100] += i;
-            n_done = 1;
-            for (;;) pause();
-            return nothing;
-        }
-        int main(void) {
-            pthread_t thread;
-            pthread_create(&thread, 0, work, 0);
-            for (int i = 0; i < 5000; i++) cells[0][i % 100] += i;
-            while (!n_done) usleep(100);
-            return 0;
-        }"#;
     let scene = Scene::new(C[0]);
-    scene.compile(SOURCE, "prog.c", &["-O1", "-pthread"]);
+    scene.compile(LEFT_OPEN, "prog.c", &["-O1", "-pthread"]);
     let whole = scene.run("prog");
     assert_eq!(whole.summary["unwritten"], 0);
     let bytes = fs::read(scene.path("prog.quipu")).unwrap();
@@ -311,6 +312,40 @@ fn cells_that_were_zeroed_are_damage() {
             assert!(said.contains(number), "{args:?}: {said}");
         }
     }
+}
+
+#[test]
+fn what_is_made_of_a_recording_has_all_of_it() {
+    let scene = Scene::new(C[0]);
+    scene.compile(LEFT_OPEN, "prog.c", &["-O1", "-pthread"]);
+    scene.run("prog");
+    let run = |args: &[&str]| {
+        let output = quipu().current_dir(&scene.folder).args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let said = |args: &[&str]| -> Value { serde_json::from_slice(&run(args)).unwrap() };
+    let n_records = |path: &str| said(&["check", "--json", path])["records"].as_u64().unwrap();
+    let whole = n_records("prog.quipu");
+    assert!(whole > 10_000, "{whole}");
+    let info = |path: &str| -> Vec<Value> {
+        let info = said(&["info", "--json", path]);
+        ["ending", "counts", "threads"].map(|key| info[key].clone()).into()
+    };
+    let of_whole = info("prog.quipu");
+    run(&["convert", "prog.quipu", "-o", "converted.quipu"]);
+    run(&["merge", "prog.quipu", "-o", "merged.quipu"]);
+    run(&["split", "prog.quipu", "-o", "split"]);
+    for made in ["converted.quipu", "merged.quipu"] {
+        assert_eq!(n_records(made), whole, "{made}");
+        assert_eq!(info(made)[0], of_whole[0], "{made}");
+        assert_eq!(info(made)[1], of_whole[1], "{made}");
+    }
+    assert_eq!(n_records("split"), whole, "the folder");
+    let parts = fs::read_dir(scene.path("split")).unwrap().map(|entry| entry.unwrap().path());
+    let parts: Vec<u64> = parts.map(|part| n_records(part.to_str().unwrap())).collect();
+    assert_eq!((parts.iter().sum::<u64>(), parts.len()), (whole, 3), "{parts:?}");
+    assert!(parts.iter().all(|part| *part > 0), "{parts:?}");
 }
 
 #[test]
