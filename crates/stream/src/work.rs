@@ -151,8 +151,8 @@ impl Worker {
         &self.header
     }
 
-    /// The payload of a frame as it is, for bodies of other formats; what is wrong with it if it is damaged. Until another frame is
-    /// begun, [`Worker::payload`] gives it again.
+    /// The payload of a frame as it is, for bodies of other formats; what is wrong with it if it is damaged. Until another frame
+    /// is begun, [`Worker::payload`] gives it again.
     ///
     /// # Errors
     /// If the input cannot be read.
