@@ -311,7 +311,8 @@ fn streams_of_several_machines_are_one_capture() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::create_dir(path("all")).unwrap();
     let mut bytes = Vec::new();
-    for name in ["agg_scalar", "agg_ops"] {
+    // In the order of their names, as in a folder: options are those of the first.
+    for name in ["agg_ops", "agg_scalar"] {
         let case = quipu_testkit::fixtures("dtrace").join("classic").join(name);
         let written = path(&format!("all/{name}.quipu"));
         assert!(quipu(&["convert", case.to_str().unwrap(), "-o", &written]).status.success());
@@ -320,9 +321,13 @@ fn streams_of_several_machines_are_one_capture() {
     std::fs::write(path("cat.quipu"), &bytes).unwrap();
     let merged = quipu(&["merge", &path("all"), "-o", &path("merged.quipu")]);
     assert!(merged.status.success(), "{merged:?}");
+    // What is merged is one capture: that it has the options of the first is said when it is written.
+    let differ = |said: &[u8]| String::from_utf8_lossy(said).contains("have other options than the first");
+    assert!(differ(&merged.stderr), "{merged:?}");
     let texts = ["cat.quipu", "all", "merged.quipu"].map(|name| {
         let printed = quipu(&["view", &path(name)]);
         assert!(printed.status.success(), "{name}: {printed:?}");
+        assert_eq!(differ(&printed.stderr), name != "merged.quipu", "{name}: {printed:?}");
         let mut lines: Vec<String> =
             String::from_utf8(printed.stdout).unwrap().lines().map(str::to_owned).collect();
         lines.sort();
