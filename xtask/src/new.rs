@@ -41,12 +41,24 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Words that name no module.
+const KEYWORDS: &[&str] = &[
+    "as", "async", "await", "box", "break", "const", "continue", "crate", "dyn", "else", "enum", "extern",
+    "false", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod", "move", "mut",
+    "pub", "ref", "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "unsafe",
+    "use", "where", "while", "yield",
+];
+
 /// Writes the files and returns their paths from the root.
 pub(crate) fn write(root: &Path, what: What, name: &str, title: &str) -> Result<Vec<String>> {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     ensure!(
         name.bytes().all(is_letter) && name.starts_with(|c: char| c.is_ascii_lowercase()),
         "a name is made of small letters, digits and hyphens, and begins with a letter: `{name}`"
+    );
+    ensure!(
+        !KEYWORDS.contains(&name),
+        "`{name}` is a word of Rust, and no module can have that name: choose another"
     );
     let new = New { root, name, title, paths: Vec::new() };
     match what {
@@ -106,7 +118,11 @@ impl New<'_> {
             include_str!("../templates/tool/mod.rs.txt"),
         )?;
         self.edit("crates/passes/src/lib.rs", |text| {
-            let text = before(text, "pub mod working_set;", &format!("pub mod {module};\n"))?;
+            // In its place in the alphabet, as the formatter has it.
+            let line = format!("pub mod {module};\n");
+            let comes_after = |other: &&str| other.starts_with("pub mod ") && **other > *line.trim_end();
+            let next = text.lines().find(comes_after).unwrap_or("pub mod working_set;");
+            let text = before(text, next, &line)?;
             let list = text.find("pub const TOOLS")?;
             let end = list + text[list..].find("];")?;
             Some(format!("{}    &{module}::{kind},\n{}", &text[..end], &text[end..]))

@@ -84,7 +84,8 @@ pub enum Step {
     Bulk(usize),
     /// Something that takes this many bytes to judge, counted from the front.
     More(usize),
-    /// A record that belongs to another batch: of another thread, or the instruction to stop before.
+    /// A record that belongs to another batch: of another thread, or the instruction to stop before. The codec is called again
+    /// with the same bytes, and the state is as it left it.
     Cut,
     /// No record. Reading continues `skip` bytes further on, or where [`RecordCodec::resume`] says.
     Lost {
