@@ -101,6 +101,26 @@ fn damage_is_named_with_its_place() {
 }
 
 #[test]
+fn words_that_make_no_sense_are_lost_and_no_others() {
+    let bytes = bytes_of_words();
+    let whole = read(&file(bytes.clone()), Window::All).0;
+    let mut rng = quipu_testkit::Rng::new(5);
+    let random: Vec<u8> = (0..8000).map(|_| rng.below(256) as u8).collect();
+    for damage in [vec![0; 8000], vec![0xff; 8000], random] {
+        let mut damaged = bytes.clone();
+        damaged[30_000..38_000].copy_from_slice(&damage);
+        let (rows, rules) = read(&file(damaged), Window::All);
+        assert_eq!(rules, ["drmemtrace-raw/nonsense"]);
+        assert!(rows.thread.iter().all(|thread| *thread == 16275));
+        // The rule lets a few words before the others pass, and some after them may make sense by chance.
+        let n_lost = whole.len() - rows.len();
+        assert!((950..=1070).contains(&n_lost), "{n_lost}");
+        assert_eq!(rows.word[..3750], whole.word[..3750]);
+        assert_eq!(rows.word[rows.len() - 3900..], whole.word[whole.len() - 3900..]);
+    }
+}
+
+#[test]
 fn damaged_words_are_survived() {
     let bytes = bytes_of_words();
     let bytes = &bytes[..bytes.len().min(8 * 300)];

@@ -1,15 +1,15 @@
 //! Words → batches.
 
 use super::table::{FORMS, Row, SORTS, Words, own_cell, push};
-use super::word::Word;
+use super::word::{GENERATED, Word};
 use super::{INFO, rules};
 use crate::record::Marker;
 use quipu_model::trace::Surveyed;
-use quipu_model::{Batch, Columns, FormatInfo, Printer, RuleInfo, TableBuf, ToolInfo};
+use quipu_model::{Amount, Batch, Columns, FormatInfo, Printer, RuleInfo, TableBuf, ToolInfo};
 use quipu_records::check::{self, Check, Log, Rules};
 use quipu_records::print::{RowPrinter, Sort};
 use quipu_records::survey::{counted, survey};
-use quipu_records::{Family, Fill, FlatTrace, Input, RecordCodec, Step};
+use quipu_records::{Family, Fill, FlatTrace, Input, RecordCodec, Resume, Step};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,6 +17,11 @@ use std::sync::Arc;
 const WORD_BYTES: usize = 8;
 /// The thread stands among the first words of every file.
 pub(super) const START_BYTES: usize = 16 * WORD_BYTES;
+
+/// Words that are judged together.
+const WINDOW: usize = 64;
+/// Of more, they are not the trace.
+const MAX_ODD: usize = 8;
 
 /// The tool `check`.
 pub(super) static CHECK: Check<Codec> = Check::new(&CHECK_INFO);
@@ -39,6 +44,8 @@ pub struct State {
     /// The upper half of the value of the marker that follows.
     high: Option<u64>,
     last: Option<Word>,
+    /// The front is one byte within a word, which is lost.
+    is_in_word: bool,
 }
 
 impl RecordCodec for Codec {
@@ -71,15 +78,20 @@ impl RecordCodec for Codec {
         }
         let raw = u64::from_le_bytes(*bytes);
         let word = Word::decode(raw);
-        // The words before the one that names the thread are its own, too.
-        let thread = match (word, state.thread) {
-            (Word::Thread(thread), _) | (_, Some(thread)) => thread,
-            (_, None) => super::first_thread(input.bytes).unwrap_or_default(),
-        };
-        let process = match (word, state.process) {
-            (Word::Process(process), _) | (_, Some(process)) => process,
-            (_, None) => super::first_process(input.bytes).unwrap_or_default(),
-        };
+        if self.is_odd(raw, state) {
+            if input.bytes.len() < WINDOW * WORD_BYTES && !input.is_last() {
+                return Step::More(WINDOW * WORD_BYTES);
+            }
+            let n_odd = self.n_odd(input.bytes.as_chunks().0, state);
+            if n_odd > MAX_ODD {
+                let what = format!("`{n_odd}` of the next `{WINDOW}` words make no sense");
+                state.is_in_word = true;
+                return Step::Lost { rule: &rules::NONSENSE, what, skip: None, records: Amount::Unknown };
+            }
+        }
+        // A file has the words of one thread, those before the one that names it too.
+        let thread = state.thread.or_else(|| super::first_thread(input.bytes)).unwrap_or_default();
+        let process = state.process.or_else(|| super::first_process(input.bytes)).unwrap_or_default();
         // All records of a batch are of one thread and one process.
         if !out.enter(thread.into()) || process != out.process && !out.is_empty() {
             return Step::Cut;
@@ -109,6 +121,35 @@ impl RecordCodec for Codec {
         Step::Record(WORD_BYTES)
     }
 
+    fn resume(&self, state: &mut State, input: Input<'_>) -> Resume {
+        // The first byte of the word that was lost is passed before anything is looked at.
+        let start = if state.is_in_word { WORD_BYTES - 1 } else { 0 };
+        let Some(rest) = input.bytes.get(start..) else {
+            return match input.is_last() {
+                true => Resume::Nowhere,
+                false => Resume::More { skip: 0, wants: start + WINDOW * WORD_BYTES },
+            };
+        };
+        state.is_in_word = false;
+        let words = rest.as_chunks().0;
+        for (at, word) in words.iter().enumerate() {
+            if self.is_odd(u64::from_le_bytes(*word), state) {
+                continue;
+            }
+            let rest = &words[at..];
+            if rest.len() < WINDOW && !input.is_last() {
+                return Resume::More { skip: start + at * WORD_BYTES, wants: WINDOW * WORD_BYTES };
+            }
+            if self.n_odd(rest, state) <= MAX_ODD {
+                return Resume::Here(start + at * WORD_BYTES);
+            }
+        }
+        match input.is_last() {
+            true => Resume::Nowhere,
+            false => Resume::More { skip: start + words.len() * WORD_BYTES, wants: WINDOW * WORD_BYTES },
+        }
+    }
+
     fn ended(&self, state: &mut State, out: &mut Fill) {
         if state.last != Some(Word::Footer) {
             out.tell(&rules::NO_FOOTER, "the file ends without a footer".to_owned());
@@ -117,6 +158,33 @@ impl RecordCodec for Codec {
 }
 
 impl Codec {
+    /// Whether a word after the first ones is unlikely to be one of this file.
+    fn is_odd(&self, raw: u64, state: &State) -> bool {
+        if state.last.is_none() {
+            return false;
+        }
+        let is_other = |id: u64, own: Option<u64>| own.is_some_and(|own| own != id);
+        match Word::decode(raw) {
+            Word::Thread(id) => is_other(id, state.thread),
+            Word::Process(id) => is_other(id, state.process),
+            Word::Block { module, instrs, .. } => {
+                let is_listed = self.modules.is_empty() || module < self.modules.len() as u64;
+                instrs == 0 || module != GENERATED && !is_listed
+            }
+            Word::Header { .. } | Word::Extended(_) => true,
+            Word::Marker { kind, .. } => kind.name().is_none(),
+            Word::Access { kind, .. } => kind.name().is_none(),
+            Word::Address(_) => matches!(raw, 0 | u64::MAX),
+            Word::Clock(_) | Word::TopPc(_) | Word::Base(_) | Word::Footer => false,
+        }
+    }
+
+    /// How many of the first words that are judged together are odd.
+    fn n_odd(&self, words: &[[u8; WORD_BYTES]], state: &State) -> usize {
+        let words = words.iter().take(WINDOW);
+        words.filter(|word| self.is_odd(u64::from_le_bytes(**word), state)).count()
+    }
+
     fn push(&self, row: Row<'_>, out: &mut Fill) {
         if let Word::Marker { kind, value } = row.word
             && out.wants(Columns::MARKS)
