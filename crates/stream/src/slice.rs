@@ -165,10 +165,12 @@ pub fn select(
     // Before the slice's first frame of stream 0: the number before that frame's, of each producer.
     let mut begun: BTreeMap<(u64, u32), u64> = BTreeMap::new();
     let mut counts: BTreeMap<u64, (u64, u64, u64, u32, u32)> = BTreeMap::new();
+    let mut n_left_out = 0;
     for found in frames.iter().filter(|found| found.header.kind != kind::END) {
         let key = (found.header.producer, found.header.epoch);
         let stored = stored(input, found)?;
         if choose.frame(found) == Choice::Rows && is_closed(found, &stored, &frames) {
+            n_left_out += 1;
             continue;
         }
         let (header, stored) = match choose.frame(found) {
@@ -184,6 +186,7 @@ pub fn select(
         };
         let header = &header;
         if found.header.kind == kind::OPEN && header.kind == kind::PAD && !choose.has_stream(header.stream) {
+            n_left_out += 1;
             continue;
         }
         if header.kind != kind::OPEN && !begun.contains_key(&key) {
@@ -237,7 +240,7 @@ pub fn select(
         frame::write_frame(&mut header, raw_len, &mut payload, &mut copied)?;
         out.write_all(&copied)?;
     }
-    Ok(Sliced { frames: frames.len() as u64, records })
+    Ok(Sliced { frames: frames.len() as u64 - n_left_out, records })
 }
 
 /// Whether a buffer that was being written is there as a frame, too, so that its rows would come twice.

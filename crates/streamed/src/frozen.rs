@@ -64,12 +64,13 @@ impl Frozen {
         let Some(path) = source.path().filter(|_| is_recording(source)) else { return Ok(None) };
         let unreadable = |cause| unreadable(source.name(), cause);
         let file = Arc::new(File::open(path).map_err(unreadable)?);
-        let (open, page) = buffers_of(&file).map_err(unreadable)?;
-        let Some(page) = page else { return Ok(None) };
+        let Some(page) = page_of(&file).map_err(unreadable)? else { return Ok(None) };
         let page = copy(&file, &page).map_err(unreadable)?;
+        // PERF: most recordings have ended, and their frames are looked for once.
         if rows_of_page(&page.bytes).became.contains(&Some(process::EXITED)) {
             return Ok(None);
         }
+        let open = buffers_of(&file).map_err(unreadable)?;
         let mut copies = vec![page];
         let mut n_bytes = 0;
         for frame in open.iter().filter(|frame| frame.header.encoding == encoding::CELLS) {
@@ -118,8 +119,14 @@ impl Frozen {
     }
 }
 
-/// The open frames of a file in the order of their places, and the one that is the page of the process.
-fn buffers_of(file: &Arc<File>) -> io::Result<(Vec<FrameAt>, Option<FrameAt>)> {
+/// The page of the process, with which a recording begins.
+fn page_of(file: &Arc<File>) -> io::Result<Option<FrameAt>> {
+    let first = frame_at(&mut FileInput::new(Arc::clone(file))?, 0)?;
+    Ok(first.filter(|first| first.header.kind == kind::OPEN && first.header.encoding == encoding::PLAIN))
+}
+
+/// The open frames of a file in the order of their places.
+fn buffers_of(file: &Arc<File>) -> io::Result<Vec<FrameAt>> {
     let mut input = FileInput::new(Arc::clone(file))?;
     let mut scanner = Scanner::new();
     let mut open = Vec::new();
@@ -128,9 +135,7 @@ fn buffers_of(file: &Arc<File>) -> io::Result<(Vec<FrameAt>, Option<FrameAt>)> {
             open.push(frame);
         }
     }
-    let page = open.first().filter(|first| first.offset == 0 && first.header.encoding == encoding::PLAIN);
-    let page = page.copied();
-    Ok((open, page))
+    Ok(open)
 }
 
 /// Copies a buffer while its thread fills it.

@@ -4,7 +4,7 @@ use super::table::{FORMS, Row, SORTS, Words, own_cell, push};
 use super::word::{GENERATED, Word};
 use super::{INFO, rules};
 use crate::record::Marker;
-use quipu_model::trace::Surveyed;
+use quipu_model::trace::{Fact, Surveyed};
 use quipu_model::{Amount, Batch, Columns, FormatInfo, Printer, RuleInfo, TableBuf, ToolInfo};
 use quipu_records::check::{self, Check, Log, Rules};
 use quipu_records::print::{RowPrinter, Sort};
@@ -78,7 +78,7 @@ impl RecordCodec for Codec {
         }
         let raw = u64::from_le_bytes(*bytes);
         let word = Word::decode(raw);
-        if self.is_odd(raw, state) {
+        if self.is_odd(raw, word, state) {
             if input.bytes.len() < WINDOW * WORD_BYTES && !input.is_last() {
                 return Step::More(WINDOW * WORD_BYTES);
             }
@@ -92,8 +92,7 @@ impl RecordCodec for Codec {
         // A file has the words of one thread, those before the one that names it too.
         let thread = state.thread.or_else(|| super::first_thread(input.bytes)).unwrap_or_default();
         let process = state.process.or_else(|| super::first_process(input.bytes)).unwrap_or_default();
-        // All records of a batch are of one thread and one process.
-        if !out.enter(thread.into()) || process != out.process && !out.is_empty() {
+        if !out.enter(thread.into()) {
             return Step::Cut;
         }
         out.process = process;
@@ -133,7 +132,7 @@ impl RecordCodec for Codec {
         state.is_in_word = false;
         let words = rest.as_chunks().0;
         for (at, word) in words.iter().enumerate() {
-            if self.is_odd(u64::from_le_bytes(*word), state) {
+            if self.is_odd_at(word, state) {
                 continue;
             }
             let rest = &words[at..];
@@ -159,12 +158,12 @@ impl RecordCodec for Codec {
 
 impl Codec {
     /// Whether a word after the first ones is unlikely to be one of this file.
-    fn is_odd(&self, raw: u64, state: &State) -> bool {
+    fn is_odd(&self, raw: u64, word: Word, state: &State) -> bool {
         if state.last.is_none() {
             return false;
         }
         let is_other = |id: u64, own: Option<u64>| own.is_some_and(|own| own != id);
-        match Word::decode(raw) {
+        match word {
             Word::Thread(id) => is_other(id, state.thread),
             Word::Process(id) => is_other(id, state.process),
             Word::Block { module, instrs, .. } => {
@@ -179,10 +178,16 @@ impl Codec {
         }
     }
 
+    /// The same of the bytes of a word.
+    fn is_odd_at(&self, bytes: &[u8; WORD_BYTES], state: &State) -> bool {
+        let raw = u64::from_le_bytes(*bytes);
+        self.is_odd(raw, Word::decode(raw), state)
+    }
+
     /// How many of the first words that are judged together are odd.
     fn n_odd(&self, words: &[[u8; WORD_BYTES]], state: &State) -> usize {
         let words = words.iter().take(WINDOW);
-        words.filter(|word| self.is_odd(u64::from_le_bytes(**word), state)).count()
+        words.filter(|word| self.is_odd_at(word, state)).count()
     }
 
     fn push(&self, row: Row<'_>, out: &mut Fill) {
@@ -237,7 +242,6 @@ impl Family for Codec {
     }
 
     fn survey(&self, trace: &FlatTrace<Codec>, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
-        use quipu_model::trace::Fact;
         let (mut sorts, mut n_instrs) = (BTreeMap::<&str, u64>::new(), 0_u64);
         let mut take = |batch: &Batch| {
             let Some(rows) = batch.tables.first().and_then(|table| table.get::<Words>()) else { return };
@@ -261,7 +265,7 @@ impl Family for Codec {
     }
 }
 
-/// Words follow no rule but those of how files begin and end.
+/// Reading finds all that is wrong with words.
 #[derive(Debug)]
 pub struct RawRules;
 
