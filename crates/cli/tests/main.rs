@@ -7,6 +7,7 @@ mod apitrace;
 mod browser;
 mod cacheray;
 mod carried;
+mod columnar;
 mod conversions;
 mod damage;
 mod dtrace;

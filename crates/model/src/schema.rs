@@ -168,7 +168,25 @@ pub struct Role(pub u16);
 
 macro_rules! roles {
     ($($(#[$doc:meta])* $name:ident = $number:literal;)*) => {
-        impl Role { $($(#[$doc])* pub const $name: Role = Role($number);)* }
+        impl Role {
+            $($(#[$doc])* pub const $name: Role = Role($number);)*
+
+            /// The name of a role that is known, as in the metadata of files.
+            pub fn name(self) -> Option<&'static str> {
+                match self {
+                    $(Role::$name => Some(stringify!($name)),)*
+                    _ => None,
+                }
+            }
+
+            /// The role of that name.
+            pub fn named(name: &str) -> Option<Role> {
+                match name {
+                    $(stringify!($name) => Some(Role::$name),)*
+                    _ => None,
+                }
+            }
+        }
     };
 }
 

@@ -3,10 +3,10 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
-#[cfg(all(feature = "arrow", feature = "all"))]
-mod arrow;
 #[cfg(feature = "all")]
 mod carried;
+#[cfg(feature = "all")]
+mod columnar;
 #[cfg(feature = "all")]
 mod examples;
 mod families;

@@ -193,16 +193,16 @@ fn json_and_tables_have_what_is_described() {
     }
 }
 
-#[cfg(feature = "arrow")]
 #[test]
 fn all_results_become_arrow() {
-    use quipu_testkit::arrow::{Context, null_count, record_batch};
+    use arrow_array::Array;
+    use quipu_arrow::{Encoder, Interop};
     let mut n_values: BTreeMap<String, usize> = BTreeMap::new();
     reports(|tool, report, trace| {
         for table in report.tables(tool.info().name) {
             let (schema, n_rows) = (table.schema().clone(), table.n_rows());
-            let batch = quipu::model::Batch::default();
-            let rows = record_batch(Box::new(table), Context(&batch))
+            let rows = Encoder::new(&schema, Interop::Any, &[])
+                .and_then(|mut encoder| encoder.encode(Box::new(table)))
                 .unwrap_or_else(|error| panic!("{trace}: {}: {error}", schema.name));
             assert_eq!(
                 (rows.num_rows(), rows.num_columns()),
@@ -211,7 +211,7 @@ fn all_results_become_arrow() {
                 schema.name
             );
             for field in &schema.fields {
-                let n = n_rows - null_count(&rows, &field.name).unwrap();
+                let n = n_rows - rows.column_by_name(&field.name).unwrap().logical_null_count();
                 *n_values.entry(format!("{} {}", schema.name, field.name)).or_default() += n;
             }
         }

@@ -16,7 +16,7 @@ const MAX_TRACES: usize = 5;
 const MAX_BYTES: u64 = 50_000;
 
 /// Traces of all formats: files and folders of the repository, and cases.
-fn traces() -> Vec<(PathBuf, Arc<dyn Trace>)> {
+pub(crate) fn traces() -> Vec<(PathBuf, Arc<dyn Trace>)> {
     let mut traces = Vec::new();
     for name in quipu::FORMATS.iter().map(|format| format.info().name) {
         let mut opened = Vec::new();

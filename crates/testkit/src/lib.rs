@@ -20,8 +20,6 @@
 
 #![warn(missing_docs)]
 
-#[cfg(feature = "arrow")]
-pub mod arrow;
 mod c;
 pub mod cases;
 pub mod damage;

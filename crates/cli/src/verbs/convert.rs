@@ -3,12 +3,18 @@
 use crate::captured;
 use crate::conversion;
 use crate::verbs::collect;
-use quipu::model::{Format, Given, OptionSpec};
-use quipu_console::Common;
+use quipu::engine::InTime;
+use quipu::model::transform::TransformJob;
+use quipu::model::{Format, Given, OptionSpec, Trace, Transform};
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::{Opening, Stored};
-use quipu_console::rewrite::{self, EXIT_CODES, Output};
+use quipu_console::rewrite::{self, Answer, EXIT_CODES, Output, Target, Watched};
 use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::{Common, session, terminal};
+use quipu_query::Form;
+use quipu_query::export::{self, Export};
+use std::path::Path;
+use std::sync::Arc;
 
 /// Write a trace again: in another container, in other chunks
 ///
@@ -17,6 +23,10 @@ use quipu_console::screen::{Outcome, Result, Screen};
 /// made up: traces of version 1 do not name their architecture, and those before version 6 do not tell when system calls
 /// began and ended. The stream of a trace of graphics calls stays as it is, byte for byte. A folder gets both schedule files,
 /// made from the entries, and a copy of what lay beside the traces.
+///
+/// A folder whose name ends in .parquet gets every table and lens of the trace, a file for each shard, for DuckDB, pandas, Spark,
+/// and whatever else reads Parquet; one that ends in .arrow or .arrows gets one table as a file or stream of Arrow, and `-` is
+/// such a stream into a pipe.
 ///
 /// Files of cores hold the turns of threads as they were recorded. Kernel code of other context switches, which files of
 /// threads may have, is left out of them.
@@ -38,7 +48,9 @@ struct ConvertFlags;
 
 impl Flagged for ConvertFlags {
     fn specs() -> Vec<OptionSpec> {
-        rewrite::options_of(NAME)
+        let mut specs = rewrite::options_of(NAME);
+        specs.extend_from_slice(&export::OPTIONS);
+        specs
     }
 }
 
@@ -53,6 +65,9 @@ Examples:
   quipu convert old.dir -o new.dir --format-version 7
   quipu convert game.trace -o smaller.trace.br
   quipu convert trace.dir -o trace.quipu
+  quipu convert trace.dir -o tables.parquet
+  quipu convert trace.dir -o rows.parquet --table lens.accesses,memrefs --interop spark
+  quipu convert trace.dir -o - --table lens.accesses | python3 count.py
   quipu convert trace.dir -o finer.dir --chunk-instrs 1M --level 9
 ";
 
@@ -71,8 +86,20 @@ fn help() -> String {
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     let (input, target) = (&options.input, options.output.target());
-    rewrite::refuse_stdout(&target)?;
     let mut given = options.flags.given().clone();
+    if options.conversion.to.is_none() && options.conversion.given().is_empty() {
+        if target.path == Path::new("-") {
+            return into_pipe(input, &given, &target, common, screen);
+        }
+        if let Some(form) = export::form_of_name(&target.path) {
+            let export = Export { open: quipu::open, form };
+            let recognised = rewrite::recognise(&input.path, &input.opening)?.spooled()?;
+            let parsed = export.info().parse(recognised.format.info().name, &given)?;
+            let (source, opening) = (&recognised.source, &input.opening);
+            return rewrite::done(rewrite::make(&export, source, opening, &parsed, &target, common, screen));
+        }
+    }
+    rewrite::refuse_stdout(&target)?;
     let recognised = rewrite::recognise(&input.path, &input.opening)?;
     let to = match &options.conversion.to {
         Some(name) => Some(conversion::format(name)?),
@@ -96,6 +123,41 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         return conversion::run(&*trace, to, None, &options.conversion, &given, how, screen);
     }
     rewrite::done(rewrite::of_recognised(NAME, recognised, opening, &given, &target, common, screen))
+}
+
+/// Writes a table as a stream of Arrow to standard output, as it is read; what is said of it goes to standard error.
+fn into_pipe(
+    input: &Stored,
+    given: &Given,
+    target: &Target,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
+    let export = Export { open: quipu::open, form: Form::Stream };
+    let recognised = rewrite::recognise(&input.path, &input.opening)?.spooled()?;
+    let parsed = export.info().parse(recognised.format.info().name, given)?;
+    let opening = input.opening.options();
+    let trace: Arc<dyn Trace> = Arc::from(recognised.open(&opening)?);
+    let mut answer = Answer::new(terminal::stdout());
+    let written = session::watched(screen, |watch| {
+        let job = TransformJob {
+            source: &recognised.source,
+            opening: &opening,
+            options: &parsed,
+            output: Path::new("-"),
+            replace: false,
+            container: target.container.as_deref(),
+            level: target.level,
+            damaged: target.damaged,
+            strict: input.opening.strict,
+            threads: common.threads.map_or(0, usize::from),
+            sequence: &InTime(watch),
+        };
+        export::into_pipe(trace, &job, &Watched(watch), &mut answer)
+    });
+    let written = answer.judge(written)?;
+    // What has no name is told of on standard error.
+    rewrite::tell(written, Path::new(""), target.json, screen)
 }
 
 /// What `--set` says to who writes, and how to open the trace: what only its own format has an option for is one of reading, as

@@ -46,14 +46,14 @@ use exchange::{Exchange, Message};
 use quipu_model::column::{Column, ColumnRef};
 use quipu_model::print::Ordinals;
 use quipu_model::schema::Schema;
-use quipu_model::{Error, ErrorKind, Found, Predicate, Result, Scan, Table, Trace, Window};
+use quipu_model::{Error, ErrorKind, Found, Predicate, Result, Scan, ShardId, Table, Trace, Window};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use wanted::Wanted;
 
-pub use wanted::{find_table, refuse_part};
+pub use wanted::{find_table, refuse_part, row_names};
 
 /// Which rows are wanted, and how they come.
 #[derive(Clone, Debug)]
@@ -68,6 +68,8 @@ pub struct Selection {
     pub predicate: Predicate,
     /// The part of the trace: a window of the sequence that [`Merge`] makes, whatever the order.
     pub window: Window,
+    /// Only rows of these shards; all if empty.
+    pub shards: Vec<ShardId>,
     /// In which order.
     pub order: RowOrder,
     /// How many rows to deliver at most.
@@ -90,6 +92,7 @@ impl Selection {
             fields: None,
             predicate: Predicate::default(),
             window: Window::All,
+            shards: Vec::new(),
             order: RowOrder::Trace,
             limit: u64::MAX,
             batch_rows: 8192,
@@ -229,6 +232,14 @@ pub fn rows(trace: Arc<dyn Trace>, selection: &Selection) -> Result<RowStream> {
     Ok(stream)
 }
 
+/// What the columns of a selection's rows mean, without reading any.
+///
+/// # Errors
+/// As [`rows`].
+pub fn row_schema(trace: &dyn Trace, selection: &Selection) -> Result<Arc<Schema>> {
+    Ok(Wanted::new(trace, selection)?.schema)
+}
+
 fn spawn(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name("quipu-rows".into()).spawn(work);
     thread.map_err(|error| Error::new(ErrorKind::Io, format!("no thread can be started: {error}")))
@@ -308,6 +319,14 @@ impl RowStream {
     /// The first part of the trace so far that could not be read to its end. Further ones are findings.
     pub fn error(&self) -> Option<&Error> {
         self.losses.error.as_ref()
+    }
+
+    /// What was found wrong with the trace, and the first part that could not be read to its end. What is still being read is
+    /// cancelled.
+    pub fn into_losses(mut self) -> (Found, Option<Error>) {
+        self.end(false);
+        let Losses { found, error } = std::mem::take(&mut self.losses);
+        (found, error)
     }
 
     /// True if some of the rows have proved damaged since, by a checksum that stood after them. Who counts on each of them

@@ -40,6 +40,8 @@ pub(super) struct Wanted {
     pub(super) is_plain: bool,
     /// The lens that is read, by its position; a table if `None`.
     lens: Option<usize>,
+    /// Rows of other shards are not wanted; all are if it is empty.
+    shards: Vec<ShardId>,
     /// Rows of other threads are not wanted, by the packed number; all are if it is empty.
     threads: Vec<u64>,
     part: Wish,
@@ -101,6 +103,7 @@ impl Wanted {
         Ok(Wanted {
             part: part(trace, &inner, lens, selection),
             threads: threads(&inner, lens, &selection.predicate),
+            shards: selection.shards.clone(),
             has_positions: looked_at.iter().any(is_position),
             record: inner.position_of(Role::RECORD),
             is_plain: fields.iter().all(|at| is_plain(&inner.fields[*at].ty)),
@@ -182,6 +185,9 @@ impl Wanted {
 
     /// False if the shard has no rows that pass.
     fn may_have(&self, shard: &Shard) -> bool {
+        if !self.shards.is_empty() && !self.shards.contains(&shard.id) {
+            return false;
+        }
         let thread = shard.thread.filter(|_| shard.kind == ShardKind::Thread);
         self.threads.is_empty() || thread.is_none_or(|thread| self.threads.contains(&thread.packed()))
     }
@@ -297,6 +303,20 @@ fn find(trace: &dyn Trace, name: &str) -> Result<(Option<usize>, Option<usize>, 
         Some(found) => Ok(found),
         None => find_table(trace, name).map(|(table, schema)| (Some(table), None, schema)),
     }
+}
+
+/// The names by which rows of a trace are asked for: its native tables, as far as they are known now, then the lenses that it can
+/// fill, each as `lens.NAME`.
+///
+/// # Errors
+/// What reading says, where a schema has to be read first.
+pub fn row_names(trace: &dyn Trace) -> Result<Vec<String>> {
+    let mut names: Vec<String> = trace.tables()?.iter().map(|schema| schema.name.to_string()).collect();
+    let none = Batch::default();
+    let all = Columns::LENSES.iter().zip(none.lenses());
+    let filled = all.filter(|(info, _)| trace.columns().has(info.rows));
+    names.extend(filled.map(|(_, (_, rows))| format!("{OF_LENS}{}", rows.schema().name)));
+    Ok(names)
 }
 
 /// All columns of a lens, for readers that do not know which batch a row is of.

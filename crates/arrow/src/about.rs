@@ -1,0 +1,155 @@
+//! What a trace says of itself, as one JSON object in the metadata of files.
+
+use quipu_isa::Arch;
+use quipu_model::trace::{Carries, Clock, Function, Recorded, ShardKind};
+use quipu_model::{Columns, Meta, Shard, ShardId, ThreadId, Trace};
+use serde_json::{Value, json};
+
+/// Marks with a number below this have their names noted.
+const MAX_NAMED_MARKS: u32 = 4096;
+
+/// Most shards that are noted.
+const MAX_SHARDS: usize = 1 << 20;
+
+/// What is known of a trace whose rows stand in files.
+#[derive(Debug, Default)]
+pub struct About {
+    /// What it said of itself. The format is that of the files.
+    pub meta: Meta,
+    /// The format that it had.
+    pub origin: String,
+    /// Its shards.
+    pub shards: Vec<Shard>,
+    /// The lens columns that it could fill.
+    pub columns: Columns,
+    /// Names of kinds of marks.
+    pub marks: Vec<(u32, String)>,
+}
+
+/// Describes a trace.
+pub fn about(trace: &dyn Trace) -> Value {
+    let meta = trace.meta();
+    let recorded = |recorded: Recorded| recorded.name();
+    let clock = meta.clock.map(|clock| {
+        json!({
+            "per_second": clock.per_second,
+            "unix_epoch": clock.unix_epoch,
+            "frames_calls": clock.frames_calls,
+        })
+    });
+    let shard = |shard: &Shard| {
+        json!({
+            "name": shard.name,
+            "kind": shard.kind.name(),
+            "workload": shard.thread.map(|thread| thread.workload),
+            "thread": shard.thread.map(|thread| thread.tid),
+            "process": shard.process,
+            "core": shard.core,
+        })
+    };
+    let function = |function: &Function| {
+        json!({
+            "id": function.id,
+            "names": function.names,
+            "args": function.n_args,
+            "noret": function.noret,
+            "workload": function.workload,
+        })
+    };
+    let is_unnamed =
+        |kind: u32, name: &str| name.strip_prefix("mark ").is_some_and(|n| n == kind.to_string());
+    let marks = (0..MAX_NAMED_MARKS).map(|kind| (kind, trace.mark_name(kind).into_owned()));
+    let marks = marks.filter(|(kind, name)| !is_unnamed(*kind, name)).map(|(kind, name)| json!([kind, name]));
+    json!({
+        "format": meta.format,
+        "title": meta.title,
+        "version": meta.version,
+        "arch": meta.arch.map(Arch::name),
+        "clock": clock,
+        "line_bytes": meta.line_bytes,
+        "page_bytes": meta.page_bytes,
+        "instrs": recorded(meta.instrs),
+        "data": recorded(meta.data),
+        "columns": trace.columns().names().collect::<Vec<_>>(),
+        "carries": meta.carries,
+        "functions": meta.functions.iter().map(function).collect::<Vec<_>>(),
+        "marks": marks.collect::<Vec<_>>(),
+        "shards": trace.shards().iter().map(shard).collect::<Vec<_>>(),
+    })
+}
+
+/// Reads what [`about`] wrote; what is not there is not known.
+pub fn parse(value: &Value) -> About {
+    let text = |key: &str| value[key].as_str().map(str::to_owned);
+    let recorded = |key: &str| {
+        let all = [Recorded::All, Recorded::Filtered, Recorded::Nothing];
+        all.into_iter().find(|recorded| value[key] == recorded.name()).unwrap_or_default()
+    };
+    let clock = value["clock"].as_object().and_then(|clock| {
+        Some(Clock {
+            per_second: clock.get("per_second")?.as_u64()?,
+            unix_epoch: clock.get("unix_epoch").and_then(Value::as_u64),
+            frames_calls: clock.get("frames_calls").and_then(Value::as_bool).unwrap_or(false),
+        })
+    });
+    let list = |key: &str| value[key].as_array().map_or(&[][..], Vec::as_slice);
+    let carries = list("carries").iter().filter_map(|one| {
+        let text = |key: &str| one[key].as_str().map(str::to_owned);
+        Some(Carries::new(text("what")?, one["has"].as_bool()?, text("note").unwrap_or_default()))
+    });
+    let functions = list("functions").iter().filter_map(|one| {
+        Some(Function {
+            id: one["id"].as_u64()?,
+            names: strings(&one["names"]),
+            n_args: one["args"].as_u64().unwrap_or(0),
+            noret: one["noret"].as_bool().unwrap_or(false),
+            workload: small(&one["workload"]),
+        })
+    });
+    let shards = list("shards").iter().take(MAX_SHARDS).zip(0..).map(|(one, id)| Shard {
+        id: ShardId(id),
+        name: one["name"].as_str().unwrap_or_default().to_owned(),
+        kind: [ShardKind::Thread, ShardKind::Core, ShardKind::Mixed]
+            .into_iter()
+            .find(|kind| one["kind"] == kind.name())
+            .unwrap_or(ShardKind::Mixed),
+        thread: one["thread"].as_u64().map(|tid| ThreadId { workload: small(&one["workload"]), tid }),
+        process: one["process"].as_u64(),
+        core: one["core"].as_u64(),
+        pieces: 1,
+        packed_bytes: None,
+    });
+    let columns = strings(&value["columns"]);
+    let columns = columns.iter().filter_map(|name| Columns::named(name)).fold(Columns::NONE, Columns::or);
+    let marks = list("marks")
+        .iter()
+        .filter_map(|one| Some((u32::try_from(one[0].as_u64()?).ok()?, one[1].as_str()?.to_owned())));
+    About {
+        meta: Meta {
+            title: text("title").unwrap_or_default(),
+            version: text("version"),
+            arch: text("arch").and_then(|arch| arch.parse().ok()),
+            clock,
+            line_bytes: value["line_bytes"].as_u64(),
+            page_bytes: value["page_bytes"].as_u64(),
+            functions: functions.collect(),
+            carries: carries.collect(),
+            instrs: recorded("instrs"),
+            data: recorded("data"),
+            ..Meta::default()
+        },
+        origin: text("format").unwrap_or_default(),
+        shards: shards.collect(),
+        columns,
+        marks: marks.collect(),
+    }
+}
+
+fn small(value: &Value) -> u16 {
+    value.as_u64().and_then(|number| u16::try_from(number).ok()).unwrap_or(0)
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    let texts = value.as_array().into_iter().flatten();
+    texts.filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}

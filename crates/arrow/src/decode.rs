@@ -1,0 +1,254 @@
+//! Arrow's arrays as columns of tables.
+
+use crate::names::number;
+use crate::schema::table_schema;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Schema as ArrowSchema};
+use quipu_model::column::{Cells, Column};
+use quipu_model::schema::{Field, Missing, Storage, Type};
+use quipu_model::table::ColumnTable;
+use quipu_model::{Error, ErrorKind, Result, Schema};
+use std::sync::Arc;
+
+/// Turns record batches of one schema into rows of a table.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    schema: Arc<Schema>,
+}
+
+impl Decoder {
+    /// A decoder for batches of this schema; `name` is that of the table where the schema does not say it.
+    ///
+    /// # Errors
+    /// As [`table_schema`].
+    pub fn new(schema: &ArrowSchema, name: &str) -> Result<Decoder> {
+        Ok(Decoder { schema: Arc::new(table_schema(schema, name)?) })
+    }
+
+    /// The schema of the rows.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// The rows of a batch.
+    ///
+    /// # Errors
+    /// `Damaged` if the columns are not what the schema says.
+    pub fn decode(&self, batch: &RecordBatch) -> Result<ColumnTable> {
+        let mut table = ColumnTable::new(self.schema.clone());
+        if batch.num_columns() != table.columns.len() {
+            return Err(Error::new(ErrorKind::Damaged, "a batch has other columns than its schema"));
+        }
+        for ((to, field), from) in table.columns.iter_mut().zip(&self.schema.fields).zip(batch.columns()) {
+            append(to, field, from)?;
+        }
+        Ok(table)
+    }
+}
+
+/// Appends all values of an array to an empty column.
+fn append(to: &mut Column, field: &Field, from: &ArrayRef) -> Result<()> {
+    let wrong = || {
+        let message = format!("column `{}` has values of type {}", field.name, from.data_type());
+        Error::new(ErrorKind::Damaged, message)
+    };
+    let n_rows = from.len();
+    let is_null = |row: usize| from.is_null(row);
+    match (&field.ty, &mut to.cells) {
+        (Type::Bool, Cells::U8(cells)) => {
+            let bits = from.as_boolean_opt().ok_or_else(wrong)?;
+            cells.extend((0..n_rows).map(|row| u8::from(!is_null(row) && bits.value(row))));
+        }
+        (Type::Enum(names), _) => {
+            let texts = Texts::of(from).ok_or_else(wrong)?;
+            // Each entry of a dictionary is looked up once.
+            let of_entry: Vec<Option<u64>> = (0..texts.n_entries())
+                .map(|at| texts.entry(at).and_then(|text| number(names, text)))
+                .collect();
+            for row in 0..n_rows {
+                let value = match is_null(row) {
+                    true => none(field.missing),
+                    false => {
+                        texts.at(row).and_then(|at| of_entry.get(at).copied().flatten()).ok_or_else(wrong)?
+                    }
+                };
+                push_number(&mut to.cells, value, &wrong)?;
+            }
+        }
+        (Type::Text, Cells::Strings(strings)) => {
+            let texts = Texts::of(from).ok_or_else(wrong)?;
+            for row in 0..n_rows {
+                let text = texts.at(row).filter(|_| !is_null(row)).and_then(|at| texts.entry(at));
+                strings.push(text.unwrap_or_default().as_bytes());
+            }
+        }
+        (Type::Bytes, Cells::Strings(strings)) => {
+            let bytes = from.as_binary_opt::<i32>().ok_or_else(wrong)?;
+            (0..n_rows).for_each(|row| strings.push(if is_null(row) { &[] } else { bytes.value(row) }));
+        }
+        (Type::Fixed(width), Cells::Fixed { bytes: to, .. }) => {
+            let bytes = from.as_fixed_size_binary_opt().ok_or_else(wrong)?;
+            for row in 0..n_rows {
+                match is_null(row) {
+                    true => to.resize(to.len() + *width as usize, 0),
+                    false => to.extend_from_slice(bytes.value(row)),
+                }
+            }
+        }
+        (Type::List(item), Cells::Nested { offsets, items }) => {
+            let lists = from.as_list_opt::<i32>().ok_or_else(wrong)?;
+            let all = lists.value_offsets();
+            let (first, last) = (all[0], all[all.len() - 1]);
+            let (start, n) = (first as usize, (last - first) as usize); // Arrow's offsets ascend from 0 on.
+            append(items, item, &lists.values().slice(start, n))?;
+            if n_rows > 0 {
+                offsets.extend(all.iter().map(|offset| offset - first));
+            }
+        }
+        (Type::Struct(members), Cells::Members(columns)) => {
+            let fields = from.as_struct_opt().ok_or_else(wrong)?;
+            if fields.num_columns() != members.len() {
+                return Err(wrong());
+            }
+            for ((to, member), from) in columns.iter_mut().zip(members.iter()).zip(fields.columns()) {
+                append(to, member, from)?;
+            }
+        }
+        (ty, cells) => numbers(cells, ty.storage(), from, field.missing).ok_or_else(wrong)?,
+    }
+    if let Some(valid) = &mut to.valid {
+        match from.logical_nulls() {
+            None => valid.push_all(true, n_rows),
+            Some(nulls) => nulls.iter().for_each(|is_valid| valid.push(is_valid)),
+        }
+    }
+    Ok(())
+}
+
+/// What stands where a row has no value.
+fn none(missing: Missing) -> u64 {
+    match missing {
+        Missing::Is(sentinel) => sentinel,
+        Missing::Never | Missing::Bitmap => 0,
+    }
+}
+
+fn push_number(cells: &mut Cells, number: u64, wrong: &dyn Fn() -> Error) -> Result<()> {
+    match cells {
+        Cells::U8(cells) => cells.push(u8::try_from(number).map_err(|_| wrong())?),
+        Cells::U16(cells) => cells.push(u16::try_from(number).map_err(|_| wrong())?),
+        Cells::U32(cells) => cells.push(u32::try_from(number).map_err(|_| wrong())?),
+        Cells::U64(cells) => cells.push(number),
+        _ => return Err(wrong()),
+    }
+    Ok(())
+}
+
+/// Texts, each of its own or entries of a dictionary.
+struct Texts<'a> {
+    keys: Option<&'a arrow_array::Int32Array>,
+    entries: &'a arrow_array::StringArray,
+}
+
+impl<'a> Texts<'a> {
+    fn of(array: &'a ArrayRef) -> Option<Texts<'a>> {
+        match array.as_dictionary_opt::<Int32Type>() {
+            Some(dictionary) => {
+                Some(Texts { keys: Some(dictionary.keys()), entries: dictionary.values().as_string_opt()? })
+            }
+            None => Some(Texts { keys: None, entries: array.as_string_opt()? }),
+        }
+    }
+
+    fn n_entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn entry(&self, at: usize) -> Option<&'a str> {
+        (at < self.entries.len() && self.entries.is_valid(at)).then(|| self.entries.value(at))
+    }
+
+    fn at(&self, row: usize) -> Option<usize> {
+        match self.keys {
+            Some(keys) => keys.is_valid(row).then(|| usize::try_from(keys.value(row)).ok())?,
+            None => Some(row),
+        }
+    }
+}
+
+/// Appends numbers of any width: their bits, or `None` if the array has others.
+fn numbers(cells: &mut Cells, storage: Storage, from: &ArrayRef, missing: Missing) -> Option<()> {
+    macro_rules! from_array {
+        ($to:expr, $ty:ty, $($Arrow:ident),*) => {
+            match from.data_type() {
+                $(DataType::$Arrow => {
+                    let array = from.as_primitive_opt::<arrow_type!($Arrow)>()?;
+                    // What a reader without unsigned numbers wrote has their bits.
+                    match array.nulls() {
+                        None => $to.extend(array.values().iter().map(|value| *value as $ty)),
+                        Some(nulls) => $to.extend(array.values().iter().enumerate().map(|(row, value)| {
+                            if nulls.is_valid(row) { *value as $ty } else { none(missing) as $ty }
+                        })),
+                    }
+                })*
+                _ => return None,
+            }
+        };
+    }
+    macro_rules! arrow_type {
+        (UInt8) => {
+            UInt8Type
+        };
+        (UInt16) => {
+            UInt16Type
+        };
+        (UInt32) => {
+            UInt32Type
+        };
+        (UInt64) => {
+            UInt64Type
+        };
+        (Int8) => {
+            Int8Type
+        };
+        (Int16) => {
+            Int16Type
+        };
+        (Int32) => {
+            Int32Type
+        };
+        (Int64) => {
+            Int64Type
+        };
+        (Float32) => {
+            Float32Type
+        };
+        (Float64) => {
+            Float64Type
+        };
+    }
+    macro_rules! whole {
+        ($to:expr, $ty:ty) => {
+            from_array!($to, $ty, UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64)
+        };
+    }
+    match (storage, cells) {
+        (Storage::U8, Cells::U8(to)) => whole!(to, u8),
+        (Storage::U16, Cells::U16(to)) => whole!(to, u16),
+        (Storage::U32, Cells::U32(to)) => whole!(to, u32),
+        (Storage::U64, Cells::U64(to)) => whole!(to, u64),
+        (Storage::I8, Cells::I8(to)) => whole!(to, i8),
+        (Storage::I16, Cells::I16(to)) => whole!(to, i16),
+        (Storage::I32, Cells::I32(to)) => whole!(to, i32),
+        (Storage::I64, Cells::I64(to)) => whole!(to, i64),
+        (Storage::F32, Cells::F32(to)) => from_array!(to, f32, Float32),
+        (Storage::F64, Cells::F64(to)) => from_array!(to, f64, Float64),
+        _ => return None,
+    }
+    Some(())
+}

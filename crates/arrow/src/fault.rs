@@ -1,0 +1,24 @@
+//! Errors of Arrow and Parquet as our own.
+
+use arrow_schema::ArrowError;
+use parquet::errors::ParquetError;
+use quipu_model::{Error, ErrorKind};
+
+/// What Arrow says, as an error of the library: `Io` where a file could not be read or written, `Damaged` else.
+pub fn of_arrow(error: ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(message, cause) => Error::new(ErrorKind::Io, message).because(cause),
+        other => Error::new(ErrorKind::Damaged, format!("Arrow: {other}")),
+    }
+}
+
+/// What Parquet says, as an error of the library.
+pub fn of_parquet(error: ParquetError) -> Error {
+    match error {
+        ParquetError::External(cause) => match cause.downcast::<std::io::Error>() {
+            Ok(cause) => Error::new(ErrorKind::Io, "the file could not be read or written").because(*cause),
+            Err(cause) => Error::new(ErrorKind::Damaged, format!("Parquet: {cause}")),
+        },
+        other => Error::new(ErrorKind::Damaged, format!("Parquet: {other}")),
+    }
+}

@@ -1,0 +1,403 @@
+//! Tables and lenses of a trace as files that other programs read.
+//!
+//! A folder of Parquet has a folder for each table and lens, `memrefs`, `lens.accesses`, with a file for each shard that has rows
+//! of it, and [`MANIFEST`], which says what the trace said of itself. A file or stream of Arrow holds one table or lens: that
+//! is all it has room for.
+//!
+//! The bytes do not depend on the number of threads: rows come in the trace's order, in batches that end at the same places.
+
+use quipu_arrow::{Encoder, Form, Interop, Packing, Sink, about};
+use quipu_engine::{RowStream, Selection, find_table, row_names, rows};
+use quipu_model::damaged::{Intake, SoFar};
+use quipu_model::fresh::{Fresh, cannot};
+use quipu_model::options::{Kind, Repeats};
+use quipu_model::trace::{Fact, settled};
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, check_level};
+use quipu_model::{Columns, Error, OpenOptions, OptionSpec, Predicate, Result, ShardId, Table, Trace};
+use quipu_source::Source;
+use serde_json::{Value, json};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The file of a folder that says what the trace was.
+pub const MANIFEST: &str = "quipu.json";
+
+/// Which tables and lenses.
+const TABLE: OptionSpec = OptionSpec {
+    repeats: Repeats::Commas,
+    value: "NAMES",
+    group: "Parquet and Arrow",
+    ..OptionSpec::new(
+        "table",
+        Kind::Text,
+        "all",
+        "the tables and lenses that are written, as memrefs, lens.accesses or call.FUNCTION; into a file of Arrow one, the \
+         first that is derived if none is named",
+    )
+};
+/// For which readers.
+const INTEROP: OptionSpec = OptionSpec {
+    value: "READER",
+    group: "Parquet and Arrow",
+    ..OptionSpec::new(
+        "interop",
+        Kind::Choice(&["any", "spark"]),
+        "any",
+        "for which readers: spark has no unsigned numbers, so that those of up to 32 bits get the next wider type, and those of \
+         64 bits keep their bits",
+    )
+};
+
+/// The options of [`Export`].
+pub static OPTIONS: [OptionSpec; 2] = [TABLE, INTEROP];
+
+static INFO: TransformInfo = TransformInfo {
+    name: "convert",
+    title: "tables and lenses as a folder of Parquet, or one of them as a file or stream of Arrow",
+    options: &OPTIONS,
+};
+
+/// Opens a trace of any format.
+pub type Open = fn(&Source, &OpenOptions) -> Result<Box<dyn Trace>>;
+
+/// `convert` into files of Arrow or Parquet.
+#[derive(Clone, Copy)]
+pub struct Export {
+    /// How traces are opened.
+    pub open: Open,
+    /// What is written.
+    pub form: Form,
+}
+
+/// What a file of this name is to hold; `None` for any other file.
+pub fn form_of_name(path: &Path) -> Option<Form> {
+    match path.extension()?.to_str()? {
+        "parquet" => Some(Form::Parquet),
+        "arrow" => Some(Form::File),
+        "arrows" => Some(Form::Stream),
+        _ => None,
+    }
+}
+
+impl Transform for Export {
+    fn info(&self) -> &'static TransformInfo {
+        &INFO
+    }
+
+    fn reads_again(&self, _: &quipu_model::Options) -> bool {
+        true
+    }
+
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        let trace: Arc<dyn Trace> = Arc::from((self.open)(job.source, job.opening)?);
+        let (writing, names) = Writing::new(job, trace.clone(), self.form, progress)?;
+        // What proved damaged after its rows were written is left out of the next attempt.
+        settled(
+            &*trace,
+            || progress.is_cancelled(),
+            || match self.form {
+                Form::Parquet => writing.folder(&names),
+                form => writing.file(form, first(&names)?),
+            },
+        )
+    }
+}
+
+/// Writes a table of a trace as a stream of Arrow into a pipe, as it is read. The output of the job has no name.
+///
+/// # Errors
+/// As for [`Export`].
+pub fn into_pipe(
+    trace: Arc<dyn Trace>,
+    job: &TransformJob<'_>,
+    progress: &dyn Progress,
+    out: impl Write + Send,
+) -> Result<Transformed> {
+    let (writing, names) = Writing::new(job, trace, Form::Stream, progress)?;
+    writing.table(Form::Stream, first(&names)?, out)
+}
+
+fn first(names: &[String]) -> Result<&str> {
+    names.first().map(String::as_str).ok_or_else(|| Error::unsupported("the trace has no tables"))
+}
+
+/// What is written of a trace.
+fn names_of(trace: &dyn Trace, named: &[&str], form: Form) -> Result<Vec<String>> {
+    let all = row_names(trace)?;
+    if named.is_empty() && form == Form::Parquet {
+        return Ok(all);
+    }
+    if named.is_empty() {
+        let derived =
+            trace.tables()?.iter().find(|schema| schema.is_derived()).map(|schema| schema.name.to_string());
+        let first = derived.or(all.first().cloned());
+        return Ok(vec![first.ok_or_else(|| Error::unsupported("the trace has no tables"))?]);
+    }
+    for name in named {
+        // A lens is named with or without its prefix.
+        let is_lens = all.iter().any(|known| known.strip_prefix("lens.") == Some(*name));
+        if !is_lens && !all.iter().any(|known| known == name) {
+            find_table(trace, name).map_err(|error| match name.strip_prefix("lens.") {
+                Some(lens) if Columns::named(lens).is_some() => {
+                    Error::missing(format!("the trace has no rows of lens `{lens}`"))
+                }
+                _ => error,
+            })?;
+        }
+    }
+    if named.len() > 1 && form != Form::Parquet {
+        return Err(Error::usage("a file of Arrow holds one table")
+            .hint("name one, or write a folder of Parquet, whose name ends in .parquet"));
+    }
+    // A lens is written under its whole name, unless a table has its name.
+    let whole = |name: &&str| {
+        let lens = format!("lens.{name}");
+        if all.contains(&lens) && !all.iter().any(|known| known == name) { lens } else { (*name).to_owned() }
+    };
+    Ok(named.iter().map(whole).collect())
+}
+
+/// A name as that of a file on any system.
+fn file_name(name: &str) -> String {
+    let mut safe = String::new();
+    for (at, byte) in name.bytes().take(MAX_NAME_BYTES).enumerate() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => safe.push(char::from(byte)),
+            b'.' if at > 0 => safe.push('.'),
+            _ => safe.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    safe
+}
+
+/// Bytes of a table's name that its folder has.
+const MAX_NAME_BYTES: usize = 60;
+
+struct Writing<'a> {
+    job: &'a TransformJob<'a>,
+    trace: Arc<dyn Trace>,
+    packing: Packing,
+    interop: Interop,
+    progress: &'a dyn Progress,
+}
+
+/// How far an export is.
+struct State {
+    intake: Intake,
+    n_rows: u64,
+    told: Vec<quipu_model::Finding>,
+}
+
+impl State {
+    fn so_far(&self) -> SoFar {
+        SoFar::unvouched(self.n_rows)
+    }
+}
+
+impl<'a> Writing<'a> {
+    /// What a job is about, and the names of what is written.
+    fn new(
+        job: &'a TransformJob<'a>,
+        trace: Arc<dyn Trace>,
+        form: Form,
+        progress: &'a dyn Progress,
+    ) -> Result<(Writing<'a>, Vec<String>)> {
+        if let Some(container) = job.container {
+            let what = format!("files of Arrow and Parquet are packed inside; `{container}` was asked for");
+            return Err(Error::usage(what));
+        }
+        let level = check_level(job.level, Some(1..=22), "zstd in Arrow and Parquet")?;
+        // Arrow knows no levels.
+        let packing = Packing { level: level.map_or(Packing::default().level, |level| level as i32) };
+        let interop = match job.options.word(&INTEROP) {
+            "spark" => Interop::Spark,
+            _ => Interop::Any,
+        };
+        let named: Vec<&str> = job.options.texts(&TABLE).collect();
+        let names = names_of(&*trace, &named, form)?;
+        Ok((Writing { job, trace, packing, interop, progress }, names))
+    }
+}
+
+impl Writing<'_> {
+    fn begin(&self) -> State {
+        let intake = Intake::new(self.job.damaged).strict(self.job.strict);
+        State { intake, n_rows: 0, told: Vec::new() }
+    }
+
+    fn selection(&self, name: &str, shard: Option<ShardId>) -> Selection {
+        Selection {
+            predicate: Predicate { threads: self.threads(), ..Predicate::default() },
+            shards: shard.into_iter().collect(),
+            threads: self.job.threads,
+            strict: self.job.strict,
+            ..Selection::new(name)
+        }
+    }
+
+    /// Threads that were chosen, where files hold several: opening leaves out files of others.
+    fn threads(&self) -> Vec<quipu_model::ThreadId> {
+        let is_mixed = |shard: &quipu_model::Shard| shard.kind != quipu_model::ShardKind::Thread;
+        match self.trace.shards().iter().any(is_mixed) {
+            true => self.job.opening.threads.clone(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Writes one table as a file.
+    fn file(&self, form: Form, name: &str) -> Result<Transformed> {
+        let output = self.job.output;
+        let (fresh, file) = Fresh::file(output, self.job.replace.into())?;
+        let transformed = self.table(form, name, BufWriter::new(file))?;
+        fresh.commit()?;
+        Ok(transformed)
+    }
+
+    /// Writes one table.
+    fn table(&self, form: Form, name: &str, out: impl Write + Send) -> Result<Transformed> {
+        let mut state = self.begin();
+        let stream = rows(self.trace.clone(), &self.selection(name, None))?;
+        let about = [(quipu_arrow::schema::TRACE, about::about(&*self.trace).to_string())];
+        let n_rows = self.rows(stream, form, &about, out, &mut state)?.unwrap_or(0);
+        let facts = vec![Fact::new("table", "table", name), Fact::new("rows", "rows", n_rows)];
+        Ok(Transformed { facts, reading: state.intake.finish(), ..Transformed::default() })
+    }
+
+    /// Writes all as a folder.
+    fn folder(&self, names: &[String]) -> Result<Transformed> {
+        let is_ours = |path: &Path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name == MANIFEST || (path.is_dir() && holds_only_parquet(path))
+        };
+        let (fresh, folder) = Fresh::folder(self.job.output, self.job.replace.into(), &is_ours)?;
+        let mut state = self.begin();
+        let (mut facts, mut tables) = (Vec::new(), Vec::new());
+        let mut used: Vec<String> = Vec::new();
+        for name in names {
+            let mut safe = file_name(name);
+            while used.iter().any(|other| other.eq_ignore_ascii_case(&safe)) {
+                safe.push_str("%2B");
+            }
+            used.push(safe.clone());
+            let within = folder.within(&safe);
+            std::fs::create_dir(&*within).map_err(|cause| cannot("create", &within, cause))?;
+            let mut files: Vec<Value> = Vec::new();
+            let mut n_rows = 0;
+            let mut shards: Vec<ShardId> = self.trace.shards().iter().map(|shard| shard.id).collect();
+            shards.sort_unstable();
+            for shard in shards {
+                let file_name = format!("shard-{:05}.parquet", shard.0);
+                let path = within.join(&file_name);
+                let stream = rows(self.trace.clone(), &self.selection(name, Some(shard)))?;
+                let out = Late { folder: &within, path: &path, file: None };
+                if let Some(n) = self.rows(stream, Form::Parquet, &[], BufWriter::new(out), &mut state)? {
+                    n_rows += n;
+                    files.push(json!({ "shard": shard.0, "file": file_name, "rows": n }));
+                }
+            }
+            facts.push(Fact::new(name.clone(), name.clone(), n_rows));
+            let selection = self.selection(name, None);
+            let schema = quipu_engine::row_schema(&*self.trace, &selection)?;
+            let arrow = quipu_arrow::arrow_schema(&schema, self.interop, &[])?;
+            let fields = arrow.fields().iter().map(|field| json!(field.name())).collect::<Vec<_>>();
+            tables.push(json!({
+                "name": name, "folder": safe, "rows": n_rows, "columns": fields, "files": files,
+            }));
+        }
+        let manifest = json!({ "quipu": 1, "trace": about::about(&*self.trace), "tables": tables });
+        let path = folder.join(MANIFEST);
+        let mut file = folder.create(&path)?;
+        file.write_all(format!("{manifest:#}\n").as_bytes())
+            .map_err(|cause| cannot("write", &path, cause))?;
+        drop(file);
+        fresh.commit()?;
+        let n_files: usize = tables.iter().filter_map(|table| table["files"].as_array()).map(Vec::len).sum();
+        facts.push(Fact::new("files", "files", n_files));
+        Ok(Transformed { facts, reading: state.intake.finish(), ..Transformed::default() })
+    }
+
+    /// Writes the rows of a stream, and says how many there were; nothing at all is written of none, but for a single file.
+    fn rows<W: Write + Send>(
+        &self,
+        mut stream: RowStream,
+        form: Form,
+        about: &[(&str, String)],
+        out: W,
+        state: &mut State,
+    ) -> Result<Option<u64>> {
+        let mut encoder = Encoder::new(stream.schema(), self.interop, about)?;
+        let (mut sink, mut out) = (None, Some(out));
+        if form != Form::Parquet
+            && let Some(out) = out.take()
+        {
+            sink = Some(Sink::new(form, encoder.schema(), self.packing, out)?);
+        }
+        let mut n_rows = 0;
+        let (watch, mut told) = (stream.watch().clone(), quipu_engine::Progress::default());
+        for batch in &mut stream {
+            self.progress.go_on()?;
+            let now = watch.progress();
+            self.progress.advance(
+                now.records.saturating_sub(told.records),
+                now.packed_bytes.saturating_sub(told.packed_bytes),
+            );
+            told = now;
+            let batch = batch?;
+            n_rows += batch.n_rows() as u64;
+            let batch = encoder.encode(Box::new(batch))?;
+            if let Some(out) = out.take() {
+                sink = Some(Sink::new(form, encoder.schema(), self.packing, out)?);
+            }
+            if let Some(sink) = &mut sink {
+                sink.write(&batch)?;
+            }
+        }
+        self.progress.go_on()?;
+        // The same damage shows in each read.
+        let (found, error) = stream.into_losses();
+        let mut new: Vec<_> = found.into_vec();
+        new.retain(|finding| !state.told.contains(finding));
+        state.told.extend(new.iter().cloned());
+        let so_far = state.so_far();
+        state.n_rows += n_rows;
+        let at_end = state.so_far();
+        state.intake.take_all(&mut new, so_far, error.map_or(Ok(()), Err), at_end)?;
+        let Some(sink) = sink else { return Ok(None) };
+        let mut out = sink.finish()?;
+        out.flush().map_err(|cause| cannot("write", self.job.output, cause))?;
+        Ok(Some(n_rows))
+    }
+}
+
+/// True for a folder of a table.
+fn holds_only_parquet(folder: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries
+        .flatten()
+        .all(|entry| form_of_name(&entry.path()) == Some(Form::Parquet) && entry.path().is_file())
+}
+
+/// A file of a folder that is made with the first byte.
+struct Late<'a> {
+    folder: &'a quipu_model::fresh::Folder,
+    path: &'a Path,
+    file: Option<quipu_source::OutputFile>,
+}
+
+impl Write for Late<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.file.is_none() {
+            let made = self.folder.create(self.path);
+            self.file = Some(made.map_err(|error| std::io::Error::other(error.to_string()))?);
+        }
+        match &mut self.file {
+            Some(file) => file.write(bytes),
+            None => Err(std::io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), Write::flush)
+    }
+}
