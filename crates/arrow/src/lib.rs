@@ -1,7 +1,7 @@
 //! Tables as Arrow's record batches, and back: the one place that knows what each type of a [`Schema`] is called there.
 //!
-//! Every table, lens and result has a schema, and the engine gives rows that need nothing beside them. An [`Encoder`] turns their columns into a
-//! `RecordBatch`: vectors and texts change hands without a copy; bits, names and signs are written anew.
+//! Every table, lens and result has a schema, and the engine gives rows that need nothing beside them. An [`Encoder`] turns
+//! their columns into a `RecordBatch`: vectors and texts change hands without a copy; bits, names and signs are written anew.
 //! A [`Decoder`] goes the other way. What Arrow has no word for (roles, units, how a row says that it has no value, the numbers
 //! of names) stands in the metadata of fields, so that both ways together change nothing; [`schema`] lists the keys.
 //!

@@ -140,7 +140,7 @@ fn all_tables_and_lenses_come_back_from_arrow_and_parquet() {
             seen.insert(format!("{} {name}", trace.meta().format));
         }
     }
-    for lens in ["accesses", "instrs", "calls", "threads", "marks", "regions"] {
+    for lens in crate::rows::LENSES {
         assert!(lenses[&format!("lens.{lens}")] > 0, "no trace fills {lens}");
     }
     assert!(seen.contains("described all") && seen.contains("cacheray records"), "{seen:?}");

@@ -87,7 +87,7 @@ fn n_rows(trace: &dyn Trace, table: usize) -> usize {
     n
 }
 
-const LENSES: &[&str] = &["accesses", "instrs", "calls", "threads", "marks", "regions"];
+pub(crate) const LENSES: &[&str] = &["accesses", "instrs", "calls", "threads", "marks", "regions"];
 
 fn names(trace: &dyn Trace) -> Vec<String> {
     trace.learn().unwrap();

@@ -156,7 +156,7 @@ fn into_pipe(
         export::into_pipe(trace, &job, &Watched(watch), &mut answer)
     });
     let written = answer.judge(written)?;
-    // What has no name is told of on standard error.
+    // Standard output is taken.
     rewrite::tell(written, Path::new(""), target.json, screen)
 }
 
