@@ -73,7 +73,8 @@ pub use plan::{Planned, plan};
 pub use print::{Doubtful, PrintJob, Shown, Unprinted, or_own, print};
 pub use results::tables;
 pub use rows::{
-    RowBatch, RowOrder, RowStream, Selection, find_table, refuse_part, row_names, row_schema, rows,
+    RowBatch, RowOrder, RowStream, Selection, find_table, refuse_part, row_names, row_schema, row_window,
+    rows,
 };
 pub use run::{Outcome, RunOptions, WindowOf, part_of_rounds, run};
 pub use share::share;

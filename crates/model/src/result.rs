@@ -17,7 +17,7 @@ mod tables;
 mod values;
 
 pub use shape::{Kind, Marks, Member, Shape, What};
-pub use tables::{Cells, Rows, tables};
+pub use tables::{Cells, Rows, schemas, tables};
 pub use values::{Hex, ThreadNames};
 
 #[doc(hidden)]

@@ -240,6 +240,14 @@ pub fn row_schema(trace: &dyn Trace, selection: &Selection) -> Result<Arc<Schema
     Ok(Wanted::new(trace, selection)?.schema)
 }
 
+/// The part of the trace, or of each of its shards, outside of which nothing is read for a selection.
+///
+/// # Errors
+/// As [`rows`].
+pub fn row_window(trace: &dyn Trace, selection: &Selection) -> Result<Window> {
+    Ok(Wanted::new(trace, selection)?.window().clone())
+}
+
 fn spawn(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name("quipu-rows".into()).spawn(work);
     thread.map_err(|error| Error::new(ErrorKind::Io, format!("no thread can be started: {error}")))

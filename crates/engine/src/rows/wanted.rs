@@ -164,7 +164,7 @@ impl Wanted {
         template: &Scan,
         watch: &Watch,
     ) -> Result<Merge<'t>> {
-        let (Wish::OfSequence(window) | Wish::OfEach(window)) = &self.part;
+        let window = self.window();
         // What stands before in other shards counts for positions.
         if self.is_whole() && !self.has_positions {
             let mut part = Part::same(trace, &Window::All);
@@ -178,9 +178,14 @@ impl Wanted {
         Merge::new(trace, &Scan { window: window.clone(), ..template.clone() }, watch)
     }
 
-    fn is_whole(&self) -> bool {
+    /// The part of the trace, or of each of its shards, outside of which nothing is read.
+    pub(super) fn window(&self) -> &Window {
         let (Wish::OfSequence(window) | Wish::OfEach(window)) = &self.part;
-        *window == Window::All
+        window
+    }
+
+    fn is_whole(&self) -> bool {
+        *self.window() == Window::All
     }
 
     /// False if the shard has no rows that pass.

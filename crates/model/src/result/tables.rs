@@ -21,6 +21,13 @@ pub fn tables<R: Fields>(name: &str, result: &R) -> Vec<ColumnTable> {
     tables
 }
 
+/// The schemas of the tables that [`tables`] makes of a result of this shape, in its order.
+pub fn schemas(name: &str, shape: &Shape) -> Vec<Arc<Schema>> {
+    let mut tables = Vec::new();
+    Level::new(name.to_owned(), shape, Vec::new()).collect(&mut tables);
+    tables.iter().map(|table| table.schema().clone()).filter(|schema| !schema.fields.is_empty()).collect()
+}
+
 /// The columns of a row that is being filled.
 pub struct Cells<'a> {
     columns: IterMut<'a, Column>,
