@@ -59,7 +59,7 @@ fn names(trace: &dyn Trace) -> Vec<String> {
     tables.into_iter().take(12).chain(lenses).collect()
 }
 
-fn append(all: &mut Vec<Column>, columns: Vec<Column>) {
+fn append(all: &mut [Column], columns: Vec<Column>) {
     for (to, from) in all.iter_mut().zip(columns) {
         to.extend_rows(from.as_ref(), 0..from.len());
     }
