@@ -48,7 +48,7 @@ impl Encoder {
     /// An encoder for rows of this schema.
     ///
     /// # Errors
-    /// As [`arrow_schema`].
+    /// As [`arrow_schema()`].
     pub fn new(schema: &Schema, interop: Interop, about: &[(&str, String)]) -> Result<Encoder> {
         Ok(Encoder {
             schema: Arc::new(arrow_schema(schema, interop, about)?),
