@@ -240,7 +240,7 @@ pub fn row_schema(trace: &dyn Trace, selection: &Selection) -> Result<Arc<Schema
     Ok(Wanted::new(trace, selection)?.schema)
 }
 
-/// The part of the trace, or of each of its shards, outside of which nothing is read for a selection.
+/// The part of the trace, or of each of its shards, that is read for a selection; nothing outside is.
 ///
 /// # Errors
 /// As [`rows`].

@@ -178,7 +178,7 @@ impl Wanted {
         Merge::new(trace, &Scan { window: window.clone(), ..template.clone() }, watch)
     }
 
-    /// The part of the trace, or of each of its shards, outside of which nothing is read.
+    /// The part of the trace, or of each of its shards, that is read; nothing outside is.
     pub(super) fn window(&self) -> &Window {
         let (Wish::OfSequence(window) | Wish::OfEach(window)) = &self.part;
         window
