@@ -340,8 +340,7 @@ pub unsafe extern "C" fn quipu_dtrace_service(
     // SAFETY: the header asks for a capture and a text.
     unsafe {
         with(capture, ERROR_ARGUMENT, |capture| {
-            capture.builder.service(port, &text(name).ok_or_else(missing)?.to_string_lossy());
-            Ok(())
+            capture.builder.service(port, &text(name).ok_or_else(missing)?.to_string_lossy())
         })
     }
 }
@@ -360,8 +359,7 @@ pub unsafe extern "C" fn quipu_dtrace_host(
     unsafe {
         with(capture, ERROR_ARGUMENT, |capture| {
             let (address, name) = text(address).zip(text(name)).ok_or_else(missing)?;
-            capture.builder.host(&address.to_string_lossy(), &name.to_string_lossy());
-            Ok(())
+            capture.builder.host(&address.to_string_lossy(), &name.to_string_lossy())
         })
     }
 }

@@ -8,6 +8,7 @@ use crate::convert::{self, Mismatch, Spec};
 use crate::describe::{Capture, Dialect, Rec};
 use crate::format::{Amount, Format, Piece};
 use crate::histogram::{self, Style};
+use crate::host::Words;
 use crate::options::Settings;
 use crate::packed::Packer;
 use crate::put;
@@ -38,6 +39,7 @@ impl From<Mismatch> for Failed {
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'c> {
     pub(crate) capture: &'c Capture,
+    pub(crate) words: Words<'c>,
     pub(crate) settings: &'c Settings,
     pub(crate) quirks: Quirks,
     pub(crate) aggregates: &'c Aggregates,
@@ -179,7 +181,7 @@ impl<'c> Context<'c> {
                 self.conversion(&spec, value, *normal, out)?;
             } else {
                 let rec = keys.next().ok_or(mismatch)?;
-                convert::argument(self.capture, &spec, rec, rec.of(&row.key.key), out)?;
+                convert::argument(self.capture, self.words, &spec, rec, rec.of(&row.key.key), out)?;
             }
         }
         Ok(())
@@ -195,7 +197,7 @@ impl<'c> Context<'c> {
             && self.quirks.has(Which::UnsignedAverage)
             && self.capture.dialect != Dialect::Linux;
         let number = if is_unsigned { value.unsigned_average(normal) } else { value.number(normal) };
-        convert::value(spec, number, &self.capture.locale, out);
+        convert::value(spec, number, self.words.locale, out);
         Ok(())
     }
 

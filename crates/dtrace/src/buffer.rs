@@ -136,7 +136,8 @@ mod tests {
     use crate::describe::Rec;
 
     fn capture() -> Capture {
-        let enabling = Enabling { id: 1, probe: 1, uarg: 0, size: 16, align: 4, recs: Vec::<Rec>::new() };
+        let enabling =
+            Enabling { id: 1, probe: 1, uarg: 0, size: 16, align: 4, recs: Vec::<Rec>::new(), host: 0 };
         let mut capture = Capture { enablings: vec![enabling], ..Capture::default() };
         capture.index();
         capture

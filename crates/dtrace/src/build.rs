@@ -5,7 +5,7 @@
 use crate::buffer::Cursor;
 use crate::bytes::{ByteOrder, until_nul};
 use crate::carry::{self, Encoded};
-use crate::describe::{self, Aggregation, Buffer, Capture, Dialect, Event, Probe, Status};
+use crate::describe::{self, Aggregation, BUFFER_ALIGN, Buffer, Capture, Dialect, Event, Probe, Status};
 use crate::locale::Locale;
 use crate::symbols::{Symbol, Symbols};
 use crate::validate;
@@ -27,9 +27,6 @@ const PROBE_TEXTS: [Range<usize>; 4] = [4..68, 68..132, 132..324, 324..388];
 
 /// Counts in a status, each of 8 bytes.
 const STATUS_COUNTS: usize = 10;
-
-/// Snapshots of a CPU follow one another at multiples of this.
-const ALIGN: usize = 8;
 
 /// What a snapshot of a CPU gave.
 #[derive(Clone, Copy, Debug, Default)]
@@ -169,13 +166,19 @@ impl Builder {
     }
 
     /// Says what the host calls the service of a port.
-    pub fn service(&mut self, port: u16, name: &str) {
-        self.capture.names.services.insert(port, name.to_owned());
+    ///
+    /// # Errors
+    /// `Limit` for a name that no service has.
+    pub fn service(&mut self, port: u16, name: &str) -> Result<()> {
+        self.capture.names.add_service(port, name)
     }
 
     /// Says what the host calls the host of an address, as records have it.
-    pub fn host(&mut self, address: &str, name: &str) {
-        self.capture.names.hosts.insert(address.to_owned(), name.to_owned());
+    ///
+    /// # Errors
+    /// `Limit` for a name or an address that no host has.
+    pub fn host(&mut self, address: &str, name: &str) -> Result<()> {
+        self.capture.names.add_host(address, name)
     }
 
     /// Takes counts that stand beside buffers (`dtrace_status_t`).
@@ -265,7 +268,7 @@ fn add(all: &mut Vec<Buffer>, kind: &str, snapshot: &Snapshot<'_>) -> Result<()>
         all.push(Buffer { cpu, file: format!("{kind}.cpu{cpu}.bin"), ..Buffer::default() });
     }
     let buffer = &mut all[position];
-    buffer.bytes.resize(buffer.bytes.len().next_multiple_of(ALIGN), 0);
+    buffer.bytes.resize(buffer.bytes.len().next_multiple_of(BUFFER_ALIGN), 0);
     // The oldest record comes first.
     let start = buffer.bytes.len();
     match oldest {

@@ -200,25 +200,29 @@ impl Part {
         let beside = std::mem::take(&mut describer.counts);
         let gaps = std::mem::take(&mut describer.gaps);
         let mut capture = describer.finish();
-        let named = |(stream, bytes): (u32, Vec<u8>)| {
+        let named = |stream: u32, bytes: Vec<u8>| {
             let cpu = cpus.get(&stream).copied().unwrap_or(stream);
             Buffer { cpu, file: file.to_owned(), bytes, ..Buffer::default() }
         };
-        capture.buffers = buffers.all.into_iter().map(named).collect();
-        capture.states = states.all.into_iter().map(named).collect();
-        for buffer in &mut capture.buffers {
-            let told = gaps.get(&buffer.cpu).map_or(&[][..], Vec::as_slice);
-            buffer.gaps = meta::gaps_of(told, buffer.bytes.len());
+        let mut of_streams = [buffers, states].map(|Bodies { all, positions }| {
+            let all: Vec<Buffer> = all.into_iter().map(|(stream, bytes)| named(stream, bytes)).collect();
+            (all, positions)
+        });
+        for (stream, told) in &gaps {
+            let (all, positions) = &mut of_streams[0];
+            if let Some(buffer) = positions.get(stream).and_then(|at| all.get_mut(*at)) {
+                buffer.gaps = meta::gaps_of(told, buffer.bytes.len());
+            }
         }
-        for (is_states, cpu, errors, timestamp) in beside {
-            let all = if is_states { &mut capture.states } else { &mut capture.buffers };
-            let known = all.iter().position(|buffer| buffer.cpu == cpu);
-            let at = known.unwrap_or_else(|| {
-                all.push(Buffer { cpu, file: file.to_owned(), ..Buffer::default() });
+        for (is_states, stream, errors, timestamp) in beside {
+            let (all, positions) = &mut of_streams[usize::from(is_states)];
+            let at = *positions.entry(stream).or_insert_with(|| {
+                all.push(named(stream, Vec::new()));
                 all.len() - 1
             });
             (all[at].errors, all[at].timestamp) = (errors, timestamp);
         }
+        [capture.buffers, capture.states] = of_streams.map(|(all, _)| all);
         capture
     }
 }

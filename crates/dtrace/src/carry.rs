@@ -6,11 +6,12 @@
 use crate::aggregate::Records;
 use crate::buffer::Cursor;
 use crate::describe::{Buffer, Capture, Event};
-use crate::{dense, dense_samples, described, lost};
+use crate::{combine, dense, dense_samples, described, lost};
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_stream::frame::encoding;
 use quipu_stream::wire::record::{self as wire, Producer, Record};
 use quipu_stream::write::{FRAME_BYTES_AT_REST, Options, StreamWriter, Writer};
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -41,11 +42,16 @@ pub fn write<W: Write>(capture: &Capture, producer: Producer, encoded: Encoded, 
     };
     let writer = Writer::new(out, Options { producer, ..Options::new("quipu") });
     writer.define(clock()).map_err(failed)?;
-    let of_buffers = capture.buffers.iter().chain(&capture.states).map(|buffer| buffer.cpu);
-    let mut numbers = BTreeSet::new();
-    for cpu in of_buffers.chain(capture.events.iter().map(Event::cpu)) {
-        if numbers.insert(cpu) {
-            writer.define(stream(cpu)).map_err(failed)?;
+    let (of_buffers, of_states) = (numbers(&capture.buffers), numbers(&capture.states));
+    let all = |numbers: &[u32], buffers: &[Buffer]| -> Vec<(u32, u32)> {
+        numbers.iter().copied().zip(buffers.iter().map(|buffer| buffer.cpu)).collect()
+    };
+    let (buffers, states) = (all(&of_buffers, &capture.buffers), all(&of_states, &capture.states));
+    let of_events = capture.events.iter().map(|event| (event.cpu(), event.cpu()));
+    let mut known = BTreeSet::new();
+    for (number, cpu) in buffers.into_iter().chain(states).chain(of_events) {
+        if known.insert(number) {
+            writer.define(stream(number, cpu)).map_err(failed)?;
         }
     }
     for record in records {
@@ -68,9 +74,9 @@ pub fn write<W: Write>(capture: &Capture, producer: Producer, encoded: Encoded, 
         writer.define(wire::Setting { name: described::ATTACHED.to_owned(), value }).map_err(failed)?;
     }
     put_events(capture, &writer, encoded).map_err(failed)?;
-    for buffer in &capture.buffers {
+    for (number, buffer) in of_buffers.iter().zip(&capture.buffers) {
         let cause = lost::OF_RECORDS;
-        put_buffer(&writer, buffer, cause, |bytes, out| {
+        put_buffer(&writer, (*number, buffer), cause, |bytes, out| {
             for part in parts(capture, bytes) {
                 put_part(capture, encoded, &part, out)?;
             }
@@ -78,9 +84,9 @@ pub fn write<W: Write>(capture: &Capture, producer: Producer, encoded: Encoded, 
         })
         .map_err(failed)?;
     }
-    for buffer in &capture.states {
+    for (number, buffer) in of_states.iter().zip(&capture.states) {
         let cause = lost::OF_STATES;
-        put_buffer(&writer, buffer, cause, |bytes, out| {
+        put_buffer(&writer, (*number, buffer), cause, |bytes, out| {
             let parts = state_parts(capture, bytes);
             parts.into_iter().try_for_each(|part| {
                 out.foreign(encoding::DTRACE_AGGREGATIONS, 0, (0, 0), &bytes.bytes[part])
@@ -98,10 +104,24 @@ pub fn write<W: Write>(capture: &Capture, producer: Producer, encoded: Encoded, 
     writer.into_inner().ok_or_else(|| Error::new(ErrorKind::Internal, "the stream is still being written"))
 }
 
-fn stream(cpu: u32) -> wire::Stream {
+/// The streams of buffers: numbered as their CPUs, and further ones of a CPU, which are those of other captures, above.
+pub(crate) fn numbers(buffers: &[Buffer]) -> Vec<u32> {
+    let mut seen: FxHashMap<u32, u32> = FxHashMap::default();
+    let number = |buffer: &Buffer| {
+        let nth = seen.entry(buffer.cpu).or_default();
+        let number = buffer.cpu | *nth << combine::SHIFT;
+        *nth += 1;
+        // What has no number of its own goes after the first.
+        if buffer.cpu >> combine::SHIFT == 0 && *nth <= combine::MAX_SHIFT { number } else { buffer.cpu }
+    };
+    buffers.iter().map(number).collect()
+}
+
+fn stream(number: u32, cpu: u32) -> wire::Stream {
+    let again = if number == cpu { String::new() } else { format!(".{}", number >> combine::SHIFT) };
     wire::Stream {
-        number: cpu,
-        name: Some(format!("cpu{cpu}")),
+        number,
+        name: Some(format!("cpu{cpu}{again}")),
         clock: Some(CLOCK),
         cpu: Some(cpu.into()),
         format: Some("dtrace".to_owned()),
@@ -112,13 +132,13 @@ fn stream(cpu: u32) -> wire::Stream {
 /// Writes what was dropped on a CPU, then its buffer, the oldest record first.
 fn put_buffer<W: Write>(
     writer: &Writer<W>,
-    buffer: &Buffer,
+    (number, buffer): (u32, &Buffer),
     cause: u64,
     put: impl FnOnce(&Buffer, &mut StreamWriter<W>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut stream = writer.stream(buffer.cpu)?;
+    let mut stream = writer.stream(number)?;
     if let Some(loss) = lost::of_cpu(buffer, cause) {
-        writer.loss(buffer.cpu, &loss)?;
+        writer.loss(number, &loss)?;
     }
     match buffer.oldest {
         0 => put(buffer, &mut stream)?,

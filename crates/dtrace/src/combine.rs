@@ -9,18 +9,17 @@ use crate::buffer::Cursor;
 use crate::bytes::ByteOrder;
 use crate::dense::put_number;
 use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Event, Probe, Rec};
-use crate::rules;
 use crate::symbols::{Symbol, Symbols};
 use crate::types::Types;
-use quipu_model::{Error, Finding, Place, Result};
+use quipu_model::{Error, Result};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// Numbers of CPUs of states of aggregations, and of speculations, differ in these bits between captures.
-const SHIFT: u32 = 20;
+pub(crate) const SHIFT: u32 = 20;
 
-/// One capture of several; the first says what only one can say, such as options and the words of the host. Where another says
-/// something else, that is found.
+/// One capture of several. Records keep the words and the options of the host that they are of; the first host's are those of
+/// what is of all, such as aggregations that are printed at the end.
 ///
 /// # Errors
 /// `Unsupported` for captures that would be read wrongly together: of other dialects or byte orders, with other names for the
@@ -28,41 +27,38 @@ const SHIFT: u32 = 20;
 pub fn all(captures: Vec<Capture>) -> Result<Capture> {
     let mut captures = captures.into_iter();
     let mut base = captures.next().unwrap_or_default();
-    let (mut others, mut n) = ([0_usize; 4], 1);
-    for (number, other) in (1u32..).zip(captures) {
+    let mut n_shifted = 0;
+    for (nth, other) in captures.enumerate() {
+        if nth == 0 {
+            n_shifted = shifts(&base);
+        }
         base.index();
         check(&base, &other)?;
-        for (n, is_other) in others.iter_mut().zip(other_words(&base, &other)) {
-            *n += usize::from(is_other);
-        }
-        n += 1;
+        // Captures that are several already have such numbers, too.
+        let n_own = shifts(&other);
+        let number = n_shifted;
+        n_shifted = number.checked_add(n_own).filter(|n| *n <= MAX_SHIFT).ok_or_else(|| {
+            Error::limit("captures in one", u64::from(number) + u64::from(n_own), MAX_SHIFT.into())
+        })?;
         add(&mut base, other, number)?;
     }
-    let findings = WORDS.iter().zip(others).filter(|(_, n)| *n > 0).map(|(what, n_other)| {
-        let place = Place { file: Some(base.name.clone()), ..Place::default() };
-        let message = format!(
-            "`{n_other}` of `{n}` captures have other {what} than the first of the stream, whose {what} all are printed \
-             with; `quipu split --format stream` takes them apart"
-        );
-        rules::HOSTS.broken(place, message)
-    });
-    let findings: Vec<Finding> = findings.collect();
-    base.findings.extend(findings);
     Ok(base)
 }
 
-/// What only one capture can say.
-const WORDS: [&str; 4] = ["time zones", "locales", "names of services and hosts", "options"];
+/// Numbers that differ between captures have no more of them above [`SHIFT`].
+pub(crate) const MAX_SHIFT: u32 = 1 << (u32::BITS - SHIFT);
 
-/// Which of that another capture says otherwise.
-fn other_words(base: &Capture, other: &Capture) -> [bool; 4] {
-    [
-        base.zone != other.zone,
-        base.locale != other.locale,
-        base.names != other.names,
-        base.settings != other.settings,
-    ]
+/// How many captures the numbers of a capture tell apart: one, or as many as were put together before.
+fn shifts(of: &Capture) -> u32 {
+    let numbers = of.events.iter().map(|event| match event {
+        Event::State { cpu, .. } => *cpu,
+        Event::Sample { bytes, .. } => of.order.u32_at(bytes, SPECULATION).unwrap_or(0),
+    });
+    numbers.map(|number| number >> SHIFT).max().unwrap_or(0) + 1
 }
+
+/// Where the number of the speculation stands in a sample.
+const SPECULATION: usize = 4;
 
 fn differ(what: &str) -> Error {
     let message = format!("the stream has captures of several producers with different {what}");
@@ -92,6 +88,8 @@ struct Numbers {
     enablings: FxHashMap<u32, u32>,
     aggregations: FxHashMap<u32, u32>,
     variables: FxHashMap<u64, u64>,
+    /// Of each host, from the first.
+    hosts: Vec<u32>,
     /// What is added to numbers of speculations.
     speculations: u32,
 }
@@ -104,6 +102,7 @@ impl Numbers {
 
 fn add(base: &mut Capture, other: Capture, number: u32) -> Result<()> {
     let mut numbers = Numbers { speculations: number << SHIFT, ..Numbers::default() };
+    hosts(base, &other, &mut numbers);
     formats(base, &other, &mut numbers)?;
     probes(base, &other, &mut numbers)?;
     aggregations(base, &other, &mut numbers)?;
@@ -139,6 +138,19 @@ fn add(base: &mut Capture, other: Capture, number: u32) -> Result<()> {
     base.is_stopped |= other.is_stopped;
     base.findings.extend(other.findings);
     Ok(())
+}
+
+/// Hosts of which text takes the same are one.
+fn hosts(base: &mut Capture, other: &Capture, numbers: &mut Numbers) {
+    let first = base.first_host();
+    for host in std::iter::once(&other.first_host()).chain(&other.hosts) {
+        let known = std::iter::once(&first).chain(&base.hosts).position(|known| known == host);
+        let number = known.unwrap_or_else(|| {
+            base.hosts.push(host.clone());
+            base.hosts.len()
+        });
+        numbers.hosts.push(number as u32); // There are at most as many as captures.
+    }
 }
 
 fn formats(base: &mut Capture, other: &Capture, numbers: &mut Numbers) -> Result<()> {
@@ -229,8 +241,15 @@ fn aggregations(base: &mut Capture, other: &Capture, numbers: &mut Numbers) -> R
 fn enablings(base: &mut Capture, other: &Capture, numbers: &mut Numbers) -> Result<()> {
     let mut largest = base.enablings.iter().chain(&other.enablings).map(|of| of.id).max().unwrap_or(0);
     let is_renamed = numbers.variables.iter().any(|(old, new)| old != new);
+    // Few are alike in these.
+    let alike = |of: &Enabling| (of.host, of.probe, of.uarg, of.size);
+    let mut known: FxHashMap<_, Vec<usize>> = FxHashMap::default();
+    for (at, of) in base.enablings.iter().enumerate() {
+        known.entry(alike(of)).or_default().push(at);
+    }
     for of in &other.enablings {
         let mut new = of.clone();
+        new.host = numbers.hosts.get(of.host as usize).copied().unwrap_or(0);
         new.probe = numbers.probes.get(&of.probe).copied().unwrap_or(of.probe);
         for rec in &mut new.recs {
             rec.format = numbers.formats.get(&rec.format).copied().unwrap_or(rec.format);
@@ -238,13 +257,16 @@ fn enablings(base: &mut Capture, other: &Capture, numbers: &mut Numbers) -> Resu
                 return Err(differ("variables, which `clear()` and the like name by numbers"));
             }
         }
-        let known = base.enablings.iter().find(|known| Enabling { id: new.id, ..(*known).clone() } == new);
-        new.id = match known {
-            Some(known) => known.id,
-            None => unused(of.id, |id| base.enabling(id).is_some(), largest)?,
-        };
+        let same = |known: &Enabling| known.recs == new.recs && known.align == new.align;
+        let near = known.entry(alike(&new)).or_default();
+        if let Some(at) = near.iter().find(|at| same(&base.enablings[**at])) {
+            numbers.enablings.insert(of.id, base.enablings[*at].id);
+            continue;
+        }
+        new.id = unused(of.id, |id| base.enabling(id).is_some(), largest)?;
         largest = largest.max(new.id);
         numbers.enablings.insert(of.id, new.id);
+        near.push(base.enablings.len());
         base.add_enabling(new);
     }
     base.index();
@@ -314,14 +336,15 @@ fn event(
         Event::Sample { cpu, line, bytes } => {
             let mut new = bytes.clone();
             let word = |at| of.order.u32_at(bytes, at);
-            if let (Some(speculation), Some(probe), Some(statement)) = (word(4), word(8), word(12)) {
+            if let (Some(speculation), Some(probe), Some(statement)) = (word(SPECULATION), word(8), word(12))
+            {
                 let speculation = match speculation {
                     0 => 0,
                     id => id.wrapping_add(numbers.speculations),
                 };
                 let probe = numbers.probes.get(&probe).copied().unwrap_or(probe);
                 let id = numbers.enablings.get(&statement).copied().unwrap_or(statement);
-                for (at, value) in [(4, speculation), (8, probe), (12, id)] {
+                for (at, value) in [(SPECULATION, speculation), (8, probe), (12, id)] {
                     put_number(of.order, &mut new[at..at + 4], value.into());
                 }
                 if let Some((_, enabling)) = of.enabling(statement) {

@@ -9,6 +9,7 @@ use crate::convert::{self, Mismatch, Spec};
 use crate::describe::{Capture, Dialect, Enabling, Event, Probe, Rec};
 use crate::flow::Flow;
 use crate::format::{Amount, Format, Piece};
+use crate::host::Words;
 use crate::objects::Listed;
 use crate::options::Settings;
 use crate::plan::{Op, Plan, Shown};
@@ -45,6 +46,12 @@ pub struct Consumer {
     pub(crate) aggregates: Aggregates,
     flow: Flow,
     has_heading: bool,
+    /// The host whose records are printed.
+    host: u32,
+    /// What stands aside of each host, while records of others are printed.
+    aside: Vec<Aside>,
+    /// The headings that were printed: of records, of the flow.
+    headings: [bool; 2],
     /// The status that the command ends with.
     status: Option<i32>,
     /// The consumer has ended before its time, and prints no more.
@@ -52,6 +59,15 @@ pub struct Consumer {
     /// Bytes of the next dump.
     dump_bytes: Option<u64>,
     nameless: Probe,
+}
+
+/// What is remembered of a host while records of another are printed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Aside {
+    settings: Settings,
+    of_values: Settings,
+    flow: Flow,
+    has_heading: bool,
 }
 
 /// What was printed.
@@ -166,6 +182,12 @@ impl Consumer {
             has_ended: false,
             flow: Flow::default(),
             has_heading: false,
+            host: 0,
+            aside: (0..=capture.hosts.len() as u32) // They are counted in 32 bits.
+                .map(|host| capture.settings_of(host))
+                .map(|settings| Aside { settings, of_values: settings, ..Aside::default() })
+                .collect(),
+            headings: [false; 2],
             status: None,
             dump_bytes: None,
             nameless: Probe::default(),
@@ -193,17 +215,43 @@ impl Consumer {
     /// The next records are of another CPU.
     pub fn turn_cpu(&mut self) {
         self.flow.reset();
+        self.aside.iter_mut().for_each(|host| host.flow.reset());
+    }
+
+    /// The next record is of this host.
+    #[inline]
+    pub(crate) fn turn_host(&mut self, host: u32) {
+        if self.host != host {
+            self.swap_host(host);
+        }
+    }
+
+    #[cold]
+    fn swap_host(&mut self, host: u32) {
+        let Some(next) = self.aside.get(host as usize).copied() else { return };
+        let (settings, of_values, flow) = (self.settings, self.of_values, self.flow);
+        self.aside[self.host as usize] = Aside { settings, of_values, flow, has_heading: self.has_heading };
+        (self.settings, self.of_values, self.flow) = (next.settings, next.of_values, next.flow);
+        (self.has_heading, self.host) = (next.has_heading, host);
+    }
+
+    /// What text takes from the host whose records are printed.
+    pub(crate) fn words(&self) -> Words<'_> {
+        self.capture.words(self.host)
     }
 
     /// The records of BEGIN are over.
     pub fn turn_pass(&mut self) {
         self.of_values = self.settings;
-        self.flow.reset();
+        self.aside.iter_mut().for_each(|host| host.of_values = host.settings);
+        self.turn_cpu();
     }
 
     /// The text so far went nowhere, so the heading comes with the next record.
     pub(crate) fn forget_heading(&mut self) {
         self.has_heading = false;
+        self.headings = [false; 2];
+        self.aside.iter_mut().for_each(|host| host.has_heading = false);
     }
 
     /// Takes in the state of an aggregation.
@@ -228,6 +276,7 @@ impl Consumer {
         if plan.is_silent || self.has_ended {
             return Ok(());
         }
+        self.turn_host(firing.record.enabling.host);
         if capture_is_classic(&self.capture) {
             self.of_values = self.settings;
         }
@@ -260,6 +309,7 @@ impl Consumer {
         let plans = Arc::clone(&self.plans);
         let plan = plans.get(position as usize).filter(|plan| !plan.is_error)?;
         let ends = enabling.recs.iter().map(|rec| rec.offset as usize + rec.size as usize);
+        self.turn_host(enabling.host);
         let zeros = vec![0; ends.max().unwrap_or(0).max(enabling.size as usize)];
         let mut out = Vec::new();
         plan.ops.iter().find_map(|op| {
@@ -277,6 +327,8 @@ impl Consumer {
             return Ok(());
         }
         out.push(b'\n');
+        // Aggregations are those of all hosts, so that they are printed once.
+        self.turn_host(0);
         self.aggregates.settle();
         let result = self.context().plain(|variable| !self.aggregates.is_printed(variable), out);
         result.map_err(|failed| {
@@ -299,6 +351,7 @@ impl Consumer {
     fn context(&self) -> Context<'_> {
         Context {
             capture: &self.capture,
+            words: self.words(),
             settings: &self.settings,
             quirks: self.style.quirks,
             aggregates: &self.aggregates,
@@ -332,7 +385,10 @@ impl Consumer {
         let probe = capture.probes.get(&firing.probe).unwrap_or(&self.nameless);
         let this = (firing.probe, firing.record.enabling.id);
         if self.settings.flowindent {
-            if !std::mem::replace(&mut self.has_heading, true) {
+            // Once for each host, but where it stands there for another.
+            if !std::mem::replace(&mut self.has_heading, true)
+                && !std::mem::replace(&mut self.headings[1], true)
+            {
                 out.extend_from_slice(b"CPU FUNCTION                                 \n");
             }
             if self.of_values.flowindent || !self.style.quirks.has(Which::FlowPrefix) {
@@ -344,7 +400,9 @@ impl Consumer {
             put::left(out, b"(nul", 41);
             out.push(b' ');
         } else if !self.settings.quiet {
-            if !std::mem::replace(&mut self.has_heading, true) {
+            if !std::mem::replace(&mut self.has_heading, true)
+                && !std::mem::replace(&mut self.headings[0], true)
+            {
                 out.extend_from_slice(b"CPU     ID                    FUNCTION:NAME\n");
             }
             put::signed(out, i64::from(firing.cpu), 3);
@@ -372,14 +430,14 @@ impl Consumer {
             Op::Trace(at) => self.trace(&recs[*at], bytes, out),
             Op::Typed(at, ty) => {
                 let value = recs[*at].of(bytes);
-                if !typed::classic(&self.capture, ty, value, out) {
+                if !typed::classic(&self.capture, self.words().locale, ty, value, out) {
                     self.trace(&recs[*at], bytes, out);
                 }
             }
             Op::Print(address, data) => {
                 let (address, data) = (&recs[*address], &recs[*data]);
                 let both = (address.of(bytes), data.of(bytes));
-                tree::print(&self.capture, self.style.quirks, address, both, out);
+                tree::print(&self.capture, self.words().locale, self.style.quirks, address, both, out);
             }
             Op::Exit(at) => self.status = Some(self.capture.order.signed(recs[*at].of(bytes)) as i32),
             Op::Printf(format, parts) => return self.printf(format, &recs[parts.clone()], bytes, out),
@@ -450,6 +508,7 @@ impl Consumer {
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
         let capture = &*self.capture;
+        let words = self.words();
         let mut parts = recs.iter();
         for piece in &format.pieces {
             let of = match piece {
@@ -467,7 +526,7 @@ impl Consumer {
             let Some(rec) = parts.next().filter(|_| !of.is_value) else {
                 return Err("a conversion has no argument".to_owned());
             };
-            convert::argument(capture, &spec, rec, rec.of(bytes), out).map_err(mismatched)?;
+            convert::argument(capture, words, &spec, rec, rec.of(bytes), out).map_err(mismatched)?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::bytes::until_nul;
 use crate::describe::{Capture, Dialect, Rec};
 use crate::float;
 use crate::format::{Amount, Conversion, Length, MAX_WIDTH};
+use crate::host::Words;
 use crate::locale::Locale;
 use crate::put::{self, Digits};
 use crate::stack;
@@ -72,6 +73,7 @@ pub(crate) fn sign(dialect: Dialect, letter: u8, rec: &Rec, size: usize) -> Opti
 /// Prints one argument.
 pub(crate) fn argument(
     capture: &Capture,
+    words: Words<'_>,
     spec: &Spec,
     rec: &Rec,
     bytes: &[u8],
@@ -87,19 +89,19 @@ pub(crate) fn argument(
             let is_signed = sign(capture.dialect, letter, rec, bytes.len()).unwrap_or(true);
             let value = if is_signed { order.signed(bytes) } else { order.number(bytes) as i64 };
             if is_signed || bytes.len() < 8 {
-                signed(spec, value, &capture.locale, out);
+                signed(spec, value, words.locale, out);
             } else {
-                unsigned(spec, b'u', value as u64, &capture.locale, out);
+                unsigned(spec, b'u', value as u64, words.locale, out);
             }
         }
         b'u' | b'o' | b'x' | b'X' if is_number => {
-            unsigned(spec, letter, order.number(bytes), &capture.locale, out)
+            unsigned(spec, letter, order.number(bytes), words.locale, out)
         }
         b'p' if is_number => {
             // The kernel's form of it is `x`, which the formats of Linux do not have yet.
             let is_alternate = capture.dialect != Dialect::Linux || spec.of.is_alternate;
             let spec = Spec { of: Conversion { is_alternate, length: Length::None, ..spec.of }, ..*spec };
-            unsigned(&spec, b'x', order.number(bytes), &capture.locale, out);
+            unsigned(&spec, b'x', order.number(bytes), words.locale, out);
         }
         b'c' if spec.of.length == Length::Wide => {
             // QUIRK: the C library of the consumer does not know `%wc`, and prints it.
@@ -132,7 +134,7 @@ pub(crate) fn argument(
         }
         b's' | b'I' => {
             let text = until_nul(bytes);
-            let text = if letter == b'I' { capture.names.host(text) } else { text };
+            let text = if letter == b'I' { words.names.host(text) } else { text };
             let text = &text[..text.len().min(spec.precision.unwrap_or(usize::MAX))];
             match spec.is_left {
                 true => put::left(out, text, spec.width),
@@ -157,7 +159,7 @@ pub(crate) fn argument(
             if order == crate::bytes::ByteOrder::Big {
                 turned.reverse();
             }
-            floating(spec, float::of_bytes(turned).ok_or(mismatch)?, &capture.locale, out);
+            floating(spec, float::of_bytes(turned).ok_or(mismatch)?, words.locale, out);
         }
         b'a' if matches!(bytes.len(), 4 | 8) => {
             capture.symbols.text(order.number(bytes), false, shown_of(rec.action), out);
@@ -170,16 +172,16 @@ pub(crate) fn argument(
         }
         b'k' => stack::conversion(capture, rec, bytes, spec.width, spec.is_left, out),
         b'Y' if bytes.len() == 8 => {
-            capture.zone.plain(order.number(bytes), &capture.locale, out);
+            words.zone.plain(order.number(bytes), words.locale, out);
             spec.justify(out, start);
         }
         b'T' if bytes.len() == 8 => {
-            capture.zone.mail(order.number(bytes), &capture.locale, out);
+            words.zone.mail(order.number(bytes), words.locale, out);
             spec.justify(out, start);
         }
         b'P' if is_number => {
             let port = order.number(bytes) as u16; // A port has no more bits.
-            match capture.names.services.get(&port) {
+            match words.names.services.get(&port) {
                 Some(name) => out.extend_from_slice(name.as_bytes()),
                 None => put::unsigned(out, port.into(), 0),
             }

@@ -2,6 +2,7 @@
 
 use crate::action::{Action, Function};
 use crate::bytes::ByteOrder;
+use crate::host::Host;
 use crate::locale::Locale;
 use crate::lost::Lost;
 use crate::names::Names;
@@ -117,6 +118,8 @@ pub struct Enabling {
     pub align: u32,
     /// Its parts.
     pub recs: Vec<Rec>,
+    /// Which host recorded it, of a capture of several: 0 for the first.
+    pub host: u32,
 }
 
 /// An aggregation: one variable of one clause.
@@ -212,7 +215,28 @@ impl Buffer {
         turned.gaps = in_order(moved.chain(std::iter::once(end..older)).collect());
         turned
     }
+
+    /// This buffer and another of its CPU as one, each from its oldest record on.
+    #[must_use]
+    pub(crate) fn then(self, next: &Buffer) -> Buffer {
+        let Buffer { bytes, gaps, .. } = next.turned();
+        let mut joined = if self.oldest > 0 { self.turned() } else { self };
+        let last = joined.bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let start = joined.bytes.len().next_multiple_of(BUFFER_ALIGN);
+        joined.bytes.resize(start, 0);
+        joined.bytes.extend_from_slice(&bytes);
+        // Zeros after the last record are no loss, wherever they are now.
+        joined.gaps.push(last.next_multiple_of(4).min(start)..start);
+        joined.gaps.extend(gaps.into_iter().map(|gap| gap.start + start..gap.end + start));
+        joined.gaps = in_order(joined.gaps);
+        joined.drops = joined.drops.saturating_add(next.drops);
+        (joined.errors, joined.timestamp) = (next.errors, next.timestamp);
+        joined
+    }
 }
+
+/// Buffers follow one another at multiples of this.
+pub(crate) const BUFFER_ALIGN: usize = 8;
 
 /// Gaps in order, those that touch as one, and none that is empty.
 pub(crate) fn in_order(mut gaps: Vec<Range<usize>>) -> Vec<Range<usize>> {
@@ -312,6 +336,8 @@ pub struct Capture {
     pub locale: Locale,
     /// What it calls services and hosts.
     pub names: Names,
+    /// Further hosts, where text of theirs depends on something else; the first of them has the number 1.
+    pub hosts: Vec<Host>,
     /// Number of the first of the consumer's own actions.
     pub library_base: u64,
     /// Buffers by ascending CPU.

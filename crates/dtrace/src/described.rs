@@ -4,9 +4,12 @@
 
 use crate::action::Action;
 use crate::bytes::ByteOrder;
+use crate::carry;
 use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Probe, Rec};
+use crate::host;
 use crate::locale::Locale;
 use crate::names::Names;
+use crate::options::Settings;
 use crate::symbols::{Symbol, Symbols};
 use crate::type_records;
 use crate::zone::Zone;
@@ -42,12 +45,12 @@ const LOCALE: &str = "session.locale";
 const SERVICE: &str = "session.service.";
 const HOST: &str = "session.host.";
 
-/// What the settings begin with that say where zeros in a buffer are no loss: the CPU follows, and the value is an offset and a
+/// What the settings begin with that say where zeros in a buffer are no loss: the number of its stream follows, and the value is an offset and a
 /// length each, with blanks.
 const GAPS: &str = "session.gaps.";
 
-/// What the settings begin with that say what stands beside a buffer, of records and of aggregations: the CPU follows, and the
-/// value is errors and time with a blank.
+/// What the settings begin with that say what stands beside a buffer, of records and of aggregations: the number of its stream
+/// follows, and the value is errors and time with a blank.
 const BUFFER: &str = "session.buffer.";
 const STATES: &str = "session.aggregation-buffer.";
 
@@ -63,10 +66,12 @@ pub(crate) struct Describer {
     modules: FxHashMap<u32, String>,
     /// CPUs of streams.
     pub(crate) cpus: FxHashMap<u32, u32>,
-    /// What stands beside buffers: whether of aggregations, the CPU, errors, the time.
+    /// What stands beside buffers: whether of aggregations, the number of the stream, errors, the time.
     pub(crate) counts: Vec<(bool, u32, u64, u64)>,
-    /// Where zeros in the buffers of CPUs are no loss: offsets and lengths.
+    /// Where zeros in the buffers of streams are no loss: offsets and lengths.
     pub(crate) gaps: FxHashMap<u32, Vec<(u64, u64)>>,
+    /// Further hosts, by their numbers.
+    hosts: BTreeMap<u32, host::Described>,
 }
 
 impl Describer {
@@ -86,6 +91,7 @@ impl Describer {
             cpus: FxHashMap::default(),
             counts: Vec::new(),
             gaps: FxHashMap::default(),
+            hosts: BTreeMap::new(),
         }
     }
 
@@ -130,7 +136,7 @@ impl Describer {
                 let align = recs.iter().map(|rec| u32::from(rec.alignment)).fold(4, u32::max);
                 let wire::Enabling { id, probe, uarg, size, .. } = *described;
                 let id = id.wrapping_sub(first_id(dialect));
-                let enabling = Enabling { id, probe, uarg: uarg.unwrap_or(0), size, align, recs };
+                let enabling = Enabling { id, probe, uarg: uarg.unwrap_or(0), size, align, recs, host: 0 };
                 if capture.enabling(id).is_some_and(|(_, known)| *known != enabling) {
                     return Err(Error::malformed(format!("EPID {id} is described in two ways")));
                 }
@@ -189,12 +195,6 @@ impl Describer {
                 self.capture.dialect = dialect.unwrap_or(self.capture.dialect);
             }
             ATTACHED => {}
-            LOCALE => {
-                let locale = value.as_text().and_then(Locale::of_json);
-                let locale = locale.ok_or_else(|| Error::malformed("the locale cannot be read"))?;
-                locale.check()?;
-                self.capture.locale = locale;
-            }
             _ if name.starts_with(BUFFER) || name.starts_with(STATES) => {
                 let cpu = name.rsplit('.').next().and_then(|cpu| cpu.parse().ok());
                 let counts = value.as_text().and_then(|text| text.split_once(' '));
@@ -214,23 +214,11 @@ impl Describer {
                 }
             }
             _ => {
-                let names = &mut self.capture.names;
-                if let Some(port) = name.strip_prefix(SERVICE) {
-                    if let Some((port, name)) = port.parse().ok().zip(value.as_text()) {
-                        names.services.insert(port, name.to_owned());
-                    }
-                    return Ok(());
+                if let Some((number, name)) = host::of_setting(name) {
+                    return self.hosts.entry(number).or_default().take(name, value);
                 }
-                if let Some((address, name)) = name.strip_prefix(HOST).zip(value.as_text()) {
-                    names.hosts.insert(address.to_owned(), name.to_owned());
-                    return Ok(());
-                }
-                let value = match value {
-                    Value::Text(text) => text.clone(),
-                    Value::Uint(n) => n.to_string(),
-                    _ => String::new(),
-                };
-                let _ = self.capture.settings.set(name, &value);
+                let Capture { locale, names, settings, .. } = &mut self.capture;
+                return take_words(locale, names, settings, name, value);
             }
         }
         Ok(())
@@ -253,12 +241,64 @@ impl Describer {
         symbols.dedup();
         capture.symbols = Symbols::new(symbols);
         capture.types = self.types.finish();
+        let hosts = self.hosts.into_values().map(host::Described::finish);
+        capture.add_hosts(hosts.collect(), first_id(capture.dialect));
         capture
     }
 }
 
+/// Takes a setting of the consumer on a host, or of what text takes from that.
+///
+/// # Errors
+/// `Malformed` or `Limit` for what cannot be; it is not used.
+pub(crate) fn take_words(
+    locale: &mut Locale,
+    names: &mut Names,
+    settings: &mut Settings,
+    name: &str,
+    value: &Value,
+) -> Result<()> {
+    if name == LOCALE {
+        let said = value.as_text().and_then(Locale::of_json);
+        let said = said.ok_or_else(|| Error::malformed("the locale cannot be read"))?;
+        said.check()?;
+        *locale = said;
+        return Ok(());
+    }
+    if let Some((port, name)) = name.strip_prefix(SERVICE).zip(value.as_text()) {
+        let port = port.parse().map_err(|_| Error::malformed("a service has a port that is no number"))?;
+        return names.add_service(port, name);
+    }
+    if let Some((address, name)) = name.strip_prefix(HOST).zip(value.as_text()) {
+        return names.add_host(address, name);
+    }
+    let value = match value {
+        Value::Text(text) => text.clone(),
+        Value::Uint(n) => n.to_string(),
+        _ => String::new(),
+    };
+    let _ = settings.set(name, &value);
+    Ok(())
+}
+
+/// The settings that say what text takes from a host, its zone aside: names and values.
+pub(crate) fn words(locale: &Locale, names: &Names, settings: &Settings) -> Vec<(String, Value)> {
+    let option = |(name, value): (&str, Option<u32>)| {
+        (name.to_owned(), value.map_or(Value::Bool(true), |value| Value::Uint(value.into())))
+    };
+    let mut all: Vec<(String, Value)> = settings.list().into_iter().map(option).collect();
+    if *locale != Locale::default() {
+        all.push((LOCALE.to_owned(), Value::Text(locale.to_json())));
+    }
+    let Names { services, hosts } = names;
+    let text = |name: &String| Value::Text(name.clone());
+    all.extend(services.iter().map(|(port, name)| (format!("{SERVICE}{port}"), text(name))));
+    all.extend(hosts.iter().map(|(address, name)| (format!("{HOST}{address}"), text(name))));
+    all
+}
+
 /// What is added to numbers of enablings: those of statements of Linux begin with 0, and those of records with 1.
-fn first_id(dialect: Dialect) -> u32 {
+pub(crate) fn first_id(dialect: Dialect) -> u32 {
     u32::from(dialect == Dialect::Linux)
 }
 
@@ -330,10 +370,9 @@ pub(crate) fn records_beside(
         let value = Value::Text(capture.dialect.name().to_owned());
         all.push(wire::Setting { name: DIALECT.to_owned(), value }.into());
     }
-    for (name, value) in capture.settings.list() {
-        let value = value.map_or(Value::Bool(true), |value| Value::Uint(value.into()));
-        all.push(wire::Setting { name: name.to_owned(), value }.into());
-    }
+    let words = words(&capture.locale, &capture.names, &capture.settings);
+    let further = host::settings(capture);
+    all.extend(words.into_iter().chain(further).map(|(name, value)| wire::Setting { name, value }.into()));
     let session =
         [(BEGAN, capture.began_on), (ENDED, capture.ended_on), (STOPPED, capture.is_stopped.then_some(1))];
     for (name, value) in session {
@@ -342,22 +381,18 @@ pub(crate) fn records_beside(
     }
     let text =
         |name: String, value: &str| wire::Setting { name, value: Value::Text(value.to_owned()) }.into();
-    if capture.locale != Locale::default() {
-        all.push(text(LOCALE.to_owned(), &capture.locale.to_json()));
-    }
-    let Names { services, hosts } = &capture.names;
-    all.extend(services.iter().map(|(port, name)| text(format!("{SERVICE}{port}"), name)));
-    all.extend(hosts.iter().map(|(address, name)| text(format!("{HOST}{address}"), name)));
-    let beside = |prefix: &str, buffer: &Buffer| {
-        let Buffer { cpu, errors, timestamp, .. } = buffer;
+    let beside = |prefix: &str, (number, buffer): (&u32, &Buffer)| {
+        let Buffer { errors, timestamp, .. } = buffer;
         // An empty buffer has no frame that says that it was there.
         let is_told = *errors > 0 || *timestamp > 0 || buffer.bytes.is_empty();
         let value = Value::Text(format!("{errors} {timestamp}"));
-        is_told.then(|| wire::Setting { name: format!("{prefix}{cpu}"), value }.into())
+        is_told.then(|| wire::Setting { name: format!("{prefix}{number}"), value }.into())
     };
-    all.extend(buffers.iter().filter_map(|buffer| beside(BUFFER, buffer)));
-    all.extend(states.iter().filter_map(|buffer| beside(STATES, buffer)));
-    all.extend(gaps(buffers).into_iter().map(|(cpu, told)| text(format!("{GAPS}{cpu}"), &told)));
+    let numbers = carry::numbers(buffers);
+    all.extend(numbers.iter().zip(buffers).filter_map(|both| beside(BUFFER, both)));
+    all.extend(carry::numbers(states).iter().zip(states).filter_map(|both| beside(STATES, both)));
+    let gaps = gaps(&numbers, buffers);
+    all.extend(gaps.into_iter().map(|(number, told)| text(format!("{GAPS}{number}"), &told)));
     let mut probes: Vec<&Probe> = capture.probes.values().collect();
     probes.sort_by_key(|probe| probe.id);
     all.extend(probes.into_iter().map(|probe| {
@@ -403,14 +438,14 @@ pub(crate) fn records_beside(
     all
 }
 
-/// Where zeros in the buffers of each CPU are no loss, one after the other as a stream has them.
-fn gaps(buffers: &[Buffer]) -> BTreeMap<u32, String> {
+/// Where zeros in the buffers of each stream are no loss, one after the other as it has them.
+fn gaps(numbers: &[u32], buffers: &[Buffer]) -> BTreeMap<u32, String> {
     let (mut all, mut starts) = (BTreeMap::new(), FxHashMap::default());
-    for buffer in buffers {
-        let start: &mut usize = starts.entry(buffer.cpu).or_default();
+    for (number, buffer) in numbers.iter().zip(buffers) {
+        let start: &mut usize = starts.entry(*number).or_default();
         let turned = if buffer.oldest > 0 { Cow::Owned(buffer.turned()) } else { Cow::Borrowed(buffer) };
         for gap in &turned.gaps {
-            let told: &mut String = all.entry(buffer.cpu).or_default();
+            let told: &mut String = all.entry(*number).or_default();
             let blank = if told.is_empty() { "" } else { " " };
             // Writing to a text cannot fail.
             let _ = write!(told, "{blank}{} {}", gap.start + *start, gap.len());

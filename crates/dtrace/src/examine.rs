@@ -10,6 +10,7 @@ use crate::types::Type;
 use crate::walk::{Step, Walk};
 use quipu_model::loss::Amount;
 use quipu_model::{Error, Finding, Loss, Place};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -50,12 +51,30 @@ pub(crate) fn all(capture: &mut Capture, file: &str) {
     if capture.dialect != Dialect::Linux {
         findings.extend(cleared(capture));
     }
+    findings.extend(hosts(capture, file));
     findings.extend(unprintable(capture, file));
     // Their values are shown to a depth.
     let endless = capture.types.endless().into_iter().take(MAX_FAULTS as usize);
     let message = |of: &Type| format!("the type `{}` ({}) contains itself", of.name, of.id);
     findings.extend(endless.map(|of| rules::FORMAT.broken(place(), message(of))));
     capture.findings.append(&mut findings);
+}
+
+/// Options of hosts that cannot be those of each.
+fn hosts(capture: &Capture, file: &str) -> Option<Finding> {
+    let has_aggregations = !capture.aggregations.is_empty();
+    let others =
+        capture.hosts.iter().map(|host| capture.settings.differences(&host.settings, has_aggregations));
+    let others: Vec<Vec<&str>> = others.filter(|names| !names.is_empty()).collect();
+    let names: BTreeSet<String> = others.iter().flatten().map(|name| format!("`{name}`")).collect();
+    let message = format!(
+        "`{}` of `{}` hosts have other options than the first for what is of all hosts: {}; those of the first are used",
+        others.len(),
+        capture.hosts.len() + 1,
+        names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+    );
+    let place = Place { file: Some(file.to_owned()), ..Place::default() };
+    (!others.is_empty()).then(|| rules::HOSTS.broken(place, message))
 }
 
 /// Enablings whose records cannot be printed as they are described: all of them are tried once, with nothing but zeros.

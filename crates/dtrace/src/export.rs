@@ -5,6 +5,7 @@
 use crate::action::Action;
 use crate::bytes::ByteOrder;
 use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Rec};
+use crate::host::Said;
 use crate::locale::Locale;
 use crate::options::Settings;
 use crate::{linux, meta, origin};
@@ -32,7 +33,7 @@ pub fn files(capture: &Capture) -> Vec<File> {
 }
 
 /// The options of a consumer as a list: `quiet,aggsortkeypos=1`.
-fn options(settings: &Settings, separator: &str, before: &str) -> String {
+pub(crate) fn options(settings: &Settings, separator: &str, before: &str) -> String {
     let option = |(name, value): (&str, Option<u32>)| match value {
         None => format!("{before}{name}"),
         Some(value) => format!("{before}{name}={value}"),
@@ -98,7 +99,7 @@ fn buffers(capture: &Capture) -> Vec<File> {
     };
     let described: Vec<Json> = capture.buffers.iter().map(|of| buffer("buf", of)).collect();
     let states: Vec<Json> = capture.states.iter().map(|of| buffer("agg", of)).collect();
-    let text = json!({
+    let mut text = json!({
         "name": capture.name,
         "dialect": capture.dialect.name(),
         "options": options(&capture.settings, ",", ""),
@@ -122,6 +123,9 @@ fn buffers(capture: &Capture) -> Vec<File> {
         "buffers": described,
         "aggbuffers": states,
     });
+    if !capture.hosts.is_empty() {
+        text["hosts"] = json!(Said::of(capture));
+    }
     files.push((meta::FILE.to_owned(), format!("{text:#}\n").into_bytes()));
     files
 }
@@ -188,6 +192,9 @@ fn lines(capture: &Capture) -> Vec<File> {
     }
     if !capture.names.is_empty() {
         line("names", json!(capture.names));
+    }
+    for of in Said::of(capture) {
+        line("host", json!(of));
     }
     for of in &capture.lost {
         line("lost", json!(of));

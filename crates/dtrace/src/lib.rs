@@ -10,7 +10,7 @@
 //! | [`meta`], [`linux`] | folders with `meta.json`; `raw.jsonl` |
 //! | [`mid`], `described`, `type_records` | buffers with metadata records in them; these records |
 //! | [`carried`], [`carry`] | captures read from `.quipu` streams, and written |
-//! | [`combine`] | captures of several machines as one |
+//! | [`combine`], [`host`] | captures of several machines as one; what text takes from each |
 //! | [`origin`] | the text that descriptions were read from |
 //! | [`build`] | captures made step by step by a consumer |
 //! | `examine` | what is wrong with buffers is found when a capture is loaded |
@@ -58,6 +58,7 @@ pub mod float;
 mod flow;
 pub mod format;
 mod histogram;
+pub mod host;
 mod input;
 mod json;
 pub mod layout;

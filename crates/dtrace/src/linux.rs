@@ -3,21 +3,20 @@
 use crate::action::{Action, Function};
 use crate::bytes::from_hex;
 use crate::describe::{Aggregation, Capture, Dialect, Enabling, Event, Probe, Rec};
-use crate::locale::Locale;
+use crate::host::{self, Host, Said};
 use crate::lost::Lost;
 use crate::meta::MetaRec;
-use crate::names::Names;
 use crate::origin::{self, Lines as Origins, Origin};
 use crate::rules;
 use crate::symbols::{Symbol, Symbols};
 use crate::types::{Type, Types};
 use crate::validate;
-use crate::zone::Zone;
 use quipu_model::loss::Amount;
 use quipu_model::{Loss, Place, Result};
 use quipu_stream::json::put_hex;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
+use serde_json::Value as Json;
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -74,11 +73,13 @@ enum Line {
     /// A type that `print()` shows.
     Type(Type),
     /// The time zone of the host.
-    Zone(Zone),
+    Zone(Json),
     /// The locale of the consumer.
-    Locale(Locale),
+    Locale(Json),
     /// What the host calls services and hosts.
-    Names(Names),
+    Names(Json),
+    /// A further host.
+    Host(Said),
     /// What was lost, in a capture that was made of a damaged one.
     Lost(Lost),
     /// A line of a later version.
@@ -91,7 +92,7 @@ pub fn is_likely(head: &[u8]) -> bool {
     let first = head.trim_ascii_start();
     let kinds = [
         "probe", "datadesc", "sample", "aggdesc", "aggsnap", "symbol", "type", "zone", "locale", "names",
-        "lost",
+        "host", "lost",
     ];
     let begins = |kind: &&str| {
         let rest = first.strip_prefix(b"{\"t\":").map(<[u8]>::trim_ascii_start);
@@ -107,6 +108,10 @@ struct Lines {
     formats: FxHashMap<Arc<[u8]>, u16>,
     symbols: Vec<Symbol>,
     types: Vec<Type>,
+    /// Further hosts, with the numbers of their statements.
+    hosts: Vec<(Host, String)>,
+    /// What is odd in what a line says of a host.
+    odd: Vec<String>,
 }
 
 /// Reads the lines of a capture.
@@ -122,7 +127,7 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
         ..Capture::default()
     };
     let mut lines = Lines { capture, ..Lines::default() };
-    let (mut offset, mut n_wrong) = (0, 0);
+    let (mut offset, mut n_wrong, mut n_odd) = (0, 0, 0);
     let (mut origin, mut scratch) = (Origins::default(), Vec::new());
     for (number, line) in (1u64..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
         let content = line.trim_ascii();
@@ -139,6 +144,11 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
             let taken = parsed.and_then(|line| {
                 lines.take(line, number).map_err(|message| format!("line {number}: {message}"))
             });
+            for message in lines.odd.drain(..).take(MAX_WRONG as usize - n_odd.min(MAX_WRONG as usize)) {
+                n_odd += 1;
+                let message = format!("line {number}: {message}");
+                lines.capture.findings.push(rules::METADATA.broken(place.clone(), message));
+            }
             // One line says nothing of the others.
             if let Err(message) = taken {
                 n_wrong += 1;
@@ -158,7 +168,8 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
             Some(_) => origin.event(line, &[]),
         }
     }
-    let Lines { mut capture, symbols, types, .. } = lines;
+    let Lines { mut capture, symbols, types, hosts, .. } = lines;
+    capture.add_hosts(hosts, 0);
     if n_wrong > MAX_WRONG {
         let place = Place { file: Some(file.to_owned()), ..Place::default() };
         let message = format!("{} more lines cannot be read", n_wrong - MAX_WRONG);
@@ -228,7 +239,7 @@ impl Lines {
                     .and_then(|rec| rec.arg.checked_sub(EXIT));
                 let capture = &mut self.capture;
                 capture.library_base = exit.filter(|base| *base > 0).unwrap_or(capture.library_base);
-                let enabling = Enabling { id, probe: 0, uarg, size, align: 8, recs };
+                let enabling = Enabling { id, probe: 0, uarg, size, align: 8, recs, host: 0 };
                 capture.add_enabling(enabling);
             }
             Line::Sample { cpu, raw } => {
@@ -267,9 +278,10 @@ impl Lines {
             }
             Line::Symbol(symbol) => self.symbols.push(symbol),
             Line::Type(ty) => self.types.push(ty),
-            Line::Zone(zone) => capture.zone = zone,
-            Line::Locale(locale) => capture.locale = locale,
-            Line::Names(names) => capture.names = names,
+            Line::Zone(said) => capture.zone = host::zone(said, &mut self.odd),
+            Line::Locale(said) => capture.locale = host::locale(said, &mut self.odd),
+            Line::Names(said) => capture.names = host::names(said, &mut self.odd),
+            Line::Host(said) => self.hosts.push(said.host(&mut self.odd)),
             Line::Lost(lost) => capture.lost.push(lost),
             Line::Other => {}
         }

@@ -3,18 +3,17 @@
 use crate::action::Action;
 use crate::bytes::{ByteOrder, from_hex};
 use crate::describe::{self, Aggregation, Buffer, Capture, Dialect, Enabling, Probe, Rec, Status};
-use crate::locale::Locale;
+use crate::host::{self, Said};
 use crate::lost::Lost;
-use crate::names::Names;
 use crate::options::Settings;
 use crate::origin::Origin;
 use crate::rules;
 use crate::symbols::{Symbol, Symbols};
 use crate::types::{Type, Types};
 use crate::validate;
-use crate::zone::Zone;
 use quipu_model::{Error, ErrorKind, Finding, Loss, Place, Result, RuleInfo};
 use serde::Deserialize;
+use serde_json::Value as Json;
 use std::ops::Range;
 
 /// The file that describes the others.
@@ -56,11 +55,13 @@ struct Meta {
     #[serde(default)]
     types: Vec<Type>,
     #[serde(default)]
-    zone: Option<Zone>,
+    zone: Json,
     #[serde(default)]
-    locale: Locale,
+    locale: Json,
     #[serde(default)]
-    names: Names,
+    names: Json,
+    #[serde(default)]
+    hosts: Vec<Said>,
     #[serde(default)]
     status: Status,
     #[serde(default)]
@@ -248,6 +249,7 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         Some("ILP32") => 4,
         Some(other) => return wrong(format!("unknown data model `{other}`")),
     };
+    let mut odd = Vec::new();
     let mut capture = Capture {
         name: if meta.name.is_empty() { file.to_owned() } else { meta.name },
         dialect,
@@ -256,9 +258,9 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         settings: Settings::of(&meta.options),
         symbols: Symbols::new(meta.symbols),
         types: Types::new(meta.types),
-        zone: meta.zone.unwrap_or_default(),
-        locale: meta.locale,
-        names: meta.names,
+        zone: host::zone(meta.zone, &mut odd),
+        locale: host::locale(meta.locale, &mut odd),
+        names: host::names(meta.names, &mut odd),
         library_base: meta.libact_base,
         began_on: u32::try_from(meta.began_on).ok(),
         ended_on: u32::try_from(meta.ended_on).ok(),
@@ -282,7 +284,7 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         let recs: Vec<Rec> = described.recs.iter().map(|rec| rec.rec(dialect)).collect();
         let align = recs.iter().map(|rec| u32::from(rec.alignment)).max().unwrap_or(4).max(4);
         let MetaEnabling { epid: id, probeid: probe, uarg, size, .. } = described;
-        capture.enablings.push(Enabling { id, probe, uarg, size, align, recs });
+        capture.enablings.push(Enabling { id, probe, uarg, size, align, recs, host: 0 });
     }
     for described in meta.aggregations {
         let aggregation = match aggregation(&described, dialect) {
@@ -291,8 +293,13 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         };
         capture.aggregations.push(aggregation);
     }
+    capture.add_hosts(meta.hosts.into_iter().map(|said| said.host(&mut odd)).collect(), 0);
     let mut n_bytes = 0_u64;
     let mut findings = Vec::new();
+    for message in odd {
+        let place = Place { file: Some(file.to_owned()), ..Place::default() };
+        findings.push(rules::METADATA.broken(place, message));
+    }
     let mut take = |described: MetaBuffer| -> Result<Buffer> {
         let mut bytes = match &described.hex {
             None => match read(&described.file) {

@@ -251,6 +251,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
         }
     }
     let counts = describer.counts.iter().find(|(is_states, ..)| !is_states).copied();
+    // Its only stream has the number of its CPU.
     let (_, cpu, errors, timestamp) =
         counts.unwrap_or((false, describer.cpus.values().copied().min().unwrap_or(0), 0, 0));
     describer.capture.order = order;

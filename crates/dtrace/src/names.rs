@@ -19,6 +19,13 @@ pub struct Names {
 /// No host's name is longer.
 const MAX_BYTES: usize = 1024;
 
+fn check(what: &str, text: &str) -> Result<()> {
+    match text.len() > MAX_BYTES {
+        true => Err(Error::limit(what, text.len() as u64, MAX_BYTES as u64)),
+        false => Ok(()),
+    }
+}
+
 impl Names {
     /// True without names.
     pub(crate) fn is_empty(&self) -> bool {
@@ -31,17 +38,24 @@ impl Names {
         name.map_or(address, |name| name.as_bytes())
     }
 
-    /// Checks names before they are used.
+    /// Names the service of a port.
     ///
     /// # Errors
-    /// `Malformed` for a name that no host has.
-    pub(crate) fn check(&self) -> Result<()> {
-        let longest = self.services.values().chain(self.hosts.values()).map(String::len).max();
-        match longest.unwrap_or(0) > MAX_BYTES {
-            true => {
-                Err(Error::malformed(format!("a service or host has a name of more than {MAX_BYTES} bytes")))
-            }
-            false => Ok(()),
-        }
+    /// `Limit` for a name that no service has.
+    pub(crate) fn add_service(&mut self, port: u16, name: &str) -> Result<()> {
+        check("bytes in the name of a service", name)?;
+        self.services.insert(port, name.to_owned());
+        Ok(())
+    }
+
+    /// Names the host of an address.
+    ///
+    /// # Errors
+    /// `Limit` for a name or an address that no host has.
+    pub(crate) fn add_host(&mut self, address: &str, name: &str) -> Result<()> {
+        check("bytes in the name of a host", name)?;
+        check("bytes in the address of a host", address)?;
+        self.hosts.insert(address.to_owned(), name.to_owned());
+        Ok(())
     }
 }

@@ -79,6 +79,7 @@ impl Consumer {
             object.insert("error".to_owned(), String::from_utf8_lossy(message.trim_ascii_end()).into());
             return (Some(Json::Object(object)), Ok(()));
         }
+        self.turn_host(firing.record.enabling.host);
         let mut output = Vec::new();
         let mut fault = None;
         for op in &plan.ops {
@@ -93,6 +94,7 @@ impl Consumer {
 
     /// An object for each aggregation that no record printed.
     fn unprinted(&mut self) -> Vec<Json> {
+        self.turn_host(0);
         self.aggregates.settle();
         let all = self.aggregates();
         let variables: BTreeSet<u64> = all.entries().map(|entry| entry.variable).collect();
@@ -111,7 +113,14 @@ impl Consumer {
             Op::Typed(..) | Op::Print(..) => {
                 let mut text = Vec::new();
                 match op {
-                    Op::Typed(at, ty) if typed::classic(&capture, ty, recs[*at].of(bytes), &mut text) => {}
+                    Op::Typed(at, ty)
+                        if typed::classic(
+                            &capture,
+                            self.words().locale,
+                            ty,
+                            recs[*at].of(bytes),
+                            &mut text,
+                        ) => {}
                     Op::Typed(at, _) => {
                         let (rec, value) = part(at);
                         to.push(json::value(&capture, rec, value));

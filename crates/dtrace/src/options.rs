@@ -218,6 +218,21 @@ impl Settings {
         flags.chain(numbers.into_iter().filter(|(_, n)| n.is_some())).collect()
     }
 
+    /// Which options two hosts have otherwise that cannot be those of each: the order of all records and the messages of drops;
+    /// and how aggregations look that are printed at the end, if there are any.
+    pub(crate) fn differences(&self, other: &Settings, has_aggregations: bool) -> Vec<&'static str> {
+        let of_all = |name: &str| match name {
+            "temporal" | "droptags" => true,
+            "quiet" | "flowindent" => false,
+            _ => has_aggregations,
+        };
+        let of = |list: Vec<(&'static str, Option<u32>)>, name: &str| {
+            list.into_iter().find(|(known, _)| *known == name)
+        };
+        let is_other = |name: &str| of(self.list(), name) != of(other.list(), name);
+        NAMES.into_iter().filter(|name| of_all(name) && is_other(name)).collect()
+    }
+
     /// Blanks before frames.
     pub fn indent(&self) -> usize {
         self.stackindent.unwrap_or(INDENT) as usize

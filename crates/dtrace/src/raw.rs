@@ -29,7 +29,7 @@ pub fn enabling(bytes: &[u8], order: ByteOrder, dialect: Dialect) -> Result<Enab
     let uarg = order.u64_at(bytes, 8).unwrap_or(0);
     let recs = recs(bytes, ENABLING_HEAD, n, order, dialect)?;
     let align = recs.iter().map(|rec| u32::from(rec.alignment)).fold(4, u32::max);
-    Ok(Enabling { id, probe, uarg, size, align, recs })
+    Ok(Enabling { id, probe, uarg, size, align, recs, host: 0 })
 }
 
 /// Writes the description of an enabling.

@@ -158,7 +158,7 @@ fn write(
         }
         Form::Buffer => {
             let buffer = buffer_of(&capture, job.options.number(&CPU))?;
-            let bytes = mid::write(&capture, buffer, producer)?;
+            let bytes = mid::write(&capture, &buffer, producer)?;
             n_written = bytes.len() as u64;
             let (fresh, mut file) = Fresh::file(job.output, job.replace.into())?;
             file.write_all(&bytes).map_err(failed)?;
@@ -193,19 +193,19 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-/// The buffer of a CPU, or the only one.
-fn buffer_of(capture: &Capture, cpu: Option<u64>) -> Result<&Buffer> {
-    let buffers = capture.buffers.as_slice();
-    match (cpu, buffers) {
-        (None, [only]) => Ok(only),
-        (None, _) => {
+/// The records of a CPU, or of the only one: its buffers one after the other, where hosts have one each.
+fn buffer_of(capture: &Capture, cpu: Option<u64>) -> Result<Buffer> {
+    let of_cpu = |buffer: &&Buffer| cpu.is_none_or(|cpu| u64::from(buffer.cpu) == cpu);
+    let buffers: Vec<&Buffer> = capture.buffers.iter().filter(of_cpu).collect();
+    match (cpu, buffers.as_slice()) {
+        (Some(cpu), []) => Err(Error::usage(format!("the capture has no buffer of CPU {cpu}"))),
+        (_, [first, rest @ ..]) if rest.iter().all(|buffer| buffer.cpu == first.cpu) => {
+            Ok(rest.iter().fold((*first).clone(), |before, next| before.then(next)))
+        }
+        _ => {
             let n = buffers.len();
             let message = format!("a bare buffer is of one CPU, the capture has {n} buffers");
             Err(Error::unsupported(message).hint(format!("choose one with `--cpu`, or write NAME.{STREAM}")))
-        }
-        (Some(cpu), _) => {
-            let found = buffers.iter().find(|buffer| u64::from(buffer.cpu) == cpu);
-            found.ok_or_else(|| Error::usage(format!("the capture has no buffer of CPU {cpu}")))
         }
     }
 }

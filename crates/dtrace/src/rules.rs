@@ -37,8 +37,8 @@ quipu_model::rules! {
             "The bodies of a stream have an encoding that is known."
             "They are counted; other bodies are read." []
         HOSTS "dtrace/several-hosts" Warning
-            "Captures of several producers in one stream have one time zone and locale, names of services and hosts, and options."
-            "Those of the first producer in the stream are used for the records of all; dates and names of the others may print otherwise than alone." ["N of N captures have other time zones than the first of the stream"]
+            "The hosts of one capture have the same options for what is of all of them: the order by time, the messages of drops, and aggregations that are printed at the end."
+            "Those of the first host are used. Records print with the zone, the locale, the names and the other options of the host that recorded them." ["N of N hosts have other options than the first for what is of all hosts"]
         STREAM "dtrace/stream" Error
             "The stream that carries the buffers is whole."
             "`quipu check --format stream` says more." []

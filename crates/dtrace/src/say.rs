@@ -1,6 +1,8 @@
 //! Descriptions as text, for people and for programs.
 
 use crate::describe::{Capture, Rec};
+use crate::export;
+use crate::host::{Host, Said};
 use crate::locale::Locale;
 use crate::zone::Zone;
 use serde_json::{Map, Value as Json};
@@ -26,6 +28,20 @@ pub(crate) fn lines(capture: &Capture) -> String {
     }
     for (address, name) in &capture.names.hosts {
         let _ = writeln!(out, "host          address={address}  {name}");
+    }
+    for (number, (of, enablings)) in (1..).zip(capture.hosts.iter().zip(capture.assigned(0))) {
+        let Host { zone, locale, names, settings } = of;
+        let _ = writeln!(
+            out,
+            "host          number={number}  zone={} {:+} s  locale={}  services={}  hosts={}  options={}  enablings={}",
+            zone.name,
+            zone.offset_s,
+            locale.name,
+            names.services.len(),
+            names.hosts.len(),
+            export::options(settings, ",", ""),
+            enablings.replace(' ', ","),
+        );
     }
     for (name, value) in capture.settings.list() {
         let _ = writeln!(
@@ -97,6 +113,9 @@ pub(crate) fn json(capture: &Capture) -> Json {
         ("names", serde_json::json!(capture.names)),
     ];
     all.extend(host.into_iter().map(|(key, value)| (key.to_owned(), value)));
+    if !capture.hosts.is_empty() {
+        all.insert("hosts".to_owned(), serde_json::json!(Said::of(capture)));
+    }
     let names = |probe: &crate::describe::Probe| {
         let names = [&probe.provider, &probe.module, &probe.function, &probe.name];
         let mut pairs = Map::new();

@@ -177,7 +177,7 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
     capture.inputs.extend(inputs.take().into_iter().filter(|input| input.path().is_some()));
     for list in given.texts(&CONSUMER) {
         for option in list.split(',').map(str::trim).filter(|option| !option.is_empty()) {
-            capture.settings.give(option)?;
+            capture.give(option)?;
         }
     }
     examine::all(&mut capture, source.name());

@@ -4,6 +4,7 @@
 
 use crate::describe::{Capture, Rec};
 use crate::float;
+use crate::locale::Locale;
 use crate::put;
 use crate::quirks::{Quirks, Which};
 use crate::types::{Kind, Member, Type};
@@ -20,6 +21,7 @@ const MAX_TEXT: usize = 1 << 20;
 
 struct Tree<'c> {
     capture: &'c Capture,
+    locale: &'c Locale,
     quirks: Quirks,
     value: &'c [u8],
     /// Text before this was there before.
@@ -31,6 +33,7 @@ struct Tree<'c> {
 /// Prints an address and the value there.
 pub(crate) fn print(
     capture: &Capture,
+    locale: &Locale,
     quirks: Quirks,
     rec: &Rec,
     (address, value): (&[u8], &[u8]),
@@ -43,7 +46,7 @@ pub(crate) fn print(
         let _ = writeln!(out, "(type {})", rec.arg); // Writing to a vector cannot fail.
         return;
     };
-    let mut tree = Tree { capture, quirks, value, start: out.len(), n_open: 0 };
+    let mut tree = Tree { capture, locale, quirks, value, start: out.len(), n_open: 0 };
     tree.visit(None, ty, 0, 0, out);
     tree.close(0, out);
 }
@@ -184,7 +187,7 @@ impl Tree<'_> {
                 Some(float) if !self.quirks.has(Which::BareElements) => {
                     let start = out.len();
                     float::digits(out, float, b'e', Some(7), false);
-                    self.capture.locale.put_point(out, start, false);
+                    self.locale.put_point(out, start, false);
                 }
                 _ => return false,
             },

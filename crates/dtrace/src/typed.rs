@@ -6,6 +6,7 @@ use crate::bytes::until_nul;
 use crate::convert::escape;
 use crate::describe::Capture;
 use crate::float;
+use crate::locale::Locale;
 use crate::put;
 use crate::symbols::Shown;
 use crate::types::{Kind, Member, Type};
@@ -19,16 +20,17 @@ const MAX_TEXT: usize = 1 << 20;
 
 struct Printer<'c> {
     capture: &'c Capture,
+    locale: &'c Locale,
     /// Text before this was there before.
     start: usize,
 }
 
 /// Prints a value of the classic dialects; false if its type is unknown.
-pub(crate) fn classic(capture: &Capture, id: &str, value: &[u8], out: &mut Vec<u8>) -> bool {
+pub(crate) fn classic(capture: &Capture, locale: &Locale, id: &str, value: &[u8], out: &mut Vec<u8>) -> bool {
     // Types that another program described have numbers alone.
     let number = || id.rsplit('`').next().and_then(|number| capture.types.get(number));
     let Some(ty) = capture.types.get(id).or_else(number) else { return false };
-    let printer = Printer { capture, start: out.len() };
+    let printer = Printer { capture, locale, start: out.len() };
     out.push(b'\n');
     printer.value(ty, value, (0, 0), out);
     out.push(b'\n');
@@ -154,7 +156,7 @@ impl Printer<'_> {
                     16 => float::digits(out, float, b'E', Some(16), false),
                     _ => float::digits(out, float, b'e', Some(7), false),
                 }
-                self.capture.locale.put_point(out, start, false);
+                self.locale.put_point(out, start, false);
             }
             Kind::Enum { values } => {
                 let number = order.signed(value);

@@ -18,8 +18,6 @@ pub const MAX_PARTS: usize = 65_536;
 /// # Errors
 /// `Malformed` or `Limit` for the first that is wrong; its file is for the caller to add.
 pub fn all(capture: &Capture) -> Result<()> {
-    capture.locale.check()?;
-    capture.names.check()?;
     let enablings = capture.enablings.iter().try_for_each(|enabling| self::enabling(capture, enabling));
     enablings?;
     for pair in capture.enablings.windows(2) {

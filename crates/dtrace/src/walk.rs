@@ -56,6 +56,8 @@ pub struct Walk {
     cursors: Vec<Cursor>,
     heap: Heap,
     is_temporal: bool,
+    /// A host shows the flow, for which the next record counts.
+    looks_ahead: bool,
     samples: Option<Samples>,
 }
 
@@ -77,6 +79,8 @@ impl Walk {
             cursors,
             heap: Heap::default(),
             is_temporal,
+            looks_ahead: (0..=capture.hosts.len() as u32) // They are counted in 32 bits.
+                .any(|host| capture.settings_of(host).flowindent),
             samples: (capture.dialect == Dialect::Linux).then(|| Samples::new(capture)),
         };
         if is_temporal {
@@ -154,9 +158,10 @@ impl Walk {
     fn firing<'c>(&self, capture: &'c Capture, at: usize, record: Record<'c>) -> Firing<'c> {
         let buffer = &capture.buffers[at];
         let mut next = None;
-        if capture.settings.flowindent {
+        if self.looks_ahead {
             let mut ahead = self.cursors[at];
             next = ahead.next_record(capture, buffer).ok().flatten();
+            next = next.filter(|next| next.enabling.host == record.enabling.host);
         }
         Firing {
             cpu: buffer.cpu,

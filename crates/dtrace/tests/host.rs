@@ -1,8 +1,9 @@
 //! What text takes from the traced host: its locale, its zone, what it calls services and hosts. And all conversions.
 
-use crate::samples::printed;
+use crate::samples::{linux_capture, printed, root};
 use quipu_dtrace::action::Action;
 use quipu_dtrace::carry::Encoded;
+use quipu_dtrace::consumer::objects_to;
 use quipu_dtrace::describe::{Buffer, Enabling, Probe, Rec};
 use quipu_dtrace::layout::{self, BufferWriter};
 use quipu_dtrace::locale::Locale;
@@ -265,32 +266,148 @@ fn widths_that_records_say_are_bounded() {
     }
 }
 
+/// Three hosts: as the first test has it, with other words, and with other options.
+fn hosts() -> [Capture; 3] {
+    let march = 1_583_020_800_000_000_000u64.to_le_bytes();
+    let args: &[&[u8]] = &[&1_234_567u64.to_le_bytes(), &march, &80u16.to_le_bytes(), b"10.0.0.1\0\0\0\0"];
+    let plain = capture("%'lli %Y %P %I\n", args);
+    let mut german = Capture { locale: german(), ..plain.clone() };
+    german.zone = Zone { offset_s: 7200, name: "CEST".to_owned() };
+    german.names.services.insert(80, "http".to_owned());
+    german.names.hosts.insert("10.0.0.1".to_owned(), "gateway".to_owned());
+    let mut loud = plain.clone();
+    loud.settings.quiet = false;
+    loud.zone = Zone { offset_s: -3600, name: "AZOT".to_owned() };
+    [plain, german, loud]
+}
+
+fn of_producer(capture: &Capture, number: u8) -> Vec<u8> {
+    let producer = Producer { uuid: [number; 16], ..Producer::default() };
+    carry::write(capture, producer, Encoded::Plain, Vec::new()).unwrap()
+}
+
+/// All orders of three.
+const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
 #[test]
-fn of_several_hosts_the_first_of_the_stream_gives_zone_and_words_and_that_is_said() {
-    let one = capture("%Y", &[&0_u64.to_le_bytes()]);
-    let mut other = one.clone();
-    other.zone = Zone { offset_s: 7200, name: "CEST".to_owned() };
-    other.names.services.insert(80, "http".to_owned());
-    let of = |capture: &Capture, number| {
-        let producer = Producer { uuid: [number; 16], ..Producer::default() };
-        carry::write(capture, producer, Encoded::Plain, Vec::new()).unwrap()
-    };
-    // Whatever numbers the producers have, the order of the stream counts.
-    for numbers in [[1, 2], [2, 1]] {
-        let streams = [of(&one, numbers[0]), of(&other, numbers[1])];
-        for (first, second, time) in [(0, 1, "00:00:00"), (1, 0, "02:00:00")] {
-            let both = [&*streams[first], &streams[second]].concat();
-            let source = Source::from_bytes("both.quipu", both);
-            let capture = trace::load(&source, &OpenOptions::default()).unwrap();
-            let found: Vec<_> = capture.findings.iter().map(|finding| &*finding.message).collect();
-            assert_eq!(found.len(), 2, "{found:?}");
-            assert!(found[0].contains("of `2` captures have other time zones than the first"), "{found:?}");
-            assert!(found[1].contains("have other names of services and hosts"), "{found:?}");
-            let text = String::from_utf8(printed(capture, true).out).unwrap();
-            assert_eq!(text.matches(time).count(), 2, "{text}");
+fn records_of_several_hosts_print_as_each_alone_in_every_order_and_form() {
+    let hosts = hosts();
+    let alone = hosts.each_ref().map(|host| text(host.clone()));
+    assert_eq!(alone[0], "1234567 2020 Mar  1 00:00:00 80 10.0.0.1\n");
+    assert_eq!(alone[1], "1.234.567 2020 Mär  1 02:00:00 http gateway\n");
+    assert!(alone[2].starts_with("CPU ") && alone[2].contains(" 2020 Feb 29 23:00:00 80 "), "{}", alone[2]);
+    for order in ORDERS {
+        let expected = order.map(|at| alone[at].clone()).concat();
+        // Numbers of producers are random, and say nothing.
+        for numbers in [[1, 2, 3], [3, 1, 2], [2, 3, 1]] {
+            let streams: Vec<Vec<u8>> =
+                order.iter().zip(numbers).map(|(at, number)| of_producer(&hosts[*at], number)).collect();
+            let one = load(&streams.concat());
+            assert_eq!(text(one.clone()), expected, "{order:?}");
+            // As files of a folder, in the order of their names.
+            let folder = tempfile::tempdir().unwrap();
+            for (name, stream) in ["a.quipu", "b.quipu", "c.quipu"].iter().zip(&streams) {
+                std::fs::write(folder.path().join(name), stream).unwrap();
+            }
+            let of_folder =
+                trace::load(&Source::open(folder.path()).unwrap(), &OpenOptions::default()).unwrap();
+            assert_eq!(text(of_folder), expected, "{order:?}");
+            // What is made of them is one capture that says the same: once more, too, and of two of them and the third.
+            let merged = load(&of_producer(&one, 9));
+            assert_eq!(text(merged.clone()), expected, "{order:?}");
+            assert_eq!(merged.hosts, one.hosts);
+            assert_eq!(text(load(&of_producer(&merged, 9))), expected, "{order:?}");
+            let two = of_producer(&load(&streams[..2].concat()), 9);
+            assert_eq!(text(load(&[&two[..], &streams[2]].concat())), expected, "{order:?}");
+            let two = of_producer(&load(&streams[1..].concat()), 9);
+            assert_eq!(text(load(&[&streams[0][..], &two].concat())), expected, "{order:?}");
+            let dense = carry::write(&one, build::producer_of(&one), Encoded::Dense, Vec::new()).unwrap();
+            assert_eq!(text(load(&dense)), expected, "{order:?}");
+            let home = tempfile::tempdir().unwrap();
+            for (name, bytes) in export::files(&one) {
+                std::fs::write(home.path().join(name), bytes).unwrap();
+            }
+            let folder = trace::load(&Source::open(home.path()).unwrap(), &OpenOptions::default()).unwrap();
+            assert_eq!(folder.findings, []);
+            assert_eq!(text(folder), expected, "{order:?}");
         }
-        // Equal hosts are no finding.
-        let source = Source::from_bytes("one.quipu", [of(&one, 1), of(&one, 2)].concat());
-        assert_eq!(trace::load(&source, &OpenOptions::default()).unwrap().findings, []);
+    }
+}
+
+#[test]
+fn hosts_have_their_words_in_json_and_options_of_the_command_are_those_of_all() {
+    let [plain, german, loud] = hosts();
+    let both = [of_producer(&german, 1), of_producer(&plain, 2), of_producer(&loud, 3)].concat();
+    let capture = std::sync::Arc::new(load(&both));
+    let mut json = Vec::new();
+    let rest = objects_to::<quipu_model::Error>(&capture, 1, &mut |text| {
+        json.extend_from_slice(text);
+        Ok(())
+    });
+    json.extend(rest.unwrap().out);
+    let json = String::from_utf8(json).unwrap();
+    let positions =
+        ["1.234.567 2020 Mär  1 02:00:00 http", "1234567 2020 Mar  1 00:00:00 80", "Feb 29 23:00:00"]
+            .map(|text| json.find(text).unwrap_or_else(|| panic!("{text}: {json}")));
+    assert!(positions.is_sorted(), "{json}");
+    // `--open consumer=quiet`.
+    let given = [("consumer", "quiet")].into_iter().collect();
+    let options = OpenOptions { given, ..OpenOptions::default() };
+    let quiet = trace::load(&Source::from_bytes("both.quipu", both), &options).unwrap();
+    assert!(!text(quiet).contains("CPU"), "all are quiet");
+}
+
+#[test]
+fn hosts_that_differ_in_the_order_of_all_records_are_a_finding() {
+    let [plain, mut german, _] = hosts();
+    german.settings.temporal = true;
+    let found = |streams: [Vec<u8>; 2]| {
+        let source = Source::from_bytes("both.quipu", streams.concat());
+        let capture = trace::load(&source, &OpenOptions::default()).unwrap();
+        let merged = Source::from_bytes("merged.quipu", of_producer(&capture, 9));
+        let again = trace::load(&merged, &OpenOptions::default()).unwrap();
+        let messages = |capture: &Capture| -> Vec<String> {
+            capture.findings.iter().map(|finding| finding.message.to_string()).collect()
+        };
+        assert_eq!(messages(&capture), messages(&again));
+        messages(&capture)
+    };
+    let findings = found([of_producer(&plain, 1), of_producer(&german, 2)]);
+    assert!(findings.len() == 1 && findings[0].contains("`1` of `2` hosts"), "{findings:?}");
+    assert!(findings[0].contains("`temporal`"), "{findings:?}");
+    // Options of aggregations are none where there are no aggregations.
+    german.settings.temporal = false;
+    german.settings.aggsortkey = true;
+    assert_eq!(found([of_producer(&german, 1), of_producer(&plain, 2)]), [""; 0]);
+}
+
+#[test]
+fn hosts_of_linux_keep_their_words_in_streams_and_lines() {
+    let path = root().join("linux/trace_ints");
+    let quiet = {
+        let mut capture = linux_capture(&path);
+        capture.settings.quiet = true;
+        capture
+    };
+    let loud = linux_capture(&path);
+    assert!(!loud.settings.quiet);
+    let alone =
+        [quiet.clone(), loud.clone()].map(|capture| String::from_utf8(printed(capture, true).out).unwrap());
+    for (order, streams) in [
+        ([0, 1], [of_producer(&quiet, 1), of_producer(&loud, 2)]),
+        ([1, 0], [of_producer(&loud, 1), of_producer(&quiet, 2)]),
+    ] {
+        // The newline at the end of a run comes once.
+        let expected = format!("{}{}", alone[order[0]].strip_suffix('\n').unwrap(), alone[order[1]]);
+        let one = load(&streams.concat());
+        let print = |capture: Capture| String::from_utf8(printed(capture, true).out).unwrap();
+        assert_eq!(print(one.clone()), expected);
+        assert_eq!(print(load(&of_producer(&one, 9))), expected);
+        let home = tempfile::tempdir().unwrap();
+        for (name, bytes) in export::files(&one) {
+            std::fs::write(home.path().join(name), bytes).unwrap();
+        }
+        let folder = trace::load(&Source::open(home.path()).unwrap(), &OpenOptions::default()).unwrap();
+        assert_eq!(print(folder), expected);
     }
 }

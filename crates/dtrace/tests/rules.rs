@@ -176,7 +176,7 @@ const BROKEN: &[(&str, Broken)] = &[
     ("dtrace/several-hosts", |home| {
         let one = classic(&root().join("classic/trace_basic"));
         let mut other = one.clone();
-        other.zone.offset_s = 7200;
+        other.settings.temporal = true;
         let of = |capture: &Capture, number| {
             let producer = Producer { uuid: [number; 16], ..Producer::default() };
             carry::write(capture, producer, Encoded::Plain, Vec::new()).unwrap()

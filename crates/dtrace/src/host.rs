@@ -1,0 +1,329 @@
+//! What text takes from a host that was recorded: zone, locale, names and options. A capture of several hosts has them of each, and
+//! its enablings say whose they are.
+//!
+//! SPEC: dtrace.md#several-captures
+
+use crate::describe::{Capture, Enabling};
+use crate::described;
+use crate::export;
+use crate::locale::Locale;
+use crate::names::Names;
+use crate::options::Settings;
+use crate::zone::Zone;
+use quipu_model::{Error, Result};
+use quipu_wire::cbor::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+
+/// A host, beside the first of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Its time zone.
+    pub zone: Zone,
+    /// The locale of its consumer.
+    pub locale: Locale,
+    /// What it calls services and hosts.
+    pub names: Names,
+    /// The options of its consumer.
+    pub settings: Settings,
+}
+
+/// What the text of a value takes from the host that it is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words<'c> {
+    pub(crate) zone: &'c Zone,
+    pub(crate) locale: &'c Locale,
+    pub(crate) names: &'c Names,
+}
+
+impl Capture {
+    /// The words of a host: 0 for the first.
+    #[inline]
+    pub(crate) fn words(&self, host: u32) -> Words<'_> {
+        match self.further(host) {
+            None => Words { zone: &self.zone, locale: &self.locale, names: &self.names },
+            Some(Host { zone, locale, names, .. }) => Words { zone, locale, names },
+        }
+    }
+
+    /// The options of a host.
+    pub(crate) fn settings_of(&self, host: u32) -> Settings {
+        self.further(host).map_or(self.settings, |host| host.settings)
+    }
+
+    /// The first host, as the others are.
+    pub(crate) fn first_host(&self) -> Host {
+        let Capture { zone, locale, names, settings, .. } = self;
+        Host { zone: zone.clone(), locale: locale.clone(), names: names.clone(), settings: *settings }
+    }
+
+    #[inline]
+    fn further(&self, host: u32) -> Option<&Host> {
+        self.hosts.get((host as usize).checked_sub(1)?)
+    }
+
+    /// Sets an option of all hosts.
+    ///
+    /// # Errors
+    /// As [`Settings::give`].
+    pub(crate) fn give(&mut self, option: &str) -> Result<()> {
+        let further = self.hosts.iter_mut().map(|host| &mut host.settings);
+        std::iter::once(&mut self.settings).chain(further).try_for_each(|settings| settings.give(option))
+    }
+
+    /// Adds further hosts, once all enablings are there: each with the numbers of its own, to which `first` was added.
+    pub(crate) fn add_hosts(&mut self, hosts: Vec<(Host, String)>, first: u32) {
+        let mut owned: Vec<(RangeInclusive<u32>, u32)> = Vec::new();
+        for (host, enablings) in hosts {
+            self.hosts.push(host);
+            let number = self.hosts.len() as u32; // Fewer than bytes of the description.
+            owned.extend(ranges(&enablings).map(|range| (range, number)));
+        }
+        owned.sort_by_key(|(range, _)| *range.start());
+        for enabling in &mut self.enablings {
+            let id = enabling.id.wrapping_add(first);
+            let after = owned.partition_point(|(range, _)| *range.start() <= id);
+            if let Some((_, number)) = owned[..after].last().filter(|(range, _)| range.contains(&id)) {
+                enabling.host = *number;
+            }
+        }
+    }
+
+    /// The numbers of the enablings of each further host, plus `first`.
+    pub(crate) fn assigned(&self, first: u32) -> Vec<String> {
+        let number = |of: &Enabling| (of.host, of.id.wrapping_add(first));
+        let mut ids: Vec<(u32, u32)> = self.enablings.iter().map(number).collect();
+        ids.sort_unstable();
+        let mut all = vec![String::new(); self.hosts.len()];
+        for run in ids.chunk_by(|a, b| (b.0, b.1) == (a.0, a.1.wrapping_add(1))) {
+            let (Some((host, first)), Some((_, last))) = (run.first(), run.last()) else { continue };
+            let Some(text) = (*host as usize).checked_sub(1).and_then(|at| all.get_mut(at)) else { continue };
+            let blank = if text.is_empty() { "" } else { " " };
+            // Writing to a text cannot fail.
+            let _ = match first == last {
+                true => write!(text, "{blank}{first}"),
+                false => write!(text, "{blank}{first}-{last}"),
+            };
+        }
+        all
+    }
+}
+
+/// Numbers written as `2 3 7-9`; what is no number is passed over.
+fn ranges(text: &str) -> impl Iterator<Item = RangeInclusive<u32>> + '_ {
+    text.split_ascii_whitespace().filter_map(|word| {
+        let (first, last) = word.split_once('-').unwrap_or((word, word));
+        Some(first.parse().ok()?..=last.parse().ok()?).filter(|range: &RangeInclusive<u32>| !range.is_empty())
+    })
+}
+
+/// A further host as `meta.json` and lines of `raw.jsonl` have it.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct Said {
+    zone: Json,
+    locale: Json,
+    names: Json,
+    /// A list, as that of the first host.
+    options: String,
+    /// Numbers of its enablings (of its statements, on Linux): `2 3 7-9`.
+    enablings: String,
+}
+
+impl Said {
+    /// What a capture says of its further hosts.
+    pub(crate) fn of(capture: &Capture) -> Vec<Said> {
+        let of = |(host, enablings): (&Host, String)| Said {
+            zone: serde_json::json!(host.zone),
+            locale: serde_json::json!(host.locale),
+            names: serde_json::json!(host.names),
+            options: export::options(&host.settings, ",", ""),
+            enablings,
+        };
+        capture.hosts.iter().zip(capture.assigned(0)).map(of).collect()
+    }
+
+    /// The host, and the numbers of its enablings. What is odd is left out, and said.
+    pub(crate) fn host(self, odd: &mut Vec<String>) -> (Host, String) {
+        let (zone, locale) = (zone(self.zone, odd), locale(self.locale, odd));
+        let names = names(self.names, odd);
+        (Host { zone, locale, names, settings: Settings::of(&self.options) }, self.enablings)
+    }
+}
+
+/// A zone as descriptions have it; the default where it is none, which is said.
+pub(crate) fn zone(said: Json, odd: &mut Vec<String>) -> Zone {
+    let zone: Option<Option<Zone>> = serde_json::from_value(said).ok();
+    let zone = zone.unwrap_or_else(|| {
+        odd.push("the time zone cannot be read, and is taken as UTC".to_owned());
+        None
+    });
+    zone.unwrap_or_default()
+}
+
+/// The same for a locale.
+pub(crate) fn locale(said: Json, odd: &mut Vec<String>) -> Locale {
+    let locale: Option<Option<Locale>> = serde_json::from_value(said).ok();
+    let locale = match locale {
+        Some(locale) => {
+            let locale = locale.unwrap_or_default();
+            locale.check().map(|()| locale)
+        }
+        None => Err(Error::malformed("the locale cannot be read")),
+    };
+    locale.unwrap_or_else(|error| {
+        odd.push(format!("{}, and is taken as `C`", error.message()));
+        Locale::default()
+    })
+}
+
+/// The same for names of services and hosts: those that cannot be are left out.
+pub(crate) fn names(said: Json, odd: &mut Vec<String>) -> Names {
+    let mut names = Names::default();
+    let (mut n, mut first) = (0_u64, None);
+    let mut leave = |name: &str| {
+        n += 1;
+        first.get_or_insert_with(|| name.chars().take(MAX_SHOWN).collect::<String>());
+    };
+    let mut lists = match said {
+        Json::Object(lists) => lists,
+        Json::Null => return names,
+        _ => {
+            odd.push("names of services and hosts cannot be read, and are left out".to_owned());
+            return names;
+        }
+    };
+    for (list, is_service) in [("services", true), ("hosts", false)] {
+        let entries = match lists.remove(list) {
+            Some(Json::Object(entries)) => entries,
+            None | Some(Json::Null) => continue,
+            Some(_) => {
+                leave(list);
+                continue;
+            }
+        };
+        for (key, name) in entries {
+            let taken = name.as_str().and_then(|name| match is_service {
+                true => names.add_service(key.parse().ok()?, name).ok(),
+                false => names.add_host(&key, name).ok(),
+            });
+            if taken.is_none() {
+                leave(&key);
+            }
+        }
+    }
+    if let Some(first) = first {
+        odd.push(format!(
+            "`{n}` names of services and hosts cannot be, and are left out: the first is that of `{first}`"
+        ));
+    }
+    names
+}
+
+/// Characters that are shown of what is odd.
+const MAX_SHOWN: usize = 64;
+
+/// What the settings of a stream begin with that say something of a further host: its number from 1 follows, a full stop, and
+/// the name that the setting has for the first host.
+const PREFIX: &str = "host.";
+
+/// Its zone, which no producer says: seconds east of UTC and the name, with a blank.
+const ZONE: &str = "session.zone";
+
+/// The numbers of its enablings.
+const ENABLINGS: &str = "session.enablings";
+
+/// The name of a setting of a further host, taken apart.
+pub(crate) fn of_setting(name: &str) -> Option<(u32, &str)> {
+    let (number, rest) = name.strip_prefix(PREFIX)?.split_once('.')?;
+    Some((number.parse().ok()?, rest))
+}
+
+/// A host whose settings are read.
+#[derive(Debug, Default)]
+pub(crate) struct Described {
+    host: Host,
+    enablings: String,
+}
+
+impl Described {
+    /// Takes a setting, whose name is without what makes it one of this host.
+    ///
+    /// # Errors
+    /// `Malformed` for what cannot be.
+    pub(crate) fn take(&mut self, name: &str, value: &Value) -> Result<()> {
+        match (name, value.as_text()) {
+            (ZONE, Some(text)) => {
+                let zone = text.split_once(' ').and_then(|(offset, name)| Some((offset.parse().ok()?, name)));
+                let (offset_s, name) = zone.ok_or_else(|| Error::malformed("a time zone cannot be read"))?;
+                self.host.zone = Zone { offset_s, name: name.to_owned() };
+                Ok(())
+            }
+            (ENABLINGS, Some(text)) => {
+                self.enablings = text.to_owned();
+                Ok(())
+            }
+            _ => {
+                let Host { locale, names, settings, .. } = &mut self.host;
+                described::take_words(locale, names, settings, name, value)
+            }
+        }
+    }
+
+    /// The host, and the numbers of its enablings.
+    pub(crate) fn finish(self) -> (Host, String) {
+        (self.host, self.enablings)
+    }
+}
+
+/// The settings that say what a capture says of its further hosts: names and values.
+pub(crate) fn settings(capture: &Capture) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    let assigned = capture.assigned(described::first_id(capture.dialect));
+    for (number, (host, enablings)) in (1u32..).zip(capture.hosts.iter().zip(assigned)) {
+        let Zone { offset_s, name } = &host.zone;
+        let mut said = vec![
+            (ZONE.to_owned(), Value::Text(format!("{offset_s} {name}"))),
+            (ENABLINGS.to_owned(), Value::Text(enablings)),
+        ];
+        said.extend(described::words(&host.locale, &host.names, &host.settings));
+        all.extend(said.into_iter().map(|(name, value)| (format!("{PREFIX}{number}.{name}"), value)));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enablings_are_listed_by_ranges_and_assigned_again() {
+        let of =
+            |id: u32| Enabling { id, host: u32::from(id.is_multiple_of(2) || id > 7), ..Enabling::default() };
+        let capture = Capture {
+            enablings: (1..=9).map(of).collect(),
+            hosts: vec![Host::default()],
+            ..Capture::default()
+        };
+        assert_eq!(capture.assigned(0), ["2 4 6 8-9"]);
+        assert_eq!(capture.assigned(1), ["3 5 7 9-10"]);
+        let mut again = capture.clone();
+        again.hosts.clear();
+        again.enablings.iter_mut().for_each(|enabling| enabling.host = 0);
+        again.add_hosts(vec![(Host::default(), "9-10 x 7 3 5 9-3 -".to_owned())], 1);
+        assert_eq!(again.enablings, capture.enablings);
+    }
+
+    #[test]
+    fn names_that_cannot_be_are_left_out_and_said() {
+        let said = serde_json::json!({
+            "services": {"80": "http", "99999": "far", "81": 7}, "hosts": {"::1": "x".repeat(2000), "10.0.0.1": "gw"},
+        });
+        let mut odd = Vec::new();
+        let names = names(said, &mut odd);
+        assert_eq!((names.services.len(), names.hosts.len()), (1, 1));
+        assert!(odd.len() == 1 && odd[0].starts_with("`3` names"), "{odd:?}");
+    }
+}
