@@ -31,6 +31,63 @@ fn captures_print_what_the_consumer_printed_with_its_exit_status() {
     }
 }
 
+/// What files of cases of Linux do not have, the names of a live kernel: the text of the consumer says it.
+const NAMES: [(&str, &[(u64, &str)]); 3] = [
+    (
+        "stack",
+        &[
+            (0xffff_ffff_814b_84f0, "bpf_trace_run2"),
+            (0xffff_ffff_8141_5880, "__bpf_trace_sys_enter"),
+            (0xffff_ffff_8141_5bf0, "syscall_trace_enter"),
+        ],
+    ),
+    ("sym_mod", &[(0xffff_ffff_821f_94a0, "schedule")]),
+    ("printa_mod", &[(0xffff_ffff_821f_94a0, "schedule")]),
+];
+
+#[test]
+fn captures_of_linux_print_what_the_consumer_printed_with_its_exit_status() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = quipu_testkit::fixtures("dtrace").join("linux");
+    let mut all: Vec<PathBuf> = std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap().path()).collect();
+    all.sort();
+    assert_eq!(all.len(), 40);
+    let mut commands = Vec::new();
+    for case in all {
+        let name = case.file_name().unwrap().to_str().unwrap();
+        let mut opened = case.clone();
+        if let Some((_, names)) = NAMES.iter().find(|(known, _)| *known == name) {
+            opened = folder.path().join(name);
+            std::fs::create_dir(&opened).unwrap();
+            quipu_testkit::copy_files(&case, &opened);
+            let mut lines = std::fs::read_to_string(opened.join("raw.jsonl")).unwrap();
+            for (lo, name) in *names {
+                let hi = lo + 0x400;
+                let symbol = serde_json::json!({"lo": lo, "hi": hi, "object": "vmlinux", "name": name});
+                lines.push_str(&symbol.to_string().replacen('{', "{\"t\":\"symbol\",", 1));
+                lines.push('\n');
+            }
+            std::fs::write(opened.join("raw.jsonl"), lines).unwrap();
+        }
+        let output = quipu(&["as", "dtrace", opened.to_str().unwrap()]);
+        let expected =
+            |file: &str| String::from_utf8_lossy(&std::fs::read(case.join(file)).unwrap()).into_owned();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected("stdout"), "{name}");
+        // The command says how many probes its script matched, before anything is recorded; and of speculations that failed the
+        // kernel keeps a count that the lines of a capture do not have.
+        let messages = expected("stderr");
+        let (of_command, rest): (Vec<&str>, Vec<&str>) = messages.lines().partition(|line| {
+            line.starts_with("dtrace: script '") || line.contains(" failed speculation (available buffer(s)")
+        });
+        let ours = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(ours.lines().collect::<Vec<_>>(), rest, "{name}");
+        commands
+            .extend(of_command.into_iter().filter(|line| !line.contains("matched")).map(|_| name.to_owned()));
+        assert_eq!(output.status.code().unwrap().to_string(), expected("exit").trim(), "{name}");
+    }
+    assert_eq!(commands, ["speculation"]);
+}
+
 /// A copy of a case whose files can be damaged.
 fn copied(name: &str, folder: &Path) -> PathBuf {
     let home = folder.join(name);
@@ -334,6 +391,39 @@ fn streams_of_several_machines_are_one_capture() {
     assert_eq!(texts[0], texts[2]);
 }
 
+fn case_of(name: &str) -> PathBuf {
+    quipu_testkit::fixtures("dtrace").join("classic").join(name)
+}
+
+#[test]
+fn equal_captures_of_machines_with_names_are_two_and_a_file_that_is_given_twice_is_one() {
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let case = case_of("agg_scalar");
+    for (name, host) in [("a.quipu", &["--host", "a"][..]), ("b.quipu", &["--host", "b"]), ("c.quipu", &[])] {
+        let line = ["convert", case.to_str().unwrap(), "-o", &path(name)];
+        let convert = quipu(&[&line[..], host].concat());
+        assert!(convert.status.success(), "{convert:?}");
+    }
+    let texts = [("c.quipu", "c.quipu"), ("a.quipu", "b.quipu")].map(|(one, two)| {
+        let both = [one, two].map(|name| std::fs::read(path(name)).unwrap()).concat();
+        std::fs::write(path("both.quipu"), both).unwrap();
+        let check = quipu(&["check", "-v", &path("both.quipu")]);
+        let said =
+            String::from_utf8_lossy(&check.stdout).into_owned() + &String::from_utf8_lossy(&check.stderr);
+        assert_eq!(said.contains("dtrace/repeated-frames"), one == two, "{said}");
+        String::from_utf8(quipu(&["view", &path("both.quipu")]).stdout).unwrap()
+    });
+    let alone = String::from_utf8(quipu(&["view", &path("c.quipu")]).stdout).unwrap();
+    assert_eq!(texts[0], alone);
+    assert_ne!(texts[1], alone);
+    // A folder has no room for the name, and the name of a machine stays.
+    let refused = quipu(&["convert", case.to_str().unwrap(), "-o", &path("folder"), "--host", "a"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let renamed = quipu(&["convert", &path("a.quipu"), "-o", &path("d.quipu"), "--host", "b"]);
+    assert_eq!(renamed.status.code(), Some(2), "{renamed:?}");
+}
+
 /// Writes the copy of a case with other words, as a stream.
 fn of_host(home: &Path, name: &str, change: impl Fn(&mut serde_json::Value)) -> PathBuf {
     let case = home.join(name);
@@ -389,6 +479,13 @@ fn the_buffer_of_one_cpu_of_several_is_written_and_the_rest_is_said() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--cpu"), "{refused:?}");
     let convert = quipu(&[&line[..], &["--cpu", "1"]].concat());
+    // Facts are those of what was written.
+    let facts = String::from_utf8_lossy(&convert.stdout);
+    let size = std::fs::metadata(case_of("cpu_order").join("buf.cpu1.bin")).unwrap().len();
+    let fact = |name: &str, number: u64| {
+        facts.lines().any(|line| line.starts_with(name) && line.ends_with(&format!(" {number}")))
+    };
+    assert!(fact("buffers", 1) && fact("bytes of the buffers", size), "{facts}");
     let said = String::from_utf8_lossy(&convert.stderr);
     assert!(convert.status.success() && said.contains("buffers of other CPUs: 2"), "{said}");
     let printed = String::from_utf8(quipu(&["view", written.to_str().unwrap()]).stdout).unwrap();

@@ -288,16 +288,21 @@ fn add(all: &mut Vec<Buffer>, kind: &str, snapshot: &Snapshot<'_>) -> Result<()>
 
 /// Who is said to have written a capture that is written again: its number is [`id_of`] it.
 pub fn producer_of(capture: &Capture) -> Producer {
-    Producer { uuid: id_of(capture), program: Some("dtrace".to_owned()), ..Producer::default() }
+    let (program, host) = (Some("dtrace".to_owned()), capture.machine.clone());
+    Producer { uuid: id_of(capture), program, host, ..Producer::default() }
 }
 
-/// A number that two captures share only if they are the same, so that the same capture gives the same bytes.
+/// A number that two captures share only if they are the same, so that the same capture gives the same bytes. Captures of machines
+/// with other names are not the same.
 pub fn id_of(capture: &Capture) -> [u8; 16] {
     let mut id = [0; 16];
     let records = described::records(capture, Producer::default());
     for (half, seed) in id.chunks_exact_mut(8).zip([1u64, 2]) {
         let mut hasher = FxHasher::default();
         hasher.write_u64(seed);
+        if let Some(machine) = &capture.machine {
+            hasher.write(machine.as_bytes());
+        }
         records.iter().for_each(|record| hasher.write(&record.to_bytes()));
         for buffer in capture.buffers.iter().chain(&capture.states) {
             hasher.write_u32(buffer.cpu);

@@ -21,7 +21,7 @@ use quipu_stream::meta::Metadata;
 use quipu_stream::reader::{Content, StreamReader};
 use quipu_stream::scan::find_header;
 use quipu_stream::wire::record::Record;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
 /// A file is never larger.
@@ -193,8 +193,9 @@ impl Part {
         !(self.buffers.all.is_empty() && self.states.all.is_empty() && capture.events.is_empty())
     }
 
-    /// The capture, without its buffers' drops.
-    fn finish(self, file: &str) -> Capture {
+    /// The capture, without its buffers' drops. Of the streams for which `has_lost` is true, frames are missing: where gaps were is
+    /// not known then.
+    fn finish(self, file: &str, has_lost: impl Fn(u32) -> bool) -> Capture {
         let Part { mut describer, buffers, states, .. } = self;
         let cpus = std::mem::take(&mut describer.cpus);
         let beside = std::mem::take(&mut describer.counts);
@@ -213,6 +214,11 @@ impl Part {
             if let Some(buffer) = positions.get(stream).and_then(|at| all.get_mut(*at)) {
                 buffer.gaps = meta::gaps_of(told, buffer.bytes.len());
             }
+        }
+        let (all, positions) = &mut of_streams[0];
+        for at in positions.iter().filter(|(stream, _)| has_lost(**stream)).map(|(_, at)| *at) {
+            let n_bytes = all[at].bytes.len();
+            all[at].gaps = std::iter::once(0..n_bytes).collect();
         }
         for (is_states, stream, errors, timestamp) in beside {
             let (all, positions) = &mut of_streams[usize::from(is_states)];
@@ -289,8 +295,8 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
                     findings.push(lost(cut.to_owned(), n));
                 }
                 n_bytes += unpacked.samples.iter().map(|sample| sample.len() as u64).sum::<u64>();
-                let line = frame.offset;
-                let sample = |bytes| Event::Sample { cpu, line, bytes };
+                let offset = frame.offset;
+                let sample = |bytes| Event::Sample { cpu, offset, bytes };
                 part.describer.capture.events.extend(unpacked.samples.into_iter().map(sample));
             }
             dense::NUMBER => {
@@ -322,6 +328,15 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
             _ => rules::STREAM.broken(at, message),
         }
     }));
+    if session.duplicates() > 0 {
+        let message = format!(
+            "`{}` frames stand again and count once; captures of several machines are others by their names (`quipu convert \
+             --host NAME`)",
+            session.duplicates()
+        );
+        findings
+            .push(rules::TWICE.broken(Place { file: Some(file.to_owned()), ..Place::default() }, message));
+    }
     // Producers that recorded nothing of DTrace are none of a capture.
     if parts.len() > 1 {
         parts.retain(|(_, part)| part.describer.describes_dtrace() || part.has_bodies());
@@ -334,7 +349,22 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
     parts.sort_by_key(|(id, _)| positions.get(id).copied().unwrap_or(usize::MAX));
     let only = (parts.len() == 1).then(|| parts[0].0);
     let cpus: FxHashMap<u32, u32> = parts.iter().flat_map(|(_, part)| part.describer.cpus.clone()).collect();
-    let captures = parts.into_iter().map(|(_, part)| part.finish(file)).collect();
+    // Which streams miss frames; where that is not known, all of a producer may.
+    let mut lossy: FxHashSet<(u64, u32)> = FxHashSet::default();
+    let mut is_lossy = false;
+    for found in session.findings.iter().filter(|found| found.loses()) {
+        let offset = found.number("offset").unwrap_or(0);
+        let frames = session.frames();
+        let at = frames.partition_point(|frame| frame.offset < offset);
+        match frames.get(at).filter(|frame| frame.offset == offset && found.name == "payload-crc") {
+            Some(frame) => drop(lossy.insert((frame.header.producer, frame.header.stream))),
+            None => is_lossy = true,
+        }
+    }
+    let finish = |(id, part): ((u64, u32), Part)| {
+        part.finish(file, |stream| is_lossy || lossy.contains(&(id.0, stream)))
+    };
+    let captures = parts.into_iter().map(finish).collect();
     let mut capture = combine::all(captures).map_err(|error| error.in_file(file))?;
     for attachment in session.attachments() {
         let Some(bytes) = attachment.bytes() else { continue };
@@ -401,8 +431,8 @@ fn samples(capture: &mut Capture, cpu: u32, order: ByteOrder, body: &[u8], offse
         let own = order.u32_at(bytes, 0).map_or(bytes.len(), |n| n as usize + 4);
         let bytes = &bytes[..own.min(bytes.len())];
         if !bytes.is_empty() {
-            let line = offset + at as u64;
-            capture.events.push(Event::Sample { cpu, line, bytes: bytes.into() });
+            let offset = offset + at as u64;
+            capture.events.push(Event::Sample { cpu, offset, bytes: bytes.into() });
         }
         at = end;
     }

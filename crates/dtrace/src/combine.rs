@@ -136,6 +136,9 @@ fn add(base: &mut Capture, other: Capture, number: u32) -> Result<()> {
     base.began_on = base.began_on.or(other.began_on);
     base.ended_on = base.ended_on.or(other.ended_on);
     base.is_stopped |= other.is_stopped;
+    if base.machine != other.machine {
+        base.machine = None;
+    }
     base.findings.extend(other.findings);
     Ok(())
 }
@@ -333,7 +336,7 @@ fn event(
     number: u32,
 ) -> Option<Event> {
     match event {
-        Event::Sample { cpu, line, bytes } => {
+        Event::Sample { cpu, offset, bytes } => {
             let mut new = bytes.clone();
             let word = |at| of.order.u32_at(bytes, at);
             if let (Some(speculation), Some(probe), Some(statement)) = (word(SPECULATION), word(8), word(12))
@@ -351,7 +354,7 @@ fn event(
                     values(of.order, &enabling.recs, numbers, &mut new);
                 }
             }
-            Some(Event::Sample { cpu: *cpu, line: *line, bytes: new })
+            Some(Event::Sample { cpu: *cpu, offset: *offset, bytes: new })
         }
         Event::State { cpu, aggregation, key, data } => {
             let described = of.aggregations.get(*aggregation)?;

@@ -368,11 +368,7 @@ impl Consumer {
         match self.capture.buffers.get(firing.buffer as usize) {
             Some(buffer) => place.file = Some(buffer.file.clone()),
             None => {
-                place = Place {
-                    file: Some(self.capture.name.clone()),
-                    record: Some(firing.record.offset as u64),
-                    ..Place::default()
-                }
+                place.file = Some(self.capture.name.clone());
             }
         }
         Error::malformed(format!("EPID {}: {message}", firing.record.enabling.id)).at(&place)

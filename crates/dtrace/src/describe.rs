@@ -259,8 +259,8 @@ pub enum Event {
     Sample {
         /// The CPU.
         cpu: u32,
-        /// Line of the file, from 1.
-        line: u64,
+        /// Where it stands in the file: its line, or its frame.
+        offset: u64,
         /// The sample.
         bytes: Box<[u8]>,
     },
@@ -306,6 +306,8 @@ pub struct Status {
 pub struct Capture {
     /// What it is called.
     pub name: String,
+    /// The machine that was recorded, where the capture says it and is of one.
+    pub machine: Option<String>,
     /// Which DTrace wrote it.
     pub dialect: Dialect,
     /// The traced host's byte order.

@@ -108,6 +108,7 @@ impl Describer {
                     _ => ByteOrder::Little,
                 };
                 capture.pointer_bytes = if producer.address_bits == Some(32) { 4 } else { 8 };
+                capture.machine.clone_from(&producer.host);
                 let offset = producer.zone_s.and_then(|offset| i32::try_from(offset).ok()).unwrap_or(0);
                 if let Some(name) = &producer.zone {
                     capture.zone = Zone { offset_s: offset, name: name.clone() };

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Buffers or samples that cannot be read on, and are reported one by one.
-const MAX_FAULTS: u64 = 100;
+pub(crate) const MAX_FAULTS: u64 = 100;
 
 /// The largest alignment of a record whose enabling does not ask for more.
 const ALIGNMENT: u32 = 8;
@@ -149,23 +149,37 @@ fn longest_gap(range: Range<usize>, known: &[Range<usize>]) -> Option<Range<usiz
 fn cleared(capture: &Capture) -> Vec<Finding> {
     let mut gaps = Gaps::default();
     for buffer in &capture.buffers {
-        let (mut cursor, mut end) = (Cursor::new(buffer), buffer.oldest);
-        while let Ok(Some(record)) = cursor.next_record(capture, buffer) {
-            // The younger part of a ring begins at 0.
-            let start = if record.offset < end { 0 } else { end };
-            end = cursor.offset();
-            gaps.look(buffer, start..record.offset, record.enabling.align);
-        }
+        each_cleared(capture, buffer, &mut |gap, _| gaps.add(buffer, gap));
     }
     // Buffers of aggregations are no rings.
     for buffer in &capture.states {
         let (mut records, mut end) = (Records::new(capture, buffer), 0);
         while let Ok(Some((_, record))) = records.next_record() {
             let start = std::mem::replace(&mut end, records.offset());
-            gaps.look(buffer, start..end - record.len(), ALIGNMENT);
+            if let Some(gap) = cleared_before(buffer, start..end - record.len(), ALIGNMENT) {
+                gaps.add(buffer, gap);
+            }
         }
     }
     gaps.finish()
+}
+
+/// Gives each such place of a buffer of records, and the offset of the record after it.
+pub(crate) fn each_cleared(capture: &Capture, buffer: &Buffer, found: &mut dyn FnMut(Range<usize>, usize)) {
+    let (mut cursor, mut end) = (Cursor::new(buffer), buffer.oldest);
+    while let Ok(Some(record)) = cursor.next_record(capture, buffer) {
+        // The younger part of a ring begins at 0.
+        let start = if record.offset < end { 0 } else { end };
+        end = cursor.offset();
+        if let Some(gap) = cleared_before(buffer, start..record.offset, record.enabling.align) {
+            found(gap, record.offset);
+        }
+    }
+}
+
+/// The zeros before a record of this alignment that it does not explain, if there are any.
+fn cleared_before(buffer: &Buffer, range: Range<usize>, align: u32) -> Option<Range<usize>> {
+    longest_gap(range, &buffer.gaps).filter(|gap| gap.len() as u64 >= u64::from(align.max(ALIGNMENT)))
 }
 
 /// Gaps between records: the first ones by themselves, the others together.
@@ -179,13 +193,8 @@ struct Gaps {
 }
 
 impl Gaps {
-    /// Looks at what stands before a record of this alignment.
-    fn look(&mut self, buffer: &Buffer, range: Range<usize>, align: u32) {
-        let Some(gap) = longest_gap(range, &buffer.gaps) else { return };
+    fn add(&mut self, buffer: &Buffer, gap: Range<usize>) {
         let n_bytes = gap.len() as u64;
-        if n_bytes < u64::from(align.max(ALIGNMENT)) {
-            return;
-        }
         let place =
             || Place { file: Some(buffer.file.clone()), offset: Some(gap.start as u64), ..Place::default() };
         if self.findings.len() as u64 >= MAX_FAULTS {

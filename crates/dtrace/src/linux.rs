@@ -142,7 +142,7 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
             let parsed = serde_json::from_slice(content)
                 .map_err(|cause| format!("line {number} cannot be read: {cause}"));
             let taken = parsed.and_then(|line| {
-                lines.take(line, number).map_err(|message| format!("line {number}: {message}"))
+                lines.take(line, offset).map_err(|message| format!("line {number}: {message}"))
             });
             for message in lines.odd.drain(..).take(MAX_WRONG as usize - n_odd.min(MAX_WRONG as usize)) {
                 n_odd += 1;
@@ -224,7 +224,7 @@ const MAX_WRONG: u64 = 100;
 const EXIT: u64 = 11;
 
 impl Lines {
-    fn take(&mut self, line: Line, number: u64) -> Result<(), String> {
+    fn take(&mut self, line: Line, offset: u64) -> Result<(), String> {
         let hex = |text: &str| from_hex(text).ok_or_else(|| "bytes are not hexadecimal".to_owned());
         let capture = &mut self.capture;
         match line {
@@ -243,7 +243,7 @@ impl Lines {
                 capture.add_enabling(enabling);
             }
             Line::Sample { cpu, raw } => {
-                capture.events.push(Event::Sample { cpu, line: number, bytes: hex(&raw)?.into() });
+                capture.events.push(Event::Sample { cpu, offset, bytes: hex(&raw)?.into() });
             }
             Line::Aggdesc { id, name, varid: variable, sig, ksize: size, keys, data } => {
                 let param = sig.trim_start_matches("0x");

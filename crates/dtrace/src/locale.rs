@@ -88,16 +88,17 @@ impl Locale {
         let start = out.len();
         let mut groups = self.grouping.iter().copied();
         let (mut left, mut size) = (digits.len(), 0);
-        // From the right: each group in front of the one before.
+        // From the right, so that all of it is turned at the end.
         while left > 0 {
             size = groups.next().unwrap_or(size);
             let n = if size == 0 { left } else { usize::from(size).min(left) };
             if left < digits.len() {
-                out.splice(start..start, self.thousands_separator.bytes());
+                out.extend(self.thousands_separator.bytes().rev());
             }
-            out.splice(start..start, digits[left - n..left].iter().copied());
+            out.extend(digits[left - n..left].iter().rev());
             left -= n;
         }
+        out[start..].reverse();
     }
 
     /// Replaces the point of the number that was appended since `start`, and groups the digits before it if that is asked for.

@@ -137,6 +137,11 @@ fn counts(status: &mut Status) -> [(&mut u64, u64); 8] {
     ]
 }
 
+/// Records that were cleared, so that their number is not known.
+pub(crate) fn cleared(n_bytes: u64, text: String) -> Loss {
+    Loss { cause: OVERWRITTEN, bytes: Some(n_bytes), text: Some(text), ..Loss::default() }
+}
+
 /// Losses of no CPU, as a stream or a buffer has them.
 pub(crate) fn of_no_cpu(capture: &Capture) -> Vec<Loss> {
     let mut status = capture.status;

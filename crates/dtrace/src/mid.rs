@@ -6,6 +6,7 @@ use crate::buffer::Cursor;
 use crate::bytes::ByteOrder;
 use crate::describe::{self, Buffer, Capture, Dialect};
 use crate::described::{self, Describer};
+use crate::examine;
 use crate::lost::{self, Lost};
 use crate::rules;
 use crate::validate;
@@ -16,6 +17,7 @@ use quipu_stream::loss::Loss;
 use quipu_wire::cbor;
 use quipu_wire::crc32c;
 use quipu_wire::record::{Producer, Record};
+use rustc_hash::FxHashMap;
 use std::ops::Range;
 
 /// The number of records that describe others. Numbers of enablings are dense from 1, so it collides with none.
@@ -66,9 +68,54 @@ pub fn is_likely(head: &[u8]) -> bool {
     order_of(head).is_some()
 }
 
-/// True if descriptions of such a buffer stand in a file, whose beginning was overwritten.
+/// True if descriptions of such a buffer stand in a file whose beginning was overwritten: what stands before them are records
+/// that they describe, but for the rest of one at the beginning.
 pub fn is_within(head: &[u8]) -> bool {
-    Search::new(head).next(0, None).is_some()
+    let found = Search::new(head).next(0, None);
+    found.is_some_and(|(at, order)| leads_to(head, at, order))
+}
+
+/// True if descriptions stand anywhere in a file, so that what follows them can be read.
+pub(crate) fn has_descriptions(bytes: &[u8]) -> bool {
+    order_of(bytes).is_some() || Search::new(bytes).next(0, None).is_some()
+}
+
+/// True if records lead to the descriptions at `end`, from where one may begin: within the length of the longest, or with the
+/// first record of descriptions before these.
+fn leads_to(bytes: &[u8], end: usize, order: ByteOrder) -> bool {
+    let mut sizes: FxHashMap<u32, usize> = FxHashMap::default();
+    let mut at = end;
+    while let Some(inner) = inner(&bytes[at..], order).filter(|inner| inner.kind != kind::END) {
+        let record = cbor::decode(inner.payload).ok().map(|item| Record::read(&item.value));
+        if let Some(Ok(Record::Enabling(described))) = record {
+            sizes.insert(described.id, described.size.max(Dialect::Classic.header_bytes()) as usize);
+        }
+        at += inner.bytes;
+    }
+    let longest = sizes.values().copied().max().unwrap_or(0).min(end);
+    let first = Search::new(bytes).reserved(0).filter(|at| *at < end);
+    // Where a walk came by already: it ends as the one before did.
+    let mut seen = vec![false; end / 4 + 1];
+    (0..=longest).step_by(4).chain(first).any(|start| {
+        let mut at = start;
+        while at < end && !std::mem::replace(&mut seen[at / 4], true) {
+            let rest = &bytes[at..];
+            let step = match order.u32_at(rest, 0) {
+                Some(0) => 4,
+                Some(RESERVED) => match inner(rest, order).filter(|inner| inner.is_right) {
+                    Some(inner) => inner.bytes,
+                    None => break,
+                },
+                Some(id) => match sizes.get(&id) {
+                    Some(size) => size.next_multiple_of(4),
+                    None => break,
+                },
+                None => break,
+            };
+            at += step;
+        }
+        at == end
+    })
 }
 
 /// A record that begins descriptions has a payload that is never longer.
@@ -324,6 +371,19 @@ pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<V
     for loss in lost::of_cpu(buffer, lost::OF_RECORDS).into_iter().chain(lost::of_no_cpu(capture)) {
         put(&mut out, kind::LOSS, &loss.to_value().to_bytes());
     }
+    // Where records were cleared is a loss; beyond a number of such places, all others are one.
+    let (mut gaps, mut n_more, mut n_bytes) = (FxHashMap::default(), 0_u64, 0_u64);
+    examine::each_cleared(capture, buffer, &mut |gap, record| {
+        if (gaps.len() as u64) < examine::MAX_FAULTS {
+            gaps.insert(record, gap.len() as u64);
+        } else {
+            (n_more, n_bytes) = (n_more + 1, n_bytes + gap.len() as u64);
+        }
+    });
+    if n_more > 0 {
+        let text = format!("{n_more} more gaps between records have {n_bytes} zero bytes");
+        put(&mut out, kind::LOSS, &lost::cleared(n_bytes, text).to_value().to_bytes());
+    }
     let mut cursor = Cursor::new(buffer);
     let mut next = out.len() + far;
     // Where it cannot be read on is found when a capture is loaded.
@@ -331,6 +391,10 @@ pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<V
         if out.len() >= next {
             out.extend_from_slice(&snapshot);
             next = out.len() + far;
+        }
+        if let Some(n) = gaps.get(&record.offset) {
+            let text = format!("{n} zero bytes stood before a record, at {:#x}", record.offset);
+            put(&mut out, kind::LOSS, &lost::cleared(*n, text).to_value().to_bytes());
         }
         while !out.len().is_multiple_of(record.enabling.align.max(4) as usize) {
             out.extend_from_slice(&[0; 4]);

@@ -19,6 +19,8 @@ pub(crate) enum Form {
     Lines,
     /// A buffer with metadata records in it.
     Buffer,
+    /// Anything, in which such records may stand somewhere.
+    Rest,
     /// A stream that describes itself.
     Stream,
 }

@@ -35,11 +35,21 @@ const ENCODING: OptionSpec = OptionSpec::new(
 const CPU: OptionSpec =
     OptionSpec::new("cpu", Kind::Count, "", "Which CPU's records NAME.midbuf gets, where there are several.");
 
+/// The machine that was recorded.
+const HOST: OptionSpec = OptionSpec::new(
+    "host",
+    Kind::Text,
+    "as captured",
+    "Name of the machine that was recorded, for streams and bare buffers: captures of two machines that are the same \
+     otherwise are two, and not one that stands twice.",
+)
+.value("NAME");
+
 static INFO: TransformInfo = TransformInfo {
     name: "convert",
     title: "the same capture as a stream (NAME.quipu, or a pipe such as /dev/stdout), as a buffer with its descriptions in \
             it (NAME.midbuf), or as a folder (a name without ending)",
-    options: &[ENCODING, CPU],
+    options: &[ENCODING, CPU, HOST],
 };
 
 /// What is written.
@@ -80,6 +90,12 @@ impl Transform for Convert {
         if encoded != Encoded::Plain && form != Form::Stream {
             return Err(Error::usage("`--encoding` is for streams").hint(format!("write NAME.{STREAM}")));
         }
+        if job.options.has(&HOST) && form == Form::Folder {
+            let hint = format!("write NAME.{STREAM} or NAME.{BUFFER}");
+            return Err(
+                Error::usage("a folder has no room for the name of the machine (`--host`)").hint(hint)
+            );
+        }
         write(job, progress, form, encoded)
     }
 }
@@ -119,6 +135,14 @@ fn write(
         return Err(Error::usage(what));
     }
     let mut capture = trace::load(job.source, job.opening)?;
+    if let Some(name) = job.options.text(&HOST) {
+        if capture.machine.as_ref().is_some_and(|known| known != name) || name.is_empty() {
+            let known = capture.machine.as_deref().unwrap_or_default();
+            let message = format!("`{name}` is not the name of the machine that was recorded, `{known}`");
+            return Err(Error::usage(message));
+        }
+        capture.machine = Some(name.to_owned());
+    }
     let mut notes = take_beside(job.source, &mut capture)?;
     progress.go_on()?;
     let mut intake = Intake::new(job.damaged).strict(job.strict);
@@ -133,7 +157,10 @@ fn write(
     }
     let producer = producer_of(&capture);
     let failed = |cause| cannot("write", job.output, cause);
-    notes.extend(losses(&capture, form));
+    notes.extend(losses(&capture, form, job.options.number(&CPU)));
+    let all = capture.buffers.iter().chain(&capture.states);
+    let mut n_buffers = all.clone().count();
+    let mut n_bytes = all.map(|buffer| buffer.bytes.len() as u64).sum::<u64>();
     let mut n_written = 0;
     match form {
         Form::Folder => {
@@ -157,7 +184,10 @@ fn write(
             fresh.commit()?;
         }
         Form::Buffer => {
-            let buffer = buffer_of(&capture, job.options.number(&CPU))?;
+            let cpu = job.options.number(&CPU);
+            let buffer = buffer_of(&capture, cpu)?;
+            n_buffers = capture.buffers.iter().filter(|of| of.cpu == buffer.cpu).count();
+            n_bytes = buffer.bytes.len() as u64;
             let bytes = mid::write(&capture, &buffer, producer)?;
             n_written = bytes.len() as u64;
             let (fresh, mut file) = Fresh::file(job.output, job.replace.into())?;
@@ -166,10 +196,9 @@ fn write(
             fresh.commit()?;
         }
     }
-    let n_bytes: usize = capture.buffers.iter().chain(&capture.states).map(|buffer| buffer.bytes.len()).sum();
     let facts = vec![
-        Fact::new("buffers", "buffers", capture.buffers.len() + capture.states.len()),
-        Fact::new("bytes", "bytes of the buffers", n_bytes as u64),
+        Fact::new("buffers", "buffers", n_buffers),
+        Fact::new("bytes", "bytes of the buffers", n_bytes),
         Fact::new("packed_bytes", "bytes that were written", n_written),
     ];
     Ok(Transformed { facts, notes, reading: intake.finish(), ..Transformed::default() })
@@ -249,9 +278,13 @@ fn is_of_capture(path: &std::path::Path) -> bool {
 }
 
 /// What the form that is written has no room for.
-fn losses(capture: &Capture, form: Form) -> Vec<String> {
+fn losses(capture: &Capture, form: Form, cpu: Option<u64>) -> Vec<String> {
     if form == Form::Folder {
-        return Vec::new();
+        let machine = capture.machine.as_ref();
+        return machine
+            .map(|name| format!("no room for the name of the machine, `{name}`"))
+            .into_iter()
+            .collect();
     }
     let mut notes = Vec::new();
     let mut lose = |n: u64, what: &str| {
@@ -260,7 +293,11 @@ fn losses(capture: &Capture, form: Form) -> Vec<String> {
         }
     };
     if form == Form::Buffer {
-        lose((capture.buffers.len() as u64).saturating_sub(1), "buffers of other CPUs");
+        let n_others = cpu.map_or(0, |cpu| {
+            let others = capture.buffers.iter().filter(|buffer| u64::from(buffer.cpu) != cpu);
+            others.count() as u64
+        });
+        lose(n_others, "buffers of other CPUs");
         lose(capture.states.len() as u64, "buffers of aggregations");
         lose(capture.beside.len() as u64, "further files");
     }

@@ -39,6 +39,9 @@ quipu_model::rules! {
         HOSTS "dtrace/several-hosts" Warning
             "The hosts of one capture have the same options for what is of all of them: the order by time, the messages of drops, and aggregations that are printed at the end."
             "Those of the first host are used. Records print with the zone, the locale, the names and the other options of the host that recorded them." ["N of N hosts have other options than the first for what is of all hosts"]
+        TWICE "dtrace/repeated-frames" Note
+            "Each frame of a stream stands once."
+            "One that stands again, by its producer, stream and number, counts once, as where a file was given twice. Captures of several machines that are the same but for that need their names: `quipu convert --host NAME`." ["N frames stand again and count once"]
         STREAM "dtrace/stream" Error
             "The stream that carries the buffers is whole."
             "`quipu check --format stream` says more." []

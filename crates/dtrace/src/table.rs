@@ -24,7 +24,7 @@ rows! {
         function: Strings => "in which function";
         name: Strings => "what it is called";
         size: Vec<u32> => "bytes of the record";
-        offset: Vec<u64> as Type::Address => "where it stands in its buffer; on Linux, the line";
+        offset: Vec<u64> as Type::Address => "where it stands in its buffer; on Linux, where its line or its frame stands in the file";
     }
 }
 

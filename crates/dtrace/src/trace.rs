@@ -34,13 +34,16 @@ const MAX_OPTIONS_BYTES: u64 = 64 << 10;
 /// Bytes that are looked at to recognise a capture.
 const PROBED_BYTES: usize = 64 << 10;
 
+/// The same of a file whose beginning was overwritten: descriptions are repeated after four times their own length, so that
+/// those of 800 KiB are found. Of a pipe, of which nobody knows how long it is, no more is waited for than of other captures.
+const PROBED_REST_BYTES: usize = 4 << 20;
+
 /// The file of a source that has the descriptions: itself, or one in its folder.
 fn described_by(source: &Source) -> Option<(Source, Form)> {
     if !source.is_folder() {
         let head = source.head(PROBED_BYTES).ok()?;
         let form = form_of(&head).or_else(|| carried::is_likely(source).then_some(Form::Stream));
-        let is_rest = || !head.starts_with(&SYNC) && mid::is_within(&head);
-        let form = form.or_else(|| is_rest().then_some(Form::Buffer))?;
+        let form = form.or_else(|| is_rest(source, &head).then_some(Form::Buffer))?;
         return Some((source.clone(), form));
     }
     let names = std::iter::once(meta::FILE).chain(LINUX_FILES);
@@ -50,6 +53,21 @@ fn described_by(source: &Source) -> Option<(Source, Form)> {
         Some((file, form))
     });
     found.next().or_else(|| Some((source.clone(), Form::Stream)).filter(|_| !streams_of(source).is_empty()))
+}
+
+/// True for a bare buffer without its beginning.
+fn is_rest(source: &Source, head: &[u8]) -> bool {
+    if head.starts_with(&SYNC) {
+        return false;
+    }
+    if mid::is_within(head) {
+        return true;
+    }
+    // PERF: what is packed, or too short for that, is looked at no further; each format looks at each file.
+    let is_longer =
+        head.len() == PROBED_BYTES && source.size_bytes().is_some_and(|n| n > PROBED_BYTES as u64);
+    let is_plain = || source.packed_head(SYNC.len()).is_ok_and(|packed| head.starts_with(&packed));
+    is_longer && is_plain() && source.head(PROBED_REST_BYTES).is_ok_and(|head| mid::is_within(&head))
 }
 
 /// True for a folder of such streams.
@@ -105,10 +123,12 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
             let message = "there is no whole frame of the stream";
             return Err(Error::new(ErrorKind::Damaged, message).in_file(source.name()));
         }
-        None => {
+        None if source.is_folder() => {
             let message = format!("there is neither `{}` nor `{}`", meta::FILE, LINUX_FILES[0]);
             return Err(Error::malformed(message).in_file(source.name()));
         }
+        // All of it is searched: somebody says that it is a capture.
+        None => (source.clone(), Form::Rest),
     };
     let inputs = RefCell::new(vec![source.clone(), file.clone()]);
     let home = match source.is_folder() {
@@ -128,7 +148,7 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
     let limit = match form {
         Form::Folder => meta::MAX_META_BYTES,
         Form::Lines => linux::MAX_FILE_BYTES,
-        Form::Buffer => meta::MAX_BUFFER_BYTES,
+        Form::Buffer | Form::Rest => meta::MAX_BUFFER_BYTES,
         Form::Stream => carried::MAX_FILE_BYTES,
     };
     let (mut bytes, damage) = match file.is_folder() {
@@ -158,7 +178,15 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
             }
             capture
         }),
-        Form::Buffer => mid::read(file.name(), bytes),
+        Form::Rest if !mid::has_descriptions(&bytes) => {
+            let message = format!(
+                "it is neither `{}`, `{}` nor a stream, and no whole descriptions stand in it as in a buffer",
+                meta::FILE,
+                LINUX_FILES[0]
+            );
+            return Err(Error::malformed(message).in_file(source.name()));
+        }
+        Form::Buffer | Form::Rest => mid::read(file.name(), bytes),
         Form::Stream => carried::read(file.name(), &bytes),
     };
     let mut capture = match capture {

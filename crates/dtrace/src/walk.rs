@@ -339,8 +339,8 @@ impl Samples {
 /// # Errors
 /// `Malformed` for a statement without a description, `Truncated` for a sample that is shorter than its parts.
 pub(crate) fn sample<'c>(capture: &'c Capture, event: &'c Event) -> Result<Option<Firing<'c>>> {
-    let Event::Sample { cpu, line, bytes } = event else { return Ok(None) };
-    let place = || Place { file: Some(capture.name.clone()), record: Some(*line), ..Place::default() };
+    let Event::Sample { cpu, offset, bytes } = event else { return Ok(None) };
+    let place = || Place { file: Some(capture.name.clone()), offset: Some(*offset), ..Place::default() };
     // What stands after its own length is none of it.
     let own = capture.order.u32_at(bytes, 0).map_or(0, |n| n as usize + SIZE_WORD);
     let Some(bytes) = bytes.get(..own) else {
@@ -357,11 +357,11 @@ pub(crate) fn sample<'c>(capture: &'c Capture, event: &'c Event) -> Result<Optio
     };
     if let Some(rec) = enabling.recs.iter().find(|rec| rec.offset as usize + rec.size as usize > bytes.len())
     {
-        let (offset, size, n) = (rec.offset, rec.size, bytes.len());
-        let message = format!("a sample has {n} bytes, its description {size} at offset {offset}");
+        let (start, size, n) = (rec.offset, rec.size, bytes.len());
+        let message = format!("a sample has {n} bytes, its description {size} at offset {start}");
         return Err(Error::truncated(message).at(&place()));
     }
-    let offset = usize::try_from(*line).unwrap_or(usize::MAX);
+    let offset = usize::try_from(*offset).unwrap_or(usize::MAX);
     let record = Record { enabling, position, time: 0, offset, bytes };
     Ok(Some(Firing { cpu: *cpu, buffer: 0, probe, record, next: None }))
 }

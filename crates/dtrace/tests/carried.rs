@@ -8,6 +8,7 @@ use quipu_dtrace::{Capture, DTRACE, carried, carry, dense, export, linux, meta};
 
 use quipu_model::{Confidence, Format};
 use quipu_source::Source;
+use quipu_stream::frame::{Header, encoding};
 use quipu_stream::write::{Options, Writer};
 use quipu_wire::record::{Encoding, Producer};
 
@@ -103,7 +104,7 @@ fn bodies_of_an_unknown_encoding_are_counted_and_others_printed() {
     let stream = written(&capture, Encoded::Plain);
     let writer = Writer::new(
         Vec::new(),
-        Options { producer: Producer { uuid: [7; 16], ..Producer::default() }, ..Options::new("quipu") },
+        Options { producer: Producer { uuid: [8; 16], ..Producer::default() }, ..Options::new("quipu") },
     );
     let encoding =
         Encoding { id: 0x9000, name: Some("other".to_owned()), based_on: Some(32), ..Encoding::default() };
@@ -472,4 +473,65 @@ fn a_ring_whose_end_is_zeros_is_good_in_every_form_and_comes_back() {
     builder.buffer(&snapshot).unwrap();
     builder.buffer(&snapshot).unwrap();
     assert_eq!(builder.finish().unwrap().buffers[0].gaps, [140..160, 396..416]);
+}
+
+#[test]
+fn captures_that_are_the_same_are_one_unless_their_machines_have_other_names() {
+    for case in ["classic/agg_scalar", "linux/agg_scalar"] {
+        let path = root().join(case);
+        let capture = if case.starts_with("classic") { classic(&path) } else { linux_capture(&path) };
+        let of = |machine: Option<&str>| {
+            let capture = Capture { machine: machine.map(str::to_owned), ..capture.clone() };
+            carry::write(&capture, quipu_dtrace::build::producer_of(&capture), Encoded::Plain, Vec::new())
+                .unwrap()
+        };
+        let count = |streams: [Vec<u8>; 2]| {
+            let read = carried::read("both", &streams.concat()).unwrap();
+            let said: Vec<String> = read.findings.iter().map(|found| found.message.to_string()).collect();
+            let all = quipu_dtrace::table::merged(&read);
+            (all.entries().map(|entry| entry.value.cells[0]).sum::<i64>(), said)
+        };
+        let (once, said) = count([of(None), of(None)]);
+        assert!(said.len() == 1 && said[0].contains("frames stand again and count once"), "{said:?}");
+        let (again, said) = count([of(Some("a")), of(Some("a"))]);
+        assert_eq!((again, said.len()), (once, 1));
+        let (both, said) = count([of(Some("a")), of(Some("b"))]);
+        assert_eq!(said, [""; 0]);
+        assert!(both.abs() > once.abs(), "{case}: {both} {once}");
+        assert_eq!(carried::read("a", &of(Some("a"))).unwrap().machine.as_deref(), Some("a"));
+    }
+}
+
+#[test]
+fn a_stream_that_lost_a_frame_says_nothing_of_gaps_of_its_cpu() {
+    let mut capture = classic(&root().join("classic/mixed_1000"));
+    (capture.states, capture.origin) = (Vec::new(), Origin::Unknown);
+    capture.buffers.truncate(1);
+    let one = capture.buffers[0].bytes.clone();
+    let buffer = &mut capture.buffers[0];
+    while buffer.bytes.len() < 2_500_000 {
+        buffer.bytes.extend_from_slice(&one);
+    }
+    // The end of a ring.
+    let end = buffer.bytes.len();
+    buffer.bytes.extend([0; 64]);
+    buffer.gaps.push(end..end + 64);
+    buffer.bytes.extend_from_slice(&one);
+    let stream = written(&capture, Encoded::Plain);
+    let found = |stream: &[u8]| {
+        let source = Source::from_bytes("ring", stream);
+        let capture = quipu_dtrace::trace::load(&source, &quipu_model::OpenOptions::default()).unwrap();
+        capture.findings.into_iter().map(|finding| finding.rule.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&stream), [""; 0]);
+    let mut flipped = stream.clone();
+    let (mut at, mut length) = (0, 0);
+    while let Ok(header) = Header::read(&stream[at + length..]) {
+        (at, length) = (at + length, header.frame_len() as usize);
+        if header.encoding == encoding::DTRACE {
+            break;
+        }
+    }
+    flipped[at + length / 2] ^= 1;
+    assert_eq!(found(&flipped), ["dtrace/stream"]);
 }

@@ -1,15 +1,15 @@
 //! What text takes from the traced host: its locale, its zone, what it calls services and hosts. And all conversions.
 
-use crate::samples::{linux_capture, printed, root};
+use crate::samples::{bytes, linux_capture, printed, root};
 use quipu_dtrace::action::Action;
 use quipu_dtrace::carry::Encoded;
 use quipu_dtrace::consumer::objects_to;
-use quipu_dtrace::describe::{Buffer, Enabling, Probe, Rec};
+use quipu_dtrace::describe::{Buffer, Enabling, Event, Probe, Rec};
 use quipu_dtrace::layout::{self, BufferWriter};
 use quipu_dtrace::locale::Locale;
 use quipu_dtrace::symbols::{Symbol, Symbols};
 use quipu_dtrace::zone::Zone;
-use quipu_dtrace::{Capture, DTRACE, Dialect, build, carry, export, mid, trace};
+use quipu_dtrace::{Capture, DTRACE, Dialect, build, carry, export, linux, mid, trace};
 use quipu_model::{Format, OpenOptions};
 use quipu_source::Source;
 use quipu_wire::record::Producer;
@@ -234,7 +234,37 @@ fn the_host_s_words_travel_in_every_form() {
     std::fs::write(folder.path().join("meta.json"), bad).unwrap();
     let capture = trace::load(&source, &OpenOptions::default()).unwrap();
     let message = &capture.findings[0].message;
-    assert!(message.contains("6 days and 12 months"), "{message}");
+    assert!(message.contains("6 days and 12 months, not 7 and 12, and is taken as `C`"), "{message}");
+    assert_eq!(text(capture), "1234567 Sun, 01 Mar 2020 01:00:00 MEZ http gateway\n");
+}
+
+#[test]
+fn what_is_odd_of_a_host_is_found_and_records_print() {
+    let path = root().join("linux/printf_time");
+    let lines = bytes(&path.join("raw.jsonl"));
+    let odd = "{\"t\":\"zone\",\"offset_s\":\"x\"}\n{\"t\":\"locale\",\"days\":[\"a\"]}\n\
+               {\"t\":\"names\",\"services\":{\"99999\":\"far\"}}\n";
+    let read = linux::read("raw.jsonl", &[&lines[..], odd.as_bytes()].concat()).unwrap();
+    let found: Vec<&str> = read.findings.iter().map(|finding| &*finding.message).collect();
+    assert_eq!(read.findings.iter().filter(|of| of.rule == "dtrace/description-invalid").count(), 3);
+    assert!(found.len() == 3 && found[2].contains("`1` names of services and hosts cannot be"), "{found:?}");
+    let good = linux::read("raw.jsonl", &lines).unwrap();
+    assert_eq!(printed(read, true).out, printed(good, true).out);
+    // A consumer that says more than a name can be hears it at once.
+    let mut builder = build::Builder::new();
+    assert!(builder.host("10.0.0.1", &"x".repeat(1025)).is_err() && builder.service(80, "http").is_ok());
+}
+
+#[test]
+fn records_of_linux_stand_where_their_lines_are() {
+    let lines = bytes(&root().join("linux/trace_ints/raw.jsonl"));
+    let capture = linux::read("raw.jsonl", &lines).unwrap();
+    let first = capture.events.iter().find_map(|event| match event {
+        Event::Sample { offset, .. } => Some(*offset as usize),
+        Event::State { .. } => None,
+    });
+    let of_lines = lines.windows(12).position(|window| window == b"{\"t\":\"sample");
+    assert_eq!(first, Some(of_lines.unwrap()));
 }
 
 #[test]

@@ -283,7 +283,7 @@ fn random_samples_of_linux_come_back_from_lines_and_streams() {
     for round in 0..100u32 {
         let enablings: Vec<Enabling> = (0..4).map(|id| statement(&mut dice, id)).collect();
         let mut events = Vec::new();
-        for line in 0..dice.below(60) {
+        for offset in 0..dice.below(60) {
             let of = &enablings[dice.below(4) as usize];
             let mut bytes = Vec::new();
             for word in [of.size - 4, 0, 1, of.id] {
@@ -295,7 +295,7 @@ fn random_samples_of_linux_come_back_from_lines_and_streams() {
                 part.iter_mut().for_each(|byte| *byte = dice.below(256) as u8);
             }
             let cpu = dice.below(3) as u32;
-            events.push(Event::Sample { cpu, line, bytes: bytes.into() });
+            events.push(Event::Sample { cpu, offset, bytes: bytes.into() });
         }
         let probe = Probe { id: 1, provider: "p".into(), name: "n".into(), ..Probe::default() };
         let capture = Capture {

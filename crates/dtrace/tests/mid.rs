@@ -2,6 +2,7 @@
 
 use crate::samples::{bytes, cases, classic, name_of, printed, root};
 use quipu_dtrace::carry::Encoded;
+use quipu_dtrace::symbols::{Symbol, Symbols};
 use quipu_dtrace::{Capture, DTRACE, carry, export, mid};
 use quipu_model::{Confidence, Format, OpenOptions};
 use quipu_source::Source;
@@ -208,4 +209,86 @@ fn records_that_claim_all_that_follows_take_time_for_their_bytes_only() {
         let capture = mid::read("good", good).unwrap();
         assert!(capture.findings.is_empty() && capture.lost[0].text.starts_with("4800 bytes"));
     }
+}
+
+/// A capture whose descriptions are long, so that they are repeated seldom.
+fn with_many_symbols(n: u64) -> Vec<u8> {
+    let (mut capture, _) = long();
+    let symbol = |at: u64| Symbol {
+        lo: at << 12,
+        hi: (at << 12) + 64,
+        object: "kernel".into(),
+        name: format!("function_{at}"),
+        user: false,
+    };
+    capture.symbols = Symbols::new((1..n).map(symbol).collect());
+    let one = capture.buffers[0].bytes.clone();
+    let written = |capture: &Capture| mid::write(capture, &capture.buffers[0], producer()).unwrap();
+    while snapshots(&written(&capture)).len() < 2 {
+        capture.buffers[0].bytes.extend_from_slice(&one);
+    }
+    // Records after them, too.
+    (0..4).for_each(|_| capture.buffers[0].bytes.extend_from_slice(&one));
+    written(&capture)
+}
+
+#[test]
+fn long_descriptions_are_found_where_the_beginning_is_missing() {
+    let written = with_many_symbols(2000);
+    let at = snapshots(&written);
+    assert!(at[1] > 256 << 10, "{at:?}");
+    // No description is within what other captures are recognised by.
+    let start = (at[1] - (200 << 10)).next_multiple_of(4);
+    let rest = load(&written[start..]);
+    let rules: Vec<&str> = rest.findings.iter().map(|finding| &*finding.rule).collect();
+    assert_eq!(rules, ["dtrace/lost"]);
+    assert!(text(rest).lines().count() > 1000);
+}
+
+#[test]
+fn a_capture_that_somebody_says_it_is_is_searched_to_its_end() {
+    let far = [vec![0x11; 5 << 20], sample()].concat();
+    let source = Source::from_bytes("far", far);
+    assert_eq!(DTRACE.probe(&source), Confidence::No);
+    let capture = quipu_dtrace::trace::load(&source, &OpenOptions::default()).unwrap();
+    assert!(capture.lost[0].text.starts_with("5242880 bytes before the first whole descriptions"));
+    assert!(!text(capture).trim().is_empty());
+    let source = Source::from_bytes("none", vec![0x11; 1 << 20]);
+    let error = quipu_dtrace::trace::load(&source, &OpenOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("no whole descriptions stand in it as in a buffer"), "{error}");
+}
+
+#[test]
+fn a_buffer_within_another_file_is_not_the_rest_of_a_ring() {
+    // An archive: what stands before is no record, though zeros end it.
+    let mut archive = b"README.md: text of a file\n".repeat(40);
+    archive.resize(2048, 0);
+    archive.extend(sample());
+    assert!(!mid::is_within(&archive));
+    assert_eq!(DTRACE.probe(&Source::from_bytes("archive", archive)), Confidence::No);
+}
+
+#[test]
+fn gaps_between_records_are_losses_of_a_bare_buffer() {
+    let (mut capture, _) = long();
+    let clear = |capture: &mut Capture, n: usize| {
+        let records: Vec<(usize, usize)> = {
+            let buffer = &capture.buffers[0];
+            let mut cursor = quipu_dtrace::buffer::Cursor::new(buffer);
+            std::iter::from_fn(|| cursor.next_record(capture, buffer).unwrap())
+                .map(|record| (record.offset, record.bytes.len()))
+                .collect()
+        };
+        for (start, len) in records.iter().skip(1).step_by(3).take(n) {
+            capture.buffers[0].bytes[*start..start + len].fill(0);
+        }
+        load(&mid::write(capture, &capture.buffers[0], producer()).unwrap())
+    };
+    let read = clear(&mut capture.clone(), 2);
+    let lost: Vec<&str> = read.lost.iter().map(|lost| &*lost.text).collect();
+    assert!(lost.len() == 2 && lost[0].contains("zero bytes stood before a record, at 0x"), "{lost:?}");
+    assert_eq!(read.findings.iter().filter(|finding| finding.rule == "dtrace/lost").count(), 2);
+    let read = clear(&mut capture, 150);
+    assert_eq!(read.lost.len(), 101);
+    assert!(read.lost[0].text.starts_with("50 more gaps between records have"), "{:?}", read.lost[0]);
 }

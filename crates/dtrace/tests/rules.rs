@@ -183,6 +183,10 @@ const BROKEN: &[(&str, Broken)] = &[
         };
         put(home, "both.quipu", &[of(&one, 1), of(&other, 2)].concat())
     }),
+    ("dtrace/repeated-frames", |home| {
+        let good = stream(&classic(&root().join("classic/trace_basic")));
+        put(home, "twice.quipu", &[&good[..], &good].concat())
+    }),
     ("dtrace/stream", |home| {
         let mut stream = stream(&classic(&root().join("classic/trace_basic")));
         let at = stream.len() / 2;

@@ -3,7 +3,7 @@
 //! A format merges its own and gives [`OneVariable`]s to a [`Merging`], the pass of its tool `aggregations`. Values are those of
 //! the whole run, whatever part of the records is asked for: aggregations have no times.
 
-use crate::doc::{Bars, Block, Cell, Document, Grid};
+use crate::doc::{Bars, Block, Cell, Document, Grid, MAX_BARS};
 use crate::options::{Kind, OptionSpec, Options};
 use crate::pass::{Detail, Needs};
 use crate::{Batch, Columns, Finding, Order, Pass, Report, ReportBody, Result, Shard, ToolInfo, result};
@@ -112,13 +112,20 @@ result! {
     }
 }
 
-/// Rows of a chart of a histogram: what counts nothing stands between what does, unless that makes too many.
-fn bars_of(rows: &[(String, i64)]) -> Vec<&(String, i64)> {
-    match rows.len() > ROWS {
-        true => rows.iter().filter(|(_, count)| *count != 0).take(ROWS).collect(),
-        false => rows.iter().collect(),
+/// Rows of a chart of a histogram: what counts nothing stands between what does, unless that makes too many. And how many that
+/// count something are left out.
+fn bars_of(rows: &[(String, i64)]) -> (Vec<&(String, i64)>, usize) {
+    if rows.len() <= MAX_BARS {
+        return (rows.iter().collect(), 0);
     }
+    let mut counting: Vec<&(String, i64)> = rows.iter().filter(|(_, count)| *count != 0).collect();
+    let n_left = counting.len().saturating_sub(MAX_BARS);
+    counting.truncate(MAX_BARS);
+    (counting, n_left)
 }
+
+/// Where all of it is.
+const ALL: &str = "`quipu analyze aggregations --json` has all";
 
 /// A bar of a number; bars have no side for negative ones, so their names say it.
 fn bar(name: &str, number: i64) -> (String, u64) {
@@ -156,12 +163,6 @@ impl OneVariable {
     }
 }
 
-/// Rows of a histogram that are drawn; those of `quantize()` are fewer, those of `lquantize()` may be 65,000.
-const ROWS: usize = 130;
-
-/// Histograms that are drawn of one variable.
-const DRAWN: usize = 8;
-
 impl ReportBody for AggregationValues {
     fn findings(&self) -> Vec<Finding> {
         self.findings.clone()
@@ -170,11 +171,34 @@ impl ReportBody for AggregationValues {
     fn document(&self, detail: Detail) -> Document {
         let mut document = Document::new("Aggregations");
         for variable in &self.variables {
-            let drawn = variable.keys.iter().filter(|key| !key.rows.is_empty());
-            for key in drawn.take(if detail == Detail::Brief { 1 } else { DRAWN }) {
-                let bars = bars_of(&key.rows).into_iter().map(|(label, count)| bar(label, *count)).collect();
+            let histograms: Vec<&OneKey> = variable.keys.iter().filter(|key| !key.rows.is_empty()).collect();
+            let n_drawn = if detail == Detail::Brief { 1 } else { self.top };
+            let (drawn, rest) = histograms.split_at(histograms.len().min(n_drawn));
+            for key in drawn {
                 let of = if key.key.is_empty() { String::new() } else { format!(" of {}", key.key) };
-                document.blocks.push(chart(format!("{}{of}", variable.title()), bars));
+                let title = format!("{}{of}", variable.title());
+                let (rows, n_left) = bars_of(&key.rows);
+                let is_whole = rows.len() == key.rows.len();
+                let bars = rows.into_iter().map(|(label, count)| bar(label, *count)).collect();
+                document.blocks.push(chart(title.clone(), bars));
+                if n_left > 0 {
+                    let note = format!(
+                        "{n_left} more rows of {title} are not drawn, nor are those that count nothing: {ALL}."
+                    );
+                    document.blocks.push(Block::Note(note));
+                } else if !is_whole {
+                    let n = key.rows.len();
+                    let note = format!("Of the {n} rows of {title}, those that count nothing are not drawn.");
+                    document.blocks.push(Block::Note(note));
+                }
+            }
+            if !rest.is_empty() {
+                let (n, title) = (rest.len(), variable.title());
+                let note = format!(
+                    "{n} more histograms of {title} are not drawn: `quipu analyze aggregations --top {}` draws them.",
+                    variable.keys.len()
+                );
+                document.blocks.push(Block::Note(note));
             }
             let shown = if detail == Detail::Brief { self.top.min(5) } else { self.top };
             let shown_keys = variable.keys.iter().take(shown);
@@ -195,5 +219,69 @@ impl ReportBody for AggregationValues {
             document.blocks.push(Block::Note("The trace has no aggregations.".into()));
         }
         document
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(n_keys: usize, rows: &[(String, i64)]) -> AggregationValues {
+        let key = |at: usize| OneKey {
+            key: format!("k{at}"),
+            value: rows.iter().map(|(_, count)| count).sum(),
+            cells: Vec::new(),
+            rows: rows.to_vec(),
+        };
+        let keys = (0..n_keys).map(key).collect();
+        let variable =
+            OneVariable { variable: 1, name: Some("a".into()), function: "lquantize".into(), keys };
+        AggregationValues { top: 20, variables: vec![variable], findings: Vec::new() }
+    }
+
+    /// How many charts there are, the bars of the first, and the notes.
+    fn drawn(values: &AggregationValues, detail: Detail) -> (usize, usize, Vec<String>) {
+        let blocks = ReportBody::document(values, detail).blocks;
+        let charts: Vec<usize> = blocks
+            .iter()
+            .filter_map(|block| match block {
+                Block::Bars(bars) => Some(bars.bars.len()),
+                _ => None,
+            })
+            .collect();
+        let notes = blocks.into_iter().filter_map(|block| match block {
+            Block::Note(note) => Some(note),
+            _ => None,
+        });
+        (charts.len(), charts.first().copied().unwrap_or(0), notes.collect())
+    }
+
+    fn rows(n: usize, counts: impl Fn(usize) -> i64) -> Vec<(String, i64)> {
+        (0..n).map(|at| (at.to_string(), counts(at))).collect()
+    }
+
+    #[test]
+    fn histograms_are_drawn_whole_or_what_is_left_out_is_said() {
+        let whole = rows(MAX_BARS, |at| i64::from(at % 3 == 0));
+        assert_eq!(drawn(&values(20, &whole), Detail::Full), (20, MAX_BARS, Vec::new()));
+        let sparse = rows(1000, |at| i64::from(at < 100));
+        let (_, n, notes) = drawn(&values(1, &sparse), Detail::Full);
+        assert_eq!(
+            (n, &*notes),
+            (
+                100,
+                &["Of the 1000 rows of @a: lquantize of k0, those that count nothing are not drawn."
+                    .to_owned()][..]
+            )
+        );
+        let dense = rows(1000, |at| i64::from(at < 500));
+        let (_, n, notes) = drawn(&values(1, &dense), Detail::Full);
+        assert_eq!(n, MAX_BARS);
+        assert!(notes[0].starts_with("370 more rows of @a: lquantize of k0 are not drawn"), "{notes:?}");
+        let (n, _, notes) = drawn(&values(25, &whole), Detail::Full);
+        assert_eq!((n, notes.len()), (20, 1));
+        assert!(notes[0].contains("5 more histograms") && notes[0].contains("--top 25"), "{notes:?}");
+        let (n, _, notes) = drawn(&values(2, &whole), Detail::Brief);
+        assert_eq!((n, notes.len()), (1, 1));
     }
 }

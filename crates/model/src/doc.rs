@@ -114,6 +114,9 @@ pub struct Grid {
     pub more: u64,
 }
 
+/// Pages draw no more bars of one chart and say how many there are: all cells of a histogram of powers of two have room.
+pub const MAX_BARS: usize = 130;
+
 /// Named shares of a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bars {

@@ -8,11 +8,10 @@ use super::text::{cut, escape, short};
 use crate::chart::resample;
 use crate::map::{Scale, curve_note, percent};
 use crate::value::grouped;
-use quipu_model::doc::{Bars, Curve, CurveLine, Series, SeriesLine};
+use quipu_model::doc::{Bars, Curve, CurveLine, MAX_BARS, Series, SeriesLine};
 use std::fmt::Write as _;
 
-/// No drawing has more bars, or more lines, than this.
-const MAX_BARS: usize = 48;
+/// No drawing has more lines than this.
 const MAX_LINES: usize = 12;
 
 /// Longer series are brought to this many steps, each with the largest of its values.
