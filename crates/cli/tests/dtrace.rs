@@ -483,7 +483,10 @@ fn the_buffer_of_one_cpu_of_several_is_written_and_the_rest_is_said() {
     let facts = String::from_utf8_lossy(&convert.stdout);
     let size = std::fs::metadata(case_of("cpu_order").join("buf.cpu1.bin")).unwrap().len();
     let fact = |name: &str, number: u64| {
-        facts.lines().any(|line| line.starts_with(name) && line.ends_with(&format!(" {number}")))
+        facts
+            .lines()
+            .map(str::trim)
+            .any(|line| line.starts_with(name) && line.ends_with(&format!(" {number}")))
     };
     assert!(fact("buffers", 1) && fact("bytes of the buffers", size), "{facts}");
     let said = String::from_utf8_lossy(&convert.stderr);
@@ -513,7 +516,8 @@ fn reports_draw_probes_over_time() {
 /// The words of a page, without its tags and without the commas of its numbers.
 fn words(page: &str) -> Vec<String> {
     let texts = page.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text));
-    let plain = |word: &str| word.replace("&lt;", "<").replace("&gt;", ">").replace(',', "");
+    let plain =
+        |word: &str| word.replace("&lt;", "<").replace("&gt;", ">").replace("&#96;", "`").replace(',', "");
     texts.flat_map(str::split_whitespace).map(plain).collect()
 }
 
@@ -547,13 +551,37 @@ fn aggregations_of_a_page_have_the_values_of_the_text() {
         }
     }
     assert!(n > 20, "{n}");
-    // Tables have the numbers of the others.
+    // Tables have the keys and the numbers of the others, in their order.
     let (page, text) = page_of("agg_key_types");
-    let last = |line: &str| line.split_whitespace().next_back().map(str::to_owned);
-    let numbers = text.lines().filter_map(last).filter(|word| word.parse::<i64>().is_ok());
-    let numbers: Vec<String> = numbers.collect();
-    assert!(numbers.len() > 5, "{text}");
-    assert!(numbers.iter().all(|number| page.contains(number)), "{numbers:?}");
+    let rows = rows(&text);
+    assert_eq!(rows.len(), 7, "{rows:?}");
+    let mut at = 0;
+    for row in rows {
+        let found = page[at..].windows(row.len()).position(|of| of == row);
+        at += found.unwrap_or_else(|| panic!("{row:?}: {:?}", &page[at..])) + row.len();
+    }
+}
+
+/// The words of each key of aggregations with its number, as a table has them: frames on one line, bytes together.
+fn rows(text: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut key) = (Vec::new(), Vec::<String>::new());
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some((last, before)) = words.split_last().filter(|(last, _)| **last != "0123456789abcdef") else {
+            continue;
+        };
+        if before.first().is_some_and(|first| first.ends_with(':')) {
+            let bytes = before[1..].iter().filter(|word| word.len() == 2);
+            key.push(bytes.copied().collect());
+        } else if last.parse::<i64>().is_ok() {
+            key.extend(before.iter().chain([last]).map(|word| (*word).to_owned()));
+            rows.push(std::mem::take(&mut key));
+        } else {
+            key.extend((!key.is_empty()).then(|| "<".to_owned()));
+            key.push((*last).to_owned());
+        }
+    }
+    rows
 }
 
 /// What a process printed, and how it ended.
