@@ -292,8 +292,8 @@ pub fn producer_of(capture: &Capture) -> Producer {
     Producer { uuid: id_of(capture), program, host, ..Producer::default() }
 }
 
-/// A number that two captures share only if they are the same, so that the same capture gives the same bytes. Captures of machines
-/// with other names are not the same.
+/// A number that two captures share only if they are the same, so that the same capture gives the same bytes. Captures of
+/// machines with other names are not the same.
 pub fn id_of(capture: &Capture) -> [u8; 16] {
     let mut id = [0; 16];
     let records = described::records(capture, Producer::default());

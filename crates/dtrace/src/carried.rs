@@ -193,8 +193,8 @@ impl Part {
         !(self.buffers.all.is_empty() && self.states.all.is_empty() && capture.events.is_empty())
     }
 
-    /// The capture, without its buffers' drops. Of the streams for which `has_lost` is true, frames are missing: where gaps were is
-    /// not known then.
+    /// The capture, without its buffers' drops. Streams for which `has_lost` is true miss frames, so that the places of their gaps
+    /// are not known.
     fn finish(self, file: &str, has_lost: impl Fn(u32) -> bool) -> Capture {
         let Part { mut describer, buffers, states, .. } = self;
         let cpus = std::mem::take(&mut describer.cpus);

@@ -143,7 +143,7 @@ fn add(base: &mut Capture, other: Capture, number: u32) -> Result<()> {
     Ok(())
 }
 
-/// Hosts of which text takes the same are one.
+/// Hosts with the same words and options are one.
 fn hosts(base: &mut Capture, other: &Capture, numbers: &mut Numbers) {
     let first = base.first_host();
     for host in std::iter::once(&other.first_host()).chain(&other.hosts) {

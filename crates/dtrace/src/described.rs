@@ -45,8 +45,8 @@ const LOCALE: &str = "session.locale";
 const SERVICE: &str = "session.service.";
 const HOST: &str = "session.host.";
 
-/// What the settings begin with that say where zeros in a buffer are no loss: the number of its stream follows, and the value is an offset and a
-/// length each, with blanks.
+/// What the settings begin with that say where zeros in a buffer are no loss: the number of its stream follows, and the value is
+/// an offset and a length each, with blanks.
 const GAPS: &str = "session.gaps.";
 
 /// What the settings begin with that say what stands beside a buffer, of records and of aggregations: the number of its stream

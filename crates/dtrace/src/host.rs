@@ -1,5 +1,5 @@
-//! What text takes from a host that was recorded: zone, locale, names and options. A capture of several hosts has them of each, and
-//! its enablings say whose they are.
+//! What text takes from a host that was recorded: zone, locale, names and options. A capture of several hosts has those of each,
+//! and its enablings say whose they are.
 //!
 //! SPEC: dtrace.md#several-captures
 
@@ -111,7 +111,7 @@ impl Capture {
     }
 }
 
-/// Numbers written as `2 3 7-9`; what is no number is passed over.
+/// Numbers written as `2 3 7-9`; other words are passed over.
 fn ranges(text: &str) -> impl Iterator<Item = RangeInclusive<u32>> + '_ {
     text.split_ascii_whitespace().filter_map(|word| {
         let (first, last) = word.split_once('-').unwrap_or((word, word));

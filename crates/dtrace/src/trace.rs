@@ -35,7 +35,7 @@ const MAX_OPTIONS_BYTES: u64 = 64 << 10;
 const PROBED_BYTES: usize = 64 << 10;
 
 /// The same of a file whose beginning was overwritten: descriptions are repeated after four times their own length, so that
-/// those of 800 KiB are found. Of a pipe, of which nobody knows how long it is, no more is waited for than of other captures.
+/// those of 800 KiB are found. A pipe has no length, and no more of it is waited for than of other captures.
 const PROBED_REST_BYTES: usize = 4 << 20;
 
 /// The file of a source that has the descriptions: itself, or one in its folder.
@@ -127,7 +127,7 @@ pub fn load(source: &Source, options: &OpenOptions) -> Result<Capture> {
             let message = format!("there is neither `{}` nor `{}`", meta::FILE, LINUX_FILES[0]);
             return Err(Error::malformed(message).in_file(source.name()));
         }
-        // All of it is searched: somebody says that it is a capture.
+        // All of it is searched: it was said to be a capture.
         None => (source.clone(), Form::Rest),
     };
     let inputs = RefCell::new(vec![source.clone(), file.clone()]);

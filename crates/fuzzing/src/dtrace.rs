@@ -92,7 +92,7 @@ fn apart(bytes: &[u8]) -> (&[u8], &[u8]) {
     assert!(elapsed < LONGEST, "{} bytes took {elapsed:?}", bytes.len());
 }
 
-/// The same capture of three hosts, two with words of their own: what is merged prints the same, also with what was merged before.
+/// The same capture of three hosts, two with words of their own: merged, at once or by steps, it prints the same.
 fn several(capture: &Capture) {
     let of = |number: u8| {
         let mut capture = capture.clone();
