@@ -85,41 +85,6 @@ fn apart(bytes: &[u8]) -> (&[u8], &[u8]) {
         Some(at) => (&bytes[..at], &bytes[at + 1..]),
         None => (bytes, &[]),
     }
-    if !is_damaged {
-        several(&capture);
-    }
-    let elapsed = started.elapsed();
-    assert!(elapsed < LONGEST, "{} bytes took {elapsed:?}", bytes.len());
-}
-
-/// The same capture of three hosts, two with words of their own: merged, at once or by steps, it prints the same.
-fn several(capture: &Capture) {
-    let of = |number: u8| {
-        let mut capture = capture.clone();
-        if number > 1 {
-            capture.zone.offset_s = i32::from(number) * 3600;
-            capture.settings.quiet ^= number == 2;
-        }
-        let producer = Producer { uuid: [number; 16], ..Producer::default() };
-        carry::write(&capture, producer, Encoded::Plain, Vec::new()).expect("a capture is written")
-    };
-    let streams = [of(1), of(2), of(3)];
-    let Ok(all) = carried::read("fuzz", &streams.concat()) else { return };
-    let merged = |capture: &Capture| {
-        let producer = Producer { uuid: [9; 16], ..Producer::default() };
-        carry::write(capture, producer, Encoded::Plain, Vec::new()).expect("what is several is written")
-    };
-    let text = |capture: Capture| print(&Arc::new(capture), true.into()).ok().map(|printed| printed.out);
-    let expected = text(all.clone());
-    let again = carried::read("fuzz", &merged(&all)).expect("what was merged is read");
-    assert_eq!(text(again), expected, "the text of what was merged");
-    let two = carried::read("fuzz", &streams[..2].concat()).expect("two of three are read");
-    let by_steps = carried::read("fuzz", &[merged(&two), streams[2].clone()].concat());
-    assert_eq!(
-        text(by_steps.expect("two and one are read")),
-        expected,
-        "the text of what was merged by steps"
-    );
 }
 
 /// A description and the bytes of its buffers, as one file.
@@ -258,4 +223,40 @@ fn all_of(bytes: &[u8], settings: Option<Settings>) {
             }
         }
     }
+    // Larger numbers of CPUs leave no room for those of other hosts.
+    if !is_damaged && is_apart && capture.events.iter().all(|event| event.cpu() >> 20 == 0) {
+        several(&capture);
+    }
+    let elapsed = started.elapsed();
+    assert!(elapsed < LONGEST, "{} bytes took {elapsed:?}", bytes.len());
+}
+
+/// The same capture of three hosts, two with words of their own: merged, at once or by steps, it prints the same.
+fn several(capture: &Capture) {
+    let of = |number: u8| {
+        let mut capture = capture.clone();
+        if number > 1 {
+            capture.zone.offset_s = i32::from(number) * 3600;
+            capture.settings.quiet ^= number == 2;
+        }
+        let producer = Producer { uuid: [number; 16], ..Producer::default() };
+        carry::write(&capture, producer, Encoded::Plain, Vec::new()).expect("a capture is written")
+    };
+    let streams = [of(1), of(2), of(3)];
+    let Ok(all) = carried::read("fuzz", &streams.concat()) else { return };
+    let merged = |capture: &Capture| {
+        let producer = Producer { uuid: [9; 16], ..Producer::default() };
+        carry::write(capture, producer, Encoded::Plain, Vec::new()).expect("what is several is written")
+    };
+    let text = |capture: Capture| print(&Arc::new(capture), true.into()).ok().map(|printed| printed.out);
+    let expected = text(all.clone());
+    let again = carried::read("fuzz", &merged(&all)).expect("what was merged is read");
+    assert_eq!(text(again), expected, "the text of what was merged");
+    let two = carried::read("fuzz", &streams[..2].concat()).expect("two of three are read");
+    let by_steps = carried::read("fuzz", &[merged(&two), streams[2].clone()].concat());
+    assert_eq!(
+        text(by_steps.expect("two and one are read")),
+        expected,
+        "the text of what was merged by steps"
+    );
 }
