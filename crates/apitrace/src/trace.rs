@@ -138,7 +138,8 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
             return Err(Error::new(fault.kind, fault.message).at(&place).in_file(source.name()));
         }
     };
-    if packing == Packing::Plain {
+    // What carries the stream is no file for apitrace anyway.
+    if packing == Packing::Plain && source.said("encoding").is_none() {
         let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
         let what = "the stream is not packed; apitrace itself cannot read it".to_owned();
         findings.push(rules::BARE.broken(place, what));

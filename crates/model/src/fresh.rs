@@ -378,8 +378,13 @@ fn check_place(path: &Path, replace: Replace, may_go: Option<&dyn Fn(&Path) -> b
         if is_input(meta) || lies_in_input(path) || (is_folder && holds_input(path, MAX_DEPTH)) {
             return Err(input(path));
         }
-        if is_sink(meta) && !is_folder {
-            return Ok(());
+        if is_sink(meta) {
+            return match is_folder {
+                false => Ok(()),
+                true => {
+                    refuse("a folder cannot be written into a device, a pipe or a socket", "name another")
+                }
+            };
         }
     }
     if replace == Replace::Never {
@@ -441,10 +446,25 @@ fn input(path: &Path) -> Error {
         .hint("name another file or folder to write".to_owned())
 }
 
-/// The error of a file that cannot be written, listed, …
+/// The error of a file that cannot be written, listed, …; of what is in the making, the name is that which it is to get.
 #[cold]
 pub fn cannot(what: &str, path: &Path, cause: io::Error) -> Error {
+    let path = final_name(path);
     Error::new(ErrorKind::Io, format!("cannot {what} it")).in_file(path.display().to_string()).because(cause)
+}
+
+/// What a path means to who named the output: hidden names, which [`Fresh::begin`] and [`folder_beside`] make, become that name.
+fn final_name(path: &Path) -> PathBuf {
+    let shown = |part: std::path::Component<'_>| {
+        let name = part.as_os_str().to_str()?;
+        let hidden = name.strip_prefix('.')?;
+        let hidden = hidden.strip_suffix(".part").or_else(|| hidden.strip_suffix(".way"))?;
+        let (name, number) = hidden.rsplit_once('.')?;
+        let (process, attempt) = number.split_once('-')?;
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        (is_number(process) && is_number(attempt)).then(|| name.to_owned())
+    };
+    path.components().map(|part| shown(part).map_or(part.as_os_str().to_owned(), Into::into)).collect()
 }
 
 #[cfg(test)]
@@ -468,6 +488,16 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"first");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn errors_name_what_is_in_the_making_as_it_is_to_be_called() {
+        let named = |path: &str| final_name(Path::new(path)).display().to_string();
+        assert_eq!(named("mnt/.s.11662-0.part/stream-0.quipu"), "mnt/s/stream-0.quipu");
+        assert_eq!(named("/a/.out.zip.7-12.way/trace"), "/a/out.zip/trace");
+        for other in ["a/.hidden/b", "a/.x.part", "a/.x.1-.part", "x.1-2.part", "../b"] {
+            assert_eq!(named(other), other);
+        }
     }
 
     #[test]

@@ -210,13 +210,13 @@ impl Transform for Split {
                 Error::unsupported("no stream here has records or bodies, so there is nothing to split");
             return Err(error.in_file(job.source.name()));
         }
-        let (fresh, folder) = Fresh::folder(job.output, job.replace.into(), &|_| false)?;
+        let (fresh, folder) = Fresh::folder(job.output, job.replace.into(), &is_part)?;
         let producers: BTreeSet<u64> = streams.iter().map(|(producer, _)| *producer).collect();
         let mut sum = Sliced::default();
         for &(producer, stream) in &streams {
             progress.go_on()?;
             let name = match producers.len() == 1 {
-                true => format!("stream-{stream}.quipu"),
+                true => format!("{ONLY}-{stream}.quipu"),
                 false => format!("{producer:016x}-{stream}.quipu"),
             };
             let path = folder.join(&name);
@@ -229,6 +229,19 @@ impl Transform for Split {
         facts.insert(0, Fact::new("files", "files", streams.len()));
         Ok(Transformed { facts, notes, reading: intake.finish(), ..Transformed::default() })
     }
+}
+
+/// What the names of files begin with where there is one producer.
+const ONLY: &str = "stream";
+
+/// True for the names of files that are written here, which may be replaced.
+fn is_part(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let parts = name.and_then(|name| name.strip_suffix(".quipu")?.split_once('-'));
+    parts.is_some_and(|(of, stream)| {
+        let is_producer = of.len() == 16 && of.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (of == ONLY || is_producer) && stream.parse::<u32>().is_ok()
+    })
 }
 
 /// Keeps what one stream has, and what is about the whole.
