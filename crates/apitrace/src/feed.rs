@@ -415,7 +415,11 @@ impl Feed {
             resumed: Some(resumed),
             ..Loss::default()
         };
-        self.found.push(Finding::new(MALFORMED, Severity::Error, place, what).losing(loss));
+        let finding = Finding::new(MALFORMED, Severity::Error, place, what).losing(loss);
+        self.found.push(match error.of_source() {
+            Some(cause) => finding.by_carrier(cause),
+            None => finding,
+        });
         self.lost.push(n_entered..number);
         machine.set_next_call(number);
         Ok(true)
@@ -424,7 +428,7 @@ impl Feed {
     /// Looks for events after the offset where the stream broke off: where they begin, and the number of the first call.
     fn find_events<M: Machine>(&mut self, machine: &mut M, stopped: u64) -> Result<Option<(u64, u64)>> {
         let mut bad = stopped;
-        'parts: while let Some(next) = self.container.next_readable(bad) {
+        'parts: while let Some(next) = self.container.next_readable(0, bad) {
             self.bytes = feed::Feed::at_place(&self.container, next, next, &StreamOptions::default())?;
             loop {
                 self.fetch(RUN_BYTES, machine)?;

@@ -148,8 +148,10 @@ pub mod open {
     pub const STATE: usize = HEADER_BYTES;
     /// Number of the frame that the cells would be.
     pub const SEQ: usize = HEADER_BYTES + 8;
-    /// Metadata records needed; before them `lost`, which is 0.
+    /// Metadata records needed, in the lower half of 8 bytes.
     pub const META_VERSION: usize = HEADER_BYTES + 16;
+    /// In the upper half of the same: what the thread did not record afterwards, since the file did not grow any more.
+    pub const LOST: usize = META_VERSION;
     /// The time before the first cell: the thread's last stamp.
     pub const TS_FIRST: usize = HEADER_BYTES + 24;
     /// What the upper 16 bits of valid cells are, shifted to their place.

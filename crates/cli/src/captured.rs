@@ -278,7 +278,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
             Ok::<_, Error>(ControlFlow::Continue(()))
         })?;
     }
-    let n_missing = capture.n_missing().saturating_add(told.findings.len() as u64);
+    let n_missing = capture.n_missing().saturating_add(told.n_damaged());
     let findings = capture.findings(&told.findings);
     let unread_bytes = lost_bytes(&findings);
     // Each library tells its own constructor, and what was there before.

@@ -15,6 +15,7 @@ mod edits;
 mod facts;
 mod faults;
 mod forced;
+mod frames;
 mod golden;
 mod growing;
 mod instrumented;

@@ -172,12 +172,14 @@ pub fn of_recognised(
 ) -> Result<Outcome> {
     let own = transform_of(recognised.format, name);
     let is_plain = given.is_empty() && target.container.is_none() && opening.threads.is_empty();
-    let mut way = quipu::way(name, &recognised, own, &target.path, is_plain)?;
-    let options = parse(way.transform(), recognised.format, given)?;
-    if way.transform().reads_again(&options) {
-        way.source = way.source.spooled().map_err(Error::from)?;
-    }
-    make(way.transform(), &way.source, opening, &options, target, common, screen)
+    let way = quipu::way(name, &recognised, own, &target.path, is_plain)?;
+    let transform = way.transform();
+    let options = parse(&transform, recognised.format, given)?;
+    let source = match transform.reads_again(&options) {
+        true => way.source.spooled().map_err(Error::from)?,
+        false => way.source.clone(),
+    };
+    make(&transform, &source, opening, &options, target, common, screen)
 }
 
 /// What is given to the transform of a format, checked. Other formats' transforms of the same name may have more options.

@@ -193,7 +193,13 @@ impl Verdict {
     /// What was found when opening `trace` and when reading it.
     pub fn new(trace: &dyn Trace, found: Found, error: Option<Error>, cancelled: bool) -> Verdict {
         let mut all = Found::default();
-        trace.meta().findings.iter().cloned().for_each(|finding| all.push(finding));
+        // What carries a trace is looked at when that is opened, and who reads the trace may meet the same fault.
+        let is_met = |finding: &&Finding| {
+            found.as_slice().iter().any(|known| known.is_same_fault(finding))
+                || error.as_ref().is_some_and(|error| error.is_same_fault(finding))
+        };
+        let opening = trace.meta().findings.iter().filter(|finding| !is_met(finding));
+        opening.cloned().for_each(|finding| all.push(finding));
         found.into_vec().into_iter().for_each(|finding| all.push(finding));
         Verdict { findings: all.into_vec(), error: error.map(Arc::new), cancelled, ..Verdict::default() }
     }

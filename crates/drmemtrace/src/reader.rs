@@ -103,6 +103,8 @@ pub struct EntryReader {
     member_began: (u64, u64),
     /// The member and the offset in it that a reader which only counts stops at.
     stop_at: Option<(u32, u64)>,
+    /// What was counted up to a gap that begins there.
+    counted_at_stop: Option<gaps::Position>,
 }
 
 impl EntryReader {
@@ -185,6 +187,7 @@ impl EntryReader {
             counted_before_gap: None,
             member_began: (0, 0),
             stop_at: None,
+            counted_at_stop: None,
             file,
         })
     }

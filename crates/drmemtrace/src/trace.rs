@@ -19,6 +19,7 @@ pub use file::File;
 pub(crate) use file::{chunk_number_of, n_delivered_damaged};
 use file::{is_core_or_mixed, open_file};
 use quipu_isa::Arch;
+use quipu_model::finding::source_rule;
 use quipu_model::schema::Schema;
 use quipu_model::trace::{CoreForm, PrintOptions, Surveyed};
 use quipu_model::{
@@ -64,7 +65,15 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
         if !options.shards.is_empty() && !options.shards.iter().any(|shard| *shard as usize == index) {
             continue;
         }
-        let file = open_file(file, entry_bytes, 0)?;
+        let file = match open_file(file, entry_bytes, 0) {
+            Ok(file) => file,
+            // What carries it has lost the file of one thread; the others are there.
+            Err(error) if listing.files.len() > 1 && is_lost_by_carrier(&error) => {
+                findings.extend(error.of_source().map(|cause| lost_file(&error, cause)));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         tids.insert(file.header.tid);
         first_type = first_type.or(file.header.filetype);
         if is_wanted(&file.header) {
@@ -190,6 +199,17 @@ fn check_alike(first: (&str, FileType), further: (&str, FileType)) -> Result<()>
         )));
     }
     Ok(())
+}
+
+/// True if what carries the files is why one of them cannot be opened.
+fn is_lost_by_carrier(error: &Error) -> bool {
+    error.of_source().is_some_and(|cause| cause.carrier().is_some())
+}
+
+/// The finding of a file that its carrier has lost.
+fn lost_file(error: &Error, cause: &quipu_source::Error) -> Finding {
+    let place = error.place().clone();
+    Finding::new(source_rule(cause.kind()), Severity::Error, place, String::new()).by_carrier(cause)
 }
 
 impl DrmemTrace {

@@ -324,6 +324,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
         match found.name {
             // Other bodies can be read without it.
             "unknown-encoding" => lost_in(&rules::ENCODING, at, message, found.lost_records()),
+            _ if found.is_auxiliary() => rules::AUXILIARY.broken(at, message),
             _ if found.loses() => lost_in(&rules::STREAM, at, message, found.lost_records()),
             _ => rules::STREAM.broken(at, message),
         }

@@ -45,6 +45,9 @@ quipu_model::rules! {
         STREAM "dtrace/stream" Error
             "The stream that carries the buffers is whole."
             "`quipu check --format stream` says more." []
+        AUXILIARY "dtrace/auxiliary-frame" Warning
+            "The bytes of an index, of an end or of padding of that stream are those that were written."
+            "Nothing of the buffers is in them." []
     }
     "what DTrace lost" {
         DROPS "dtrace/drops" Error

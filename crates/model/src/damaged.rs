@@ -188,13 +188,27 @@ impl Intake {
                 Ok(None) => break,
                 Err(end) if end.is_damage() => {
                     end_of_container = end.is_of_container().then(|| end.place().clone());
-                    found.push(Finding::of_end(&end));
+                    match found.as_slice().iter().find(|finding| end.is_same_fault(finding)).cloned() {
+                        Some(known) => found.push(known.met_at_end(&end)),
+                        None => found.push(Finding::of_end(&end)),
+                    }
                     break;
                 }
                 Err(other) => return other,
             }
         }
         let mut found = found.into_vec();
+        // Who reads the trace knows of which record the first damage is, and how much is lost where reading ends.
+        let refusal = match found.iter().find(|finding| {
+            let (one, other) = (&finding.place, refusal.place());
+            one.record.is_some()
+                && other.record.is_none()
+                && one.offset.is_some()
+                && (&one.file, one.offset) == (&other.file, other.offset)
+        }) {
+            Some(met) => refused_at(&met.place),
+            None => refusal,
+        };
         // What a checksum does not vouch for is no part of the trace, so what is odd in it is no finding of its own.
         let of_container = found.iter().find(|finding| finding.is_of_container() && finding.is_damage());
         let of_container = of_container.map(|finding| finding.place.clone()).or(end_of_container.clone());

@@ -281,8 +281,22 @@ impl Error {
     /// True if the container is damaged, so that all since its last good checksum is doubtful. A cut is no such damage: what
     /// stands before it is good.
     pub fn is_of_container(&self) -> bool {
-        let cause = self.0.cause.as_ref().and_then(|cause| cause.downcast_ref::<quipu_source::Error>());
+        // Of what carries a trace each frame has its own checksum.
+        let is_whole = |cause: &quipu_source::Error| cause.carrier().is_none();
+        let cause = self.of_source().filter(|cause| is_whole(cause));
         self.is_damage() && cause.is_some_and(|cause| is_of_container(source_rule(cause.kind())))
+    }
+
+    /// True if a finding is about the same fault: what carries a trace and who reads the trace may both meet it.
+    pub fn is_same_fault(&self, finding: &Finding) -> bool {
+        let place = self.place();
+        let is_same_place = (&place.file, place.offset) == (&finding.place.file, finding.place.offset);
+        is_same_place && self.message().contains(&finding.message)
+    }
+
+    /// What the source of the bytes said, if that is the cause.
+    pub fn of_source(&self) -> Option<&quipu_source::Error> {
+        self.0.cause.as_ref()?.downcast_ref()
     }
 
     /// What sort of thing went wrong.
@@ -344,6 +358,13 @@ impl From<&quipu_source::Error> for Place {
     }
 }
 
+/// Where a file is damaged that carries another.
+impl From<&quipu_source::CarrierDamage> for Place {
+    fn from(damage: &quipu_source::CarrierDamage) -> Place {
+        Place { file: Some(damage.file.clone()), offset: damage.offset, ..Place::default() }
+    }
+}
+
 impl From<quipu_source::Error> for Error {
     #[cold]
     fn from(error: quipu_source::Error) -> Error {
@@ -358,7 +379,13 @@ impl From<quipu_source::Error> for Error {
             Kind::Usage => ErrorKind::Usage,
             Kind::Internal => ErrorKind::Internal,
         };
-        Error::new(kind, error.what()).at(&Place::from(&error)).because(error)
+        let Some(damage) = error.carrier() else {
+            return Error::new(kind, error.what()).at(&Place::from(&error)).because(error);
+        };
+        // What cannot be read is said as the file says it that lies on the disk.
+        let place = Place::from(damage);
+        let loss = Loss::by_carrier(damage, place.clone());
+        Error::new(kind, damage.what.clone()).at(&place).losing(loss).because(error)
     }
 }
 

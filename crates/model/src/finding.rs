@@ -5,7 +5,7 @@
 
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::loss::Loss;
+use crate::loss::{Amount, Loss};
 use crate::result;
 use crate::schema::Text;
 use crate::trace::Reader;
@@ -123,6 +123,66 @@ impl Finding {
         self
     }
 
+    /// The same, if what carries the trace is damaged, as a finding about the carrier: its rule, its file and offset, and at least
+    /// the loss that it knows. The ordinals of the trace stay, so that the place is known in both.
+    #[cold]
+    pub fn by_carrier(self, error: &quipu_source::Error) -> Finding {
+        match error.carrier() {
+            Some(damage) => self.by(damage),
+            None => self,
+        }
+    }
+
+    /// The same for what a carrier says of its damage.
+    #[cold]
+    pub fn by(mut self, damage: &quipu_source::CarrierDamage) -> Finding {
+        let carried =
+            |place: Place| Place { record: place.record, instr: place.instr, ..Place::from(damage) };
+        self.rule = damage.rule.into();
+        self.message = damage.what.clone();
+        self.place = carried(self.place);
+        if damage.is_beside {
+            self.loss = None;
+            return self;
+        }
+        let known = Loss::by_carrier(damage, self.place.clone());
+        let loss = self.loss.map_or_else(|| known.clone(), |loss| *loss);
+        let or = |one: Amount, other: Amount| if one == Amount::Unknown { other } else { one };
+        let resumed = loss.resumed.map(|place| Place { offset: damage.next, ..carried(place) });
+        self.loss = Some(Box::new(Loss {
+            records: or(known.records, loss.records),
+            // Where the carrier does not know, a byte stands for all that is missing.
+            bytes: known.bytes,
+            stopped: known.stopped,
+            resumed,
+            instrs: loss.instrs,
+        }));
+        self
+    }
+
+    /// True if another finding is about the same fault: what carries a trace and who reads the trace may both meet it.
+    pub fn is_same_fault(&self, other: &Finding) -> bool {
+        self.rule == other.rule
+            && (self.place.offset.is_some() || self.message == other.message)
+            && (&self.place.file, self.place.offset) == (&other.place.file, other.place.offset)
+    }
+
+    /// The same fault as it ended reading: with the record that was reached.
+    pub fn met_at_end(self, end: &Error) -> Finding {
+        let loss = end.loss().cloned().or(self.loss.as_deref().cloned());
+        let found = Finding { place: end.place().clone(), ..self };
+        match loss {
+            Some(loss) => found.clone().losing(Loss { stopped: found.place, ..loss }),
+            None => found,
+        }
+    }
+
+    /// Of what was found first, that which another look has not met; both may meet damage of what carries a trace.
+    pub fn not_met(first: &[Finding], met: &[Finding]) -> Vec<Finding> {
+        let is_met = |finding: &&Finding| met.iter().any(|known| known.is_same_fault(finding));
+        first.iter().filter(|finding| !is_met(finding)).cloned().collect()
+    }
+
     /// The same for a loss that the trace itself states.
     #[cold]
     pub fn stated(self) -> Finding {
@@ -238,8 +298,19 @@ impl Found {
         }
     }
 
-    /// Adds a finding made elsewhere, with its count.
+    /// Adds a finding made elsewhere, with its count. One that says of which record a fault is takes the place of one that does
+    /// not: what carries a trace is looked at before the trace is read.
     pub fn push(&mut self, finding: Finding) {
+        let is_met = |known: &&mut Finding| {
+            known.place.record.is_none() && known.message == finding.message && known.is_same_fault(&finding)
+        };
+        if finding.place.record.is_some()
+            && finding.place.offset.is_some()
+            && let Some(known) = self.kept.iter_mut().find(is_met)
+        {
+            *known = Finding { count: known.count, ..finding };
+            return;
+        }
         if self.count(&finding.rule, finding.count) < KEPT_PER_RULE {
             self.kept.push(finding);
         } else if let Some(last) = self.kept.iter_mut().rfind(|kept| kept.rule == finding.rule) {

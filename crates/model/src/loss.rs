@@ -88,6 +88,16 @@ impl Loss {
         Loss { stopped, ..Loss::default() }
     }
 
+    /// What is lost by damage of what carries a trace: as much as the carrier says.
+    pub fn by_carrier(damage: &quipu_source::CarrierDamage, stopped: Place) -> Loss {
+        Loss {
+            records: Amount::known(damage.records),
+            bytes: Amount::known(damage.bytes),
+            stopped,
+            ..Loss::default()
+        }
+    }
+
     /// Adds a later gap: the sum reaches from where this one begins to where that one ends.
     pub fn add(&mut self, later: Loss) {
         self.records = self.records.plus(later.records);
@@ -118,7 +128,16 @@ impl Lost {
         let before = error.map_or(&[][..], Error::findings);
         let of_findings =
             findings.iter().chain(before).filter_map(|finding| finding.loss.as_deref().cloned());
-        Lost { gaps: of_findings.chain(of_error).collect() }
+        let mut gaps: Vec<Loss> = of_findings.chain(of_error).collect();
+        // The order of reading is no matter: of one file the first gap is the one that stands first in it.
+        let place = |gap: &Loss| {
+            let Place { file, member, offset, .. } = &gap.stopped;
+            offset.filter(|_| member.is_none() && *file == gaps[0].stopped.file)
+        };
+        if gaps.iter().all(|gap| place(gap).is_some()) {
+            gaps.sort_by_key(|gap| gap.stopped.offset);
+        }
+        Lost { gaps }
     }
 
     /// True if nothing is lost.

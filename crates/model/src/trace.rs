@@ -120,6 +120,8 @@ pub struct Carried {
     pub format: Option<String>,
     /// Its bytes.
     pub source: Source,
+    /// What is wrong with what carries it, as far as that is known without reading what is carried.
+    pub findings: Arc<[Finding]>,
 }
 
 /// What [`Format::describe`] gives.

@@ -8,7 +8,7 @@
 //! SPEC: prism.md#files-of-threads
 
 use quipu_model::{Error, ErrorKind, Result};
-use quipu_source::{Bytes, Container, Content, Source};
+use quipu_source::{Bytes, CarrierDamage, Container, Content, Source};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::hash::Hasher;
@@ -339,6 +339,7 @@ impl Content for Gathered {
                 Ok(n) => n,
                 // What was read before is given first.
                 Err(_) if n_read > 0 => break,
+                Err(cause) if CarrierDamage::of(&cause).is_some() => return Err(cause),
                 Err(cause) => return Err(io::Error::new(cause.kind(), format!("{}: {cause}", file.name))),
             };
             if n == 0 && n_read == 0 {
@@ -356,7 +357,7 @@ impl Content for Gathered {
     fn next_readable(&self, at: u64) -> Option<u64> {
         let piece = self.pieces.get(self.pieces.partition_point(|piece| piece.end <= at))?;
         let file = &self.files[piece.file];
-        let next = file.container.next_readable(piece.at + (at - piece.start));
+        let next = file.container.next_readable(0, piece.at + (at - piece.start));
         let within = next.map(|next| piece.start + next.saturating_sub(piece.at));
         let next = within.filter(|next| (at + 1..piece.end).contains(next)).unwrap_or(piece.end);
         (next < self.len_bytes()).then_some(next)

@@ -65,6 +65,7 @@
 mod carry;
 mod lookup;
 mod recognise;
+mod within;
 
 pub use quipu_engine as engine;
 pub use quipu_isa as isa;

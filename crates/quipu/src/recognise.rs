@@ -1,10 +1,12 @@
 //! Which format a source has, and a clear word when it has none that is known.
 
 use crate::FORMATS;
+use crate::within::{Within, others, with_trace};
 use quipu_model::trace::Carried;
-use quipu_model::{Confidence, Error, ErrorKind, Format, Loss, OpenOptions, Place, Result, Trace};
+use quipu_model::{Confidence, Error, ErrorKind, Finding, Format, Loss, OpenOptions, Place, Result, Trace};
 use quipu_source::{Ahead, Codec, Source, StreamOptions};
 use std::path::Path;
+use std::sync::Arc;
 
 /// How many bytes an error shows of a source that no format recognises.
 const SHOWN_BYTES: usize = 16;
@@ -74,6 +76,8 @@ pub struct Carrier {
     pub source: Source,
     /// Its format.
     pub format: &'static dyn Format,
+    /// What is wrong with it, as far as that is known without reading what it carries.
+    pub findings: Arc<[Finding]>,
 }
 
 /// Finds what a source is, or what it carries: a trace may stand in a stream. Options that name a format mean what is carried,
@@ -85,7 +89,11 @@ pub fn recognise(source: &Source, options: &OpenOptions) -> Result<Recognised> {
     let Found { source, format, carrier } = find(source, options)?;
     match format {
         Some(format) => Ok(Recognised { source, format, carrier }),
-        None => Err(unknown(&source)?),
+        None => {
+            let error = unknown(&source)?;
+            let more = carrier.map(|carrier| others(&carrier.findings, &[], Some(&error)));
+            Err(error.after(more.unwrap_or_default()))
+        }
     }
 }
 
@@ -123,7 +131,7 @@ fn find(source: &Source, options: &OpenOptions) -> Result<Found> {
             (None, Some(name)) => FORMATS.iter().copied().find(|format| format.info().name == name),
             _ => format_of(&inner.source, options)?,
         };
-        let carrier = Carrier { source: spooled, format: carrier };
+        let carrier = Carrier { source: spooled, format: carrier, findings: inner.findings };
         found = Found { source: inner.source, format, carrier: Some(carrier) };
     }
     Ok(found)
@@ -189,18 +197,34 @@ impl Recognised {
     /// # Errors
     /// As [`open`].
     pub fn open(&self, options: &OpenOptions) -> Result<Box<dyn Trace>> {
-        if self.carrier.is_none() {
-            return self.format.open(&self.source, options);
-        }
+        let Some(carrier) = &self.carrier else { return self.format.open(&self.source, options) };
         // Bytes without a record may look like nothing.
         let said = OpenOptions { format: Some(self.format.info().name.to_owned()), ..options.clone() };
-        self.format.open(&self.source, &said).map_err(|error| match error.kind() {
+        match self.format.open(&self.source, &said) {
+            Ok(trace) => Ok(Box::new(Within::new(trace, carrier, self.format, &self.source))),
             // What it is, is known: that its first bytes are damaged is said as of any other trace.
-            ErrorKind::Malformed | ErrorKind::Truncated if error.is_damage() => {
-                all_lost(format!("nothing of the trace can be read: {}", error.message()), error)
+            Err(error) if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Truncated) => {
+                let more = others(&carrier.findings, &[], Some(&error));
+                let what = format!("nothing of the trace can be read: {}", error.message());
+                let is_more = !self.source.is_folder()
+                    && self.source.container().is_ok_and(|inner| inner.next_readable(0, 0).is_some());
+                Err(all_lost(what, error, is_more).after(more))
             }
-            _ => error,
-        })
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What is wrong with what carries it, with what reading it finds. It is read if the carrier is damaged.
+    pub fn with_trace(&self, of_carrier: Vec<Finding>, options: &OpenOptions) -> Vec<Finding> {
+        match &self.carrier {
+            Some(_) => with_trace(of_carrier, self.format, &self.source, options),
+            None => of_carrier,
+        }
+    }
+
+    /// What is wrong with what carries it, but for what reading it has met itself.
+    pub fn beside(&self, found: &[Finding], error: Option<&Error>) -> Vec<Finding> {
+        self.carrier.as_ref().map_or_else(Vec::new, |carrier| others(&carrier.findings, found, error))
     }
 
     /// The same, to be read more than once: of a pipe only the beginning was looked at, and what it brings is copied into a
@@ -303,7 +327,7 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
         Ok(container) => container,
         Err(error) if error.is_damage() => {
             let what = format!("nothing of the file can be read: {}", error.message());
-            return Ok(Some(all_lost(what, error)));
+            return Ok(Some(all_lost(what, error, false)));
         }
         Err(error) => return Err(error),
     };
@@ -336,17 +360,27 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
                 if !error.is_damage() {
                     return Ok(Some(Error::new(error.kind(), what).at(error.place()).because(error)));
                 }
-                return Ok(Some(all_lost(what, error)));
+                let is_more = container.next_readable(0, 0).is_some();
+                return Ok(Some(all_lost(what, error, is_more)));
             }
         }
     }
     Ok(None)
 }
 
-/// The error for a file without a record that can be read, wherever the damage is.
-fn all_lost(what: String, cause: Error) -> Error {
-    let place = Place { offset: Some(0), ..cause.place().clone() };
-    Error::new(ErrorKind::Damaged, what).at(&place).losing(Loss::from(place)).because(cause)
+/// The error for a file without a record that can be read, wherever the damage is. `is_more` if bytes follow those that what
+/// carries the file has lost.
+fn all_lost(what: String, cause: Error, is_more: bool) -> Error {
+    let is_carried = cause.of_source().is_some_and(|source| source.carrier().is_some());
+    let place = match is_carried {
+        true => cause.place().clone(),
+        false => Place { offset: Some(0), ..cause.place().clone() },
+    };
+    let loss = match is_carried && !is_more {
+        true => cause.loss_or_rest(),
+        false => Loss::from(place.clone()),
+    };
+    Error::new(ErrorKind::Damaged, what).at(&place).losing(loss).because(cause)
 }
 
 /// The bytes as text too, if they are text.

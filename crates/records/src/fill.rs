@@ -6,6 +6,7 @@ use quipu_model::schema::Text;
 use quipu_model::{
     Amount, Batch, Columns, Finding, Loss, Place, RuleInfo, Scan, Severity, TableBuf, ThreadId,
 };
+use quipu_source::CarrierDamage;
 use rustc_hash::FxHashSet;
 
 /// Threads whose beginning is remembered; of more, a beginning may be reported twice.
@@ -275,6 +276,7 @@ impl Fill {
         start: u64,
         (records, resumes): (Amount, bool),
         what: String,
+        carrier: Option<&CarrierDamage>,
     ) {
         let stopped = self.place(start);
         let resumed = Place { record: None, ..self.place(self.offset) };
@@ -284,7 +286,11 @@ impl Fill {
             resumed: resumes.then_some(resumed),
             ..Loss::from(stopped.clone())
         };
-        self.found.add(rule.broken(stopped, what).losing(loss));
+        let finding = rule.broken(stopped, what).losing(loss);
+        self.found.add(match carrier {
+            Some(damage) => finding.by(damage),
+            None => finding,
+        });
     }
 
     /// A place at the next record.

@@ -7,7 +7,8 @@ use quipu_model::batch::Span;
 use quipu_model::{
     Amount, Batch, Error, ErrorKind, Finding, Reader, Result, RuleInfo, Scan, Severity, ShardId, Window,
 };
-use quipu_source::{Codec, Container, StreamOptions};
+use quipu_source::{CarrierDamage, Codec, Container, StreamOptions};
+use std::io;
 
 /// A read of records.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ struct Losing {
     records: Amount,
     /// At least one of them was passed.
     is_begun: bool,
+    /// What carries the trace and is damaged there.
+    carrier: Option<CarrierDamage>,
 }
 
 /// Why no more records were added.
@@ -294,7 +297,8 @@ impl<C: RecordCodec> Records<C> {
             Step::Cut => return Ok(Some(Stopped::Cut)),
             Step::Lost { rule, what, skip, records } => {
                 let start = self.feed.offset();
-                self.losing = Some(Losing { rule, what, start, skip, records, is_begun: false });
+                self.losing =
+                    Some(Losing { rule, what, start, skip, records, is_begun: false, carrier: None });
             }
             Step::Rest(rule, what) => {
                 debug_assert!(input.is_last(), "more bytes follow those that are said to be the rest");
@@ -303,7 +307,7 @@ impl<C: RecordCodec> Records<C> {
                 self.fill.offset = self.feed.offset();
                 // A disk that fails in the middle of a record has not cut the trace, nor has a checksum that is wrong.
                 if !is_unread {
-                    self.fill.lose(rule, start, (Amount::Unknown, false), what);
+                    self.fill.lose(rule, start, (Amount::Unknown, false), what, None);
                 }
                 return self.end().map(Some);
             }
@@ -350,7 +354,7 @@ impl<C: RecordCodec> Records<C> {
         let n_bytes = self.fill.offset - losing.start;
         let then = if resumes { "reading continues after them" } else { "nothing can be read after them" };
         let what = format!("{}; `{n_bytes}` bytes are no records, {then}", losing.what);
-        self.fill.lose(losing.rule, losing.start, (losing.records, resumes), what);
+        self.fill.lose(losing.rule, losing.start, (losing.records, resumes), what, losing.carrier.as_ref());
         true
     }
 
@@ -381,12 +385,19 @@ impl<C: RecordCodec> Records<C> {
         let can_go_on =
             |container: &&Container| container.codec() == Codec::Plain && container.source().can_seek();
         let Some(container) = self.container.as_ref().filter(can_go_on) else { return false };
-        let Some((what, at)) = next_readable(container, self.feed.fetched()) else { return false };
+        let Some((cause, at)) = next_readable(container, self.feed.fetched()) else { return false };
         let Ok(feed) = Feed::at_place(container, at, at, &StreamOptions::default()) else { return false };
         let start = self.feed.offset();
         self.feed = feed;
-        let records = Amount::Unknown;
-        self.losing = Some(Losing { rule: &UNREADABLE, what, start, skip: None, records, is_begun: true });
+        self.losing = Some(Losing {
+            rule: &UNREADABLE,
+            what: cause.to_string(),
+            start,
+            skip: None,
+            records: Amount::Unknown,
+            is_begun: true,
+            carrier: CarrierDamage::of(&cause).cloned(),
+        });
         true
     }
 
@@ -409,15 +420,33 @@ static UNREADABLE: RuleInfo = RuleInfo {
     original: &[],
 };
 
-/// Why a byte cannot be read, and the first one after it which can be.
-fn next_readable(container: &Container, from: u64) -> Option<(String, u64)> {
+/// Why a byte cannot be read, and the first one after it which can be. What several parts after each other have lost is one
+/// loss.
+fn next_readable(container: &Container, from: u64) -> Option<(io::Error, u64)> {
     let mut bytes = container.bytes(1).ok()?;
-    let why = bytes.get(from, 1).err()?.to_string();
-    let mut next = container.next_readable(from)?;
-    while bytes.get(next, 1).is_err() {
-        next = container.next_readable(next)?;
+    let mut why = bytes.get(from, 1).err()?;
+    let mut next = container.next_readable(0, from)?;
+    while let Err(cause) = bytes.get(next, 1) {
+        why = together(why, &cause);
+        next = container.next_readable(0, next)?;
     }
     Some((why, next))
+}
+
+/// What a carrier says of two parts.
+fn together(first: io::Error, then: &io::Error) -> io::Error {
+    let (Some(of_first), Some(of_then)) = (CarrierDamage::of(&first), CarrierDamage::of(then)) else {
+        return first;
+    };
+    let sum =
+        |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one.saturating_add(other));
+    let both = CarrierDamage {
+        records: sum(of_first.records, of_then.records),
+        bytes: sum(of_first.bytes, of_then.bytes),
+        next: of_then.next,
+        ..of_first.clone()
+    };
+    both.into_io()
 }
 
 fn lacks<C: RecordCodec>(codec: &C, what: &str) -> Error {

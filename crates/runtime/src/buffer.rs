@@ -80,6 +80,9 @@ pub(crate) fn refill() -> bool {
     let thread = this();
     if thread.inside.get() > 0 || thread.ignoring.get() > 0 || process::is_off() {
         thread.cursor.store(PARKED as u64, Ordering::Relaxed);
+        if process::is_off() && thread.inside.get() == 0 && thread.ignoring.get() == 0 {
+            lose(thread);
+        }
         return false;
     }
     let quiet = Quiet::begin();
@@ -89,6 +92,21 @@ pub(crate) fn refill() -> bool {
     let is_there = !at_end || turn_over(thread);
     quiet.end();
     is_there
+}
+
+/// Counts what is not recorded because the file does not grow any more, in the head of the thread's last buffer, which stays open.
+fn lose(thread: &Thread) {
+    const ONE: u64 = 1 << 32;
+    let base = thread.buffer.get();
+    if base.is_null() {
+        return;
+    }
+    let lost = Buffer(base).field(open::LOST);
+    let now = lost.load(Ordering::Relaxed);
+    // All bits set mean many.
+    if now < u64::MAX - (ONE - 1) {
+        lost.store(now + ONE, Ordering::Relaxed);
+    }
 }
 
 /// Gives the thread an empty buffer; with signals blocked, as all that follows.

@@ -125,8 +125,6 @@ impl Container {
             (Codec::Zip, _) if !unpacked.is_empty() => {
                 inner.members = unpacked;
                 inner.is_unpacked = true;
-                let damage = source.unpacked_damage();
-                inner.damage.extend(damage.map(|what| Error::malformed(what.to_owned()).in_file(name)));
             }
             (Codec::Zip, true) => {
                 let mut packed = Packed::with_request(inner.origin()?, zip::INDEX_READ_BYTES);
@@ -229,10 +227,17 @@ impl Container {
         Stream::from_place(self.clone(), packed_at, options)
     }
 
-    /// Where a stream over the file continues after a fault at this offset, if it does: at the next byte that what carries the
-    /// file still has. Files that are packed continue with their next member.
-    pub fn next_readable(&self, from: u64) -> Option<u64> {
-        self.0.source.next_readable(from).filter(|_| self.0.codec == Codec::Plain)
+    /// Where a stream over a member continues in it after a fault at this offset, if it does: at the next byte of it that what
+    /// carries the file still has. Files that are packed continue with their next member.
+    pub fn next_readable(&self, member: usize, from: u64) -> Option<u64> {
+        let member = self.0.members.get(member).filter(|_| self.lies_unpacked())?;
+        let next = self.0.source.next_readable(member.packed_at.checked_add(from)?)? - member.packed_at;
+        member.packed_len.is_none_or(|len| next < len).then_some(next)
+    }
+
+    /// True if members are the bytes of the file as they are, so that each can be read from any place on.
+    pub(crate) fn lies_unpacked(&self) -> bool {
+        self.0.codec == Codec::Plain || self.0.is_unpacked
     }
 
     /// From now on a stream over a file that is no archive delivers nothing that its checksums do not vouch for, as far as

@@ -3,6 +3,7 @@
 //! One error type for the whole crate, one pointer wide. The layer that knows a place adds it: decompressors
 //! know the packed offset, the stream knows file, member and inflated offset. No layer adds a place twice.
 
+use crate::tree::CarrierDamage;
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
@@ -48,6 +49,7 @@ struct Inner {
     packed_offset: Option<u64>,
     cause: Option<Arc<io::Error>>,
     is_of_carrier: bool,
+    carrier: Option<Box<CarrierDamage>>,
 }
 
 impl Error {
@@ -94,6 +96,7 @@ impl Error {
             packed_offset: None,
             cause: None,
             is_of_carrier: false,
+            carrier: None,
         }))
     }
 
@@ -126,6 +129,7 @@ impl Error {
             io::ErrorKind::InvalidData => {
                 let mut error = Error::malformed(cause.to_string());
                 error.0.is_of_carrier = true;
+                error.0.carrier = CarrierDamage::of(&cause).map(|damage| Box::new(damage.clone()));
                 return error;
             }
             io::ErrorKind::NotFound => ErrorKind::Missing,
@@ -134,6 +138,11 @@ impl Error {
         let mut error = Error::new(kind, doing);
         error.0.cause = Some(Arc::new(cause));
         error
+    }
+
+    /// What of the file that carries the bytes is damaged, if that is why they cannot be read.
+    pub fn carrier(&self) -> Option<&CarrierDamage> {
+        self.0.carrier.as_deref()
     }
 
     /// True if what carries the bytes is damaged: those before the place are good.

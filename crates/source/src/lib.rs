@@ -69,4 +69,4 @@ pub use reading::{Reading, is_input};
 pub use source::Source;
 pub use stream::{Ahead, BlockAt, Stream, StreamOptions};
 pub use temporary::{Temporary, remove_temporaries};
-pub use tree::{Content, ContentPart};
+pub use tree::{CarrierDamage, Content, ContentPart};

@@ -201,10 +201,12 @@ impl Sequence {
             End::More => self.current = Some(current),
             End::Done => {}
             End::Fault(error) => {
-                let next = self.continue_after(&error);
+                let next = self.continue_after(&error, &current);
                 self.fault(error, &current);
                 if let Some(next) = next {
                     (current.offset, current.carry, current.end) = (next, None, None);
+                    // What is stated of the member is about all of it.
+                    current.expected = Expected::default();
                     self.current = Some(current);
                 }
                 if n_bytes == 0 {
@@ -218,19 +220,23 @@ impl Sequence {
     /// Goes to the next bytes after those that the carrier of a file has lost; gives their offset. Only what is not packed can be
     /// read from its middle.
     #[cold]
-    fn continue_after(&mut self, error: &Error) -> Option<u64> {
+    fn continue_after(&mut self, error: &Error, current: &Current) -> Option<u64> {
         if !self.is_lost_by_carrier(error) || self.begin_at.is_some() {
             return None;
         }
         let next = self.packed.next_readable()?;
+        let end = current.packed_len.and_then(|len| current.data_at.checked_add(len));
+        if end.is_some_and(|end| next >= end) {
+            return None;
+        }
         self.packed.seek(next).ok()?;
         self.inflater = Inflater::default();
-        Some(next)
+        Some(next - current.data_at)
     }
 
     /// True if the carrier has lost bytes of a file that is not packed: that casts no doubt on the others.
     fn is_lost_by_carrier(&self, error: &Error) -> bool {
-        error.is_of_carrier() && self.container.codec() == Codec::Plain
+        error.is_of_carrier() && self.container.lies_unpacked()
     }
 
     /// Takes from what was inflated what is known to be damaged, and remembers a fault that says so of bytes before it.

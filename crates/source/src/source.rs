@@ -266,14 +266,6 @@ impl Source {
         }
     }
 
-    /// What is wrong with such an archive.
-    pub(crate) fn unpacked_damage(&self) -> Option<&str> {
-        match &self.0.place {
-            Place::Content(content) => content.0.damage(),
-            _ => None,
-        }
-    }
-
     /// The members of an archive whose bytes lie unpacked.
     pub(crate) fn unpacked_members(&self) -> Vec<Member> {
         match &self.0.place {

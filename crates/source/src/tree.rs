@@ -39,10 +39,47 @@ pub trait Content: Send + Sync {
     fn parts(&self) -> &[ContentPart] {
         &[]
     }
+}
 
-    /// What is wrong with the archive itself, if it is one; reading continues all the same.
-    fn damage(&self) -> Option<&str> {
-        None
+/// What is damaged of a carrier, so that bytes of what it carries cannot be read. [`Content::read_at`] gives it as the cause of an
+/// error of kind `InvalidData`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CarrierDamage {
+    /// The file of the carrier.
+    pub file: String,
+    /// Where in that file it is damaged.
+    pub offset: Option<u64>,
+    /// Where in that file what follows it begins, if anything does.
+    pub next: Option<u64>,
+    /// The rule of the carrier's format that is broken.
+    pub rule: &'static str,
+    /// What was expected and what was found.
+    pub what: String,
+    /// How many records the carrier says that these bytes have.
+    pub records: Option<u64>,
+    /// How many bytes of what is carried they are.
+    pub bytes: Option<u64>,
+    /// They stand beside the records: none of these is lost.
+    pub is_beside: bool,
+}
+
+impl fmt::Display for CarrierDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for CarrierDamage {}
+
+impl CarrierDamage {
+    /// As the cause of a read that failed.
+    pub fn into_io(self) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, self)
+    }
+
+    /// What a carrier said of a read that failed, if it did.
+    pub fn of(cause: &io::Error) -> Option<&CarrierDamage> {
+        cause.get_ref()?.downcast_ref()
     }
 }
 

@@ -118,10 +118,13 @@ impl Order {
 
     /// Reports the gaps. A gap whose numbers all stand in open frames is none.
     pub(crate) fn finish(&mut self, is_open: impl Fn(u64, u32, u64) -> bool, findings: &mut Vec<Finding>) {
+        let (mut filled, mut unfilled) = (FxHashSet::default(), FxHashSet::default());
         for gap in self.gaps.drain(..) {
             // A gap of more than a few thousand numbers is not looked into.
             let is_filled = gap.got - gap.expected <= MAX_RANGES as u64
                 && (gap.expected..gap.got).all(|seq| is_open(gap.producer, gap.stream, seq));
+            let producers = if is_filled { &mut filled } else { &mut unfilled };
+            producers.insert(gap.producer);
             if !is_filled {
                 findings.push(
                     Finding::new("sequence-gap")
@@ -132,5 +135,7 @@ impl Order {
                 );
             }
         }
+        // What an end counts is compared with what came, also of a producer whose other frames are open.
+        self.with_gaps.retain(|producer| !filled.contains(producer) || unfilled.contains(producer));
     }
 }

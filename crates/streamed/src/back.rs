@@ -4,7 +4,7 @@ use quipu_model::damaged::{Damaged, Intake, SoFar};
 use quipu_model::fresh::{Folder, Fresh, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, packing_for};
-use quipu_model::{Error, ErrorKind, Format, Found, Result, Scan};
+use quipu_model::{Error, ErrorKind, Finding, Format, Found, Place, Result, Scan, Severity};
 use quipu_source::{Codec, Packer, Pool, Source, StreamOptions};
 use std::io::{BufWriter, Write};
 
@@ -63,7 +63,7 @@ impl Transform for OutOfStream {
 }
 
 /// Reads the records of a trace for what is lost of them; false if it is no trace yet.
-fn say_lost(format: &dyn Format, job: &TransformJob<'_>, intake: &mut Intake) -> Result<bool> {
+pub(crate) fn say_lost(format: &dyn Format, job: &TransformJob<'_>, intake: &mut Intake) -> Result<bool> {
     let trace = match format.open(job.source, job.opening) {
         Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(false),
         opened => opened?,
@@ -71,7 +71,7 @@ fn say_lost(format: &dyn Format, job: &TransformJob<'_>, intake: &mut Intake) ->
     let mut found = Found::default();
     trace.meta().findings.iter().cloned().for_each(|finding| found.push(finding));
     let read = trace.shards().iter().try_for_each(|shard| {
-        let mut reader = trace.scan(&Scan::new(shard.id))?;
+        let mut reader = trace.scan(&Scan::new(shard.id).columns(trace.columns()))?;
         found.read(&mut *reader, |_| Ok(()))
     });
     intake.take(&mut found.into_vec(), SoFar::default())?;
@@ -138,6 +138,11 @@ fn copy(
         match stream.next(&mut block) {
             Ok(Some(_)) => put(&block)?,
             Ok(None) => return Ok(n_bytes),
+            Err(cause) if cause.carrier().is_some_and(|damage| damage.is_beside) => {
+                let finding = Finding::new("", Severity::Error, Place::default(), String::new());
+                intake.take(&mut vec![finding.by_carrier(&cause)], SoFar::unvouched(n_lines))?;
+                return Ok(n_bytes);
+            }
             Err(cause) => {
                 intake.end(Err(cause.into()), SoFar::unvouched(n_lines))?;
                 return Ok(n_bytes);

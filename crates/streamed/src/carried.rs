@@ -9,16 +9,15 @@ use crate::look::{self, Look};
 use crate::rules;
 use crate::schema::EpochId;
 use crate::trace;
-use quipu_model::Result;
 use quipu_model::trace::Carried;
-use quipu_source::{Container, Content, ContentPart, Source};
+use quipu_model::{Finding, Place, Result};
+use quipu_source::{CarrierDamage, Content, ContentPart, Source};
 use quipu_stream::blob::{Piece, Section};
 use quipu_stream::finding;
-use quipu_stream::frame::{encoding, kind};
+use quipu_stream::frame::{Header, encoding, kind};
 use quipu_stream::index::frame_at;
 use quipu_stream::scan::FrameAt;
 use quipu_stream::session::Session;
-use quipu_stream::survey::Survey;
 use quipu_stream::wire::record::Record;
 use quipu_stream::work::Worker;
 use serde_json::{Value, json};
@@ -88,6 +87,9 @@ pub struct File {
     pub head: Vec<u8>,
 }
 
+/// Bytes of a raw word of drmemtrace.
+pub(crate) const WORD_BYTES: u64 = 8;
+
 /// How many first bytes of a file stand beside its frames: the header of every format here, in whole entries of drmemtrace.
 pub const HEAD_BYTES: usize = 504;
 
@@ -132,11 +134,6 @@ impl File {
     }
 }
 
-/// True for findings after which bytes of files may be missing: also where a writer was stopped, after which rows are whole.
-fn may_lack(finding: &finding::Finding) -> bool {
-    finding.loses() || finding.name == "unfinished-frame"
-}
-
 /// A name that stays within its folder.
 fn safe(name: &str) -> Option<String> {
     let parts: Vec<&str> = name.split(['/', '\\']).filter(|part| !part.is_empty() && *part != ".").collect();
@@ -152,65 +149,110 @@ pub fn carried(source: &Source) -> Result<Vec<Carried>> {
         return Ok(Vec::new());
     }
     let look = look::at(source)?;
-    let survey = &look.survey;
     // Whatever is asked of it, there is nothing.
-    trace::refuse_nothing(source, survey)?;
+    trace::refuse_nothing(source, &look.survey)?;
+    let (look, mut all) = traces_of(&look)?;
+    if all.is_empty() {
+        return Ok(Vec::new());
+    }
+    if source.is_folder() {
+        all = together(all);
+    }
+    let findings: Arc<[Finding]> = trace::findings_of(&look)?.into();
+    let carried = |Trace { format, entries, is_folder, .. }| Carried {
+        format,
+        source: as_source(source.name(), entries, is_folder),
+        findings: Arc::clone(&findings),
+    };
+    Ok(all.into_iter().map(carried).collect())
+}
+
+/// The traces of other formats that a look at a stream shows; with the look itself, which is one at all headers where an index
+/// names frames that are not there.
+///
+/// # Errors
+/// What the source says.
+fn traces_of(look: &Arc<Look>) -> Result<(Arc<Look>, Vec<Trace>)> {
+    let all = match look_for_traces(look)? {
+        Some(all) => all,
+        None => {
+            let look = look.of_headers()?;
+            let all = look_for_traces(&look)?.unwrap_or_default();
+            return Ok((look, all));
+        }
+    };
+    Ok((Arc::clone(look), all))
+}
+
+/// The same by this very look; `None` if an index names other frames than there are.
+fn look_for_traces(look: &Arc<Look>) -> Result<Option<Vec<Trace>>> {
+    let survey = &look.survey;
     let mut input = SourceInput::new(&look.container, HEADER_READ_BYTES, &look.n_read)?;
     let has_rows = survey.frames.iter().any(|frame| !frame.header.is_foreign() && !is_empty(frame))
         || !survey.open.is_empty();
     if survey.session.is_stopped() || has_rows {
-        return Ok(Vec::new());
+        return Ok(Some(Vec::new()));
     }
     let mut streams: Streams = BTreeMap::new();
     for frame in &survey.frames {
         let header = &frame.header;
         if !is_carried(header.encoding) && !is_empty(frame) {
             // A body that no format here reads.
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         streams.entry(header.producer).or_default().entry(header.stream).or_default().push(*frame);
     }
     let mut all = Vec::new();
     let producers: BTreeSet<u64> = survey.session.epochs().keys().map(|(producer, _)| *producer).collect();
     for producer in producers {
-        let described = Described::of(survey, producer);
+        let described = Described::of(look, producer);
         let streams = streams.remove(&producer).unwrap_or_default();
-        let traces = of_producer(&described, streams, &look, producer, &mut input);
-        let traces = traces.map_err(|cause| unreadable(source.name(), cause))?;
-        all.extend(traces.into_iter().map(|(format, entries)| (format, entries, described.is_folder)));
+        let traces = of_producer(&described, streams, look, producer, &mut input);
+        match traces.map_err(|cause| unreadable(&look.name, cause))? {
+            Some(traces) => all.extend(traces),
+            None => return Ok(None),
+        }
     }
-    if source.is_folder() {
-        all = together(all);
-    }
-    let carried = |(format, entries, is_folder)| Carried {
-        format,
-        source: as_source(source.name(), entries, is_folder),
-    };
-    Ok(all.into_iter().map(carried).collect())
+    Ok(Some(all))
 }
 
-/// A trace that is carried: its format, its files, and whether these stand in a folder.
-type Trace = (Option<String>, Entries, bool);
+/// What is said of frames of files in a stream that are missing.
+///
+/// # Errors
+/// What the source says.
+pub(crate) fn missing_in(look: &Arc<Look>) -> Result<Vec<CarrierDamage>> {
+    Ok(traces_of(look)?.1.into_iter().flat_map(|trace| trace.missing).collect())
+}
+
+/// A trace that is carried.
+struct Trace {
+    format: Option<String>,
+    /// Its files, and whether these stand in a folder.
+    entries: Entries,
+    is_folder: bool,
+    /// What is said of frames that are missing.
+    missing: Vec<CarrierDamage>,
+}
 
 /// Puts the files of a folder of streams together whose formats write streams themselves, a file each: such a format knows
 /// whether they are one trace.
 fn together(all: Vec<Trace>) -> Vec<Trace> {
-    let is_own = |(format, entries, _): &Trace| {
-        let known = OWN_WRITERS.iter().any(|(_, name)| format.as_deref() == Some(*name));
-        known && entries.len() == 1
+    let is_own = |trace: &Trace| {
+        let known = OWN_WRITERS.iter().any(|(_, name)| trace.format.as_deref() == Some(*name));
+        known && trace.entries.len() == 1
     };
-    if all.len() < 2 || !all.iter().all(|trace| is_own(trace) && trace.0 == all[0].0) {
+    if all.len() < 2 || !all.iter().all(|trace| is_own(trace) && trace.format == all[0].format) {
         return all;
     }
-    let format = all[0].0.clone();
+    let format = all[0].format.clone();
     let mut files: Entries = Vec::new();
-    for (name, content) in all.into_iter().flat_map(|(_, entries, _)| entries) {
+    for (name, content) in all.into_iter().flat_map(|trace| trace.entries) {
         let is_taken = |wanted: &str| files.iter().any(|(known, _)| known == wanted);
         let further = (2_u64..).map(|n| format!("{name}-{n}"));
         let free = std::iter::once(name.clone()).chain(further).find(|wanted| !is_taken(wanted));
         files.push((free.unwrap_or(name), content));
     }
-    vec![(format, files, true)]
+    vec![Trace { format, entries: files, is_folder: true, missing: Vec::new() }]
 }
 
 /// True for a frame of rows without a record: it says only what was lost.
@@ -224,23 +266,27 @@ type Streams = BTreeMap<u64, BTreeMap<u32, Vec<FrameAt>>>;
 /// Files by their relative names.
 type Entries = Vec<(String, Arc<dyn Content>)>;
 
-/// The traces of a producer: their formats, if these are said, and their files.
+/// The traces of a producer: their formats, if these are said, and their files. `None` if an index names frames that are not there.
 fn of_producer(
     described: &Described,
     mut streams: BTreeMap<u32, Vec<FrameAt>>,
-    look: &Look,
+    look: &Arc<Look>,
     producer: u64,
     input: &mut SourceInput,
-) -> io::Result<Vec<(Option<String>, Entries)>> {
+) -> io::Result<Option<Vec<Trace>>> {
     let is_ours = |_: &&u32| described.is_carrier();
     for stream in described.files.keys().chain(described.names.keys().filter(is_ours)) {
         // A file without bytes has no frame, and one whose frames are damaged may have none.
         streams.entry(*stream).or_default();
     }
     let mut traces: BTreeMap<Option<u16>, Entries> = BTreeMap::new();
+    let mut missing = Vec::new();
     for (stream, frames) in streams {
         let number = frames.iter().find(|frame| !is_empty(frame)).map(|frame| frame.header.encoding);
-        let (name, content) = file(described, stream, frames, &look.container, input)?;
+        let Some((name, content)) = file(described, (producer, stream), frames, look, input)? else {
+            return Ok(None);
+        };
+        missing.extend(content.reasons.values().cloned());
         traces.entry(number).or_default().push((name, Arc::new(content)));
     }
     let empty = traces.remove(&None).unwrap_or_default();
@@ -249,18 +295,20 @@ fn of_producer(
     for attachment in session.attachments().iter().filter(|blob| blob.from.0 == producer) {
         if let Some(name) = safe(&attachment.name) {
             let sections = attachment.sections();
-            beside.push((name, Arc::new(Frames::of_sections(&look.container, &sections))));
+            beside.push((name, Arc::new(Frames::of_sections(look, &attachment.name, &sections))));
         }
     }
     // What a file says that is lost is damaged at its first byte.
-    for (_, name, len) in lost_of(session, producer) {
-        if let Some(name) = safe(&name) {
+    for (_, said, len) in lost_of(session, producer) {
+        if let Some(name) = safe(&said) {
             let section = Section { range: 0..len, frame: None };
-            beside.push((name, Arc::new(Frames::of_sections(&look.container, &[section]))));
+            beside.push((name, Arc::new(Frames::of_sections(look, &said, &[section]))));
         }
     }
+    let is_folder = described.is_folder;
     if traces.is_empty() && (described.is_folder || !beside.is_empty() && described.is_carrier()) {
-        return Ok(vec![(described.format.clone(), beside)]);
+        let format = described.format.clone();
+        return Ok(Some(vec![Trace { format, entries: beside, is_folder, missing }]));
     }
     let of_number = |number: u16| {
         let said = described.format.clone().filter(|format| encoding_of(format) == Some(number));
@@ -271,15 +319,21 @@ fn of_producer(
     };
     let trace = |(number, mut entries): (Option<u16>, Entries)| {
         entries.extend(beside.iter().cloned());
-        (number.and_then(of_number), entries)
+        let format = number.and_then(of_number);
+        Trace { format, entries, is_folder, missing: std::mem::take(&mut missing) }
     };
-    Ok(traces.into_iter().map(trace).collect())
+    Ok(Some(traces.into_iter().map(trace).collect()))
 }
 
 /// Attachments that are lost as a whole, as findings of the container.
 pub(crate) fn lost_attachments(session: &Session) -> impl Iterator<Item = finding::Finding> {
     let lost = session.producers().iter().flat_map(|producer| lost_of(session, *producer));
-    lost.map(|(_, name, _)| finding::Finding::new("attachment-incomplete").with("attachment", &*name))
+    lost.map(|(_, name, _)| incomplete(&name))
+}
+
+/// The finding of an attachment that lacks bytes.
+fn incomplete(name: &str) -> finding::Finding {
+    finding::Finding::new("attachment-incomplete").with("attachment", name)
 }
 
 /// What a producer says that it attached and is lost as a whole: its epoch, name and bytes.
@@ -323,10 +377,20 @@ struct Described {
     is_folder: bool,
     /// How bytes read, by what is said.
     reading: BTreeMap<String, String>,
-    /// What of the stream is damaged, so that bytes may be missing at the end of its files, and where.
-    faults: Vec<(Option<u64>, String)>,
-    /// Records that the producer dropped after the last frame of a stream.
-    dropped_at_end: BTreeMap<u32, u64>,
+    /// What of the stream is damaged, so that bytes may be missing in its files.
+    faults: Vec<Fault>,
+    /// Records that the producer dropped after the last frame of a stream: where that frame stands, and how many.
+    dropped_at_end: BTreeMap<u32, (u64, u64)>,
+}
+
+/// What of a stream is damaged.
+#[derive(Clone, Debug)]
+struct Fault {
+    /// Where, if that is known.
+    offset: Option<u64>,
+    /// The stream of a producer that lacks frames, if it is known which.
+    stream: Option<u64>,
+    damage: CarrierDamage,
 }
 
 impl Described {
@@ -335,12 +399,18 @@ impl Described {
         !self.files.is_empty() || self.format.as_deref().is_some_and(|format| encoding_of(format).is_some())
     }
 
-    fn of(survey: &Survey, producer: u64) -> Described {
+    fn of(look: &Look, producer: u64) -> Described {
+        let survey = &look.survey;
         let mut described = Described::default();
-        let losing = survey.session.findings.iter().filter(|finding| may_lack(finding));
+        let losing = survey.session.findings.iter().filter(|finding| finding.loses());
         // Counts that do not agree have no place: another finding says what is missing, if anything is.
         let place = |of: &finding::Finding| of.number("offset").filter(|_| of.name != "end-mismatch");
-        described.faults = losing.map(|of| (place(of), of.to_string())).collect();
+        let fault = |of: &finding::Finding| Fault {
+            offset: place(of),
+            stream: of.number("stream"),
+            damage: rules::damage(of, &look.name),
+        };
+        described.faults = losing.map(fault).collect();
         let last: BTreeMap<(u64, u32), u64> = survey
             .frames
             .iter()
@@ -349,7 +419,7 @@ impl Described {
         let dropped =
             survey.session.lost_after_all(|producer, stream| last.get(&(producer, stream)).copied());
         let own = dropped.into_iter().filter(|((from, _), _)| *from == producer);
-        described.dropped_at_end = own.map(|((_, stream), (_, n))| (stream, n)).collect();
+        described.dropped_at_end = own.map(|((_, stream), lost)| (stream, lost)).collect();
         let range: (EpochId, EpochId) = ((producer, 0), (producer, u32::MAX));
         for (_, epoch) in survey.session.epochs().range(range.0..=range.1) {
             for (_, entry) in epoch.metadata.entries() {
@@ -383,14 +453,63 @@ impl Described {
     }
 }
 
-/// The file of a stream, by its name.
+impl Described {
+    /// What is said of frames of a stream that are missing and have no reason yet: what is known to be wrong between the frames
+    /// before and after them. `lengths` of bodies are known of a file that is described.
+    fn say_missing(
+        &self,
+        (stream, number): (u32, u16),
+        frames: &[Option<FrameAt>],
+        lengths: Option<&[u64]>,
+        look: &Look,
+        reasons: &mut BTreeMap<usize, CarrierDamage>,
+    ) {
+        let mut after = None;
+        let mut nexts: Vec<Option<u64>> = Vec::with_capacity(frames.len());
+        for frame in frames.iter().rev() {
+            nexts.push(after);
+            after = frame.map(|frame| frame.offset).or(after);
+        }
+        nexts.reverse();
+        let mut before: Option<FrameAt> = None;
+        for (nth, (frame, next)) in frames.iter().zip(nexts).enumerate() {
+            if frame.is_some() {
+                before = *frame;
+            }
+            if frame.is_some() || reasons.contains_key(&nth) {
+                continue;
+            }
+            let is_here = |fault: &&Fault| fault.stream.is_none_or(|own| own == u64::from(stream));
+            let is_between = |fault: &&Fault| {
+                let is_after = |at: u64| before.is_none_or(|before| at > before.offset);
+                fault.offset.is_some_and(|at| is_after(at) && next.is_none_or(|next| at <= next))
+            };
+            let here = || self.faults.iter().filter(is_here);
+            let placed = here().filter(is_between).min_by_key(|fault| fault.offset);
+            let named = || here().find(|fault| fault.offset.is_none() && fault.stream.is_some());
+            let known = placed.or_else(named).or_else(|| here().find(|fault| fault.offset.is_none()));
+            let damage = known.map(|fault| fault.damage.clone()).unwrap_or_else(|| CarrierDamage {
+                file: look.name.clone(),
+                rule: rules::GAP.name,
+                what: format!("frame {nth} of stream {stream} is missing"),
+                ..CarrierDamage::default()
+            });
+            let bytes = lengths.map(|lengths| lengths[nth]);
+            let counted = bytes.filter(|_| number == encoding::RAW_WORDS).map(|bytes| bytes / WORD_BYTES);
+            let (records, next) = (rules::records_in(number, counted), damage.next.or(next));
+            reasons.insert(nth, CarrierDamage { records, bytes, next, ..damage });
+        }
+    }
+}
+
+/// The file of a stream, by its name; `None` if an index names frames that are not there.
 fn file(
     described: &Described,
-    stream: u32,
+    (producer, stream): (u64, u32),
     frames: Vec<FrameAt>,
-    container: &Container,
+    look: &Arc<Look>,
     input: &mut SourceInput,
-) -> io::Result<(String, Frames)> {
+) -> io::Result<Option<(String, Frames)>> {
     let number = frames.iter().find(|frame| !is_empty(frame)).map(|frame| frame.header.encoding);
     let said = described.files.get(&stream);
     let name = said.map(|file| &file.name).or(described.names.get(&stream));
@@ -404,17 +523,29 @@ fn file(
         Some(file) => {
             // Reading comes to what is missing at its place; damage of other files is none of this one.
             let (frames, lengths) = in_places(frames, &file.frames);
+            let of_stream = (stream, number.unwrap_or_default());
+            described.say_missing(of_stream, &frames, Some(&lengths), look, &mut reasons);
             (frames, lengths, None)
         }
         None => {
             let (mut with_gaps, mut lengths, mut next) = (Vec::new(), Vec::new(), None);
             for frame in frames {
-                let header = frame_at(input, frame.offset)?.map(|frame| frame.header).unwrap_or_default();
+                let there = frame_at(input, frame.offset)?;
+                let is_same = |there: &FrameAt| quipu_stream::survey::is_same(&there.header, &frame.header);
+                let header = match there.filter(is_same) {
+                    Some(there) => there.header,
+                    None if look.survey.is_indexed => return Ok(None),
+                    None => Header::default(),
+                };
                 // How long what is missing was is not known, so a byte stands for it.
                 let is_missing = next.is_some_and(|next| next != frame.header.seq);
                 if is_missing || header.lost > 0 {
-                    let why = (!is_missing)
-                        .then(|| rules::dropped(header.lost.into(), stream, "before this frame"));
+                    let place = Place {
+                        file: Some(look.name.clone()),
+                        offset: Some(frame.offset),
+                        ..Place::default()
+                    };
+                    let why = (!is_missing).then(|| dropped(&rules::lost(header.lost, stream, place)));
                     reasons.extend(why.map(|why| (with_gaps.len(), why)));
                     with_gaps.push(None);
                     lengths.push(1);
@@ -424,16 +555,21 @@ fn file(
                 lengths.push(if is_empty(&frame) { 0 } else { header.raw_len.into() });
             }
             if let Some(n) = described.dropped_at_end.get(&stream) {
-                reasons.insert(with_gaps.len(), rules::dropped(*n, stream, "after its last frame"));
+                let (offset, n) = *n;
+                let place = Place { file: Some(look.name.clone()), offset: Some(offset), ..Place::default() };
+                reasons.insert(with_gaps.len(), dropped(&rules::lost_at_end(n, stream, place)));
                 with_gaps.push(None);
                 lengths.push(1);
             }
+            described.say_missing((stream, number.unwrap_or_default()), &with_gaps, None, look, &mut reasons);
             // What is missing within the file is said there; beyond its last frame more may be.
             let last =
                 with_gaps.iter().rev().find_map(|frame: &Option<FrameAt>| frame.map(|frame| frame.offset));
             let is_all = with_gaps.iter().all(Option::is_some);
-            let beyond = described.faults.iter().find(|(offset, _)| is_all || *offset > last);
-            (with_gaps, lengths, beyond.map(|(_, fault)| fault.clone()))
+            // What a number shows that is missing, something else may say better.
+            let beyond = described.faults.iter().filter(|fault| is_all || fault.offset > last);
+            let beyond = beyond.min_by_key(|fault| (fault.stream.is_some(), fault.offset));
+            (with_gaps, lengths, beyond.map(|fault| fault.damage.clone()))
         }
     };
     let mut end = 0_u64;
@@ -449,10 +585,22 @@ fn file(
     let parts = if sum == end { parts } else { Vec::new() };
     let mut reading = described.reading.clone();
     reading.extend(number.map(|number| (ENCODING.to_owned(), number.to_string())));
-    let container = container.clone();
+    let (look, of) = (Arc::clone(look), Some((producer, stream)));
     let head = said.map(|file| file.head.clone()).unwrap_or_default();
     let kept = Mutex::default();
-    Ok((name, Frames { container, frames, reasons, ends, parts, head, reading, fault, kept }))
+    Ok(Some((name, Frames { look, of, frames, reasons, ends, parts, head, reading, fault, kept })))
+}
+
+/// What the producer says that it dropped, as damage.
+fn dropped(finding: &Finding) -> CarrierDamage {
+    CarrierDamage {
+        file: finding.place.file.clone().unwrap_or_default(),
+        offset: finding.place.offset,
+        rule: rules::LOST.name,
+        what: finding.message.clone(),
+        records: finding.loss.as_ref().and_then(|loss| loss.records.exactly()),
+        ..CarrierDamage::default()
+    }
 }
 
 /// Frames at the places that their numbers give them in a file of such frames: some may be missing.
@@ -470,11 +618,13 @@ fn in_places(frames: Vec<FrameAt>, said: &[(u64, u64)]) -> (Vec<Option<FrameAt>>
 
 /// The bodies of frames one after the other.
 struct Frames {
-    container: Container,
+    look: Arc<Look>,
+    /// The producer and the stream that they are of; of an attachment nothing.
+    of: Option<(u64, u32)>,
     /// Of a file whose frames are said, some may be missing.
     frames: Vec<Option<FrameAt>>,
-    /// Why frames are not there, where something else is known than that.
-    reasons: BTreeMap<usize, String>,
+    /// Why frames are not there.
+    reasons: BTreeMap<usize, CarrierDamage>,
     /// Where the body of each ends.
     ends: Vec<u64>,
     parts: Vec<ContentPart>,
@@ -483,7 +633,7 @@ struct Frames {
     /// How the bytes read, by what is said.
     reading: BTreeMap<String, String>,
     /// Why more bytes should follow, if that is so.
-    fault: Option<String>,
+    fault: Option<CarrierDamage>,
     /// What readers have unpacked last.
     kept: Mutex<Vec<Kept>>,
 }
@@ -509,11 +659,17 @@ fn piece_of(payload: &[u8], range: &Range<u64>) -> Option<Vec<u8>> {
 
 impl Frames {
     /// An attachment.
-    fn of_sections(container: &Container, sections: &[Section]) -> Frames {
+    fn of_sections(look: &Arc<Look>, name: &str, sections: &[Section]) -> Frames {
+        let missing = rules::damage(&incomplete(name), &look.name);
+        let missing = |section: &Section| {
+            section.frame.is_none().then(|| CarrierDamage { is_beside: true, ..missing.clone() })
+        };
+        let reasons = sections.iter().enumerate();
         Frames {
-            container: container.clone(),
+            look: Arc::clone(look),
+            of: None,
             frames: sections.iter().map(|section| section.frame).collect(),
-            reasons: BTreeMap::new(),
+            reasons: reasons.filter_map(|(nth, section)| Some((nth, missing(section)?))).collect(),
             ends: sections.iter().map(|section| section.range.end).collect(),
             parts: Vec::new(),
             head: Vec::new(),
@@ -521,6 +677,34 @@ impl Frames {
             fault: None,
             kept: Mutex::default(),
         }
+    }
+
+    /// What is wrong with a frame that an index names and that has another header: what a look at all headers finds there.
+    #[cold]
+    fn without_header(&self, frame: usize, said: &FrameAt) -> CarrierDamage {
+        let begin = if frame == 0 { 0 } else { self.ends[frame - 1] };
+        let bytes = Some(self.ends[frame] - begin);
+        let own = || {
+            let (producer, stream) = self.of?;
+            let look = self.look.of_headers().ok()?;
+            let described = Described::of(&look, producer);
+            let mut reasons = BTreeMap::new();
+            let frames: Vec<Option<FrameAt>> =
+                self.frames.iter().enumerate().map(|(nth, at)| at.filter(|_| nth != frame)).collect();
+            let lengths: Vec<u64> = self.frames.iter().map(|_| bytes.unwrap_or(0)).collect();
+            described.say_missing(
+                (stream, said.header.encoding),
+                &frames,
+                Some(&lengths),
+                &look,
+                &mut reasons,
+            );
+            reasons.remove(&frame)
+        };
+        own().unwrap_or_else(|| CarrierDamage {
+            bytes,
+            ..rules::damage(&finding::Finding::at("lost-sync", said.offset), &self.look.name)
+        })
     }
 
     /// Gives the body of a frame to `take`.
@@ -542,25 +726,19 @@ impl Frames {
             Some(kept) => kept,
             None => {
                 let n_read = Arc::default();
-                let input =
-                    SourceInput::new(&self.container, FRAME_READ_BYTES, &n_read).map_err(io::Error::other)?;
+                let input = SourceInput::new(&self.look.container, FRAME_READ_BYTES, &n_read)
+                    .map_err(io::Error::other)?;
                 Kept { frame: usize::MAX, piece: None, worker: Worker::default(), input }
             }
         };
         if kept.frame != frame {
             kept.frame = usize::MAX;
             let Some(said) = self.frames[frame] else {
-                let missing = || format!("frame {frame} of the file is missing in the stream");
-                let message = self.reasons.get(&frame).cloned().unwrap_or_else(missing);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+                return Err(self.reasons.get(&frame).cloned().unwrap_or_default().into_io());
             };
             let there = frame_at(&mut kept.input, said.offset)?;
             let there = there.filter(|there| quipu_stream::survey::is_same(&there.header, &said.header));
-            let damaged = |what: &str| {
-                let message = format!("the frame at offset {:#x} is damaged: {what}", said.offset);
-                io::Error::new(io::ErrorKind::InvalidData, message)
-            };
-            let there = there.ok_or_else(|| damaged("another header"))?;
+            let Some(there) = there else { return Err(self.without_header(frame, &said).into_io()) };
             let begin = if frame == 0 { 0 } else { self.ends[frame - 1] };
             let range = begin..self.ends[frame];
             // PERF: a body stays where it was unpacked. A copy of each would be memory that is new to the process each time.
@@ -571,10 +749,14 @@ impl Frames {
                     kept.piece.is_some()
                 }
                 Ok(body) => body.len() as u64 == range.end - range.start,
-                Err(fault) => return Err(damaged(fault.name)),
+                Err(fault) => {
+                    return Err(rules::damage_of_body(&fault, &there.header, &self.look.name).into_io());
+                }
             };
             if !is_right {
-                return Err(damaged("another length"));
+                let fault = finding::Finding::at("payload-invalid", there.offset);
+                let fault = fault.with("records", there.header.records);
+                return Err(rules::damage_of_body(&fault, &there.header, &self.look.name).into_io());
             }
             kept.frame = frame;
         }
@@ -599,9 +781,7 @@ impl Content for Frames {
         let frame = self.ends.partition_point(|end| *end <= at);
         if frame >= self.frames.len() || out.is_empty() {
             return match &self.fault {
-                Some(fault) if !out.is_empty() => {
-                    Err(io::Error::new(io::ErrorKind::InvalidData, format!("the stream is damaged: {fault}")))
-                }
+                Some(fault) if !out.is_empty() => Err(fault.clone().into_io()),
                 _ => Ok(0),
             };
         }
@@ -635,10 +815,6 @@ impl Content for Frames {
 
     fn parts(&self) -> &[ContentPart] {
         &self.parts
-    }
-
-    fn damage(&self) -> Option<&str> {
-        self.fault.as_deref()
     }
 }
 

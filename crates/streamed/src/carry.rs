@@ -1,8 +1,11 @@
 //! Traces of other formats put into streams: the bytes of their files as frames, the files beside them as attachments.
 
-use crate::carried::{ATTACHED_SETTING, FILE_SETTING, FOLDER_SETTING, File, HEAD_BYTES, encoding_of};
+use crate::back::say_lost;
+use crate::carried::{
+    ATTACHED_SETTING, FILE_SETTING, FOLDER_SETTING, File, HEAD_BYTES, WORD_BYTES, encoding_of,
+};
 use crate::trace;
-use quipu_model::damaged::{Intake, SoFar};
+use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::fresh::{Fresh, cannot, check_file, folder_beside};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, check_level};
@@ -24,8 +27,6 @@ const LEVEL: u32 = 3;
 
 /// Bytes of an entry of drmemtrace.
 const ENTRY_BYTES: u64 = 12;
-/// Bytes of a word of its raw files.
-const WORD_BYTES: u64 = 8;
 
 /// `convert` into a stream.
 #[derive(Clone)]
@@ -61,6 +62,24 @@ impl Transform for IntoStream {
     }
 
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        // Bytes are carried whatever stands in them: what is wrong with the records is said by who reads them, before.
+        let mut seen = Intake::new(job.damaged).strict(job.strict);
+        say_lost(self.format, job, &mut seen)?;
+        let mut made = self.put(job, progress)?;
+        let Reading { findings, error, doubtful_from } = seen.finish();
+        if doubtful_from.is_some() {
+            let first = findings.iter().find(|finding| finding.is_damage());
+            let place = first.map(|finding| &finding.place).or(error.as_ref().map(|error| error.place()));
+            let good = made.reading.doubtful_from.or(place.and_then(|place| place.record)).or(doubtful_from);
+            made.reading = Reading { findings, error, doubtful_from: good };
+        }
+        Ok(made)
+    }
+}
+
+impl IntoStream {
+    /// Puts the files into a stream; damage of their containers is said.
+    fn put(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         let TransformJob { source, output, .. } = *job;
         if let Some(container) = job.container {
             let what = format!("a stream is written without a container; `{container}` was asked for");
@@ -187,7 +206,8 @@ impl AsStream {
         // What was chosen of the source is all of what was made.
         let opening = OpenOptions { threads: Vec::new(), shards: Vec::new(), ..job.opening.clone() };
         let job = TransformJob { source: &source, opening: &opening, container: None, ..*job };
-        self.into.run(&job, progress)
+        // Who made it has said what was wrong with the records.
+        self.into.put(&job, progress)
     }
 }
 

@@ -74,9 +74,12 @@ pub(crate) fn apart(findings: Vec<Finding>) -> (Vec<Finding>, Vec<String>) {
 /// What is wrong with headers, and what readers of the rows find.
 pub(crate) fn all_findings(trace: &StreamTrace) -> Result<Vec<Finding>> {
     let mut found = Found::default();
-    trace.findings_of_frames(true)?.into_iter().for_each(|finding| found.push(finding));
     for shard in trace.shards() {
         found.read(&mut *trace.scan(&Scan::new(shard.id))?, |_| Ok(()))?;
     }
-    Ok(found.into_vec())
+    let found = found.into_vec();
+    let mut all = Finding::not_met(&trace.findings_of_frames(true)?, &found);
+    all.extend(found);
+    trace::count_once(&mut all);
+    Ok(all)
 }

@@ -106,7 +106,7 @@ impl Format for Stream {
         let mut json = describe::json(&trace)?;
         let text = describe::carried_lines(&carried) + &describe::lines(&json);
         json["carries"] = carried;
-        Ok(Description { text, json, findings: trace.meta().findings.clone() })
+        Ok(Description { text, json, findings: copy::all_findings(&trace)? })
     }
 
     fn tools(&self) -> &'static [&'static dyn Tool] {

@@ -6,12 +6,14 @@ use crate::frozen::Frozen;
 use quipu_model::{Finding, Result};
 use quipu_source::{Codec, Container, Source};
 use quipu_stream::survey::Survey;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 /// What the look told.
 #[derive(Debug)]
 pub(crate) struct Look {
+    /// The name of the source.
+    pub(crate) name: String,
     /// The bytes, unpacked.
     pub(crate) container: Container,
     /// What kept them from being complete.
@@ -21,6 +23,35 @@ pub(crate) struct Look {
     pub(crate) size: u64,
     /// How many bytes were asked for, by all readers.
     pub(crate) n_read: Arc<AtomicU64>,
+    /// The same without indexes, once that was asked for.
+    of_headers: OnceLock<Arc<Look>>,
+}
+
+impl Look {
+    /// The same by a look at all headers, whatever an index says: it finds what is wrong with them.
+    ///
+    /// # Errors
+    /// If the stream cannot be read.
+    pub(crate) fn of_headers(self: &Arc<Look>) -> Result<Arc<Look>> {
+        if !self.survey.is_indexed {
+            return Ok(Arc::clone(self));
+        }
+        if let Some(known) = self.of_headers.get() {
+            return Ok(Arc::clone(known));
+        }
+        let mut input = SourceInput::new(&self.container, HEADER_READ_BYTES, &self.n_read)?;
+        let survey = Survey::of_headers(&mut input).map_err(|cause| unreadable(&self.name, cause))?;
+        let look = Look {
+            name: self.name.clone(),
+            container: self.container.clone(),
+            unpacking: self.unpacking.clone(),
+            survey,
+            size: self.size,
+            n_read: Arc::clone(&self.n_read),
+            of_headers: OnceLock::new(),
+        };
+        Ok(Arc::clone(self.of_headers.get_or_init(|| Arc::new(look))))
+    }
 }
 
 /// Looks at a stream; the source remembers what was seen.
@@ -49,6 +80,7 @@ pub(crate) fn at(source: &Source) -> Result<Arc<Look>> {
         if let Some(frozen) = &frozen {
             frozen.settle(&mut survey).map_err(unreadable)?;
         }
-        Ok(Look { container, unpacking, survey, size, n_read })
+        let name = source.name().to_owned();
+        Ok(Look { name, container, unpacking, survey, size, n_read, of_headers: OnceLock::new() })
     })
 }

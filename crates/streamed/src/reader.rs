@@ -216,10 +216,15 @@ impl RowReader {
             match there.filter(|there| is_same(&there.header, &frame.header)) {
                 Some(there) => frame = there,
                 None => {
-                    let finding = finding::Finding::at("index-mismatch", frame.offset);
-                    self.find(&finding, record);
-                    let lost = finding::Finding::at("records-undecodable", frame.offset);
-                    self.find(&lost.with("records", frame.header.records), record);
+                    // A look at all headers says what is wrong there, an index how many records are lost.
+                    let look = self.opened.look.of_headers()?;
+                    let is_here = |found: &&finding::Finding| {
+                        found.number("offset") == Some(frame.offset) && found.loses()
+                    };
+                    let said = look.survey.session.findings.iter().find(is_here).cloned();
+                    let said =
+                        said.unwrap_or_else(|| finding::Finding::at("records-undecodable", frame.offset));
+                    self.find(&said.with("records", frame.header.records), record);
                     return Ok(false);
                 }
             }
@@ -248,7 +253,11 @@ impl RowReader {
         let metadata = self.opened.epochs.get(&epoch).cloned().unwrap_or_default();
         if header.lost > 0 {
             let place = self.place(frame.offset, record);
-            self.findings.push(rules::lost(header.lost, header.stream, place));
+            self.findings.push(match piece.open {
+                None => rules::lost(header.lost, header.stream, place),
+                // Nothing follows a buffer that is being written.
+                Some(_) => rules::lost_beside(header.lost, header.stream, place),
+            });
         }
         if let Some(have) = metadata.first_unknown_below(header.meta_version)
             && self.holes.insert(epoch)

@@ -2,7 +2,9 @@
 
 use quipu_model::loss::Amount;
 use quipu_model::{Finding, Loss, Place, RuleInfo};
+use quipu_source::CarrierDamage;
 use quipu_stream::finding::{self, Key};
+use quipu_stream::frame::{Header, encoding};
 
 quipu_model::rules! {
     "frames of streams" {
@@ -120,9 +122,59 @@ fn rule_of(name: &str) -> &'static RuleInfo {
     RULES.iter().find(|rule| rule.short_name() == name).unwrap_or(&PAYLOAD)
 }
 
+/// The rule that a finding of the container breaks.
+fn rule_for(of: &finding::Finding) -> &'static RuleInfo {
+    if of.is_auxiliary() { &AUXILIARY } else { rule_of(of.name) }
+}
+
+/// A finding of the container as damage of files in it.
+pub(crate) fn damage(of: &finding::Finding, file: &str) -> CarrierDamage {
+    let said = finding(of, file, None);
+    CarrierDamage {
+        file: file.to_owned(),
+        offset: said.place.offset,
+        next: said.loss.as_ref().and_then(|loss| loss.resumed.as_ref()?.offset),
+        rule: rule_for(of).name,
+        what: said.message,
+        bytes: said.loss.and_then(|loss| loss.bytes.exactly()),
+        ..CarrierDamage::default()
+    }
+}
+
+/// The same of a frame with a body of another format, with what its header says of that. Headers count what bodies consist of:
+/// several entries of drmemtrace may be one record, and not each line is one.
+pub(crate) fn damage_of_body(of: &finding::Finding, header: &Header, file: &str) -> CarrierDamage {
+    let n = of.number("records").filter(|n| *n > 0);
+    let counted = match header.encoding {
+        encoding::DRMEMTRACE => "entries",
+        encoding::RAW_WORDS => "words",
+        encoding::LINES => "lines",
+        _ => "records",
+    };
+    let mut of = of.clone();
+    of.keys.retain(|(key, _)| *key != "records");
+    let of = n.into_iter().fold(of, |of, n| of.with(counted, n));
+    CarrierDamage {
+        records: records_in(header.encoding, n),
+        bytes: Some(header.raw_len.into()).filter(|len| *len > 0),
+        ..damage(&of, file)
+    }
+}
+
+/// How many records a body has whose header counts this much, if what it counts are records.
+pub(crate) fn records_in(encoding: u16, counted: Option<u64>) -> Option<u64> {
+    counted.filter(|n| *n > 0 && !matches!(encoding, encoding::DRMEMTRACE | encoding::LINES))
+}
+
+/// What is said of damage of files in a stream, by who looks at the stream only.
+pub(crate) fn of_damage(damage: &CarrierDamage) -> Finding {
+    let rule = RULES.iter().find(|rule| rule.name == damage.rule).unwrap_or(&PAYLOAD);
+    rule.broken(Place::from(damage), damage.what.clone()).by(damage)
+}
+
 /// A finding of the container as one of the trace.
 pub(crate) fn finding(of: &finding::Finding, file: &str, record: Option<u64>) -> Finding {
-    let rule = if of.is_auxiliary() { &AUXILIARY } else { rule_of(of.name) };
+    let rule = rule_for(of);
     let number = |key: &str| of.number(key);
     let offset = number("offset").or(number("first_offset"));
     let place = Place { file: Some(file.to_owned()), offset, record, ..Place::default() };
@@ -176,6 +228,26 @@ pub(crate) fn lost(n: u32, stream: u32, place: Place) -> Finding {
     let resumed = Some(place.clone());
     let loss = Loss { records: amount(n), stopped: place.clone(), resumed, ..Loss::default() };
     LOST.broken(place, dropped(n, stream, "before this frame")).losing(loss)
+}
+
+/// Records that a producer had to drop while the rows of an open frame were its last.
+pub(crate) fn lost_beside(n: u32, stream: u32, place: Place) -> Finding {
+    let n = u64::from(n);
+    let loss = Loss { records: amount(n), stopped: place.clone(), ..Loss::default() };
+    LOST.broken(place, dropped(n, stream, "beside those of this open frame")).losing(loss).stated()
+}
+
+/// What a recording says of why it ended before its program.
+pub(crate) fn ended_early(what: u64, place: Place, counted: bool) -> Option<Finding> {
+    use quipu_cells::layout::process;
+    let why = match what {
+        process::SIZE_REACHED => "the recording had reached the size that it may have",
+        process::DISK_FULL => "the disk was full",
+        _ => return None,
+    };
+    let finding = LOST.broken(place.clone(), format!("{why}: what came later was not recorded")).stated();
+    // Threads count what they did not record, in the buffers that they have.
+    Some(if counted { finding } else { finding.losing(Loss::from(place)) })
 }
 
 /// Records that a producer had to drop after its last frame.

@@ -14,10 +14,10 @@ use crate::recording::{Process, rows_of_page};
 use crate::rules;
 use crate::schema::{EpochId, Means, RECORDS, Tables};
 use quipu_model::schema::Schema;
-use quipu_model::trace::{Carries, Clock, Fact, Function, PrintOptions, Recorded};
+use quipu_model::trace::{Carries, Clock, Fact, Function, PrintOptions, Recorded, Surveyed};
 use quipu_model::{
-    Columns, Confidence, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan,
-    Shard, ShardId, ShardKind, Trace,
+    Amount, Columns, Confidence, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader,
+    Result, Scan, Shard, ShardId, ShardKind, Trace,
 };
 use quipu_source::{Codec, Source};
 use quipu_stream::clock::Timeline;
@@ -172,11 +172,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     let mut parts = parts_of(survey, &epochs);
     let order = align(&mut parts, session, &epochs);
     let n_foreign = survey.frames.iter().filter(|frame| frame.header.is_foreign()).count();
-    let mut findings: Vec<Finding> = look.unpacking.clone();
-    findings.extend(session.findings.iter().map(|finding| rules::finding(finding, &name, None)));
-    findings.extend(crate::carried::lost_attachments(session).map(|lost| rules::finding(&lost, &name, None)));
-    findings.extend(losses_at_end(survey, &name));
-    findings.extend(foreign_findings(survey, &name));
+    let mut findings = findings_of(&look)?;
     findings.extend(order.map(|message| {
         let place = quipu_model::Place { file: Some(name.clone()), ..Default::default() };
         rules::ORDER.broken(place, message)
@@ -206,6 +202,116 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     let bodies = survey.frames.iter().filter(is_body).copied().collect();
     let opened = Opened { look: Arc::clone(&look), name, parts, epochs, tables };
     Ok(StreamTrace { opened: Arc::new(opened), bodies, meta, shards, columns })
+}
+
+/// What is wrong with a stream, as far as a look at it tells.
+///
+/// # Errors
+/// What the source says.
+pub(crate) fn findings_of(look: &Arc<Look>) -> Result<Vec<Finding>> {
+    let Look { survey, name, .. } = &**look;
+    let session = &survey.session;
+    let mut findings: Vec<Finding> = look.unpacking.clone();
+    findings.extend(session.findings.iter().map(|finding| rules::finding(finding, name, None)));
+    findings.extend(crate::carried::lost_attachments(session).map(|lost| rules::finding(&lost, name, None)));
+    findings.extend(losses_at_end(survey, name));
+    findings.extend(foreign_findings(survey, name));
+    findings.extend(damaged_aggregations(look)?);
+    findings.extend(endings(look)?);
+    state_losses(&mut findings, look)?;
+    // Those about the end come before others that were noticed later.
+    findings.sort_by_key(|finding| finding.place.offset.unwrap_or(u64::MAX));
+    Ok(findings)
+}
+
+/// Gives findings the losses that they are about, where frames of files are missing: how long those were is described. Other
+/// findings are then no reason for a loss of frames.
+fn state_losses(findings: &mut [Finding], look: &Arc<Look>) -> Result<()> {
+    let mut missing: Vec<(&'static str, Finding)> = Vec::new();
+    for damage in crate::carried::missing_in(look)? {
+        let said = rules::of_damage(&damage);
+        match missing.iter_mut().find(|(_, known)| known.is_same_fault(&said)) {
+            Some((_, known)) => {
+                if let (Some(sum), Some(more)) = (&mut known.loss, said.loss) {
+                    sum.add(*more);
+                }
+            }
+            None => missing.push((damage.rule, said)),
+        }
+    }
+    for finding in findings.iter_mut() {
+        if let Some((_, known)) = missing.iter().find(|(_, known)| known.is_same_fault(finding)) {
+            finding.loss.clone_from(&known.loss);
+        }
+    }
+    count_once(findings);
+    Ok(())
+}
+
+/// Leaves a loss to the finding that says where it is: numbers and counts of frames show it once more.
+pub(crate) fn count_once(findings: &mut [Finding]) {
+    let counts = [rules::GAP.name, rules::END_MISMATCH.name];
+    let is_count = |finding: &Finding| counts.contains(&&*finding.rule);
+    let damaged = findings.iter().filter(|finding| finding.loss.is_some() && !finding.is_stated);
+    let mut placed: Vec<u64> =
+        damaged.filter(|finding| !is_count(finding)).filter_map(|finding| finding.place.offset).collect();
+    let first_gap = findings.iter().find(|finding| finding.rule == rules::GAP.name && finding.loss.is_some());
+    let first_gap = first_gap.and_then(|gap| gap.place.offset);
+    placed.sort_unstable();
+    for finding in findings.iter_mut().filter(|finding| is_count(finding)) {
+        let Some(at) = finding.place.offset else { continue };
+        let is_end = finding.rule == rules::END_MISMATCH.name;
+        let is_shown = placed.first().is_some_and(|first| *first < at)
+            || is_end && first_gap.is_some_and(|first| first < at);
+        let says_how_much = finding.loss.as_ref().is_some_and(|loss| loss.bytes != Amount::Unknown);
+        if is_shown && !says_how_much {
+            finding.loss = None;
+        }
+    }
+}
+
+/// What the page of a recording says of why it ended before its program.
+fn endings(look: &Look) -> Result<Vec<Finding>> {
+    let pages = look.survey.open.iter().filter(|(head, frame)| is_page(head, frame));
+    let counted = look.survey.open.iter().any(|(head, _)| head.lost > 0);
+    let mut findings = Vec::new();
+    for (_, frame) in pages {
+        let place = Place { file: Some(look.name.clone()), offset: Some(frame.offset), ..Place::default() };
+        let became = page_at(look, frame)?.became.into_iter().flatten();
+        findings.extend(became.filter_map(|what| rules::ended_early(what, place.clone(), counted)));
+    }
+    Ok(findings)
+}
+
+/// Whether an open frame is the page of a process that recorded itself.
+fn is_page(head: &OpenHead, frame: &FrameAt) -> bool {
+    head.stream == 0 && frame.header.encoding == encoding::PLAIN
+}
+
+/// What such a page says.
+fn page_at(look: &Look, frame: &FrameAt) -> Result<Process> {
+    let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
+    let len = frame.header.stored_len as usize; // Within the limits.
+    let payload = input.get(frame.payload_at(), len).map_err(|cause| unreadable(&look.name, cause))?;
+    Ok(rows_of_page(payload.get(..len).unwrap_or(payload)))
+}
+
+/// What is wrong with aggregations, which readers of rows do not come to: the first of them are read.
+fn damaged_aggregations(look: &Look) -> Result<Vec<Finding>> {
+    let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
+    let mut worker = Worker::default();
+    let (mut findings, mut left) = (Vec::new(), MAX_AGGREGATED_BYTES);
+    let is_one = |frame: &&FrameAt| frame.header.kind == kind::AGG && !frame.header.is_foreign();
+    for frame in look.survey.frames.iter().filter(is_one) {
+        let Some(rest) = left.checked_sub(frame.header.stored_len.into()) else { break };
+        left = rest;
+        let unreadable = |cause| unreadable(&look.name, cause);
+        let Some(there) = frame_at(&mut input, frame.offset).map_err(unreadable)? else { continue };
+        if let Err(fault) = worker.body(&there, &mut input).map_err(unreadable)? {
+            findings.push(rules::finding(&fault, &look.name, None));
+        }
+    }
+    Ok(findings)
 }
 
 /// Makes sure that there is a frame.
@@ -512,6 +618,9 @@ fn functions(epochs: &BTreeMap<EpochId, Arc<Metadata>>, tables: &Tables) -> Vec<
     all.into_iter().map(function).collect()
 }
 
+/// How many stored bytes of aggregations are read when a stream is opened.
+const MAX_AGGREGATED_BYTES: u64 = 16 << 20;
+
 /// How many stored bytes of plain rows are looked at for the remarks between them.
 pub const MAX_LOOKED_BYTES: u64 = 256 << 20;
 
@@ -558,16 +667,8 @@ impl StreamTrace {
     /// What the page of a process says that recorded itself, if there is one.
     pub(crate) fn process_rows(&self) -> Result<Process> {
         let opened = &self.opened;
-        let is_page = |(head, frame): &&(OpenHead, FrameAt)| {
-            head.stream == 0 && frame.header.encoding == encoding::PLAIN
-        };
-        let Some((_, frame)) = opened.look.survey.open.iter().find(is_page) else {
-            return Ok(Process::default());
-        };
-        let mut input = opened.input()?;
-        let len = frame.header.stored_len as usize; // Within the limits.
-        let payload = input.get(frame.payload_at(), len).map_err(|cause| unreadable(&opened.name, cause))?;
-        Ok(rows_of_page(payload.get(..len).unwrap_or(payload)))
+        let page = opened.look.survey.open.iter().find(|(head, frame)| is_page(head, frame));
+        page.map_or(Ok(Process::default()), |(_, frame)| page_at(&opened.look, frame))
     }
 
     /// Its streams, in the order of the shards.
@@ -655,8 +756,13 @@ impl StreamTrace {
     /// # Errors
     /// What the source says.
     pub fn findings_of_frames(&self, decodes: bool) -> Result<Vec<Finding>> {
-        let mut findings = self.meta.findings.clone();
         let opened = &self.opened;
+        let look = opened.look.of_headers()?;
+        let mut findings = self.meta.findings.clone();
+        if opened.look.survey.is_indexed {
+            let more = findings_of(&look)?;
+            findings.extend(Finding::not_met(&more, &self.meta.findings));
+        }
         let mut input = opened.input()?;
         let mut worker = Worker::default();
         for frame in self.bodies.iter().filter(|_| decodes) {
@@ -670,15 +776,12 @@ impl StreamTrace {
             }
             let body = worker.body(&there, &mut input).map_err(|cause| unreadable(&opened.name, cause))?;
             if let Err(fault) = body {
-                findings.push(rules::finding(&fault, &opened.name, None));
-            }
-        }
-        if opened.look.survey.is_indexed {
-            let survey = Survey::of_headers(&mut input).map_err(|cause| unreadable(&opened.name, cause))?;
-            for found in &survey.session.findings {
-                let finding = rules::finding(found, &opened.name, None);
-                if !findings.contains(&finding) {
-                    findings.push(finding);
+                let said = match there.header.is_foreign() {
+                    true => rules::of_damage(&rules::damage_of_body(&fault, &there.header, &opened.name)),
+                    false => rules::finding(&fault, &opened.name, None),
+                };
+                if !findings.contains(&said) {
+                    findings.push(said);
                 }
             }
         }
@@ -721,6 +824,14 @@ impl Trace for StreamTrace {
         match self.opened.tables.mark_name(kind) {
             Some(name) => Cow::Owned(name.to_owned()),
             None => Cow::Owned(format!("mark {kind}")),
+        }
+    }
+
+    fn survey(&self, _: &dyn Fn() -> bool) -> Surveyed {
+        // Headers say nothing of the rows, and an index little of the headers.
+        match crate::copy::all_findings(self) {
+            Ok(all) => Surveyed { findings: all, ..Surveyed::default() },
+            Err(error) => Surveyed { error: Some(error), ..Surveyed::default() },
         }
     }
 

@@ -29,6 +29,13 @@ pub struct Told {
     pub last_ns: u64,
 }
 
+impl Told {
+    /// How many frames could not be read; what a program says that it did not record is no damage.
+    pub fn n_damaged(&self) -> u64 {
+        self.findings.iter().filter(|finding| finding.is_damage()).count() as u64
+    }
+}
+
 /// Hands every event to `each`, in order, until it has enough; holes too.
 ///
 /// # Errors

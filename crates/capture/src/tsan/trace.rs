@@ -123,7 +123,7 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     summary.program = sites.program();
     let mut findings = capture.findings(&told.findings);
     summary.duration = duration(&capture, &told);
-    summary.n_missing = summary.n_missing.saturating_add(told.findings.len() as u64);
+    summary.n_missing = summary.n_missing.saturating_add(told.n_damaged());
     summary.gap_bytes = lost_bytes(&findings);
     let mut intake = Intake::new(output.damaged);
     // Parts of threads are merged by time, so what a lost one held may belong anywhere.

@@ -82,33 +82,48 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let of_all = Verdict::new(&*trace, outcome.findings.clone(), outcome.error, outcome.cancelled);
     of_all.say_lost(screen);
     let lost = of_all.lost();
+    let met_reading = of_all.findings.clone();
     // The tool has taken in what the reader found; what is left is what could not be read at all.
     let engine = outcome.findings.as_slice().iter().filter(|finding| finding.rule == UNREADABLE);
     let findings = engine.filter(|finding| options.wants(finding)).cloned().collect();
     let verdict = Verdict { findings, ..of_all };
+    // What of the carrier was met where the trace was read is said once, with the place in the trace.
+    let of_trace = report.findings();
+    let is_met = |of: &Finding| {
+        let of_error = verdict.error.as_ref().is_some_and(|error| error.is_same_fault(of));
+        of_error || of_trace.iter().any(|known| known.is_same_fault(of))
+    };
+    let mut found: Vec<Finding> = carrier.iter().flat_map(|carrier| carrier.findings()).collect();
+    found.retain(|of| !is_met(of));
+    for of in &mut found {
+        if let Some(met) = met_reading.iter().find(|met| met.is_same_fault(of)) {
+            of.clone_from(met);
+        }
+    }
     if options.json {
         let mut answer = answer(&options.input.name(), report.json(), &verdict, &lost);
         if let (Some(carrier), Value::Object(answer)) = (&carrier, &mut answer) {
-            let of_carrier = carrier.json();
-            if let (Some(Value::Array(findings)), Value::Array(own)) =
-                (answer.get_mut("findings"), &of_carrier["findings"])
-            {
-                findings.splice(0..0, own.iter().cloned());
+            if let Some(Value::Array(findings)) = answer.get_mut("findings") {
+                findings.splice(0..0, found.iter().map(json));
             }
-            answer.insert("carrier".into(), of_carrier);
+            answer.insert("carrier".into(), carrier.json());
         }
         screen.json(&answer)?;
     } else {
-        let mut found: Vec<Finding> = carrier.iter().flat_map(|carrier| carrier.findings()).collect();
-        found.extend(report.findings());
+        found.extend(of_trace);
         screen.list_findings(&found)?;
         let of_carrier = carrier.as_ref().map(|carrier| {
             let mut document = carrier.document(Detail::Full);
             document.title = "Check of what carries it".into();
             // A carrier may have frames and nothing else.
-            if carrier.findings().is_empty() && carrier.json()["records"] == 0 {
-                let said = "Its frames were checked: nothing in them breaks a rule.";
-                document.blocks = vec![Block::Note(said.into())];
+            if carrier.json()["records"] == 0 {
+                match carrier.findings().is_empty() {
+                    true => {
+                        let said = "Its frames were checked: nothing in them breaks a rule.";
+                        document.blocks = vec![Block::Note(said.into())];
+                    }
+                    false => document.blocks.retain(|block| !matches!(block, Block::Facts(_))),
+                }
             }
             document
         });

@@ -118,7 +118,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         {
             return collect::make(&input.path, &target, screen);
         }
-        let trace = quipu::open(&recognised.source, &opening.options())?;
+        let trace = recognised.open(&opening.options())?;
         let how = (&target, opening, common);
         return conversion::run(&*trace, to, None, &options.conversion, &given, how, screen);
     }

@@ -1,15 +1,16 @@
 //! `quipu describe`: what a trace says of itself, record by record.
 
-use quipu::model::Error;
+use quipu::model::{Error, Finding};
 use quipu_console::input::Stored;
 use quipu_console::screen::{Outcome, Result, Screen};
-use quipu_console::session::Verdict;
+use quipu_console::session::{self, Verdict};
+use serde_json::Value;
 use std::io::Write;
 
 /// Print what a trace says of itself, record by record
 ///
 /// For traces that describe themselves: producers, clocks, streams, schemas, types, probes, and what else stands beside the
-/// records of data.
+/// records of data. All of it is read for what is wrong with it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -36,8 +37,16 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let format = quipu::format_of(&source, &opening)?.ok_or_else(|| {
         Error::unsupported("no known format describes itself like this").in_file(source.name())
     })?;
-    let description = format.describe(&source, &opening)?;
+    let mut description = format.describe(&source, &opening)?;
+    if description.findings.iter().any(Finding::is_damage)
+        && let Ok(inside) = quipu::recognise(&source, &opening)
+    {
+        description.findings = inside.with_trace(description.findings, &opening);
+    }
     if options.json {
+        if let Value::Object(answer) = &mut description.json {
+            session::add_reading(&description.findings, None, answer);
+        }
         screen.json(&description.json)?;
     } else {
         quipu_console::terminal::stdout().without_colours().write_all(description.text.as_bytes())?;

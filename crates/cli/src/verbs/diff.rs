@@ -85,12 +85,16 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     };
     let mut answer = Answer::new(BufWriter::new(quipu_console::terminal::stdout()));
     let compared = session::watched(screen, |watch| comparison.run(&job, &Watched(watch), &mut answer));
-    let compared = match answer.judge(compared) {
+    let mut compared = match answer.judge(compared) {
         Err(Stop::Fault(error) | Stop::Damage(error, _)) => {
             return Err(Stop::of_reading(error, "nothing was compared"));
         }
         compared => compared?,
     };
+    for (reading, recognised) in compared.readings.iter_mut().zip([&old, &new]) {
+        let more = recognised.beside(&reading.findings, reading.error.as_deref());
+        reading.findings.splice(0..0, more);
+    }
     if options.json {
         let lines = SIDES.iter().zip([&options.old, &options.new]).zip(&compared.readings);
         let lines = lines.map(|((side, path), reading)| reading_json(side, path, reading));

@@ -1,8 +1,12 @@
 //! `quipu as`: other programs' command lines.
 
+use quipu::model::{Finding, OpenOptions};
+use quipu::source::Source;
 use quipu_compat::{apitrace, cacheray, drmemtrace, dtrace, prism};
 use quipu_console::Common;
 use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::Verdict;
+use std::path::Path;
 
 /// Take another program's command line and print what it prints
 #[derive(Debug, clap::Args)]
@@ -144,11 +148,30 @@ Exit codes:
   2  could not do it";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    match &options.program {
-        Program::Apitrace { args } => apitrace::run(args, screen),
-        Program::Cacheray { args } => cacheray::run(args, screen),
-        Program::Drmemtrace { args } => drmemtrace::run(args, common, screen),
-        Program::Dtrace { args } => dtrace::run(args, common, screen),
-        Program::Prism { args } => prism::run(args, screen),
+    let (args, outcome) = match &options.program {
+        Program::Apitrace { args } => (args, apitrace::run(args, screen)),
+        Program::Cacheray { args } => (args, cacheray::run(args, screen)),
+        Program::Drmemtrace { args } => (args, drmemtrace::run(args, common, screen)),
+        Program::Dtrace { args } => (args, dtrace::run(args, common, screen)),
+        Program::Prism { args } => (args, prism::run(args, screen)),
+    };
+    match outcome? {
+        Outcome::Fine => Ok(say_of_carriers(args, screen)),
+        outcome => Ok(outcome),
     }
+}
+
+/// Says what is wrong with streams that carry the traces which were named: the programs know nothing of those.
+fn say_of_carriers(args: &[String], screen: &Screen) -> Outcome {
+    let files = args.iter().map(Path::new).filter(|path| path.is_file());
+    let mut outcome = Outcome::Fine;
+    for path in files {
+        let Ok(source) = Source::open(path) else { continue };
+        let Ok(found) = quipu::recognise(&source, &OpenOptions::default()) else { continue };
+        let findings = found.beside(&[], None);
+        if findings.iter().any(Finding::is_damage) {
+            outcome = outcome.and(Verdict { findings, ..Verdict::default() }.tell(screen));
+        }
+    }
+    outcome
 }

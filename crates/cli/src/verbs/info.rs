@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// Say what traces are
 ///
 /// Reads their headers; and all of a trace whose header tells little of it, such as one of graphics calls, or of a
-/// recording that an instrumented program left, or that proves damaged when it is opened: to say what is lost.
+/// recording that an instrumented program left, or that proves damaged when it is opened: to say what is lost. Of a stream, all
+/// frames are read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {

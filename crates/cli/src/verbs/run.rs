@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     let mut all = quipu::FORMATS.iter().copied().filter_map(|format| Some((format, format.runner()?)));
     let (to, runner) = all.next().ok_or_else(|| Error::unsupported("no format has back ends"))?;
-    let trace = quipu::open(&recognised.source, &input.opening.options())?;
+    let trace = recognised.open(&input.opening.options())?;
     let how = (&target, &input.opening, common);
     conversion::run(&*trace, to, Some(runner), &Conversion::default(), given, how, screen)
 }

@@ -99,6 +99,10 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
             add(name, in_frames(&from, folder, name), false, is_headed);
         }
     }
+    let raw = fixtures("drmemtrace-raw").join("threadsig.aarch64");
+    if is_wanted("drmemtrace-raw.carried") {
+        add("drmemtrace-raw.carried", carried(&raw, folder, "drmemtrace-raw.carried"), false, false);
+    }
     add("prism.quipu", events(folder), true, false);
     let recording = folder.join("recording.quipu");
     fs::write(&recording, recorded()).unwrap();
@@ -113,6 +117,21 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
         let file = home.join(file);
         all.push(Sample { name, trace: home, file, has_checksums: false, is_headed: false });
     }
+    if is_wanted("drmemtrace-raw") {
+        let home = folder.join("drmemtrace-raw");
+        fs::create_dir(&home).unwrap();
+        quipu_testkit::copy_files(&raw, &home);
+        fs::create_dir(home.join("raw")).unwrap();
+        quipu_testkit::copy_files(&raw.join("raw"), &home.join("raw"));
+        let file = unpacked(&home.join("raw"));
+        all.push(Sample {
+            name: "drmemtrace-raw",
+            trace: home,
+            file,
+            has_checksums: false,
+            is_headed: false,
+        });
+    }
     for (name, from) in [("drmemtrace.threads", "thr"), ("drmemtrace.cores", "thr.core_sharded_kernel")] {
         if !is_wanted(name) {
             continue;
@@ -126,6 +145,18 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
         all.push(Sample { name, trace: home, file, has_checksums: true, is_headed: true });
     }
     all
+}
+
+/// Unpacks the file of words in a folder of raw files, and gives it.
+fn unpacked(raw: &Path) -> PathBuf {
+    let files = fs::read_dir(raw).unwrap().map(|entry| entry.unwrap().path());
+    let packed = files.filter(|file| file.to_str().unwrap().ends_with(".raw.gz")).min().unwrap();
+    let source = Source::open(&packed).unwrap();
+    let bytes = source.head(16 << 20).unwrap();
+    let file = packed.with_extension("");
+    fs::remove_file(&packed).unwrap();
+    fs::write(&file, bytes).unwrap();
+    file
 }
 
 /// A trace in another container.

@@ -530,6 +530,7 @@ families! {
     drmemtrace_framed: ["drmemtrace.lz4", "drmemtrace.sz"],
     drmemtrace_threads: ["drmemtrace.threads"],
     drmemtrace_cores: ["drmemtrace.cores"],
+    drmemtrace_raw: ["drmemtrace-raw", "drmemtrace-raw.carried"],
     apitrace: ["apitrace"],
     apitrace_snappy: ["apitrace.snappy", "apitrace.chunks"],
     apitrace_packed: ["apitrace.gz", "apitrace.br"],

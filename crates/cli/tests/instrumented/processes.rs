@@ -505,3 +505,55 @@ fn a_program_that_notes_nothing_leaves_a_trace_that_says_so() {
         assert_eq!(output.status.code(), Some(0), "{compiler}");
     }
 }
+
+/// The file of a recording that may not grow ends before its program does: what is not recorded is counted, and every verb says it.
+#[test]
+fn what_a_recording_has_no_room_for_is_a_loss_with_its_count() {
+    const STORES: &str = r#"
+        #include <stdlib.h>
+        static volatile int cells[1024];
+        int main(int argc, char **argv) {
+            for (long i = 0, end = atol(argv[1]); i < end; i++) cells[i & 1023] = (int)i;
+            return 0;
+        }"#;
+    let scene = Scene::new(C[0]);
+    scene.compile(STORES, "prog.c", &["-O1"]);
+    let run = |max_bytes: &str| {
+        let mut program = scene.program("prog");
+        let done = program.arg("300000").env("QUIPU_MAX_BYTES", max_bytes).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    let told = |verb: &[&str]| {
+        let output = quipu().current_dir(&scene.folder).args(verb).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    run("0");
+    assert_eq!(told(&["check", "prog.quipu"]).0, Some(0));
+    let whole = told(&["analyze", "schedule", "--json", "prog.quipu"]).1;
+    // Room for a first buffer and little more.
+    fs::remove_file(scene.path("prog.quipu")).unwrap();
+    run("300000");
+    for verb in ["check", "info", "view", "report", "describe"] {
+        let (code, text) = told(&[verb, "prog.quipu"]);
+        assert_eq!(code, Some(1), "{verb}: {text}");
+        assert!(text.contains("had reached the size that it may have"), "{verb}: {text}");
+        assert!(text.contains("beside those of this open frame"), "{verb}: {text}");
+    }
+    let (code, part) = told(&["analyze", "schedule", "--json", "prog.quipu"]);
+    let answer =
+        |text: &str| serde_json::Deserializer::from_str(text).into_iter::<Value>().next().unwrap().unwrap();
+    let records = |answer: &Value| {
+        let threads = answer["results"]["schedule"]["threads"].as_array().unwrap().iter();
+        threads.map(|thread| thread["records"].as_u64().unwrap()).sum::<u64>()
+    };
+    let (whole, part) = (answer(&whole), answer(&part));
+    let lost = &part["lost"]["records"];
+    let lost = lost.as_u64().or(lost["at_least"].as_u64()).unwrap();
+    // The end of the thread is an event more, and so is that of the program.
+    let missing = records(&whole) - records(&part);
+    assert!(code == Some(1) && lost > 100_000 && lost.abs_diff(missing) < 16, "{lost} of {missing}");
+    // What is made of it is what there is.
+    assert_eq!(told(&["collect", "prog.quipu", "-o", "prog.trace"]).0, Some(1));
+    assert!(scene.path("prog.trace").exists());
+}

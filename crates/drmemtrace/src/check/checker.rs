@@ -270,7 +270,9 @@ impl Checker {
     /// Nothing is known of what a gap swallowed.
     fn resume_after(&mut self, finding: &Finding) {
         let own = ["drmemtrace/chunk-cut", "drmemtrace/nonsense", "drmemtrace/missing-chunk", WRONG_ORDINAL];
-        let is_gap = finding.rule.starts_with("source/") || own.contains(&&*finding.rule);
+        // What carries the trace has rules of its own.
+        let is_gap =
+            finding.loss.is_some() || finding.rule.starts_with("source/") || own.contains(&&*finding.rule);
         if is_gap && finding.severity == quipu_model::Severity::Error {
             self.lose_header();
             self.forget();

@@ -149,7 +149,12 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<RawTrace> {
     INFO.opening(options)?;
     let folder = list(source)?;
     let modules = match &folder.modules {
-        Some(list) => modules::parse(&list.head(MAX_LIST_BYTES)?),
+        Some(list) => match list.head(MAX_LIST_BYTES) {
+            Ok(text) => modules::parse(&text),
+            // What carries the list says so: the words are there all the same.
+            Err(error) if error.carrier().is_some() => Vec::new(),
+            Err(error) => return Err(error.into()),
+        },
         None => Vec::new(),
     };
     let mut findings = Vec::new();

@@ -36,7 +36,7 @@ const MAX_NONSENSE: usize = 8;
 const GLANCE_ENTRIES: usize = 8;
 
 /// A position in a shard: records and instructions before it, as far as they are known.
-type Position = (Option<u64>, Option<u64>);
+pub(super) type Position = (Option<u64>, Option<u64>);
 
 /// Finds the first entry of `entries` that is no part of a trace. They begin at entry `first` of their member.
 pub(super) fn nonsense(entries: &[Entry], first: usize) -> Option<usize> {
@@ -149,9 +149,15 @@ impl EntryReader {
             return (None, None);
         };
         counter.stop_at = Some((member, offset));
-        while let Ok(Some(_)) = counter.read() {}
-        let (records, instrs) = counter.position();
-        ((!counter.interp.resync).then_some(records), Some(instrs))
+        while counter.counted_at_stop.is_none()
+            && let Ok(Some(_)) = counter.read()
+        {}
+        counter.counted_at_stop.unwrap_or_else(|| counter.sure_position())
+    }
+
+    /// Records and instructions that were passed; after a gap, how many records it had is not known.
+    fn sure_position(&self) -> Position {
+        ((!self.interp.resync).then_some(self.interp.records), Some(self.interp.instrs))
     }
 
     /// Reports nonsense once all before it was read.
@@ -161,7 +167,8 @@ impl EntryReader {
         let message = format!(
             "of `{GROUP_ENTRIES}` entries more than `{MAX_NONSENSE}` have impossible types or are all zeros"
         );
-        self.lose_rest(member, "drmemtrace/nonsense", message, place, None);
+        let rule = "drmemtrace/nonsense";
+        self.lose_rest(member, Fault { rule, message, place, next: None, error: None });
     }
 
     /// The bytes could not be inflated any further; the stream continues with the next member, if there is one.
@@ -176,22 +183,29 @@ impl EntryReader {
             return Ok(());
         }
         // Of a file that is carried, a part may be lost: entries have one width, so reading continues with the next part.
-        let next = error.offset().and_then(|offset| self.file.container.next_readable(offset));
-        self.lose_rest(member, source_rule(error.kind()), error.what().to_owned(), Place::from(error), next);
+        let next = |offset| self.file.container.next_readable(member as usize, offset);
+        let next = error.offset().and_then(next);
+        let fault = Fault {
+            rule: source_rule(error.kind()),
+            message: error.what().to_owned(),
+            place: Place::from(error),
+            next,
+            error: Some(error),
+        };
+        self.lose_rest(member, fault);
         Ok(())
     }
 
-    /// Reports that nothing of a member from `place` on is read, or nothing up to the offset `next`, and what is lost by that.
-    fn lose_rest(
-        &mut self,
-        member: u32,
-        rule: &'static str,
-        mut message: String,
-        mut place: Place,
-        next: Option<u64>,
-    ) {
+    /// Reports that nothing of a member from the place of a fault on is read, or nothing up to where reading continues, and what
+    /// is lost by that.
+    fn lose_rest(&mut self, member: u32, fault: Fault<'_>) {
+        let Fault { rule, mut message, mut place, next, error } = fault;
         self.is_broken = true;
         self.counted_before_gap.get_or_insert(self.position());
+        let here = (member, place.offset.unwrap_or(0));
+        if self.stop_at.is_some_and(|stop| here >= stop) {
+            self.counted_at_stop.get_or_insert(self.sure_position());
+        }
         // If the header lies in the gap, the one that opening read counts: without it, later chunks have no thread and no size.
         if self.interp.chunk_instrs == 0 && self.file.header.chunk_instrs > 0 && !self.raw_only {
             self.interp.know_header(&self.file.header);
@@ -221,8 +235,13 @@ impl EntryReader {
         if is_doubtful && !can_read_again && !self.raw_only {
             stopped = (Some(began.0), Some(began.1));
         }
-        if let (Some(_), Some(offset), true) = (next, place.offset, self.raw_only && can_read_again) {
-            stopped = self.position_at(member, offset);
+        if let Some(offset) = place.offset.filter(|_| error.is_some_and(|error| error.carrier().is_some())) {
+            // All else of the member is good, so that there may be several gaps in it.
+            if self.raw_only && can_read_again {
+                stopped = self.position_at(member, offset);
+            } else if self.interp.resync {
+                stopped.0 = None;
+            }
         } else if can_read_again && (is_doubtful || self.raw_only || !is_alone) {
             stopped = self.position_before_gap(member);
         }
@@ -238,7 +257,10 @@ impl EntryReader {
                 None => self.gap(member, stopped, place, can_read_again),
             }),
         };
-        self.found.push(finding);
+        self.found.push(match error {
+            Some(error) => finding.by_carrier(error),
+            None => finding,
+        });
         // The seam of the next member is judged by this finding, not by a missing footer.
         self.last_entry = None;
         let instrs = if next.is_some() { None } else { self.instrs_before(member.saturating_add(1)) };
@@ -475,6 +497,17 @@ impl EntryReader {
         counter.is_counting = true;
         Ok(counter)
     }
+}
+
+/// Why a part of a member is not read.
+struct Fault<'e> {
+    rule: &'static str,
+    message: String,
+    place: Place,
+    /// Where in the member reading continues, if it does.
+    next: Option<u64>,
+    /// What the container said, if it is what failed.
+    error: Option<&'e quipu_source::Error>,
 }
 
 /// The state before the first entry of a member.

@@ -1,0 +1,272 @@
+//! Damage of frames of streams: whatever a stream holds, whichever frame is damaged and however, every verb ends alike, names the
+//! same place, and says the same of what is lost.
+
+use crate::damage::samples::{self, Sample};
+use quipu_testkit::fixtures;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What streams hold: files of every format that they carry, rows, aggregations, cells, buffers of DTrace.
+const SAMPLES: &[&str] = &[
+    "drmemtrace.carried",
+    "drmemtrace.frames",
+    "drmemtrace-raw.carried",
+    "apitrace.frames",
+    "cacheray.carried",
+    "lackey.carried",
+    "din.carried",
+    "prism.quipu",
+    "dtrace.quipu",
+    "recording",
+    "stream",
+];
+
+/// Verbs; `@` is the stream, `%` what is written. Those that cannot do it with the whole stream are left out.
+const VERBS: &[&[&str]] = &[
+    &["check", "@"],
+    &["info", "@"],
+    &["view", "@"],
+    &["report", "@"],
+    &["describe", "@"],
+    &["analyze", "schedule", "@"],
+    &["sim", "cache", "@"],
+    &["trim", "--take", "1000000", "@", "-o", "%"],
+    &["split", "@", "-o", "%"],
+    &["merge", "@", "-o", "%"],
+    &["convert", "@", "-o", "%"],
+    &["convert", "@", "-o", "%.quipu"],
+    &["diff", "@", "@"],
+];
+
+/// Verbs whose answer is no object.
+const PRINTERS: &[&str] = &["view", "diff"];
+
+/// A frame: where it begins, its kind, where its payload begins, how long that is, where the next one begins.
+#[derive(Clone, Copy)]
+struct Frame {
+    at: usize,
+    kind: u8,
+    payload: usize,
+    len: usize,
+    end: usize,
+}
+
+/// The names of kinds of frames that are damaged.
+const KINDS: &[(u8, &str)] = &[(1, "META"), (2, "DATA"), (4, "INDEX"), (5, "END"), (6, "AGG"), (8, "BLOB")];
+
+/// The frames of a stream, by their headers, as the page of the format has them.
+fn frames(bytes: &[u8]) -> Vec<Frame> {
+    let (mut at, mut found) = (0, Vec::new());
+    while let Some(header) = bytes.get(at..at + 96) {
+        let len = u32::from_le_bytes(header[16..20].try_into().unwrap()) as usize;
+        let payload = at + 8 * usize::from(header[11]);
+        let end = (payload + len).next_multiple_of(8) + 8;
+        found.push(Frame { at, kind: header[9], payload, len, end });
+        at = end;
+    }
+    found
+}
+
+/// A damaged stream.
+struct Harm {
+    name: String,
+    bytes: Vec<u8>,
+    /// How every verb has to end, where the page of the format says it.
+    code: Option<i32>,
+    /// What every verb has to say.
+    said: &'static str,
+}
+
+/// Every kind of damage of a frame of each kind, and streams that are cut.
+fn harms(bytes: &[u8]) -> Vec<Harm> {
+    let all = frames(bytes);
+    let mut harms = Vec::new();
+    let mut harm = |name: String, bytes: Vec<u8>, code, said| harms.push(Harm { name, bytes, code, said });
+    for (kind, name) in KINDS {
+        let own: Vec<Frame> = all.iter().copied().filter(|frame| frame.kind == *kind).collect();
+        // Of several the second: the first has the header of what is carried.
+        let Some(frame) = own.get(1.min(own.len().saturating_sub(1))) else { continue };
+        let is_data = matches!(*name, "DATA" | "AGG");
+        let code = if is_data { Some(1) } else { None };
+        let flipped = |at: usize| {
+            let mut bytes = bytes.to_vec();
+            bytes[at] ^= 0x21;
+            bytes
+        };
+        let is_auxiliary = matches!(*name, "INDEX" | "END");
+        let (of_payload, said) = match is_auxiliary {
+            true => (Some(0), "/auxiliary-frame]"),
+            false => (code, ""),
+        };
+        if frame.len > 0 {
+            harm(format!("{name} payload"), flipped(frame.payload + frame.len / 2), of_payload, said);
+        }
+        harm(format!("{name} header"), flipped(frame.at + 41), code, "");
+        let mut zeros = bytes.to_vec();
+        zeros[frame.at..frame.at + 64].fill(0);
+        harm(format!("{name} zeros"), zeros, code, "");
+        harm(format!("{name} deleted"), [&bytes[..frame.at], &bytes[frame.end..]].concat(), code, "");
+        if is_data {
+            harm(format!("{name} doubled"), [&bytes[..frame.end], &bytes[frame.at..]].concat(), None, "");
+        }
+    }
+    let data: Vec<&Frame> = all.iter().filter(|frame| matches!(frame.kind, 2 | 6)).collect();
+    let middle = data[data.len() / 2];
+    harm("cut".to_owned(), bytes[..(middle.payload + middle.len / 2)].to_vec(), Some(1), "");
+    harm("cut at the end".to_owned(), bytes[..bytes.len() - 20].to_vec(), None, "");
+    harms
+}
+
+/// How a verb ended, and what it said of damage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Told {
+    code: i32,
+    /// The first place of an error.
+    place: Option<u64>,
+    /// What is lost, in words.
+    lost: String,
+}
+
+/// Runs a verb in a folder.
+fn run(call: &[&str], stream: &Path, folder: &Path, flags: &[&str]) -> (i32, String, String) {
+    let out = folder.join("out");
+    let _ = fs::remove_dir_all(&out);
+    let _ = fs::remove_file(&out);
+    let _ = fs::remove_file(folder.join("out.quipu"));
+    let args = call.iter().map(|arg| match *arg {
+        "@" => stream.to_str().unwrap().to_owned(),
+        arg => arg.replace('%', out.to_str().unwrap()),
+    });
+    let mut quipu = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    let done = quipu.args(["-j", "1"]).args(args).args(flags).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
+}
+
+/// What the lines of a verb say.
+fn told(code: i32, text: &str) -> Told {
+    let errors = || text.lines().filter_map(|line| line.strip_prefix("error: "));
+    let offset = |line: &str| {
+        let (_, rest) = line.split_once("offset 0x")?;
+        let digits = rest.split(|c: char| !c.is_ascii_hexdigit()).next()?;
+        u64::from_str_radix(digits, 16).ok()
+    };
+    let is_sum = |line: &&str| line.contains(" lost") && line.contains("; ") && !line.ends_with(']');
+    let lost = errors().find(is_sum).map_or("", |line| {
+        ["; ", " between ", " after ", " in "].iter().fold(line, |line, end| line.split(end).next().unwrap())
+    });
+    let of_file = errors().filter(|line| !is_sum(line) && line.contains(".quipu: "));
+    Told { code, place: of_file.filter_map(offset).min(), lost: lost.to_owned() }
+}
+
+/// The same of an answer for programs.
+fn told_by(code: i32, answer: &Value) -> Told {
+    let findings = answer["findings"].as_array().into_iter().flatten();
+    let errors = findings.filter(|finding| finding["severity"] == "error").chain([&answer["error"]]);
+    let of_file =
+        errors.filter(|error| error["place"]["file"].as_str().is_some_and(|file| file.ends_with(".quipu")));
+    let place = of_file.filter_map(|error| error["place"]["offset"].as_u64()).min();
+    let lost = &answer["lost"];
+    let lost = if lost.is_null() { String::new() } else { lost["records"].to_string() };
+    Told { code, place, lost }
+}
+
+/// Damages a stream in all ways; gives what verbs say differently.
+fn walk(name: &str, stream: &Path, n_walked: &AtomicUsize) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = fs::read(stream).unwrap();
+    let able: Vec<&&[&str]> =
+        VERBS.iter().filter(|call| run(call, stream, folder.path(), &["-q"]).0 == 0).collect();
+    assert!(able.len() >= 5, "{name}: {able:?}");
+    let damaged = folder.path().join("damaged.quipu");
+    let mut wrong = Vec::new();
+    for harm in harms(&whole) {
+        fs::write(&damaged, &harm.bytes).unwrap();
+        let mut first: Option<(&str, Told)> = None;
+        let mut first_answer: Option<(&str, Told)> = None;
+        for call in &able {
+            n_walked.fetch_add(1, Ordering::Relaxed);
+            let verb = call[0];
+            let (code, out, errors) = run(call, &damaged, folder.path(), &[]);
+            let text = if verb == "check" { out + &errors } else { errors };
+            let own = told(code, &text);
+            let mut complain = |what: String| wrong.push(format!("{name}, {}: {what}", harm.name));
+            if harm.code.is_some_and(|expected| expected != code) || !text.contains(harm.said) {
+                complain(format!("{verb} ends with {code}: {text}"));
+            }
+            let is_all_lost = name == "recording" && harm.name.starts_with("META") && code == 2;
+            if !is_all_lost && code == 2 {
+                complain(format!("{verb} cannot do it: {text}"));
+            }
+            if code == 1 && (own.place.is_none() || folder.path().join("out").exists()) {
+                complain(format!("{verb} names no place, or writes: {text}"));
+            }
+            // Of a recording without its descriptions nothing can be decoded, and who lists its events does not read its page.
+            if name == "recording" && harm.name.starts_with("META") {
+                continue;
+            }
+            match &first {
+                None => first = Some((verb, own)),
+                Some((of, other)) if *other != own => {
+                    complain(format!("{of} {other:?}, {verb} {own:?}: {text}"));
+                }
+                Some(_) => {}
+            }
+            let flags: &[&str] = if PRINTERS.contains(&verb) { &["-q"] } else { &["-q", "--json"] };
+            let (quiet, out, errors) = run(call, &damaged, folder.path(), flags);
+            if quiet != code {
+                complain(format!("{verb} {flags:?} ends with {quiet}: {errors}"));
+            }
+            let Some(answer) = serde_json::from_str::<Value>(&out).ok().filter(|_| flags.len() > 1) else {
+                continue;
+            };
+            let own = told_by(quiet, &answer);
+            match &first_answer {
+                None => first_answer = Some((verb, own)),
+                Some((of, other)) if *other != own => {
+                    complain(format!("--json: {of} {other:?}, {verb} {own:?}"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn every_verb_says_the_same_of_a_damaged_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = samples::some(folder.path(), &|name| SAMPLES.contains(&name));
+    assert_eq!(made.len(), SAMPLES.len());
+    let path = |sample: Sample| (sample.name, named(sample.trace));
+    let mut streams: Vec<(&str, PathBuf)> = made.into_iter().map(path).collect();
+    streams.push(("aggregations", fixtures("stream").join("agg-rows.quipu")));
+    let (streams, wrong, n_walked) = (Mutex::new(streams), Mutex::new(Vec::new()), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let Some((name, stream)) = streams.lock().unwrap().pop() else { break };
+                    let found = walk(name, &stream, &n_walked);
+                    wrong.lock().unwrap().extend(found);
+                }
+            });
+        }
+    });
+    let (wrong, n_walked) = (wrong.into_inner().unwrap(), n_walked.into_inner());
+    assert!(wrong.is_empty(), "{} of {n_walked} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(n_walked > 1000, "{n_walked}");
+}
+
+/// The same file under a name by which its lines are told.
+fn named(stream: PathBuf) -> PathBuf {
+    let name = stream.with_extension("quipu");
+    if name != stream {
+        fs::rename(&stream, &name).unwrap();
+    }
+    name
+}
