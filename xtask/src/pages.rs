@@ -1,12 +1,14 @@
 //! Pages that are generated: `docs/tools.md` from the tools and their doc comments, `docs/verbs.md` from the help texts,
-//! `docs/checks.md` from the table of rules, `docs/compatibility.md` from the list of what is compared with other suites;
-//! `docs/house.md` is written along with them ([`crate::house`]).
+//! `docs/checks.md` from the table of rules, `docs/compatibility.md` from the list of what is compared with other suites,
+//! `docs/tables.md` from the schemas of lenses and of samples of all formats; `docs/house.md` is written along with them
+//! ([`crate::house`]).
 //!
 //! Tables of formats and crates on other pages are written, too ([`tables`]).
 //!
 //! They are checked in, so that people read them without building anything; a test fails when they are stale.
 
 mod compatibility;
+mod data;
 pub(crate) mod doc_comments;
 pub(crate) mod shapes;
 mod tables;
@@ -94,6 +96,7 @@ fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
         ("docs/verbs.md", verbs_page()?),
         ("docs/checks.md", checks_page()?),
         ("docs/compatibility.md", compatibility::page(root)?),
+        ("docs/tables.md", data::page(root)?),
     ];
     pages.extend(tables::pages(root)?);
     Ok(pages)

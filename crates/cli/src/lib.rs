@@ -10,6 +10,8 @@
 #![warn(missing_docs)]
 
 mod about;
+#[cfg(feature = "sql")]
+mod ask;
 mod captured;
 mod conversion;
 mod inputs;

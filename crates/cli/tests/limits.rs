@@ -46,6 +46,8 @@ const LINES: &[(&str, &[&str])] = &[
     ("sim tlb", &["sim tlb IN"]),
     ("sim sweep", &["sim sweep --sizes 4K,8K IN"]),
     ("run", &["run --backend stgen --backend simplecount IN -o OUT"]),
+    // A build of its own has it.
+    ("sql", &[]),
     ("info", &["info IN", "info --json IN"]),
     ("formats", &[]),
     ("tools", &[]),

@@ -31,6 +31,7 @@ mod prism;
 mod quotients;
 mod record;
 mod signals;
+mod sql;
 mod stories;
 mod streams;
 mod terminal;

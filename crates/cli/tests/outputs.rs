@@ -91,7 +91,8 @@ const READ: &[&str] =
     &["path", "paths", "old", "new", "text", "config", "v2p_file", "binary", "types", "remap", "calls"];
 
 /// Options that write and have tests of their own below, for their input is no file, or they write many.
-const ELSEWHERE: &[(&str, &str)] = &[("record", "output"), ("view", "blobs"), ("run", "output")];
+const ELSEWHERE: &[(&str, &str)] =
+    &[("record", "output"), ("view", "blobs"), ("run", "output"), ("sql", "output")];
 
 /// The command lines of other programs, which have no options that the tree knows.
 const AS: &[&str] = &["as apitrace", "as cacheray", "as drmemtrace", "as dtrace", "as prism"];

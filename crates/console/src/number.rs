@@ -8,6 +8,11 @@ pub fn number(text: &str) -> Result<u64, String> {
     number::worded(text)
 }
 
+/// A size: `32768`, `32K`, `1Gi`.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    number::bytes(text).map_err(|_| "a size is a number, perhaps with K, M or G".to_owned())
+}
+
 /// A number that is not 0.
 pub fn positive(text: &str) -> Result<u64, String> {
     match number(text)? {

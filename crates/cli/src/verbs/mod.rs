@@ -23,6 +23,7 @@ mod report;
 mod run;
 mod sim;
 mod split;
+pub(crate) mod sql;
 mod sweep;
 mod tools;
 mod trim;
@@ -51,6 +52,7 @@ pub(crate) enum Verb {
     Record(record::Options),
     Sim(sim::Options),
     Run(run::Options),
+    Sql(sql::Options),
     NewTool(new_tool::Options),
     Info(info::Options),
     Describe(describe::Options),
@@ -68,7 +70,7 @@ pub(crate) enum Verb {
 impl Verb {
     /// True if its answer with `--json` is one object, not a line for each record or difference.
     pub(crate) fn answers_with_an_object(&self) -> bool {
-        !matches!(self, Verb::View(_) | Verb::Diff(_))
+        !matches!(self, Verb::View(_) | Verb::Diff(_) | Verb::Sql(_))
     }
 
     pub(crate) fn run(&self, common: &Common, screen: &Screen) -> Result<Outcome> {
@@ -90,6 +92,7 @@ impl Verb {
             Verb::Record(options) => record::run(options, screen),
             Verb::Sim(options) => sim::run(options, common, screen),
             Verb::Run(options) => run::run(options, common, screen),
+            Verb::Sql(options) => sql::run(options, common, screen),
             Verb::NewTool(options) => new_tool::run(options, screen),
             Verb::Info(options) => info::run(options, screen),
             Verb::Describe(options) => describe::run(options, screen),

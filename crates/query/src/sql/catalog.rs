@@ -1,0 +1,179 @@
+//! The names that a query may use: tables and lenses of the first trace as they are, those of each under its alias, ready-made
+//! views.
+
+use super::reading::Readings;
+use super::table::TraceTable;
+use super::tool::{ToolTable, tables};
+use super::{Tools, fault};
+use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
+use datafusion::common::DataFusionError;
+use quipu_engine::row_names;
+use quipu_model::{Schema, Trace};
+use std::fmt;
+use std::sync::Arc;
+
+/// The only catalog.
+pub(super) const CATALOG: &str = "quipu";
+/// The schema of the first trace.
+pub(super) const FIRST: &str = "public";
+/// The schema of lenses of the first trace.
+const LENS: &str = "lens";
+
+/// A ready-made view: its name, the analysis whose result it is, and the table of that.
+struct View(&'static str, &'static str, &'static str);
+
+const VIEWS: [View; 5] = [
+    View("functions", "functions", "functions.functions"),
+    View("syscalls", "syscalls", "syscalls.syscalls"),
+    View("types", "types", "types.types"),
+    View("frames", "frames", "frames.frames"),
+    View("misses", "misses", "misses.misses"),
+];
+
+/// One trace under one name.
+#[derive(Clone)]
+pub(super) struct Named {
+    pub(super) alias: String,
+    pub(super) trace: Arc<dyn Trace>,
+    pub(super) readings: Arc<Readings>,
+    pub(super) tools: Tools,
+}
+
+/// A table, and where it comes from.
+pub(super) struct Known {
+    /// As a query names it.
+    pub(super) name: String,
+    pub(super) schema: Arc<Schema>,
+}
+
+impl Named {
+    /// The table of a name: a native table, a lens, a ready-made view, a learned table.
+    fn find(&self, name: &str) -> quipu_model::Result<Option<Arc<dyn TableProvider>>> {
+        let names = row_names(&*self.trace)?;
+        let exact = names.iter().find(|known| known.as_str() == name);
+        let lens = names.iter().find(|known| known.strip_prefix("lens.") == Some(name));
+        // Names come in lower case unless they are quoted.
+        let loose = || names.iter().find(|known| known.eq_ignore_ascii_case(name));
+        if let Some(found) = exact.or(lens).or_else(loose) {
+            return Ok(Some(Arc::new(TraceTable::new(self.trace.clone(), found, self.readings.clone())?)));
+        }
+        if let Some(view) = self.view(name) {
+            return Ok(Some(view));
+        }
+        if !name.contains('.') {
+            return Ok(None);
+        }
+        self.trace.learn()?;
+        let learned = self.trace.tables()?;
+        let found = learned.iter().find(|schema| schema.name.eq_ignore_ascii_case(name));
+        match found {
+            Some(found) => {
+                let table = TraceTable::new(self.trace.clone(), &found.name, self.readings.clone())?;
+                Ok(Some(Arc::new(table)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn view(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        let View(_, tool, table) = VIEWS.iter().find(|view| view.0 == name)?;
+        let tool =
+            (self.tools)(&self.trace.meta().format).into_iter().find(|known| known.info().name == *tool)?;
+        let table = tables(tool).into_iter().find(|known| known.name == *table)?;
+        let made = ToolTable::new(self.trace.clone(), tool, table, self.readings.clone()).ok()?;
+        Some(Arc::new(made))
+    }
+
+    /// All tables that are known without reading.
+    pub(super) fn known(&self) -> quipu_model::Result<Vec<Known>> {
+        let mut all = Vec::new();
+        let names = row_names(&*self.trace)?;
+        for name in &names {
+            let table = TraceTable::new(self.trace.clone(), name, self.readings.clone())?;
+            let plain = name.strip_prefix("lens.").filter(|plain| !names.iter().any(|other| other == plain));
+            all.push(Known { name: plain.unwrap_or(name).to_owned(), schema: table.about().clone() });
+        }
+        for View(name, tool, table) in &VIEWS {
+            let is_there = self.view(name).is_some() && !all.iter().any(|known| known.name == *name);
+            let tool =
+                (self.tools)(&self.trace.meta().format).into_iter().find(|known| known.info().name == *tool);
+            let schema = tool.and_then(|tool| tables(tool).into_iter().find(|known| known.name == *table));
+            if let Some(schema) = schema.filter(|_| is_there) {
+                all.push(Known { name: (*name).to_owned(), schema });
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The catalog of a session.
+pub(super) struct Catalog(pub(super) Vec<Named>);
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Catalog").finish_non_exhaustive()
+    }
+}
+
+impl CatalogProvider for Catalog {
+    fn schema_names(&self) -> Vec<String> {
+        let first = [FIRST.to_owned(), LENS.to_owned()];
+        first.into_iter().chain(self.0.iter().map(|named| named.alias.clone())).collect()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let of = |named: &Named, prefix: &str| -> Arc<dyn SchemaProvider> {
+            Arc::new(Space { named: named.clone(), prefix: prefix.to_owned() })
+        };
+        let first = self.0.first()?;
+        if name == FIRST {
+            return Some(of(first, ""));
+        }
+        if let Some(named) = self.0.iter().find(|named| named.alias == name) {
+            return Some(of(named, ""));
+        }
+        // `lens.calls`, `call."glDraw"`, `b_lens.calls`.
+        match self
+            .0
+            .iter()
+            .find_map(|named| Some((named, name.strip_prefix(&named.alias)?.strip_prefix('_')?)))
+        {
+            Some((named, prefix)) => Some(of(named, &format!("{prefix}."))),
+            None => Some(of(first, &format!("{name}."))),
+        }
+    }
+}
+
+/// Tables of one trace whose names begin with a prefix.
+struct Space {
+    named: Named,
+    prefix: String,
+}
+
+impl fmt::Debug for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Space").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+#[async_trait::async_trait]
+impl SchemaProvider for Space {
+    fn table_names(&self) -> Vec<String> {
+        let known = self.named.known().unwrap_or_default();
+        match self.prefix.as_str() {
+            "" => known.into_iter().map(|known| known.name).collect(),
+            prefix => {
+                let names = row_names(&*self.named.trace).unwrap_or_default();
+                names.iter().filter_map(|name| name.strip_prefix(prefix).map(str::to_owned)).collect()
+            }
+        }
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        self.named.find(&format!("{}{name}", self.prefix)).map_err(fault::external)
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.named.find(&format!("{}{name}", self.prefix)).is_ok_and(|found| found.is_some())
+    }
+}

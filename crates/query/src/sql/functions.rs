@@ -1,0 +1,144 @@
+//! Functions of the field: `line(addr)`, `page(addr)`, `hex(x)`, `disasm(code, pc)`.
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StringBuilder, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, UInt64Type};
+use datafusion::common::exec_err;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+use quipu_isa::{Arch, Decoder, Syntax};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+type Work = dyn Fn(&[ArrayRef]) -> Result<ArrayRef> + Send + Sync;
+
+/// A function of rows.
+struct Field {
+    name: &'static str,
+    signature: Signature,
+    returns: DataType,
+    work: Arc<Work>,
+}
+
+impl fmt::Debug for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Field").field(&self.name).finish()
+    }
+}
+
+impl PartialEq for Field {
+    fn eq(&self, other: &Field) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Field {}
+
+impl Hash for Field {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Field {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.returns.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        // Constants are worked out once; a row stands for all.
+        let is_constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let made = (self.work)(&arrays)?;
+        if is_constant && made.len() == 1 {
+            return Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&made, 0)?));
+        }
+        Ok(ColumnarValue::Array(made))
+    }
+}
+
+fn function(
+    name: &'static str,
+    types: &[&[DataType]],
+    returns: DataType,
+    work: impl Fn(&[ArrayRef]) -> Result<ArrayRef> + Send + Sync + 'static,
+) -> ScalarUDF {
+    let types = types.iter().map(|types| TypeSignature::Exact(types.to_vec())).collect();
+    let signature = Signature::one_of(types, Volatility::Immutable);
+    ScalarUDF::from(Field { name, signature, returns, work: Arc::new(work) })
+}
+
+/// The first byte of the block that an address lies in.
+fn block(name: &'static str, usual: u64) -> ScalarUDF {
+    let number = DataType::UInt64;
+    let types: [&[DataType]; 2] = [std::slice::from_ref(&number), &[number.clone(), number.clone()]];
+    function(name, &types, DataType::UInt64, move |args| {
+        let addresses = args[0].as_primitive::<UInt64Type>();
+        let Some(sizes) = args.get(1).map(|sizes| sizes.as_primitive::<UInt64Type>()) else {
+            let mask = !(usual - 1);
+            return Ok(Arc::new(addresses.unary::<_, UInt64Type>(|addr| addr & mask)));
+        };
+        let mut blocks = Vec::with_capacity(addresses.len());
+        for row in 0..addresses.len() {
+            let both = addresses.is_valid(row) && sizes.is_valid(row);
+            let size = if both { sizes.value(row) } else { 1 };
+            if !size.is_power_of_two() {
+                return exec_err!("{name}: a size is a power of two, not {size}");
+            }
+            blocks.push(both.then(|| addresses.value(row) & !(size - 1)));
+        }
+        Ok(Arc::new(UInt64Array::from(blocks)))
+    })
+}
+
+/// All functions, for a machine with lines and pages of these sizes.
+pub(super) fn all(line_bytes: Option<u64>, page_bytes: Option<u64>, arch: Option<Arch>) -> Vec<ScalarUDF> {
+    let power =
+        |bytes: Option<u64>, usual: u64| bytes.filter(|bytes| bytes.is_power_of_two()).unwrap_or(usual);
+    let number = DataType::UInt64;
+    let hex = function("hex", &[std::slice::from_ref(&number)], DataType::Utf8, |args| {
+        let numbers = args[0].as_primitive::<UInt64Type>();
+        let texts = numbers.iter().map(|number| number.map(|number| format!("{number:#x}")));
+        Ok(Arc::new(texts.collect::<datafusion::arrow::array::StringArray>()))
+    });
+    let code = [DataType::Binary, number.clone()];
+    let disasm = function("disasm", &[&code[..1], &code], DataType::Utf8, move |args| {
+        let Some(arch) = arch else { return exec_err!("disasm: the trace does not name its architecture") };
+        let codes: &BinaryArray = args[0].as_binary();
+        let pcs = args.get(1).map(|pcs| pcs.as_primitive::<UInt64Type>());
+        let Ok(mut decoder) = Decoder::new(arch, Syntax::Att) else {
+            return exec_err!("disasm: instructions of {} have no text", arch.name());
+        };
+        let (mut texts, mut text) = (StringBuilder::new(), String::new());
+        for row in 0..codes.len() {
+            if codes.is_null(row) {
+                texts.append_null();
+                continue;
+            }
+            text.clear();
+            let pc = pcs.filter(|pcs| pcs.is_valid(row)).map_or(0, |pcs| pcs.value(row));
+            decoder.text(pc, codes.value(row), &mut text);
+            texts.append_value(&text);
+        }
+        Ok(Arc::new(texts.finish()))
+    });
+    vec![block("line", power(line_bytes, 64)), block("page", power(page_bytes, 4096)), hex, disasm]
+}
+
+/// The names of all functions, with what they take.
+pub const FUNCTIONS: [(&str, &str); 4] = [
+    ("line(addr [, bytes])", "first byte of the cache line"),
+    ("page(addr [, bytes])", "first byte of the page"),
+    ("hex(x)", "a number as 0x…"),
+    ("disasm(code [, pc])", "the text of an instruction"),
+];

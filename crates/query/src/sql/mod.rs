@@ -1,0 +1,288 @@
+//! SQL over traces.
+//!
+//! A [`Session`] has one trace or several, each under an alias. Native tables and lenses are tables; analyses are table
+//! functions, `SELECT * FROM hot_lines(t, top => 20)`; a few results have names of their own, such as `syscalls`. Rows come straight off the
+//! compressed trace: columns that a query does not name are not decoded, conditions on positions, the clock and threads become
+//! windows, so that chunks outside are not inflated. `EXPLAIN` shows both.
+//!
+//! Sums of numbers of 64 bits are exact. Memory has a limit, past which sorts, groups and joins go to temporary files.
+
+mod catalog;
+mod fault;
+mod filter;
+mod functions;
+mod named;
+mod output;
+mod reading;
+mod sum;
+mod table;
+mod tool;
+
+pub use functions::FUNCTIONS;
+pub use output::{Answer, Looks};
+pub use reading::Losses;
+
+use catalog::{CATALOG, Catalog, FIRST, Named};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::dataframe::DataFrame;
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SQLOptions;
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
+use datafusion::logical_expr::{AggregateUDF, LogicalPlan};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::StreamExt;
+use quipu_engine::Progress;
+use quipu_model::{Error, ErrorKind, Result, Tool, Trace};
+use reading::Readings;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+use sum::ExactSum;
+use tokio::runtime::Runtime;
+use tool::{ToolFunction, sql_name, tables};
+
+/// The analyses for traces of a format.
+pub type Tools = fn(&str) -> Vec<&'static dyn Tool>;
+
+/// How often a query is looked at from outside.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// How many of those that hold memory an error names.
+const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+
+/// How a session works.
+#[derive(Clone, Copy)]
+pub struct Settings {
+    /// Most bytes that groups, sorts and joins hold in memory together.
+    pub memory_bytes: usize,
+    /// Threads that read, and threads that compute; 0 for as many as there are cores.
+    pub threads: usize,
+    /// The analyses.
+    pub tools: Tools,
+}
+
+/// Traces that can be asked.
+pub struct Session {
+    runtime: Runtime,
+    context: SessionContext,
+    traces: Vec<Named>,
+    readings: Arc<Readings>,
+    functions: Vec<(String, Arc<quipu_model::Schema>)>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+/// Receives the rows of an answer: its schema first, without rows, then batches.
+pub type Take<'a> = &'a mut dyn FnMut(&SchemaRef, Option<RecordBatch>) -> Result<()>;
+
+impl Session {
+    /// A session over traces by their aliases. The first one's tables need no alias.
+    ///
+    /// # Errors
+    /// `Usage` for an alias that is given twice; `Io` if threads cannot be started.
+    pub fn new(traces: Vec<(String, Arc<dyn Trace>)>, settings: Settings) -> Result<Session> {
+        for (at, (alias, _)) in traces.iter().enumerate() {
+            if traces[..at].iter().any(|(other, _)| other == alias) {
+                return Err(
+                    Error::usage(format!("two traces are called `{alias}`")).hint("name them: b=PATH")
+                );
+            }
+        }
+        let cannot =
+            |what: &str, cause: &dyn std::fmt::Display| Error::new(ErrorKind::Io, format!("{what}: {cause}"));
+        let n_threads = match settings.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(n_threads)
+            .thread_stack_size(8 << 20)
+            .enable_all()
+            .build()
+            .map_err(|cause| cannot("no threads can be started", &cause))?;
+        let readings = Arc::new(Readings::new(settings.threads));
+        let named: Vec<Named> = traces
+            .iter()
+            .map(|(alias, trace)| Named {
+                alias: alias.clone(),
+                trace: trace.clone(),
+                readings: readings.clone(),
+                tools: settings.tools,
+            })
+            .collect();
+        let pool = TrackConsumersPool::new(FairSpillPool::new(settings.memory_bytes), NAMED_CONSUMERS);
+        let environment = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(pool))
+            .build_arc()
+            .map_err(|cause| cannot("no temporary files can be made", &cause))?;
+        let mut config = SessionConfig::new()
+            .with_target_partitions(n_threads)
+            .with_information_schema(true)
+            .with_create_default_catalog_and_schema(false)
+            .with_default_catalog_and_schema(CATALOG, FIRST);
+        config.options_mut().sql_parser.collect_spans = true;
+        let context = SessionContext::new_with_config_rt(config, environment);
+        context.register_catalog(CATALOG, Arc::new(Catalog(named.clone())));
+        let of = |get: fn(&quipu_model::Meta) -> Option<u64>| {
+            traces.first().and_then(|(_, trace)| get(trace.meta()))
+        };
+        let arch = traces.first().and_then(|(_, trace)| trace.meta().arch);
+        for function in functions::all(of(|meta| meta.line_bytes), of(|meta| meta.page_bytes), arch) {
+            context.register_udf(function);
+        }
+        context.register_udaf(AggregateUDF::from(ExactSum::default()));
+        context
+            .register_relation_planner(Arc::new(named::NamedArguments))
+            .map_err(|cause| cannot("the planner", &cause))?;
+        context
+            .state_ref()
+            .write()
+            .register_expr_planner(Arc::new(named::WholeDivision))
+            .map_err(|cause| cannot("the planner", &cause))?;
+        let mut functions: Vec<(String, Arc<quipu_model::Schema>)> = Vec::new();
+        for (_, trace) in &traces {
+            for tool in (settings.tools)(&trace.meta().format) {
+                for table in tables(tool) {
+                    let name = sql_name(&table.name);
+                    if functions.iter().any(|(known, _)| *known == name) {
+                        continue;
+                    }
+                    functions.push((name.clone(), table.clone()));
+                    let (traces, readings) = (traces.clone(), readings.clone());
+                    context.register_udtf(&name, Arc::new(ToolFunction { tool, table, traces, readings }));
+                }
+            }
+        }
+        Ok(Session { runtime, context, traces: named, readings, functions })
+    }
+
+    /// Answers a question. `goes_on` is asked now and then, and told how far reading has come.
+    ///
+    /// # Errors
+    /// `Usage` for a question that makes no sense, with the place in it; `Limit` if it needs more memory than there is; `Io` if
+    /// it was interrupted; what reading and `take` say.
+    pub fn ask(
+        &self,
+        sql: &str,
+        goes_on: &mut dyn FnMut(Progress) -> bool,
+        take: Take<'_>,
+    ) -> Result<Losses> {
+        self.readings.take();
+        let answered = self.runtime.block_on(self.answer(sql, goes_on, take));
+        // Reads whose rows are no longer wanted.
+        if answered.is_err() {
+            self.readings.cancel();
+        }
+        let losses = self.readings.take();
+        match answered {
+            Ok(()) => Ok(losses),
+            Err(Failed::Engine(error)) => Err(fault::told(&error, sql, &self.table_names())),
+            Err(Failed::Ours(error)) => Err(error),
+        }
+    }
+
+    async fn answer(
+        &self,
+        sql: &str,
+        goes_on: &mut dyn FnMut(Progress) -> bool,
+        take: Take<'_>,
+    ) -> Result<(), Failed> {
+        let sql = sql.trim().trim_end_matches(';');
+        let state = self.context.state();
+        let plan = state.create_logical_plan(sql).await?;
+        SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).verify_plan(&plan)?;
+        let frame = match plan {
+            // Statements such as SET change the session.
+            LogicalPlan::Statement(_) => self.context.execute_logical_plan(plan).await?,
+            plan if shows_order(&plan)? => {
+                let config = state.config().clone().with_target_partitions(1);
+                let state = SessionStateBuilder::new_from_existing(state).with_config(config).build();
+                DataFrame::new(state, plan)
+            }
+            plan => DataFrame::new(state, plan),
+        };
+        let mut stream = frame.execute_stream().await?;
+        let schema = stream.schema();
+        take(&schema, None).map_err(Failed::Ours)?;
+        let mut clock = tokio::time::interval(GLANCE);
+        loop {
+            tokio::select! {
+                batch = stream.next() => match batch {
+                    None => return Ok(()),
+                    Some(batch) => {
+                        let batch = batch?;
+                        if batch.num_rows() > 0 {
+                            take(&schema, Some(batch)).map_err(Failed::Ours)?;
+                        }
+                    }
+                },
+                _ = clock.tick() => {
+                    if !goes_on(self.readings.progress()) {
+                        self.readings.cancel();
+                        return Err(Failed::Ours(Error::new(ErrorKind::Io, "interrupted")));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The tables that can be named, with their columns; those of further traces after their alias.
+    ///
+    /// # Errors
+    /// What reading says, where a schema has to be read first.
+    pub fn tables(&self) -> Result<Vec<(String, Arc<quipu_model::Schema>)>> {
+        let mut all = Vec::new();
+        for (at, named) in self.traces.iter().enumerate() {
+            let prefix = if at == 0 { String::new() } else { format!("{}.", named.alias) };
+            let known = named.known()?;
+            all.extend(known.into_iter().map(|known| (format!("{prefix}{}", known.name), known.schema)));
+        }
+        Ok(all)
+    }
+
+    /// The table functions, with their columns.
+    pub fn functions(&self) -> &[(String, Arc<quipu_model::Schema>)] {
+        &self.functions
+    }
+
+    fn table_names(&self) -> Vec<String> {
+        let tables = self.tables().unwrap_or_default().into_iter().map(|(name, _)| name);
+        tables.chain(self.functions.iter().map(|(name, _)| name.clone())).collect()
+    }
+}
+
+/// Why there is no answer.
+enum Failed {
+    Engine(Box<DataFusionError>),
+    Ours(Error),
+}
+
+impl From<DataFusionError> for Failed {
+    fn from(error: DataFusionError) -> Failed {
+        Failed::Engine(Box::new(error))
+    }
+}
+
+/// True if rows come as they stand in the trace, so that people expect its order.
+fn shows_order(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    let mixes = plan.exists(|plan| {
+        Ok(matches!(
+            plan,
+            LogicalPlan::Aggregate(_)
+                | LogicalPlan::Join(_)
+                | LogicalPlan::Sort(_)
+                | LogicalPlan::Window(_)
+                | LogicalPlan::Distinct(_)
+                | LogicalPlan::RecursiveQuery(_)
+        ))
+    })?;
+    Ok(!mixes)
+}
