@@ -1,9 +1,9 @@
 //! SQL over traces.
 //!
 //! A [`Session`] has one trace or several, each under an alias. Native tables and lenses are tables; analyses are table
-//! functions, `SELECT * FROM hot_lines(t, top => 20)`; a few results have names of their own, such as `syscalls`. Rows come straight off the
-//! compressed trace: columns that a query does not name are not decoded, conditions on positions, the clock and threads become
-//! windows, so that chunks outside are not inflated. `EXPLAIN` shows both.
+//! functions, `SELECT * FROM hot_lines(t, top => 20)`; a few results have names of their own, such as `syscalls`. Rows come
+//! straight off the compressed trace: columns of lenses that a query does not name are not decoded, conditions on positions, the
+//! clock and threads become windows, so that chunks outside are not inflated. `EXPLAIN` shows both.
 //!
 //! Sums of numbers of 64 bits are exact. Memory has a limit, past which sorts, groups and joins go to temporary files.
 
