@@ -6,7 +6,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::transform::{OneShard, Silent, TransformJob};
-use quipu::model::{Damaged, Given, OpenOptions, Options, Trace};
+use quipu::model::{Damaged, Given, OpenOptions, Options, Trace, Transform};
 use std::path::{Path, PathBuf};
 
 fn main() {

@@ -683,7 +683,7 @@ impl Frames {
     #[cold]
     fn without_header(&self, frame: usize, said: &FrameAt) -> CarrierDamage {
         let begin = if frame == 0 { 0 } else { self.ends[frame - 1] };
-        let bytes = Some(self.ends[frame] - begin);
+        let len = self.ends[frame] - begin;
         let own = || {
             let (producer, stream) = self.of?;
             let look = self.look.of_headers().ok()?;
@@ -691,7 +691,7 @@ impl Frames {
             let mut reasons = BTreeMap::new();
             let frames: Vec<Option<FrameAt>> =
                 self.frames.iter().enumerate().map(|(nth, at)| at.filter(|_| nth != frame)).collect();
-            let lengths: Vec<u64> = self.frames.iter().map(|_| bytes.unwrap_or(0)).collect();
+            let lengths: Vec<u64> = vec![len; self.frames.len()];
             described.say_missing(
                 (stream, said.header.encoding),
                 &frames,
@@ -702,7 +702,7 @@ impl Frames {
             reasons.remove(&frame)
         };
         own().unwrap_or_else(|| CarrierDamage {
-            bytes,
+            bytes: Some(len),
             ..rules::damage(&finding::Finding::at("lost-sync", said.offset), &self.look.name)
         })
     }
