@@ -27,7 +27,8 @@ pub struct Instr {
     pub conditional: bool,
     /// Whether a string operation repeats (`rep`, `repne`): its memory operands are those of one iteration.
     pub repeated: bool,
-    /// What it computes; none of instructions that compute nothing, and of REGDEPS, whose operations are hidden.
+    /// What it computes; none of instructions that compute nothing. Of REGDEPS, as far as categories and registers say it:
+    /// operations other than moves are hidden, and so are constants.
     pub work: Option<Work>,
     /// Where a direct jump, conditional jump or call goes. Needs the pc; never known for REGDEPS.
     pub target: Option<u64>,

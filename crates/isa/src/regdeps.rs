@@ -15,7 +15,9 @@
 
 use std::fmt::Write as _;
 
-use crate::{Arch, Categories, Class, DecodeError, Decoder, Instr, Opcode, Reg, RegSet, Syntax};
+use crate::{
+    Arch, Categories, Class, DecodeError, Decoder, Instr, Opcode, Operation, Reg, RegSet, Syntax, Work,
+};
 
 const HEADER_BYTES: usize = 4;
 
@@ -47,7 +49,37 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Instr, DecodeError> {
     instr.writes_flags = parts.header >> 8 & 1 == 1;
     instr.reads_flags = parts.header >> 9 & 1 == 1;
     instr.operation_bytes = parts.operation_size.and_then(operation_bytes);
+    instr.work = work(&instr, parts.sources.len());
     Ok(instr)
+}
+
+/// What the categories, the size and the registers still say of a computation. Which arithmetic it is, is hidden, and so are
+/// constants: an operation on a register and a constant takes one value here. The size is that of the largest source.
+///
+/// Vector instructions that load or store are taken for plain moves unless they count as arithmetic. Those without a category
+/// are instructions that DynamoRIO never looked at, such as `sbb`, `set` and `cdq`: they compute if they turn registers or flags
+/// into others.
+fn work(instr: &Instr, n_sources: usize) -> Option<Work> {
+    const NOTHING: [Categories; 3] = [Categories::BRANCH, Categories::STATE, Categories::OTHER];
+    let is = |category| instr.categories.contains(category);
+    let has_memory = is(Categories::LOAD) || is(Categories::STORE);
+    let operation = if NOTHING.into_iter().any(is) {
+        return None;
+    } else if is(Categories::MATH) {
+        Operation::Other
+    } else if is(Categories::CONVERT) || is(Categories::MOVE) && !has_memory {
+        Operation::Move
+    } else if has_memory || instr.writes.is_empty() && instr.reads.is_empty() {
+        return None;
+    } else {
+        Operation::Other
+    };
+    Some(Work {
+        operation,
+        is_float: is(Categories::FP),
+        bytes: instr.operation_bytes.unwrap_or(0),
+        arity: n_sources.clamp(1, 4) as u8,
+    })
 }
 
 /// Appends the text that drmemtrace's viewer prints after the words of the encoding; false if undecodable.

@@ -55,8 +55,19 @@ pub(crate) fn detail_of(columns: Columns, arch: Option<Arch>) -> Detail {
 struct Work {
     compute: Option<Compute>,
     target: Option<u64>,
+    /// Why it is not known what it computes, if that is so.
+    hidden: Option<Hidden>,
+}
+
+/// Why it is not known what an instruction computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hidden {
+    /// The trace does not have its bytes.
+    NoBytes,
+    /// Its bytes are no instruction, or a synthetic one that says nothing.
+    Undecodable,
     /// The decoder does not know what it is.
-    is_unknown: bool,
+    Unknown,
 }
 
 /// Functions of this number and above are system calls, where their arguments are recorded.
@@ -332,13 +343,18 @@ impl Front {
         self.put(Event::Context(Context { kind: context::INSTRUCTION, place: Place::Address(pc) }));
         let work = match instrs.code.get(row) {
             Some(code) if *code != NO_CODE => self.work(of, *code),
-            _ => Work::default(),
+            _ => Work { hidden: Some(Hidden::NoBytes), ..Work::default() },
         };
         if let Some(compute) = work.compute {
             counts.computes += 1;
             self.put(Event::Compute(compute));
         }
-        counts.unknown += u64::from(work.is_unknown);
+        match work.hidden {
+            Some(Hidden::NoBytes) => counts.codeless += 1,
+            Some(Hidden::Undecodable) => counts.undecodable += 1,
+            Some(Hidden::Unknown) => counts.unknown += 1,
+            None => {}
+        }
         let Some(class) = instrs.class.get(row) else { return };
         let (kind, indirect) = match class {
             InstrClass::DirectJump => (control::JUMP, false),
@@ -368,15 +384,17 @@ impl Front {
         if let Some(work) = self.works.get(&key) {
             return *work;
         }
-        let decoded = match (&mut self.decoder, of.codes.get(code)) {
-            (Some(decoder), Some(code)) => decoder.decode(code.pc, code.bytes()).ok(),
-            _ => None,
+        let without = |hidden| Work { hidden: Some(hidden), ..Work::default() };
+        let work = match (&mut self.decoder, of.codes.get(code)) {
+            (_, None) => without(Hidden::NoBytes),
+            (None, Some(_)) => without(Hidden::Unknown),
+            (Some(decoder), Some(code)) => match decoder.decode(code.pc, code.bytes()) {
+                Ok(instr) => {
+                    Work { compute: instr.work.map(computed), target: instr.target, hidden: hidden(&instr) }
+                }
+                Err(_) => without(Hidden::Undecodable),
+            },
         };
-        let work = decoded.map_or_else(Work::default, |instr| Work {
-            compute: instr.work.map(computed),
-            target: instr.target,
-            is_unknown: is_unknown(&instr),
-        });
         self.works.insert(key, work);
         work
     }
@@ -417,10 +435,18 @@ impl Front {
     }
 }
 
-/// Whether an instruction is of an extension that the decoder does not know: what it computes is not known either.
-fn is_unknown(instr: &quipu_isa::Instr) -> bool {
-    let is_unnamed = matches!(instr.opcode.name(), "unknown" | "sve" | "sme");
-    is_unnamed && instr.work.is_none() && !instr.reads_memory() && !instr.writes_memory()
+/// Whether an instruction is of an extension that the decoder does not know, or stands for bytes that could not be decoded: what
+/// it computes is not known either.
+fn hidden(instr: &quipu_isa::Instr) -> Option<Hidden> {
+    let has_registers = !instr.reads.is_empty() || !instr.writes.is_empty();
+    if instr.work.is_some() || instr.reads_memory() || instr.writes_memory() {
+        return None;
+    }
+    match instr.opcode.name() {
+        "unknown" | "sve" | "sme" => Some(Hidden::Unknown),
+        "undecoded" if instr.categories.is_empty() && !has_registers => Some(Hidden::Undecodable),
+        _ => None,
+    }
 }
 
 /// What an instruction computes, as an event.
@@ -569,6 +595,8 @@ struct Counts {
     instrs: u64,
     iterations: u64,
     computes: u64,
+    codeless: u64,
+    undecodable: u64,
     unknown: u64,
     controls: u64,
     blind_targets: u64,
@@ -597,6 +625,8 @@ impl Counts {
         for (what, fate, count) in [
             ("instructions", Fate::Kept, self.instrs),
             ("computations, by the bytes of instructions", Fate::Kept, self.computes),
+            ("of the instructions, those without encodings: no computation", Fate::Kept, self.codeless),
+            ("of the instructions, those whose bytes are none: no computation", Fate::Kept, self.undecodable),
             (
                 "of the instructions, those that the decoder does not know: no computation",
                 Fate::Kept,
@@ -606,8 +636,8 @@ impl Counts {
             ("stores", Fate::Kept, self.stores),
             ("instructions that accesses name", Fate::Kept, self.places),
             ("branches", Fate::Kept, self.controls),
-            ("of these, branches whose target the trace does not say", Fate::Kept, self.blind_targets),
-            ("of these, branches whose outcome the trace does not say", Fate::Kept, self.blind_outcomes),
+            ("of the branches, those whose target the trace does not say", Fate::Kept, self.blind_targets),
+            ("of the branches, those whose outcome the trace does not say", Fate::Kept, self.blind_outcomes),
             ("functions entered and left", Fate::Kept, self.calls),
             ("synchronization", Fate::Kept, self.syncs),
             ("beginnings of threads", Fate::Kept, self.starts),

@@ -341,15 +341,13 @@ fn traced(thread: u64, calls: &[(u64, u64, &[u64])]) -> Vec<u8> {
         entries.push(Entry::new(Type::WRITE, 8, 0x6000));
     }
     entries.extend([Entry::new(Type::THREAD_EXIT, 4, thread), Entry::new(Type::FOOTER, 0, 0)]);
-    let bytes = |entry: &Entry| {
-        [
-            &entry.kind.get().to_le_bytes()[..],
-            &entry.size.get().to_le_bytes(),
-            &entry.addr.get().to_le_bytes(),
-        ]
-        .concat()
-    };
-    entries.iter().flat_map(bytes).collect()
+    entries.iter().flat_map(bytes_of).collect()
+}
+
+/// The bytes of an entry of drmemtrace.
+fn bytes_of(entry: &quipu::drmemtrace::record::Entry) -> Vec<u8> {
+    let (kind, size) = (entry.kind.get().to_le_bytes(), entry.size.get().to_le_bytes());
+    [&kind[..], &size, &entry.addr.get().to_le_bytes()].concat()
 }
 
 #[test]
@@ -822,4 +820,105 @@ fn a_stream_of_the_valgrind_front_end_stays_one() {
     done(&["convert", "-q", "--plain", &at("b.prism"), "-o", &at("d.bin")]);
     let plain = std::fs::read(at("d.bin")).unwrap();
     assert!(plain[6..] == gunzip(&std::fs::read(&bytes).unwrap()), "to the byte, after the configurations");
+}
+
+/// What the list at the end of a run says, by its words.
+fn ledger(trace: &str, out: &str) -> BTreeMap<String, u64> {
+    let output = quipu(&["run", "--json", "--backend", "simplecount", trace, "-o", out]);
+    assert_eq!(output.status.code(), Some(0), "{trace}: {output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lines = answer["ledger"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    lines
+        .iter()
+        .map(|line| (line["what"].as_str().unwrap().to_owned(), line["count"].as_u64().unwrap_or(0)))
+        .collect()
+}
+
+const COMPUTATIONS: &str = "computations, by the bytes of instructions";
+const WITHOUT_ENCODINGS: &str = "of the instructions, those without encodings: no computation";
+
+#[test]
+fn synthetic_instructions_compute_as_often_as_those_that_they_stand_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let trace = |name: &str| fixtures("drmemtrace").join(name).to_str().unwrap().to_owned();
+    let synthetic = trace("threadsig.regdeps");
+    // The file that it was made of.
+    let real = trace("threadsig.x64/drmemtrace.threadsig.872906.1041.trace.zip");
+    let (of_synthetic, of_real) = (ledger(&synthetic, &at("synthetic")), ledger(&real, &at("real")));
+    assert_eq!(of_synthetic["instructions"], of_real["instructions"]);
+    let (n, n_real) = (of_synthetic[COMPUTATIONS], of_real[COMPUTATIONS]);
+    // Extensions of loads, comparisons of vectors with memory and compare-and-swaps are loads there.
+    assert!(n < n_real && n * 100 > n_real * 95, "{n} of {n_real}");
+    // Categories, as their own analysis counts them.
+    let categories = json(&["analyze", "--json", "categories", &synthetic]);
+    let (mut sure, mut perhaps) = (0, 0);
+    for set in categories["results"]["categories"]["sets"].as_array().unwrap() {
+        let names: Vec<&str> =
+            set["categories"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        let count = set["count"].as_u64().unwrap();
+        let is_sure = names.iter().any(|name| ["math", "convert"].contains(name)) || names == ["move"];
+        sure += if is_sure { count } else { 0 };
+        // If they have registers.
+        perhaps +=
+            if names == ["simd"] || names.is_empty() || names == ["uncategorized"] { count } else { 0 };
+    }
+    assert!(sure > 20_000 && (sure..=sure + perhaps).contains(&n), "{n}: {sure} and perhaps {perhaps}");
+    let events = at("events.prism");
+    done(&["convert", "-q", &synthetic, "-o", &events, "--set", "events=fixed"]);
+    let rows = rows(&[&events]);
+    let computed: Vec<&String> =
+        rows.iter().filter(|row| row.contains(",integer,") || row.contains(",float,")).collect();
+    assert_eq!(computed.len() as u64, n);
+    // A move between registers of 8 bytes, arithmetic on 4, whose operation is hidden.
+    for expected in [",integer,,8,move,1,", ",integer,,4,undefined,1,"] {
+        assert!(computed.iter().any(|row| row.contains(expected)), "{expected}: {:?}", &computed[..20]);
+    }
+}
+
+#[test]
+fn instructions_whose_bytes_are_not_known_or_none_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for (nth, trace) in
+        [fixtures("drmemtrace").join("func-trace"), fixtures("lackey").join("nodes.lackey.gz")]
+            .iter()
+            .enumerate()
+    {
+        let trace = trace.to_str().unwrap();
+        let said = ledger(trace, &at(&nth.to_string()));
+        let [_, _, instrs] = counted(trace);
+        assert_eq!(said[WITHOUT_ENCODINGS], instrs, "{trace}");
+        assert!(!said.contains_key(COMPUTATIONS), "{trace}: {said:?}");
+    }
+    // `add eax, ebx` twice, a byte that is no instruction three times, one without bytes.
+    use quipu::drmemtrace::record::{Entry, Marker, Type};
+    let mut entries = vec![
+        Entry::new(Type::HEADER, 0, 4),
+        Entry::marker(Marker::VERSION, 4),
+        Entry::marker(Marker::FILETYPE, 0x240), // x86-64 with encodings.
+        Entry::new(Type::THREAD, 4, 7),
+        Entry::new(Type::PID, 4, 7),
+        Entry::marker(Marker::TIMESTAMP, 10),
+        Entry::marker(Marker::CPU_ID, 0),
+    ];
+    let instr = |pc: u64, bytes: &[u8]| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        let size = bytes.len() as u16;
+        [Entry::new(Type::ENCODING, size, u64::from_le_bytes(word)), Entry::new(Type::INSTR, size, pc)]
+    };
+    for _ in 0..2 {
+        entries.extend(instr(0x1000, &[0x01, 0xd8]));
+        entries.extend(instr(0x1002, &[0x06]));
+    }
+    entries.extend(instr(0x1003, &[0x06]));
+    entries.extend([Entry::new(Type::THREAD_EXIT, 4, 7), Entry::new(Type::FOOTER, 0, 0)]);
+    let bytes: Vec<u8> = entries.iter().flat_map(bytes_of).collect();
+    let trace = put(folder.path(), "undecodable.trace", &bytes);
+    let said = ledger(&trace, &at("undecodable"));
+    assert_eq!(said["instructions"], 5);
+    assert_eq!(said[COMPUTATIONS], 2, "{said:?}");
+    assert_eq!(said["of the instructions, those whose bytes are none: no computation"], 3, "{said:?}");
+    assert!(!said.contains_key(WITHOUT_ENCODINGS), "{said:?}");
 }
