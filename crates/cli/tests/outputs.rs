@@ -553,7 +553,7 @@ fn a_recording_replaces_traces_only_and_never_the_program() {
         ("-o hard -- ./prog", true, "this is an input"),
         ("-o soft -- ./prog", true, "this is an input"),
         ("-o home/said -- true", true, "a folder cannot replace a file"),
-        ("-o /dev/null -- true", true, "a folder cannot replace a file"),
+        ("-o /dev/null -- true", true, "a folder cannot be written into a device"),
         ("-o folder -- true", true, "mine"),
     ] {
         let (code, said) = record(folder.path(), line, force);
