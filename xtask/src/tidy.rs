@@ -118,6 +118,7 @@ const THREAD_PLACES: &[&str] = &[
     "crates/drmemtrace/src/write/",
     "crates/capture/",
     "crates/console/src/session.rs",
+    "crates/network/src/collect.rs",
     "crates/testkit/",
 ];
 

@@ -156,3 +156,82 @@ impl<R: Read> Input for Pipe<R> {
         }
     }
 }
+
+/// Files as one stream: the bytes of each follow those of the one before.
+#[derive(Debug)]
+pub struct Chain {
+    /// Files, and where each begins.
+    files: Vec<(u64, FileInput)>,
+    joined: Vec<u8>,
+}
+
+impl Chain {
+    /// These files, in this order.
+    #[must_use]
+    pub fn new(files: impl IntoIterator<Item = FileInput>) -> Chain {
+        let mut at = 0;
+        let files = files.into_iter().map(|file| {
+            let begin = at;
+            at += file.size_bytes();
+            (begin, file)
+        });
+        Chain { files: files.collect(), joined: Vec::new() }
+    }
+
+    /// Bytes of all files.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.files.last().map_or(0, |(begin, file)| begin + file.size_bytes())
+    }
+}
+
+impl Input for Chain {
+    fn get(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
+        let mut nth = self.files.partition_point(|(begin, _)| *begin <= at).saturating_sub(1);
+        let Some((begin, file)) = self.files.get(nth) else { return Ok(&[]) };
+        let left = (begin + file.size_bytes()).saturating_sub(at);
+        let is_last = nth + 1 == self.files.len();
+        if is_last || left >= len as u64 {
+            let (begin, file) = &mut self.files[nth];
+            return file.get(at - *begin, len);
+        }
+        self.joined.clear();
+        let mut from = at;
+        while self.joined.len() < len
+            && let Some((begin, file)) = self.files.get_mut(nth)
+        {
+            let wanted = len - self.joined.len();
+            let bytes = file.get(from - *begin, wanted)?;
+            self.joined.extend_from_slice(&bytes[..bytes.len().min(wanted)]);
+            nth += 1;
+            from = self.files.get(nth).map_or(from, |(begin, _)| *begin);
+        }
+        Ok(&self.joined)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_follow_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |nth: usize, bytes: &[u8]| {
+            let path = folder.path().join(nth.to_string());
+            std::fs::write(&path, bytes).unwrap();
+            FileInput::new(Arc::new(File::open(path).unwrap())).unwrap()
+        };
+        let parts: [&[u8]; 5] = [b"ab", b"", b"c", b"defg", b""];
+        let mut chain = Chain::new(parts.iter().enumerate().map(|(nth, bytes)| file(nth, bytes)));
+        assert_eq!(chain.size_bytes(), 7);
+        for at in 0..9_u64 {
+            for len in 0..9 {
+                let wanted = b"abcdefg".get(at as usize..).unwrap_or_default();
+                let got = chain.get(at, len).unwrap();
+                let least = len.min(wanted.len());
+                assert!(got.len() >= least && wanted.starts_with(got), "{at} {len} {got:?}");
+            }
+        }
+    }
+}

@@ -19,6 +19,8 @@
 //! | [`mod@write`], [`spec`], [`record`], [`datum`], [`pack`] | writing: the stream, schemas, rows of structures and of values |
 //! | [`open`] | rooms in files that programs have mapped, which outlive the program |
 //! | [`mod@slice`] | parts of streams as streams, flight recorders, appending |
+//! | [`follow`] | files that grow |
+//! | [`ranges`] | sets of numbers of frames |
 //! | [`json`], [`text`], [`float`], [`summary`] | records for programs and people |
 //!
 //! Bodies of other formats are handed out as bytes; those formats' own crates decode them.
@@ -46,7 +48,7 @@ pub mod open;
 mod order;
 pub mod pack;
 mod packed;
-mod ranges;
+pub mod ranges;
 pub mod reader;
 pub mod record;
 pub mod recorder;

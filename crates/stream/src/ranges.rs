@@ -5,14 +5,19 @@ use std::ops::Range;
 
 /// A set of numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ranges {
+pub struct Ranges {
     /// The end of each range by its start; they do not touch.
     map: BTreeMap<u64, u64>,
 }
 
 impl Ranges {
+    /// The ranges from the lowest to the highest; none touches the next.
+    pub fn iter(&self) -> impl Iterator<Item = Range<u64>> {
+        self.map.iter().map(|(start, end)| *start..*end)
+    }
+
     /// Adds all numbers of a range.
-    pub(crate) fn insert(&mut self, range: Range<u64>) {
+    pub fn insert(&mut self, range: Range<u64>) {
         let (mut start, mut end) = (range.start, range.end);
         if start >= end {
             return;
@@ -30,7 +35,7 @@ impl Ranges {
     }
 
     /// Takes a number out; whether it was there.
-    pub(crate) fn remove(&mut self, n: u64) -> bool {
+    pub fn remove(&mut self, n: u64) -> bool {
         let Some((&start, &end)) = self.map.range(..=n).next_back() else { return false };
         if n >= end {
             return false;
@@ -45,28 +50,33 @@ impl Ranges {
         true
     }
 
-    pub(crate) fn contains(&self, n: u64) -> bool {
+    /// Whether a number is there.
+    #[must_use]
+    pub fn contains(&self, n: u64) -> bool {
         self.map.range(..=n).next_back().is_some_and(|(_, end)| n < *end)
     }
 
     /// The smallest number below `end` that is not there.
-    pub(crate) fn first_missing_below(&self, end: u64) -> Option<u64> {
+    #[must_use]
+    pub fn first_missing_below(&self, end: u64) -> Option<u64> {
         let first = self.map.get(&0).copied().unwrap_or(0);
         (first < end).then_some(first)
     }
 
     /// The end of the range that has a number.
-    pub(crate) fn end_of(&self, n: u64) -> Option<u64> {
+    #[must_use]
+    pub fn end_of(&self, n: u64) -> Option<u64> {
         self.map.range(..=n).next_back().map(|(_, end)| *end).filter(|end| n < *end)
     }
 
     /// How many ranges there are.
-    pub(crate) fn n_ranges(&self) -> usize {
+    #[must_use]
+    pub fn n_ranges(&self) -> usize {
         self.map.len()
     }
 
     /// Forgets the lowest range.
-    pub(crate) fn forget_lowest(&mut self) {
+    pub fn forget_lowest(&mut self) {
         self.map.pop_first();
     }
 }

@@ -243,6 +243,55 @@ pub fn select(
     Ok(Sliced { frames: frames.len() as u64 - n_left_out, records })
 }
 
+/// What later frames need of one that is dropped: the frame without its records, if metadata stand between its plain rows.
+///
+/// # Errors
+/// If it cannot be packed again.
+pub fn without_records(header: &Header, stored: &[u8]) -> io::Result<Option<(Header, Vec<u8>)>> {
+    if (header.kind, header.encoding) != (kind::DATA, encoding::PLAIN) {
+        return Ok(None);
+    }
+    let frame = FrameAt { offset: 0, header: *header };
+    let mut unpacker = Unpacker::default();
+    let (rest, stored) = select::rows(&frame, stored.to_vec(), None, &mut unpacker, &mut NoRecord)?;
+    Ok((rest.kind == kind::DATA && rest.records == 0 && rest.raw_len > 0).then_some((rest, stored)))
+}
+
+/// Buffers that were being written, as the frames that they would have become: headers and stored payloads. Vacant ones have
+/// none, nor do those that are damaged.
+///
+/// # Errors
+/// If the input cannot be read, or a buffer has more records than a frame can have.
+pub fn closed(input: &mut impl Input, open: &[FrameAt]) -> io::Result<Vec<(Header, Vec<u8>)>> {
+    let mut unpacker = Unpacker::default();
+    let mut epochs = Epochs::new();
+    let needs_metadata = |frame: &FrameAt| frame.header.encoding != encoding::PLAIN;
+    if open.iter().any(needs_metadata) {
+        let mut scanner = Scanner::new();
+        while let Some(found) = scanner.next(input)? {
+            if found.header.kind == kind::META {
+                let stored = stored(input, &found)?;
+                learn(&mut epochs, &found.header, &stored, &mut unpacker);
+            }
+        }
+    }
+    let mut frames = Vec::new();
+    for found in open {
+        let stored = stored(input, found)?;
+        if OpenHead::read(stored.get(..OPEN_HEAD_BYTES).unwrap_or_default())
+            .is_none_or(|head| head.state == 0)
+        {
+            continue;
+        }
+        let metadata = epochs.get(&(found.header.producer, found.header.epoch));
+        let (header, stored) = select::rows(found, stored, metadata, &mut unpacker, &mut Everything)?;
+        if header.kind != kind::OPEN {
+            frames.push((header, stored));
+        }
+    }
+    Ok(frames)
+}
+
 /// Whether a buffer that was being written is there as a frame, too, so that its rows would come twice.
 fn is_closed(found: &FrameAt, stored: &[u8], frames: &[FrameAt]) -> bool {
     let head = (found.header.kind == kind::OPEN).then(|| stored.get(..OPEN_HEAD_BYTES)).flatten();

@@ -1,0 +1,83 @@
+//! Which frames a collector has of a producer: for each stream, ranges of their numbers.
+
+use crate::message::{Code, Fault, MAX_RANGES, RANGE_BYTES};
+use quipu_stream::ranges::Ranges;
+use std::collections::BTreeMap;
+
+/// Numbers of frames by stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Have {
+    streams: BTreeMap<u32, Ranges>,
+    n_ranges: usize,
+}
+
+impl Have {
+    /// Whether a frame is there.
+    #[must_use]
+    pub fn contains(&self, stream: u32, seq: u64) -> bool {
+        self.streams.get(&stream).is_some_and(|numbers| numbers.contains(seq))
+    }
+
+    /// Adds a frame.
+    ///
+    /// # Errors
+    /// If there would be more ranges than a message can list.
+    pub fn insert(&mut self, stream: u32, seq: u64) -> Result<(), Fault> {
+        self.insert_range(stream, seq, seq.saturating_add(1))
+    }
+
+    fn insert_range(&mut self, stream: u32, first: u64, end: u64) -> Result<(), Fault> {
+        let numbers = self.streams.entry(stream).or_default();
+        let before = numbers.n_ranges();
+        numbers.insert(first..end);
+        self.n_ranges = self.n_ranges - before + numbers.n_ranges();
+        if self.n_ranges > MAX_RANGES {
+            return Err(Fault::new(Code::Limit, "a producer of too many streams, or with too many gaps"));
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is there.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.n_ranges == 0
+    }
+
+    /// The body of a HAVE.
+    #[must_use]
+    pub fn to_bytes(&self, producer: u64) -> Vec<u8> {
+        let mut body = producer.to_le_bytes().to_vec();
+        for (stream, numbers) in &self.streams {
+            for range in numbers.iter() {
+                body.extend_from_slice(&u64::from(*stream).to_le_bytes());
+                body.extend_from_slice(&range.start.to_le_bytes());
+                body.extend_from_slice(&range.end.to_le_bytes());
+            }
+        }
+        body
+    }
+
+    /// Reads a body: the producer, and what is there.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn read(body: &[u8]) -> Result<(u64, Have), Fault> {
+        let wrong = || Fault::malformed("a list of frames that cannot be read");
+        let (producer, ranges) = body.split_first_chunk::<8>().ok_or_else(wrong)?;
+        let (ranges, rest) = ranges.as_chunks::<RANGE_BYTES>();
+        if !rest.is_empty() {
+            return Err(wrong());
+        }
+        let mut have = Have::default();
+        for range in ranges {
+            let (words, _) = range.as_chunks::<8>();
+            let [stream, first, end] = [words[0], words[1], words[2]].map(u64::from_le_bytes);
+            let stream = u32::try_from(stream).map_err(|_| wrong())?;
+            if first >= end {
+                return Err(wrong());
+            }
+            have.insert_range(stream, first, end)?;
+        }
+        Ok((u64::from_le_bytes(*producer), have))
+    }
+}

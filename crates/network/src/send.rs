@@ -1,0 +1,684 @@
+//! The sender: follows a file, a folder or a pipe, and ships its frames over one connection at a time.
+//!
+//! A pipe is read whenever there is something in it, whether the collector can be reached or not. After a connection broke the
+//! source is read from its beginning again; what the collector has is passed over by its headers.
+
+use crate::link::{Link, Progress, READ_BYTES};
+use crate::message::{Fault, Proof};
+use crate::sender::{Event, Sender, Verdict};
+use crate::ship::{Shipper, is_whole};
+use crate::source::{Item, Source};
+use crate::spool::Spool;
+use quipu_stream::frame::{Header, kind};
+use quipu_stream::ranges::Ranges;
+use rustc_hash::FxHashMap;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::ClientConfig;
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long the loop waits at most before it looks whether the source has grown.
+const GLANCE: Duration = Duration::from_millis(20);
+/// Bytes that are given to the connection at a time.
+const FILL_BYTES: usize = 1 << 20;
+/// How long to wait after a connection could not be made: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long connecting and the greeting may take.
+const GREETING: Duration = Duration::from_secs(10);
+/// How long nothing is sent before the collector is asked whether it is there, and how long it may be silent then.
+const PING_AFTER: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// Where frames go.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Addresses of the collector, which are tried in turn.
+    pub addresses: Vec<SocketAddr>,
+    /// How TLS is spoken; not at all without it.
+    pub tls: Option<Arc<ClientConfig>>,
+    /// Why the sender is to be let in.
+    pub proof: Proof,
+    /// How long no connection may be made; forever if not said.
+    pub give_up: Option<Duration>,
+}
+
+/// What is sent.
+#[derive(Debug)]
+pub enum Input {
+    /// A file or folder, followed until its producers have ended if that is wanted.
+    Path(PathBuf, bool),
+    /// What comes through a pipe, and where it waits.
+    Pipe(File, Box<Spool>),
+}
+
+/// What was sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Frames that the collector has on its disk, sent in this run.
+    pub frames: u64,
+    /// Data records in them.
+    pub records: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Frames that it had before.
+    pub already: u64,
+    /// Connections that were made after the first.
+    pub reconnects: u64,
+    /// Records that were dropped because the spool was full, and how many frames they were in.
+    pub dropped: (u64, u64),
+    /// Frames that are damaged, or larger than the collector allows.
+    pub unsent: u64,
+    /// Bytes that are no frame.
+    pub other_bytes: u64,
+    /// Buffers that a program was writing when the sender was interrupted; it may still run.
+    pub left_open: u64,
+    /// Whether all that there is was acknowledged.
+    pub is_complete: bool,
+    /// Whether the source has a frame at all.
+    pub has_frames: bool,
+}
+
+impl Sent {
+    /// Whether nothing of the source is missing at the collector.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.is_complete
+            && self.dropped.1 == 0
+            && self.unsent == 0
+            && self.other_bytes == 0
+            && self.left_open == 0
+    }
+}
+
+/// Why nothing more can be sent.
+#[derive(Debug)]
+pub enum Failure {
+    /// The collector refuses.
+    Refused(Fault),
+    /// TLS does: one side does not trust the other, or does not speak it.
+    Distrust(io::Error),
+    /// No connection could be made for too long.
+    Unreachable(io::Error),
+    /// The source cannot be read, or the spool not be written.
+    Source(io::Error),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Refused(fault) => write!(f, "the collector refuses: {fault}"),
+            Failure::Distrust(error) => write!(f, "no trust between sender and collector: {error}"),
+            Failure::Unreachable(error) => write!(f, "the collector cannot be reached: {error}"),
+            Failure::Source(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Something that people may want to know.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// A connection was made.
+    Connected(SocketAddr),
+    /// One could not be made, or broke; it is tried again.
+    Lost(SocketAddr, &'a str),
+    /// How far it is.
+    Progress(&'a Sent),
+}
+
+/// A frame that was sent and is not acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    producer: u64,
+    stream: u32,
+    seq: u64,
+    records: u32,
+    bytes: u32,
+}
+
+/// A connection and what is under way in it.
+struct Session {
+    link: Link,
+    sender: Sender,
+    is_established: bool,
+    began: Instant,
+    heard: Instant,
+    said: Instant,
+    source: Source,
+    shipper: Shipper,
+    /// What is to be judged when the collector has answered.
+    pending: Option<Item>,
+    /// A message that is being written, and how far.
+    staged: Vec<u8>,
+    staged_at: usize,
+    in_flight: VecDeque<InFlight>,
+    /// Files that were read to their end, with how many frames were sent by then.
+    finished: VecDeque<(u64, PathBuf)>,
+    is_at_end: bool,
+    unsent: u64,
+    is_over: bool,
+}
+
+/// Why a connection ended.
+enum End {
+    /// All is acknowledged.
+    Bye,
+    /// It broke.
+    Broken(String),
+    /// There is no use in another one.
+    Failed(Failure),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        End::Broken(error.to_string())
+    }
+}
+
+fn of_source(error: io::Error) -> End {
+    End::Failed(Failure::Source(error))
+}
+
+struct Loop<'l> {
+    target: &'l Target,
+    path: PathBuf,
+    follows: bool,
+    pipe: Option<(File, Box<Spool>)>,
+    is_pipe_over: bool,
+    session: Option<Session>,
+    retry_at: Instant,
+    pause: Duration,
+    n_tries: usize,
+    /// Since when there is no connection.
+    alone_since: Instant,
+    delivered: FxHashMap<(u64, u32), Ranges>,
+    sent: Sent,
+    is_first: bool,
+    scratch: Vec<u8>,
+    stored: Vec<u8>,
+}
+
+/// Sends until all producers of the source have ended and all of it is acknowledged, or `is_interrupted` says so: what is there
+/// then is still sent if the collector takes it at once.
+///
+/// # Errors
+/// See [`Failure`]. What was sent until then is said, too.
+pub fn send(
+    target: &Target,
+    input: Input,
+    is_interrupted: &dyn Fn() -> bool,
+    notice: &mut dyn FnMut(Notice<'_>),
+) -> Result<Sent, (Failure, Sent)> {
+    let now = Instant::now();
+    let (path, follows, pipe) = match input {
+        Input::Path(path, follows) => (path, follows, None),
+        Input::Pipe(file, spool) => (spool.folder().to_owned(), true, Some((file, spool))),
+    };
+    let mut all = Loop {
+        target,
+        path,
+        follows,
+        pipe,
+        is_pipe_over: false,
+        session: None,
+        retry_at: now,
+        pause: FIRST_PAUSE,
+        n_tries: 0,
+        alone_since: now,
+        delivered: FxHashMap::default(),
+        sent: Sent::default(),
+        is_first: true,
+        scratch: vec![0; READ_BYTES],
+        stored: Vec::new(),
+    };
+    let done = all.run(is_interrupted, notice);
+    if let Some((_, spool)) = &all.pipe {
+        all.sent.dropped = spool.n_dropped();
+        all.sent.other_bytes += spool.other_bytes;
+    }
+    match done {
+        Ok(()) => Ok(all.sent),
+        Err(failure) => Err((failure, all.sent)),
+    }
+}
+
+impl Loop<'_> {
+    fn run(
+        &mut self,
+        is_interrupted: &dyn Fn() -> bool,
+        notice: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<(), Failure> {
+        let mut failed: Option<Failure> = None;
+        let mut interrupted: Option<Instant> = None;
+        loop {
+            if interrupted.is_none() && is_interrupted() {
+                interrupted = Some(Instant::now());
+                self.end_pipe();
+            }
+            // What is there is sent, but not waited for without an end.
+            let is_late = interrupted.is_some_and(|since| {
+                since.elapsed() > GREETING || self.session.is_none() || failed.is_some()
+            });
+            if is_late {
+                return failed.map_or(Ok(()), Err);
+            }
+            if let Some(failure) = failed.take() {
+                // A program that writes into the pipe must not notice.
+                if self.pipe.is_none() || self.is_pipe_over {
+                    return Err(failure);
+                }
+                failed = Some(failure);
+            }
+            let now = Instant::now();
+            if self.session.is_none() && failed.is_none() && now >= self.retry_at {
+                self.connect(notice)?;
+            }
+            self.wait(failed.is_none())?;
+            let is_over = interrupted.is_some() || self.is_pipe_over || !self.follows;
+            let Some(mut session) = self.session.take() else {
+                if let Some(limit) = self.target.give_up.filter(|_| failed.is_none())
+                    && self.alone_since.elapsed() > limit
+                {
+                    let error = io::Error::new(io::ErrorKind::TimedOut, "no connection could be made");
+                    failed = Some(Failure::Unreachable(error));
+                }
+                continue;
+            };
+            session.is_over = is_over;
+            session.source.leaves_open = interrupted.is_some() && self.follows && self.pipe.is_none();
+            match self.turn(&mut session, notice) {
+                Ok(()) => self.session = Some(session),
+                Err(End::Bye) => {
+                    self.settle(&session);
+                    self.sent.is_complete = interrupted.is_none() || session.is_at_end;
+                    return Ok(());
+                }
+                Err(End::Broken(why)) => {
+                    self.settle(&session);
+                    let address = self.address();
+                    notice(Notice::Lost(address, &why));
+                    self.lose();
+                }
+                Err(End::Failed(failure)) => {
+                    self.settle(&session);
+                    failed = Some(failure);
+                }
+            }
+        }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.target.addresses[self.n_tries.saturating_sub(1) % self.target.addresses.len()]
+    }
+
+    /// Plans the next try.
+    fn lose(&mut self) {
+        self.retry_at = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    /// Counts what a connection that ended has found out about the source.
+    fn settle(&mut self, session: &Session) {
+        self.sent.unsent = session.unsent;
+        self.sent.other_bytes = session.source.other_bytes;
+        self.sent.left_open = session.source.left_open;
+    }
+
+    fn connect(&mut self, notice: &mut dyn FnMut(Notice<'_>)) -> Result<(), Failure> {
+        self.n_tries += 1;
+        let address = self.address();
+        let link = match Link::connect(address, self.target.tls.as_ref()) {
+            Ok(link) => link,
+            Err(error) => {
+                notice(Notice::Lost(address, &error.to_string()));
+                self.lose();
+                return Ok(());
+            }
+        };
+        let source = Source::open(&self.path).map_err(|error| {
+            let what = format!("cannot read {}: {error}", self.path.display());
+            Failure::Source(io::Error::new(error.kind(), what))
+        })?;
+        let now = Instant::now();
+        self.session = Some(Session {
+            link,
+            sender: Sender::new(self.target.proof),
+            is_established: false,
+            began: now,
+            heard: now,
+            said: now,
+            source,
+            shipper: Shipper::new(),
+            pending: None,
+            staged: Vec::new(),
+            staged_at: 0,
+            in_flight: VecDeque::new(),
+            finished: VecDeque::new(),
+            is_at_end: false,
+            unsent: 0,
+            is_over: false,
+        });
+        Ok(())
+    }
+
+    /// Waits until something can be read or written, and reads the pipe.
+    fn wait(&mut self, may_send: bool) -> Result<(), Failure> {
+        let mut polled = Vec::with_capacity(2);
+        let mut timeout = GLANCE;
+        let has_pipe = !self.is_pipe_over;
+        if let Some((pipe, _)) = self.pipe.as_ref().filter(|_| has_pipe) {
+            polled.push(PollFd::new(pipe, PollFlags::IN));
+        }
+        if let Some(session) = self.session.as_ref().filter(|_| may_send) {
+            let mut wanted = PollFlags::IN;
+            if !session.is_established
+                || session.link.wants_write()
+                || session.staged_at < session.staged.len()
+            {
+                wanted |= PollFlags::OUT;
+            }
+            polled.push(PollFd::new(&session.link, wanted));
+        } else {
+            timeout = timeout.min(self.retry_at.saturating_duration_since(Instant::now()));
+        }
+        let wait = Timespec { tv_sec: 0, tv_nsec: timeout.as_nanos() as _ }; // Less than a second.
+        match poll(&mut polled, Some(&wait)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Failure::Source(error.into())),
+        }
+        let can_read =
+            self.pipe.is_some() && has_pipe && polled.first().is_some_and(|pipe| !pipe.revents().is_empty());
+        drop(polled);
+        if can_read {
+            self.read_pipe()?;
+        }
+        Ok(())
+    }
+
+    fn read_pipe(&mut self) -> Result<(), Failure> {
+        let Some((pipe, spool)) = &mut self.pipe else { return Ok(()) };
+        match pipe.read(&mut self.scratch) {
+            Ok(0) => self.end_pipe(),
+            Ok(n) => spool.take(&self.scratch[..n]).map_err(|error| {
+                let what = format!("cannot write to the spool {}: {error}", spool.folder().display());
+                Failure::Source(io::Error::new(error.kind(), what))
+            })?,
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+            Err(error) => return Err(Failure::Source(error)),
+        }
+        Ok(())
+    }
+
+    fn end_pipe(&mut self) {
+        if let Some((_, spool)) = &mut self.pipe
+            && !std::mem::replace(&mut self.is_pipe_over, true)
+        {
+            spool.finish();
+        }
+    }
+
+    /// Does what can be done with a connection.
+    fn turn(&mut self, session: &mut Session, notice: &mut dyn FnMut(Notice<'_>)) -> Result<(), End> {
+        let now = Instant::now();
+        if !session.is_established {
+            session.link.established()?;
+            if session.link.peer().is_none() {
+                if now.duration_since(session.began) > GREETING {
+                    return Err(End::Broken("connecting took too long".to_owned()));
+                }
+                return Ok(());
+            }
+            session.is_established = true;
+        }
+        self.read(session, notice)?;
+        self.fill(session, now)?;
+        if session.sender.max_frame_bytes().is_none() && now.duration_since(session.began) > GREETING {
+            return Err(End::Broken("the collector does not answer".to_owned()));
+        }
+        if now.duration_since(session.heard) > SILENCE {
+            return Err(End::Broken("the collector is silent".to_owned()));
+        }
+        if now.duration_since(session.said.max(session.heard)) > PING_AFTER
+            && session.sender.max_frame_bytes().is_some()
+        {
+            session.said = now;
+            session.sender.ping();
+            session.link.write(&session.sender.take_out())?;
+            session.link.flush()?;
+        }
+        notice(Notice::Progress(&self.sent));
+        Ok(())
+    }
+
+    fn read(&mut self, session: &mut Session, notice: &mut dyn FnMut(Notice<'_>)) -> Result<(), End> {
+        let mut events = Vec::new();
+        let mut wrong = None;
+        let mut is_closed = false;
+        loop {
+            let sender = &mut session.sender;
+            let mut take = |bytes: &[u8]| {
+                let mut input = bytes;
+                loop {
+                    match sender.next(&mut input) {
+                        Ok(Some(event)) => events.push(event),
+                        Ok(None) => return Ok(()),
+                        Err(fault) => {
+                            wrong = Some(fault);
+                            return Err(io::ErrorKind::InvalidData.into());
+                        }
+                    }
+                }
+            };
+            let read = session.link.read(&mut self.scratch, &mut take);
+            match read {
+                Ok(Progress::More) => session.heard = Instant::now(),
+                Ok(Progress::Nothing) => break,
+                Ok(Progress::Closed) => {
+                    is_closed = true;
+                    break;
+                }
+                Err(error) => {
+                    let is_new = session.sender.max_frame_bytes().is_none();
+                    if let Some(fault) = wrong {
+                        let what = format!("what answers is no collector, or one that wants TLS: {fault}");
+                        return Err(End::Failed(match is_new {
+                            true => Failure::Distrust(io::Error::new(io::ErrorKind::InvalidData, what)),
+                            false => Failure::Refused(fault),
+                        }));
+                    }
+                    if error.kind() == io::ErrorKind::InvalidData && is_new {
+                        return Err(End::Failed(Failure::Distrust(error)));
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+        for event in events {
+            session.heard = Instant::now();
+            match event {
+                Event::Welcome(_) => {
+                    if !std::mem::take(&mut self.is_first) {
+                        self.sent.reconnects += 1;
+                    }
+                    (self.pause, self.alone_since) = (FIRST_PAUSE, Instant::now());
+                    notice(Notice::Connected(self.address()));
+                }
+                Event::Have(_) => {}
+                Event::Ack(n) => self.acknowledge(session, n)?,
+                Event::Bye => {
+                    let n = session.sender.n_sent();
+                    self.acknowledge(session, n)?;
+                    return Err(End::Bye);
+                }
+                Event::Refused(fault) if fault.code.is_passing() => return Err(End::Broken(fault.text)),
+                Event::Refused(fault) => return Err(End::Failed(Failure::Refused(fault))),
+            }
+        }
+        if is_closed {
+            return Err(End::Broken("the collector closed the connection".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Notes that the collector has the first frames of this connection.
+    fn acknowledge(&mut self, session: &mut Session, n: u64) -> Result<(), End> {
+        let n_before = session.sender.n_sent() - session.in_flight.len() as u64;
+        let n_new = usize::try_from(n.saturating_sub(n_before)).unwrap_or(usize::MAX);
+        for frame in session.in_flight.drain(..n_new.min(session.in_flight.len())) {
+            self.deliver(&frame);
+        }
+        while let Some((_, path)) = session.finished.front().filter(|(at, _)| *at <= n).cloned() {
+            session.finished.pop_front();
+            if let Some((_, spool)) = &mut self.pipe {
+                spool.remove(&path).map_err(of_source)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a frame that the collector has.
+    fn deliver(&mut self, frame: &InFlight) {
+        let known = self.delivered.entry((frame.producer, frame.stream)).or_default();
+        if !known.contains(frame.seq) {
+            known.insert(frame.seq..frame.seq.saturating_add(1));
+            self.sent.frames += 1;
+            self.sent.records += u64::from(frame.records);
+            self.sent.bytes += u64::from(frame.bytes);
+        }
+    }
+
+    /// Gives frames to the connection as long as it takes them.
+    fn fill(&mut self, session: &mut Session, now: Instant) -> Result<(), End> {
+        let out = session.sender.take_out();
+        session.link.write(&out)?;
+        session.link.flush()?;
+        if session.sender.max_frame_bytes().is_none() {
+            return Ok(());
+        }
+        for _ in 0..64 {
+            if session.link.wants_write() {
+                return Ok(());
+            }
+            let mut n = 0;
+            while n < FILL_BYTES {
+                if session.staged_at == session.staged.len() && !self.stage(session)? {
+                    break;
+                }
+                let left = &session.staged[session.staged_at..];
+                let part = &left[..left.len().min(FILL_BYTES)];
+                session.link.write(part)?;
+                n += part.len();
+                session.staged_at += part.len();
+            }
+            let out = session.sender.take_out();
+            session.link.write(&out)?;
+            session.link.flush()?;
+            if n == 0 && out.is_empty() {
+                return Ok(());
+            }
+            session.said = now;
+            // A pipe has to be emptied meanwhile.
+            if self.pipe.is_some() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the next frame ready; false if there is none now.
+    fn stage(&mut self, session: &mut Session) -> Result<bool, End> {
+        loop {
+            let item = match session.pending.take() {
+                Some(item) => item,
+                None if session.is_at_end => return Ok(false),
+                None => session.source.next(session.is_over).map_err(of_source)?,
+            };
+            let header = match &item {
+                Item::Frame(frame) => frame.header,
+                Item::Closed(header, _) => *header,
+                Item::FileEnd(path) => {
+                    session.finished.push_back((session.sender.n_sent(), path.clone()));
+                    // All of it may have been acknowledged before.
+                    let n = session.sender.n_sent() - session.in_flight.len() as u64;
+                    self.acknowledge(session, n)?;
+                    continue;
+                }
+                Item::Nothing => return Ok(false),
+                Item::End => {
+                    session.is_at_end = true;
+                    session.sender.done();
+                    return Ok(false);
+                }
+            };
+            self.sent.has_frames = true;
+            let most = session.sender.max_frame_bytes().unwrap_or_default();
+            if !header.is_within_limits() || header.frame_len() > most.into() {
+                session.unsent += 1;
+                continue;
+            }
+            let verdict = session.sender.judge(&header);
+            if verdict == Verdict::Wait {
+                session.pending = Some(item);
+                let out = session.sender.take_out();
+                session.link.write(&out)?;
+                return Ok(false);
+            }
+            if matches!(item, Item::Closed(..)) {
+                session.shipper.note_closed(&header);
+            }
+            let mut in_flight = InFlight {
+                producer: header.producer,
+                stream: header.stream,
+                seq: header.seq,
+                records: if header.kind == kind::DATA { header.records } else { 0 },
+                bytes: header.frame_len() as u32, // Within the limits.
+            };
+            if verdict == Verdict::Skip {
+                if self.sent.reconnects > 0 {
+                    self.deliver(&in_flight);
+                } else {
+                    self.sent.already += 1;
+                }
+                continue;
+            }
+            let mut stored = match item {
+                Item::Closed(_, stored) => stored,
+                Item::Frame(frame) => {
+                    let mut stored = std::mem::take(&mut self.stored);
+                    session.source.stored(&frame, &mut stored).map_err(of_source)?;
+                    stored
+                }
+                Item::FileEnd(_) | Item::Nothing | Item::End => continue,
+            };
+            if !is_whole(&header, &stored) {
+                session.unsent += 1;
+                self.stored = stored;
+                continue;
+            }
+            self.ship(session, &header, &mut stored)?;
+            self.stored = stored;
+            in_flight.bytes = (session.staged.len() - crate::message::HEAD_BYTES) as u32; // A frame.
+            session.in_flight.push_back(in_flight);
+            return Ok(true);
+        }
+    }
+
+    fn ship(&mut self, session: &mut Session, header: &Header, stored: &mut [u8]) -> Result<(), End> {
+        session.staged.clear();
+        session.staged.extend_from_slice(&[0; crate::message::HEAD_BYTES]);
+        session.shipper.ship(header, stored, &mut session.staged).map_err(of_source)?;
+        let len = (session.staged.len() - crate::message::HEAD_BYTES) as u32; // A frame.
+        let head = session.sender.frame(len);
+        session.staged[..crate::message::HEAD_BYTES].copy_from_slice(&head);
+        session.staged_at = 0;
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! Frames as they travel, and what stands for those that were dropped.
+//!
+//! A frame travels without its way back to a snapshot, which is a distance in the file that it comes from; so does an END without
+//! that of an index. Indexes travel as padding. A buffer that was being written travels as the frame that it would have become.
+//!
+//! SPEC: collect.md#frames.
+
+use quipu_stream::codec::Unpacker;
+use quipu_stream::frame::{self, Header, LOST_MANY, encoding, kind};
+use quipu_stream::loss::Loss;
+use quipu_stream::wire::cbor::{self, Value};
+use quipu_stream::wire::crc32c;
+use rustc_hash::FxHashMap;
+use std::io;
+
+/// The cause of a loss: who reads is too slow.
+const CONSUMER: u64 = 32;
+
+/// What was changed of a producer's frames, so that its END has to count others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Changed {
+    /// Frames that stand in no END, of buffers that were being written.
+    frames: u64,
+    /// Records in them.
+    records: u64,
+    /// Records that were dropped.
+    dropped: u64,
+}
+
+/// Makes frames ready to travel.
+#[derive(Default)]
+pub struct Shipper {
+    changed: FxHashMap<u64, Changed>,
+    /// Records of a stream that were dropped and that no header says yet.
+    lost: FxHashMap<(u64, u32), u64>,
+    unpacker: Unpacker,
+    /// Records that were dropped in all, and frames with them.
+    n_dropped: (u64, u64),
+}
+
+impl std::fmt::Debug for Shipper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shipper").field("changed", &self.changed).finish_non_exhaustive()
+    }
+}
+
+/// Whether a frame has records, and nothing that later frames need.
+#[must_use]
+pub fn may_be_dropped(header: &Header) -> bool {
+    matches!(header.kind, kind::DATA)
+}
+
+impl Shipper {
+    /// Nothing was shipped yet.
+    #[must_use]
+    pub fn new() -> Shipper {
+        Shipper::default()
+    }
+
+    /// Appends a frame as it travels. `stored` is its payload as stored, whose checksum is right.
+    ///
+    /// # Errors
+    /// If the frame is beyond the limits of frames, which one that was read is not.
+    pub fn ship(&mut self, header: &Header, stored: &mut [u8], out: &mut Vec<u8>) -> io::Result<()> {
+        let mut header = Header { words: (frame::HEADER_BYTES / 8) as u8, meta_back: 0, ..*header }; // 12.
+        match header.kind {
+            kind::INDEX | kind::PAD => {
+                let Header { producer, stream, epoch, meta_version, seq, .. } = header;
+                let mut pad = Header { producer, stream, epoch, meta_version, seq, ..Header::default() };
+                return frame::write_frame(&mut pad, 0, &mut [], out);
+            }
+            kind::END => {
+                if let Some(mut payload) = self.end(&header, stored) {
+                    header.codec = frame::codec::NONE;
+                    let raw_len = payload.len() as u32; // A few bytes.
+                    return frame::write_frame(&mut header, raw_len, &mut payload, out);
+                }
+            }
+            kind::DATA | kind::AGG => {
+                if let Some(lost) = self.lost.remove(&(header.producer, header.stream)) {
+                    header.lost = add_lost(header.lost, lost);
+                }
+            }
+            _ => {}
+        }
+        out.extend_from_slice(&header.to_bytes());
+        out.extend_from_slice(stored);
+        out.resize(out.len() + stored.len().next_multiple_of(8) - stored.len(), 0);
+        out.extend_from_slice(&(header.frame_len() as u32).to_le_bytes()); // Within the limits.
+        out.extend_from_slice(&frame::TRAILER);
+        Ok(())
+    }
+
+    /// Appends a loss in the place of a frame with records, which is dropped: it has the frame's number, and the next frame of
+    /// the stream says how many records were lost.
+    ///
+    /// # Errors
+    /// As for [`Shipper::ship`].
+    pub fn drop_frame(&mut self, header: &Header, out: &mut Vec<u8>) -> io::Result<()> {
+        let records = u64::from(header.records);
+        let (dropped_records, dropped_frames) = &mut self.n_dropped;
+        (*dropped_records, *dropped_frames) = (*dropped_records + records, *dropped_frames + 1);
+        self.changed.entry(header.producer).or_default().dropped += records;
+        // What the frame itself says was lost before it is to be said by the next.
+        let lost = records.saturating_add(header.lost.into());
+        *self.lost.entry((header.producer, header.stream)).or_default() += lost;
+        let loss = Loss {
+            cause: CONSUMER,
+            stream: Some(header.stream),
+            records: Some(lost),
+            bytes: Some(header.stored_len.into()),
+            times: (Some(header.ts_first), Some(header.ts_last)),
+            ..Loss::default()
+        };
+        let mut payload = loss.to_value().to_bytes();
+        let Header { producer, stream, epoch, meta_version, seq, .. } = *header;
+        let mut loss = Header {
+            kind: kind::LOSS,
+            encoding: encoding::CBOR,
+            producer,
+            stream,
+            epoch,
+            meta_version,
+            seq,
+            records: 1,
+            ..Header::default()
+        };
+        let raw_len = payload.len() as u32; // A few bytes.
+        frame::write_frame(&mut loss, raw_len, &mut payload, out)
+    }
+
+    /// The same where metadata stand between the records: `rest` is the frame without these, and says itself what was lost.
+    ///
+    /// # Errors
+    /// As for [`Shipper::ship`].
+    pub fn drop_records(
+        &mut self,
+        header: &Header,
+        rest: &Header,
+        stored: &mut [u8],
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let records = u64::from(header.records);
+        let (dropped_records, dropped_frames) = &mut self.n_dropped;
+        (*dropped_records, *dropped_frames) = (*dropped_records + records, *dropped_frames + 1);
+        self.changed.entry(header.producer).or_default().dropped += records;
+        *self.lost.entry((header.producer, header.stream)).or_default() += records;
+        self.ship(rest, stored, out)
+    }
+
+    /// Counts a frame that was made of a buffer, which its END does not count.
+    pub fn note_closed(&mut self, header: &Header) {
+        let changed = self.changed.entry(header.producer).or_default();
+        changed.frames += 1;
+        if header.kind == kind::DATA {
+            changed.records += u64::from(header.records);
+        }
+    }
+
+    /// Records that were dropped, and how many frames they were in.
+    #[must_use]
+    pub fn n_dropped(&self) -> (u64, u64) {
+        self.n_dropped
+    }
+
+    /// The payload of an END as it travels; `None` if it cannot be read.
+    fn end(&mut self, header: &Header, stored: &[u8]) -> Option<Vec<u8>> {
+        let Changed { frames, records, dropped } =
+            self.changed.get(&header.producer).copied().unwrap_or_default();
+        let payload = self.unpacker.unpack(header, stored).ok()?;
+        let item = cbor::decode(payload).ok().filter(|item| item.len_bytes == payload.len())?;
+        let Value::Map(mut pairs) = item.value else { return None };
+        for (key, value) in &mut pairs {
+            let (Value::Uint(key), Value::Uint(n)) = (&*key, &mut *value) else { continue };
+            *n = match key {
+                1 => n.saturating_add(frames),
+                2 => n.saturating_add(records).saturating_sub(dropped),
+                3 => 0,
+                _ => continue,
+            };
+        }
+        Some(Value::Map(pairs).to_bytes())
+    }
+}
+
+fn add_lost(said: u32, more: u64) -> u32 {
+    u32::try_from(u64::from(said).saturating_add(more)).unwrap_or(LOST_MANY)
+}
+
+/// Whether the stored payload of a frame is what its header says.
+#[must_use]
+pub fn is_whole(header: &Header, stored: &[u8]) -> bool {
+    stored.len() == header.stored_len as usize && crc32c(stored) == header.payload_crc
+}

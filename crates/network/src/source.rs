@@ -1,0 +1,236 @@
+//! What a sender reads: a file that grows, or a folder of such files, in the order of their names.
+
+use quipu_stream::follow::{Growing, Next};
+use quipu_stream::frame::{Header, kind};
+use quipu_stream::input::FileInput;
+use quipu_stream::ranges::Ranges;
+use quipu_stream::scan::FrameAt;
+use quipu_stream::slice;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a source has next.
+#[derive(Debug)]
+pub enum Item {
+    /// A frame of a file.
+    Frame(FrameAt),
+    /// A frame that was made of a buffer that was being written.
+    Closed(Header, Vec<u8>),
+    /// A file was read to its end.
+    FileEnd(PathBuf),
+    /// Nothing yet.
+    Nothing,
+    /// Nothing more will come.
+    End,
+}
+
+/// The frames of a file or folder.
+#[derive(Debug)]
+pub struct Source {
+    path: PathBuf,
+    is_folder: bool,
+    current: Option<(PathBuf, Growing)>,
+    /// The name of the last file that was begun.
+    last: Option<PathBuf>,
+    /// ENDs that wait until the buffers of their file are sent.
+    ends: Vec<FrameAt>,
+    /// What is given out before more is read.
+    queue: VecDeque<Item>,
+    /// Producers, and whether they have ended.
+    producers: FxHashMap<u64, bool>,
+    /// Numbers of frames that were met, by producer and stream.
+    seen: FxHashMap<(u64, u32), Ranges>,
+    /// Bytes that are no frame.
+    pub other_bytes: u64,
+    /// Whether buffers of producers that have not ended are left out: their programs may still run, and will write them out.
+    pub leaves_open: bool,
+    /// Buffers that were left out.
+    pub left_open: u64,
+}
+
+impl Source {
+    /// The frames of what is at `path`.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn open(path: &Path) -> io::Result<Source> {
+        let is_folder = fs::metadata(path)?.is_dir();
+        let mut source = Source {
+            path: path.to_owned(),
+            is_folder,
+            current: None,
+            last: None,
+            ends: Vec::new(),
+            queue: VecDeque::new(),
+            producers: FxHashMap::default(),
+            seen: FxHashMap::default(),
+            other_bytes: 0,
+            leaves_open: false,
+            left_open: 0,
+        };
+        if !is_folder {
+            source.begin(path.to_owned())?;
+        }
+        Ok(source)
+    }
+
+    fn begin(&mut self, path: PathBuf) -> io::Result<()> {
+        let file = File::open(&path)?;
+        self.last = Some(path.clone());
+        self.current = Some((path, Growing::new(file)));
+        Ok(())
+    }
+
+    /// The next frame. `is_over` says that nothing more will be written, and is asked before it is looked.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn next(&mut self, is_over: bool) -> io::Result<Item> {
+        loop {
+            if let Some(item) = self.queue.pop_front() {
+                if matches!(item, Item::FileEnd(_)) {
+                    // Until now frames of the queue could be read from it.
+                    self.current = None;
+                }
+                return Ok(item);
+            }
+            let Some((path, growing)) = &mut self.current else {
+                match self.following()? {
+                    Some(next) => match self.begin(next) {
+                        // A flight recorder removes its oldest files.
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                        done => done?,
+                    },
+                    None if !self.is_folder || is_over || self.has_ended() => return Ok(Item::End),
+                    None => return Ok(Item::Nothing),
+                }
+                continue;
+            };
+            // A file of a folder ends where the next begins.
+            let is_last = !self.is_folder || following(&self.path, self.last.as_deref())?.is_none();
+            let file_is_over = is_over || !is_last;
+            match growing.next(|| file_is_over)? {
+                Next::Frame(frame) => {
+                    let header = &frame.header;
+                    let is_end = header.kind == kind::END;
+                    let seen = self.seen.entry((header.producer, header.stream)).or_default();
+                    seen.insert(header.seq..header.seq.saturating_add(1));
+                    if !matches!(header.kind, kind::INDEX | kind::PAD) {
+                        self.producers.insert(header.producer, is_end);
+                        // A producer that continues had not ended.
+                        let (before, others) = std::mem::take(&mut self.ends)
+                            .into_iter()
+                            .partition(|end| end.header.producer == header.producer);
+                        self.ends = others;
+                        let before: Vec<FrameAt> = before;
+                        if !before.is_empty() {
+                            self.queue.extend(before.into_iter().map(Item::Frame));
+                            if is_end {
+                                self.ends.push(frame);
+                            } else {
+                                self.queue.push_back(Item::Frame(frame));
+                            }
+                            continue;
+                        }
+                    }
+                    if is_end {
+                        self.ends.push(frame);
+                        continue;
+                    }
+                    return Ok(Item::Frame(frame));
+                }
+                Next::Other(bytes) => {
+                    if !is_room(growing.file(), &bytes)? {
+                        self.other_bytes += bytes.end - bytes.start;
+                    }
+                }
+                Next::Nothing => return Ok(Item::Nothing),
+                Next::End => {
+                    let mut input = FileInput::new(Arc::clone(growing.file()))?;
+                    let closed = if self.leaves_open && !growing.has_ended() {
+                        self.left_open += growing.open().len() as u64;
+                        Vec::new()
+                    } else {
+                        slice::closed(&mut input, growing.open())?
+                    };
+                    for (header, stored) in closed {
+                        let seen = self.seen.entry((header.producer, header.stream)).or_default();
+                        // A buffer that was written out and not begun anew.
+                        if !seen.contains(header.seq) {
+                            seen.insert(header.seq..header.seq.saturating_add(1));
+                            self.queue.push_back(Item::Closed(header, stored));
+                        }
+                    }
+                    self.queue.extend(std::mem::take(&mut self.ends).into_iter().map(Item::Frame));
+                    self.queue.push_back(Item::FileEnd(path.clone()));
+                }
+            }
+        }
+    }
+
+    /// Whether some producer was met, and each that was has ended.
+    fn has_ended(&self) -> bool {
+        !self.producers.is_empty() && self.producers.values().all(|has_ended| *has_ended)
+    }
+
+    /// The file after the last one.
+    fn following(&self) -> io::Result<Option<PathBuf>> {
+        if self.is_folder { following(&self.path, self.last.as_deref()) } else { Ok(None) }
+    }
+
+    /// Reads the stored payload of a frame that was given out last.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the file was cut.
+    pub fn stored(&self, frame: &FrameAt, stored: &mut Vec<u8>) -> io::Result<()> {
+        let Some((_, growing)) = &self.current else { return Err(io::ErrorKind::NotFound.into()) };
+        // Within the limits of frames, or refused by the caller.
+        stored.resize(frame.header.stored_len as usize, 0);
+        growing.file().read_exact_at(stored, frame.payload_at())
+    }
+
+    /// Bytes of the current file that were looked at, and how many it has.
+    #[must_use]
+    pub fn progress(&self) -> Option<(u64, u64)> {
+        let (_, growing) = self.current.as_ref()?;
+        Some((growing.position(), growing.file().metadata().ok()?.len()))
+    }
+}
+
+/// The first file of a folder after `last`.
+pub(crate) fn following(folder: &Path, last: Option<&Path>) -> io::Result<Option<PathBuf>> {
+    let mut next: Option<PathBuf> = None;
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_stream = path.extension().is_some_and(|extension| extension == "quipu");
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let is_later = last.is_none_or(|last| path.as_path() > last);
+        if is_stream && !is_hidden && is_later && next.as_ref().is_none_or(|next| path < *next) {
+            next = Some(path);
+        }
+    }
+    Ok(next)
+}
+
+/// Whether bytes are room that was claimed and never written.
+fn is_room(file: &File, bytes: &std::ops::Range<u64>) -> io::Result<bool> {
+    if !(bytes.end - bytes.start).is_multiple_of(8) {
+        return Ok(false);
+    }
+    let mut buffer = vec![0; 64 << 10];
+    let mut at = bytes.start;
+    while at < bytes.end {
+        let n = usize::try_from(bytes.end - at).unwrap_or(usize::MAX).min(buffer.len());
+        let n = file.read_at(&mut buffer[..n], at)?;
+        if n == 0 || buffer[..n].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += n as u64;
+    }
+    Ok(true)
+}

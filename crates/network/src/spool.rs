@@ -1,0 +1,185 @@
+//! A folder for what comes through a pipe and was not sent yet: files of some megabytes, removed as they are acknowledged.
+//!
+//! A program that writes into the pipe never waits for the network: what comes is written to the disk at once. A spool that is full
+//! drops frames with records, and nothing that describes them; a loss stands in the place of each.
+
+use crate::ship::{Shipper, is_whole, may_be_dropped};
+use memchr::memmem;
+use quipu_stream::frame::{Header, HeaderFault, SYNC, TRAILER, TRAILER_BYTES, kind};
+use quipu_stream::slice;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a file, from which on the next one is begun; less in small spools.
+const SEGMENT_BYTES: u64 = 32 << 20;
+
+/// A folder of frames as they travel.
+#[derive(Debug)]
+pub struct Spool {
+    folder: PathBuf,
+    current: Option<(File, u64)>,
+    next: u64,
+    max_bytes: u64,
+    /// Bytes of all files.
+    n_bytes: u64,
+    /// What came of a frame that is not whole.
+    pending: Vec<u8>,
+    /// How much of it was taken.
+    taken: usize,
+    shipper: Shipper,
+    out: Vec<u8>,
+    /// Bytes that are no frame.
+    pub other_bytes: u64,
+}
+
+impl Spool {
+    /// The spool in a folder, which is made. What an earlier one left there stays and is sent first.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or read.
+    pub fn new(folder: &Path, max_bytes: u64) -> io::Result<Spool> {
+        fs::create_dir_all(folder)?;
+        let (mut next, mut n_bytes) = (0, 0);
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let number = name.strip_prefix("spool-").and_then(|name| name.strip_suffix(".quipu"));
+            if let Some(number) = number.and_then(|number| number.parse::<u64>().ok()) {
+                next = next.max(number.saturating_add(1));
+                n_bytes += entry.metadata()?.len();
+            }
+        }
+        Ok(Spool {
+            folder: folder.to_owned(),
+            current: None,
+            next,
+            max_bytes,
+            n_bytes,
+            pending: Vec::new(),
+            taken: 0,
+            shipper: Shipper::new(),
+            out: Vec::new(),
+            other_bytes: 0,
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Records that were dropped, and how many frames they were in.
+    #[must_use]
+    pub fn n_dropped(&self) -> (u64, u64) {
+        self.shipper.n_dropped()
+    }
+
+    /// Takes what came through the pipe.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.pending.extend_from_slice(bytes);
+        while self.step()? {}
+        // Moving the rest to the front is paid by what was taken.
+        if self.taken > self.pending.len() / 2 {
+            self.pending.drain(..self.taken);
+            self.taken = 0;
+        }
+        Ok(())
+    }
+
+    /// Says that the pipe was closed.
+    pub fn finish(&mut self) {
+        self.other_bytes += (self.pending.len() - self.taken) as u64;
+        self.pending.clear();
+        self.taken = 0;
+    }
+
+    /// Takes the next frame; false if it is not whole yet.
+    fn step(&mut self) -> io::Result<bool> {
+        let bytes = &self.pending[self.taken..];
+        if bytes.len() < SYNC.len() {
+            return Ok(false);
+        }
+        if !bytes.starts_with(&SYNC) {
+            return Ok(self.skip(0));
+        }
+        let header = match Header::read(bytes) {
+            Ok(header) if header.is_within_limits() => header,
+            Err(HeaderFault::Cut) => return Ok(false),
+            Ok(_) | Err(_) => return Ok(self.skip(1)),
+        };
+        let len = header.frame_len() as usize; // Within the limits.
+        let Some(frame) = bytes.get(..len) else { return Ok(false) };
+        let (payload_at, payload_end) = (usize::from(header.words) * 8, header.stored_len as usize);
+        let stored = &frame[payload_at..payload_at + payload_end];
+        let trailer = &frame[len - TRAILER_BYTES..];
+        let ends_well = trailer[..4] == (header.frame_len() as u32).to_le_bytes() && trailer[4..] == TRAILER;
+        if !ends_well {
+            return Ok(self.skip(1));
+        }
+        if header.kind != kind::OPEN && !is_whole(&header, stored) {
+            self.other_bytes += len as u64;
+            self.taken += len;
+            return Ok(true);
+        }
+        self.out.clear();
+        let is_full = self.n_bytes + len as u64 > self.max_bytes;
+        if header.kind == kind::OPEN {
+            // It is made a frame where the file is read.
+            self.out.extend_from_slice(frame);
+        } else if is_full && may_be_dropped(&header) {
+            match slice::without_records(&header, stored)? {
+                Some((rest, mut stored)) => {
+                    self.shipper.drop_records(&header, &rest, &mut stored, &mut self.out)?
+                }
+                None => self.shipper.drop_frame(&header, &mut self.out)?,
+            }
+        } else {
+            let mut stored = stored.to_vec();
+            self.shipper.ship(&header, &mut stored, &mut self.out)?;
+        }
+        self.taken += len;
+        self.write()?;
+        Ok(true)
+    }
+
+    /// Passes over bytes that are no frame, `least` of them at least; false if more have to come.
+    fn skip(&mut self, least: usize) -> bool {
+        let bytes = &self.pending[self.taken..];
+        let found = memmem::find(&bytes[least..], &SYNC).map(|at| at + least);
+        let n = found.unwrap_or(bytes.len() - (SYNC.len() - 1));
+        self.other_bytes += n as u64;
+        self.taken += n;
+        found.is_some()
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let most = SEGMENT_BYTES.min(self.max_bytes / 8);
+        if self.current.as_ref().is_none_or(|(_, n_bytes)| *n_bytes >= most) {
+            let path = self.folder.join(format!("spool-{:012}.quipu", self.next));
+            self.next += 1;
+            self.current = Some((OpenOptions::new().write(true).create_new(true).open(path)?, 0));
+        }
+        if let Some((file, n_bytes)) = &mut self.current {
+            file.write_all(&self.out)?;
+            *n_bytes += self.out.len() as u64;
+            self.n_bytes += self.out.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Removes a file whose frames are all acknowledged.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove(&mut self, path: &Path) -> io::Result<()> {
+        let len = fs::metadata(path)?.len();
+        fs::remove_file(path)?;
+        self.n_bytes = self.n_bytes.saturating_sub(len);
+        Ok(())
+    }
+}

@@ -1,0 +1,307 @@
+//! The collector's files: one for each producer, of whole frames, each frame once.
+//!
+//! A file is all that is remembered of a producer. When its sender comes again, the file is read: what it holds is what the
+//! collector has, and a frame that was not finished is cut off.
+
+use crate::have::Have;
+use crate::message::{Code, Fault};
+use quipu_stream::frame::{Header, kind};
+use quipu_stream::input::{FileInput, Input};
+use quipu_stream::scan::{FrameAt, Scanner};
+use quipu_stream::wire::crc32c_append;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes that are held before they are written.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Bytes of a payload that are looked at at a time.
+const CHECK_BYTES: usize = 256 << 10;
+
+/// What a producer's file holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Frames.
+    pub frames: u64,
+    /// Data records.
+    pub records: u64,
+    /// Data records that are known lost, as far as headers say so.
+    pub lost: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Whether the producer has ended.
+    pub is_ended: bool,
+}
+
+impl Totals {
+    fn add(&mut self, header: &Header) {
+        self.frames += 1;
+        if header.kind == kind::DATA {
+            self.records += u64::from(header.records);
+        }
+        if matches!(header.kind, kind::DATA | kind::AGG) {
+            self.lost = self.lost.saturating_add(header.lost.into());
+        }
+        if !matches!(header.kind, kind::INDEX | kind::PAD) {
+            self.is_ended = header.kind == kind::END;
+        }
+    }
+}
+
+/// Reads a file that is there, a part at a time.
+#[derive(Debug)]
+struct Recovery {
+    input: FileInput,
+    scanner: Scanner,
+    /// Where the last good frame ends.
+    good: u64,
+    /// The frame whose payload is being checked: how far, and its checksum so far.
+    checked: Option<(FrameAt, u64, u32)>,
+}
+
+/// The file of a producer.
+#[derive(Debug)]
+pub struct ProducerFile {
+    id: u64,
+    path: PathBuf,
+    file: Arc<File>,
+    have: Have,
+    /// Bytes in the file.
+    written: u64,
+    buffer: Vec<u8>,
+    /// Where the frame begins that is being written, and whether it is there already.
+    frame: Option<(u64, bool)>,
+    is_dirty: bool,
+    recovery: Option<Box<Recovery>>,
+    max_bytes: u64,
+    /// What it holds.
+    pub totals: Totals,
+}
+
+/// The name of a producer's file.
+#[must_use]
+pub fn file_name(producer: u64) -> String {
+    format!("{producer:016x}.quipu")
+}
+
+fn storage(path: &Path, error: &io::Error) -> Fault {
+    Fault::new(Code::Storage, format!("cannot write {}: {error}", path.display()))
+}
+
+impl ProducerFile {
+    /// Opens the file of a producer, or makes it. What it holds is known when [`ProducerFile::recover`] says so.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or another collector has it.
+    pub fn open(folder: &Path, id: u64, max_bytes: u64) -> Result<ProducerFile, Fault> {
+        let path = folder.join(file_name(id));
+        let failed = |error: io::Error| storage(&path, &error);
+        let is_new = !path.exists();
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed)?;
+        if file.try_lock().is_err() {
+            return Err(Fault::new(Code::Storage, format!("another collector writes {}", path.display())));
+        }
+        if is_new {
+            // Its name has to be on the disk, too.
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        }
+        let file = Arc::new(file);
+        let input = FileInput::new(Arc::clone(&file)).map_err(failed)?;
+        let recovery = Recovery { input, scanner: Scanner::new(), good: 0, checked: None };
+        Ok(ProducerFile {
+            id,
+            path,
+            file,
+            have: Have::default(),
+            written: 0,
+            buffer: Vec::new(),
+            frame: None,
+            is_dirty: false,
+            recovery: Some(Box::new(recovery)),
+            max_bytes,
+            totals: Totals::default(),
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which frames are there.
+    #[must_use]
+    pub fn have(&self) -> &Have {
+        &self.have
+    }
+
+    /// Whether some of what was taken is not known to be on the disk.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.is_dirty
+    }
+
+    /// Reads on in what is there, about as many bytes as `budget` says; true once all of it is known.
+    ///
+    /// # Errors
+    /// If the file cannot be read or cut, or has more streams than can be listed.
+    pub fn recover(&mut self, budget: u64) -> Result<bool, Fault> {
+        let Some(recovery) = &mut self.recovery else { return Ok(true) };
+        let Recovery { input, scanner, good, checked } = &mut **recovery;
+        let failed = |error: io::Error| storage(&self.path, &error);
+        let mut n = 0;
+        while n < budget {
+            let Some((frame, mut done, mut crc)) = checked.take() else {
+                let Some(found) = scanner.next(input).map_err(failed)? else {
+                    // What follows the last good frame was not finished when the collector was ended.
+                    if *good < input.size_bytes() {
+                        self.file.set_len(*good).and_then(|()| self.file.sync_all()).map_err(failed)?;
+                    }
+                    self.written = *good;
+                    self.totals.bytes = *good;
+                    self.recovery = None;
+                    return Ok(true);
+                };
+                n += found.header.len_bytes();
+                *checked = Some((found, 0, 0));
+                continue;
+            };
+            let left = u64::from(frame.header.stored_len) - done;
+            if left > 0 {
+                let len = left.min(CHECK_BYTES as u64) as usize; // At most `CHECK_BYTES`.
+                let bytes = input.get(frame.payload_at() + done, len).map_err(failed)?;
+                let bytes = bytes.get(..len).unwrap_or(bytes);
+                if bytes.is_empty() {
+                    continue;
+                }
+                crc = crc32c_append(crc, bytes);
+                done += bytes.len() as u64;
+                n += bytes.len() as u64;
+                *checked = Some((frame, done, crc));
+                continue;
+            }
+            let header = &frame.header;
+            // A damaged frame is not there, so that it is sent again.
+            if crc == header.payload_crc && header.producer == self.id {
+                *good = frame.end();
+                if !self.have.contains(header.stream, header.seq) {
+                    self.have.insert(header.stream, header.seq)?;
+                    self.totals.add(header);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn len(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// A frame comes.
+    ///
+    /// # Errors
+    /// If the file would become too large.
+    pub fn begin_frame(&mut self, header: &Header) -> Result<(), Fault> {
+        let is_there = self.have.contains(header.stream, header.seq);
+        if !is_there && self.len() + header.frame_len() > self.max_bytes {
+            let text = format!("{} would become larger than {} bytes", self.path.display(), self.max_bytes);
+            return Err(Fault::new(Code::Limit, text));
+        }
+        self.frame = Some((self.len(), is_there));
+        Ok(())
+    }
+
+    /// Bytes of it.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        if self.frame.is_none_or(|(_, is_there)| is_there) {
+            return Ok(());
+        }
+        self.is_dirty = true;
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// It is whole.
+    ///
+    /// # Errors
+    /// If the producer has more streams than can be listed.
+    pub fn end_frame(&mut self, header: &Header) -> Result<(), Fault> {
+        if let Some((_, false)) = self.frame {
+            if let Err(fault) = self.have.insert(header.stream, header.seq) {
+                self.cancel()?;
+                return Err(fault);
+            }
+            self.totals.add(header);
+            self.totals.bytes = self.len();
+        }
+        self.frame = None;
+        Ok(())
+    }
+
+    /// Takes away what came of a frame that will not be finished.
+    ///
+    /// # Errors
+    /// If the file cannot be cut.
+    pub fn cancel(&mut self) -> Result<(), Fault> {
+        let Some((start, false)) = self.frame.take() else { return Ok(()) };
+        match start.checked_sub(self.written) {
+            Some(kept) => self.buffer.truncate(usize::try_from(kept).unwrap_or(usize::MAX)),
+            None => {
+                self.buffer.clear();
+                self.file.set_len(start).map_err(|error| storage(&self.path, &error))?;
+                self.written = start;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Fault> {
+        if !self.buffer.is_empty() {
+            self.file
+                .write_all_at(&self.buffer, self.written)
+                .map_err(|error| storage(&self.path, &error))?;
+            self.written += self.buffer.len() as u64;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Writes what is held, and gives the file that is to be synced.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn to_sync(&mut self) -> Result<Arc<File>, Fault> {
+        self.flush()?;
+        self.is_dirty = false;
+        Ok(Arc::clone(&self.file))
+    }
+
+    /// Whether the sender may go on: the file is known.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.recovery.is_none()
+    }
+}
+
+/// Makes the folder of a collector.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn make_folder(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)
+}

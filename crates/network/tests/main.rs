@@ -1,0 +1,9 @@
+//! Both sides of the protocol against each other and against strangers.
+
+#![allow(clippy::unwrap_used)]
+
+mod loopback;
+mod made;
+mod protocol;
+mod shipping;
+mod trust;

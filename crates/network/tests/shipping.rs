@@ -1,0 +1,113 @@
+//! Frames as they travel, spools that are full, and the ends of streams.
+
+use crate::made;
+use quipu_network::since;
+use quipu_network::source::{Item, Source};
+use quipu_network::spool::Spool;
+use quipu_stream::codec::Codec;
+use quipu_stream::spec::{SchemaSpec, Ty};
+use quipu_stream::wire::record::Clock;
+use quipu_stream::write::{Options, Writer};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// All that is in a spool, in order.
+fn spooled(folder: &Path) -> Vec<u8> {
+    let mut source = Source::open(folder).unwrap();
+    let mut all = Vec::new();
+    loop {
+        match source.next(true).unwrap() {
+            Item::FileEnd(path) => all.extend(fs::read(path).unwrap()),
+            Item::End => return all,
+            Item::Nothing => panic!("nothing more will come"),
+            Item::Frame(_) | Item::Closed(..) => {}
+        }
+    }
+}
+
+#[test]
+fn a_spool_has_what_came_however_it_came() {
+    let stream = made::stream(5, 2000, 700);
+    let (wanted, findings, _) = made::read(&stream);
+    assert_eq!((wanted.len(), findings.len()), (4000, 0));
+    for size in [1, 13, 4096, usize::MAX] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = Spool::new(folder.path(), 1 << 30).unwrap();
+        // What stands before, between and after is passed over and counted.
+        let bytes = [b"noise", &stream[..], b"\xF5QPU1 is no frame"].concat();
+        for piece in bytes.chunks(size) {
+            spool.take(piece).unwrap();
+        }
+        spool.finish();
+        assert_eq!(spool.other_bytes, 22, "pieces of {size}");
+        let (got, findings, lost) = made::read(&spooled(folder.path()));
+        assert_eq!((&got, findings, lost), (&wanted, Vec::new(), 0), "pieces of {size}");
+    }
+}
+
+#[test]
+fn a_full_spool_drops_records_and_says_how_many() {
+    let stream = made::stream(5, 2000, 700);
+    for most in [0, 10_000, 60_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = Spool::new(folder.path(), most).unwrap();
+        stream.chunks(999).for_each(|piece| spool.take(piece).unwrap());
+        spool.finish();
+        let (records, frames) = spool.n_dropped();
+        assert!(frames > 0 && records > 0, "{most}");
+        let (got, findings, lost) = made::read(&spooled(folder.path()));
+        // No frame is missing: the stream is whole, and what it has lost is what was dropped.
+        assert_eq!((findings, lost), (Vec::new(), records), "{most}");
+        assert_eq!(got.len() as u64 + records, 4000, "{most}");
+    }
+}
+
+#[test]
+fn a_spool_that_is_found_again_is_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = made::stream(5, 500, 700);
+    let half = stream.len() / 2;
+    let mut spool = Spool::new(folder.path(), 1 << 30).unwrap();
+    spool.take(&stream[..half]).unwrap();
+    drop(spool);
+    let mut spool = Spool::new(folder.path(), 1 << 30).unwrap();
+    spool.take(&stream[half..]).unwrap();
+    let (got, findings, _) = made::read(&spooled(folder.path()));
+    // The frame in hand was lost with the sender.
+    assert!(got.len() > 900 && !findings.is_empty(), "{} {findings:?}", got.len());
+    let files = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(files, 2);
+    let mut source = Source::open(folder.path()).unwrap();
+    while !matches!(source.next(true).unwrap(), Item::FileEnd(path) if spool.remove(&path).is_ok()) {}
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn the_last_seconds_are_a_stream_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.quipu");
+    let options = Options { codec: Codec::Zstd(1), frame_bytes: 400, ..Options::new("test") };
+    let writer = Writer::new(fs::File::create(&path).unwrap(), options);
+    writer.define(Clock { id: 1, ticks_per_s: 10, ..Clock::default() }).unwrap();
+    let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    for n in 0..1000_u64 {
+        stream.row(id, n, 8, |body| body.put(0, &n.to_le_bytes())).unwrap();
+    }
+    stream.finish().unwrap();
+    for is_ended in [false, true] {
+        if is_ended {
+            writer.finish().unwrap();
+        }
+        let out = folder.path().join("cut.quipu");
+        since::cut(&path, Duration::from_secs(30), &out).unwrap();
+        let (got, findings, _) = made::read(&fs::read(&out).unwrap());
+        // 300 ticks, and the rest of the frame in which they begin.
+        assert!((300..400).contains(&got.len()) && got.last() == Some(&999), "{}", got.len());
+        // That the frames before are missing is said, since the first frame of the producer is there.
+        let wanted: &[&str] = if is_ended { &["sequence-gap"] } else { &["sequence-gap", "no-end-frame"] };
+        assert_eq!(findings.len(), wanted.len(), "{findings:?}");
+        assert!(findings.iter().zip(wanted).all(|(finding, name)| finding.starts_with(name)), "{findings:?}");
+    }
+}
