@@ -43,6 +43,8 @@ pub(crate) const VERBS: &[(&str, Call)] = &[
     ("run", Some(&["run", "--backend", "null", "@", "-o", "%"])),
     ("new-tool", None),
     ("info", Some(&["info", "@"])),
+    // A build of its own has its engine.
+    ("sql", None),
     // Most traces do not describe themselves.
     ("describe", None),
     ("formats", None),
