@@ -120,7 +120,7 @@ mod with_engine {
                 ("stores", "SELECT count(*) FROM accesses WHERE kind = 'write'"),
                 ("unique_instructions", "SELECT count(DISTINCT pc) FROM instrs"),
                 ("system_call_markers", "SELECT count(*) FROM threads WHERE what = 'syscall'"),
-                ("loads", "SELECT loads FROM counts(t)"),
+                ("loads", "SELECT \"total.loads\" FROM counts(t)"),
             ];
             for (key, question) in pairs {
                 assert_eq!(number(question, path), total[key].to_string(), "{key} of {path}");
@@ -203,11 +203,11 @@ mod with_engine {
             ("SELECT kind FRM accesses", "at line 1, column 17"),
             ("SELECT * FROM hot_lines(t, topp => 3)", "tool `hot` has no option `topp`"),
             ("SELECT * FROM hot_lines(other)", "no trace is called `other`"),
-            ("SELECT * FROM frames_frames()", "there is no table"),
+            ("SELECT * FROM frames_frames()", "table function 'frames_frames' not found"),
             ("SELECT sum(kind) FROM accesses", "sum adds up numbers"),
             ("SELECT line(addr, 3) FROM accesses", "a size is a power of two"),
             ("SELECT 1 FROM accesses; SELECT 2", "statement"),
-            ("WITH x AS (SELECT 1) DELETE FROM accesses", "DML"),
+            ("WITH x AS (SELECT 1) DELETE FROM accesses", "not implemented"),
         ] {
             let done = sql(&[question, THREADS]);
             assert!(
@@ -231,7 +231,7 @@ mod with_engine {
             "--as",
             "csv",
             "--memory",
-            "8Mi",
+            "32Mi",
             "SELECT addr, record FROM accesses ORDER BY addr, record",
             THREADS,
         ]);

@@ -2,10 +2,10 @@
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StringBuilder, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
-use datafusion::common::exec_err;
+use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use quipu_isa::{Arch, Decoder, Syntax};
 use std::fmt;
@@ -18,6 +18,8 @@ type Work = dyn Fn(&[ArrayRef]) -> Result<ArrayRef> + Send + Sync;
 struct Field {
     name: &'static str,
     signature: Signature,
+    /// What it takes, with its last argument or without.
+    types: Vec<Vec<DataType>>,
     returns: DataType,
     work: Arc<Work>,
 }
@@ -51,6 +53,20 @@ impl ScalarUDFImpl for Field {
         &self.signature
     }
 
+    /// Whole numbers of any width and sign are addresses and sizes: constants have a sign.
+    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
+        let Some(types) = self.types.iter().find(|types| types.len() == args.len()) else {
+            return plan_err!("{} does not take {} arguments", self.name, args.len());
+        };
+        for (arg, ty) in args.iter().zip(types) {
+            let is_number = *ty == DataType::UInt64 && arg.is_integer();
+            if !(is_number || arg == ty || arg.is_null()) {
+                return plan_err!("{} takes values of type {ty}, not {arg}", self.name);
+            }
+        }
+        Ok(types.clone())
+    }
+
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(self.returns.clone())
     }
@@ -73,9 +89,9 @@ fn function(
     returns: DataType,
     work: impl Fn(&[ArrayRef]) -> Result<ArrayRef> + Send + Sync + 'static,
 ) -> ScalarUDF {
-    let types = types.iter().map(|types| TypeSignature::Exact(types.to_vec())).collect();
-    let signature = Signature::one_of(types, Volatility::Immutable);
-    ScalarUDF::from(Field { name, signature, returns, work: Arc::new(work) })
+    let signature = Signature::user_defined(Volatility::Immutable);
+    let types = types.iter().map(|types| types.to_vec()).collect();
+    ScalarUDF::from(Field { name, signature, types, returns, work: Arc::new(work) })
 }
 
 /// The first byte of the block that an address lies in.

@@ -129,6 +129,9 @@ impl Session {
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(CATALOG, FIRST);
         config.options_mut().sql_parser.collect_spans = true;
+        // What each sort keeps free for merging what it has put into files; the usual 10 MB may be more than there is.
+        let spared = settings.memory_bytes / (8 * n_threads);
+        config.options_mut().execution.sort_spill_reservation_bytes = spared.min(10 << 20);
         let context = SessionContext::new_with_config_rt(config, environment);
         context.register_catalog(CATALOG, Arc::new(Catalog(named.clone())));
         let of = |get: fn(&quipu_model::Meta) -> Option<u64>| {
