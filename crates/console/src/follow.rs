@@ -111,7 +111,7 @@ fn print_new(
                 }
             };
             if !batch.tables.is_empty() {
-                sieve.choose(batch, Ordinals::default(), &mut rows);
+                sieve.choose(batch, Ordinals::default(), &mut rows)?;
                 // Records are numbered in the order in which they are printed.
                 let ordinals = Ordinals {
                     records: followed.records.wrapping_sub(batch.span.first_record),

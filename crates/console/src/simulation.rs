@@ -83,7 +83,7 @@ fn plan(
     settings.counts_cold = around.counts_cold;
     let columns = settings.columns(info.name, trace)?;
     let files = MissFiles::create(&settings, around.replace)?;
-    Ok(Planned { info, columns, pass: Box::new(Simulation::new(settings, files)?) })
+    Ok(Planned::new(info, columns, Box::new(Simulation::new(settings, files)?)))
 }
 
 /// What makes addresses physical, if that is asked for.
@@ -135,7 +135,7 @@ pub fn plan_other(model: &OtherModel, config: Option<&Path>, trace: &dyn Trace) 
             .hint(format!("--config FILE with a configuration of {of}")));
     };
     let pass = pass(&text_of(path)?).map_err(|error| error.in_file(path.display().to_string()))?;
-    Ok(Planned { info, columns: info.needs.of(info.name, trace)?, pass })
+    Ok(Planned::new(info, info.needs.of(info.name, trace)?, pass))
 }
 
 /// How many cores a configuration file has.

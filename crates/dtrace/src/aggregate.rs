@@ -1,11 +1,11 @@
 //! Aggregations: one value for each key, merged over CPUs and snapshots.
 
 use crate::action::Function;
-use crate::buckets::{Linear, Logarithmic, QUANTIZE_CELLS};
 use crate::bytes::ByteOrder;
 use crate::describe::{Aggregation, Buffer, Capture, Dialect};
 use crate::symbols::{Address, Shown};
 use crate::value::Value;
+use quipu_model::buckets::{Linear, Logarithmic, QUANTIZE_CELLS};
 use quipu_model::{Error, Place, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -300,7 +300,7 @@ pub(crate) fn zero_of(aggregation: &Aggregation, like: Option<&Value>, dialect: 
         Function::Stddev => 4,
         Function::Quantize => QUANTIZE_CELLS,
         Function::Lquantize => Linear::of(param).n_cells(),
-        Function::Llquantize if dialect == Dialect::Linux => Logarithmic::of(param, dialect).n_signed_cells(),
+        Function::Llquantize if dialect == Dialect::Linux => Logarithmic::of(param, true).n_signed_cells(),
         Function::Llquantize => Logarithmic::classic(param).n_cells(),
     };
     Value { function: aggregation.function, param, cells: vec![0; n_cells].into() }

@@ -4,11 +4,11 @@
 
 use crate::action::Function;
 use crate::bars::{self, Bars};
-use crate::buckets::{self, Linear, Logarithmic, ZERO_CELL};
 use crate::describe::Dialect;
 use crate::put;
 use crate::quirks::{Quirks, Which};
 use crate::value::Value;
+use quipu_model::buckets::{self, Linear, Logarithmic, ZERO_CELL};
 use std::io::Write as _;
 
 /// What the text depends on.
@@ -125,8 +125,8 @@ fn rows(value: &Value, style: &Style) -> Vec<(Label, i64)> {
 
 /// Rows of a `llquantize()` of Linux, which counts negative numbers, too.
 fn signed_rows(value: &Value) -> Vec<(Label, i64)> {
-    let ll = Logarithmic::of(value.param, Dialect::Linux);
-    let zero = ll.underflow_cell(Dialect::Linux);
+    let ll = Logarithmic::of(value.param, true);
+    let zero = ll.underflow_cell(true);
     let bounds = ll.signed_bounds();
     let end = ll.bounds().last().copied().unwrap_or(0);
     if value.cells.len() != ll.n_signed_cells() || bounds.is_empty() {

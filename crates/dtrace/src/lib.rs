@@ -18,7 +18,7 @@
 //! | [`validate`] | descriptions are checked before they are used |
 //! | [`layout`], [`raw`] | how kernels lay records out, and describe them |
 //! | [`buffer`], [`walk`] | records of a buffer; the order in which a consumer takes them |
-//! | [`aggregate`], [`value`], [`buckets`] | aggregations: keys and values, merged |
+//! | [`aggregate`], [`value`], [`quipu_model::buckets`] | aggregations: keys and values, merged |
 //! | [`consumer`] | records → text |
 //! | [`format`](mod@format), `convert`, [`float`], [`put`] | format strings and their conversions |
 //! | `json`, `objects`, `say` | records as JSON; descriptions as text |
@@ -38,7 +38,6 @@ pub mod action;
 pub mod aggregate;
 mod aggtext;
 mod bars;
-pub mod buckets;
 pub mod buffer;
 pub mod build;
 pub mod bytes;

@@ -6,12 +6,12 @@ use crate::action::Function;
 use crate::aggregate::Entry;
 use crate::aggtext::Context;
 use crate::bars::{self, Bars};
-use crate::buckets::{self, Linear, ZERO_CELL};
 use crate::bytes::until_nul;
 use crate::describe::Rec;
 use crate::histogram;
 use crate::put;
 use crate::value::Value;
+use quipu_model::buckets::{self, Linear, ZERO_CELL};
 use rustc_hash::FxHashMap;
 
 /// What the entries of a variable share.

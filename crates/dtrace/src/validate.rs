@@ -3,8 +3,8 @@
 //! SPEC: dtrace.md#hostile-and-damaged-data
 
 use crate::action::{Action, Function};
-use crate::buckets::{Linear, Logarithmic, QUANTIZE_CELLS};
 use crate::describe::{Aggregation, Capture, Dialect, Enabling, Rec};
+use quipu_model::buckets::{Linear, Logarithmic, QUANTIZE_CELLS};
 use quipu_model::{Error, Result};
 
 /// No record is longer.
@@ -136,7 +136,7 @@ fn aggregation(capture: &Capture, aggregation: &Aggregation) -> Result<()> {
             linear.n_cells() as u64 + params
         }
         Function::Llquantize => {
-            let ll = Logarithmic::of(param, capture.dialect);
+            let ll = Logarithmic::of(param, is_linux);
             if !ll.is_sound() {
                 return wrong(format!("no llquantize() has these parameters: {ll:?}"));
             }

@@ -3,9 +3,9 @@
 //! SPEC: dtrace.md#aggregating-functions
 
 use crate::action::Function;
-use crate::buckets::{self, Linear, Logarithmic};
 use crate::bytes::ByteOrder;
 use crate::describe::{Aggregation, Dialect};
+use quipu_model::buckets::{self, Linear, Logarithmic};
 
 /// The value that an aggregation has for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,7 +178,7 @@ impl Value {
                 // The cell of what is below the first bound has that of the cell before.
                 (0..self.cells.len()).map(|cell| linear.bound(cell)).collect()
             }
-            Function::Llquantize => Logarithmic::of(self.param, dialect).weights(dialect),
+            Function::Llquantize => Logarithmic::of(self.param, is_linux(dialect)).weights(is_linux(dialect)),
             _ => Vec::new(),
         }
     }
@@ -202,13 +202,19 @@ impl Value {
                 (weight, linear.zero_cell().map_or(0, |at| self.cell(at)))
             }
             Function::Llquantize => {
-                let logarithmic = Logarithmic::of(self.param, dialect);
-                let weights = logarithmic.weights(dialect);
+                let is_linux = is_linux(dialect);
+                let logarithmic = Logarithmic::of(self.param, is_linux);
+                let weights = logarithmic.weights(is_linux);
                 let weight = weighted(self.cells.iter().zip(weights).map(|(cell, weight)| (*cell, weight)));
-                (weight, self.cell(logarithmic.underflow_cell(dialect)))
+                (weight, self.cell(logarithmic.underflow_cell(is_linux)))
             }
         }
     }
+}
+
+/// True for the dialect that counts negative numbers in `llquantize()`.
+fn is_linux(dialect: Dialect) -> bool {
+    dialect == Dialect::Linux
 }
 
 /// What a value is ordered by: first the one, then the other.

@@ -260,7 +260,7 @@ fn fill(
         };
         shown.is_stopped = batch.findings.iter().any(is_damage);
         if let Some(table) = batch.tables.first().filter(|_| !shown.is_stopped) {
-            job.sieve.choose(batch, Ordinals::default(), &mut rows);
+            job.sieve.choose(batch, Ordinals::default(), &mut rows)?;
             let is_part = records != (0..batch.span.records) || job.limit.is_some();
             // A skip invents rows: more of them than the batch has records, and none of them counts.
             if is_part && table.n_rows() <= batch.span.records as usize {

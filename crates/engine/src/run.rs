@@ -114,12 +114,13 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
     }
     let run = Run {
         trace,
-        columns: planned.iter().fold(Columns::NONE, |all, planned| all | planned.columns),
+        columns: planned.iter().fold(Columns::NONE, |all, planned| all | planned.reads.columns),
+        tables: tables(&planned),
         threads: n_threads(options.threads),
         met: options.threads_wanted.iter().map(|_| AtomicBool::new(false)).collect(),
         options,
     };
-    let order = strictest(planned.iter().map(|planned| planned.info.order));
+    let order = strictest(planned.iter().map(|planned| planned.reads.order));
     if let Some(rounds) = run.rounds()? {
         return run.side_by_side(planned, rounds);
     }
@@ -159,6 +160,14 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
     })
 }
 
+/// The tables that any of these reads, each once.
+fn tables(planned: &[Planned]) -> Vec<usize> {
+    let mut tables: Vec<usize> = planned.iter().flat_map(|planned| &planned.reads.tables).copied().collect();
+    tables.sort_unstable();
+    tables.dedup();
+    tables
+}
+
 pub(crate) fn n_threads(wanted: usize) -> usize {
     match wanted {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -170,6 +179,7 @@ pub(crate) fn n_threads(wanted: usize) -> usize {
 struct Run<'r> {
     trace: &'r dyn Trace,
     columns: Columns,
+    tables: Vec<usize>,
     threads: usize,
     /// Whether records came of each of the threads wanted.
     met: Vec<AtomicBool>,
@@ -185,7 +195,8 @@ impl Run<'_> {
     fn template(&self) -> Scan {
         let mut cut = self.options.division.cut();
         cut.threads |= !self.options.threads_wanted.is_empty();
-        Scan { cut, most: self.options.most_records, ..Scan::new(ShardId(0)).columns(self.columns) }
+        let tables = self.tables.clone();
+        Scan { cut, tables, most: self.options.most_records, ..Scan::new(ShardId(0)).columns(self.columns) }
     }
 
     /// Readies a batch for passes. True if a batch is wanted; of one whose records are not, what it says of regions is left.
@@ -512,7 +523,7 @@ impl Sinks {
     }
 
     fn new(planned: Vec<Planned>, n_shards: usize) -> Sinks {
-        let sinks = planned.into_iter().map(|planned| match planned.info.order {
+        let sinks = planned.into_iter().map(|planned| match planned.reads.order {
             Order::Time => Sink::Stream(planned.pass),
             Order::Pieces | Order::Shards => {
                 Sink::Shards { seed: planned.pass, forks: (0..n_shards).map(|_| None).collect() }

@@ -114,7 +114,7 @@ result! {
 
 /// Rows of a chart of a histogram: what counts nothing stands between what does, unless that makes too many. And how many that
 /// count something are left out.
-fn bars_of(rows: &[(String, i64)]) -> (Vec<&(String, i64)>, usize) {
+pub fn bars_of(rows: &[(String, i64)]) -> (Vec<&(String, i64)>, usize) {
     if rows.len() <= MAX_BARS {
         return (rows.iter().collect(), 0);
     }
@@ -128,12 +128,13 @@ fn bars_of(rows: &[(String, i64)]) -> (Vec<&(String, i64)>, usize) {
 const ALL: &str = "`quipu analyze aggregations --json` has all";
 
 /// A bar of a number; bars have no side for negative ones, so their names say it.
-fn bar(name: &str, number: i64) -> (String, u64) {
+pub fn bar(name: &str, number: i64) -> (String, u64) {
     let name = if number < 0 { format!("{name} (negative)") } else { name.to_owned() };
     (name, number.unsigned_abs())
 }
 
-fn chart(title: String, bars: Vec<(String, u64)>) -> Block {
+/// Bars under a title, which are shares of their sum.
+pub fn chart(title: String, bars: Vec<(String, u64)>) -> Block {
     let total = bars.iter().fold(0, |sum: u64, (_, part)| sum.saturating_add(*part));
     Block::Bars(Bars { title, total, bars })
 }

@@ -107,6 +107,16 @@ pub trait Tool: Sync {
     /// What its result has.
     fn result(&self) -> Shape;
 
+    /// What it reads of a trace with these options.
+    ///
+    /// # Errors
+    /// `Missing` if the trace lacks what it needs; `Usage` for a table or column that there is not.
+    fn reads(&self, options: &Options, trace: &dyn Trace) -> Result<Reads> {
+        let _ = options;
+        let info = self.info();
+        Ok(Reads { columns: info.needs.of(info.name, trace)?, tables: Vec::new(), order: info.order })
+    }
+
     /// The pass, ready to be forked, for one trace.
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>>;
 
@@ -185,6 +195,17 @@ impl Needs {
         }
         Ok(self.required | self.optional.and(trace.columns()))
     }
+}
+
+/// What a pass reads of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reads {
+    /// Columns of lenses.
+    pub columns: Columns,
+    /// Tables, by their positions in [`Trace::tables`]. They stand among the tables of each batch, with those of others.
+    pub tables: Vec<usize>,
+    /// How it must see the trace.
+    pub order: Order,
 }
 
 /// How a pass must see the trace, from loose to strict.

@@ -12,6 +12,8 @@ use crate::schema::{Field, Missing, Names, Role, Schema, Storage, Type};
 use crate::table::Table;
 use crate::thread::ThreadId;
 use crate::trace::Trace;
+use crate::values::Types;
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -30,6 +32,73 @@ pub struct Predicate {
     pub time: Option<RangeInclusive<u64>>,
     /// What columns must hold that are named.
     pub columns: Vec<Condition>,
+    /// A condition of any shape.
+    pub filter: Option<Filter>,
+}
+
+/// A condition of any shape over the columns of a table, such as an expression of SQL. It knows no table yet.
+pub trait RowFilter: fmt::Debug + Send + Sync {
+    /// The text that it was made of. Two of the same text choose the same rows.
+    fn text(&self) -> &str;
+
+    /// Moves what simpler conditions say of it into `predicate`, which a reader may use to leave out parts of a trace, and
+    /// returns what is left of it.
+    fn narrow(&self, schema: &Schema, predicate: &mut Predicate) -> Option<Filter>;
+
+    /// True if it compares something with this text.
+    fn has_text(&self, text: &str) -> bool;
+
+    /// Matches it with the columns of a table.
+    ///
+    /// # Errors
+    /// `Usage` for a column that there is not, and for values that do not go together.
+    fn bind(&self, schema: &Schema) -> Result<Box<dyn RowTest>>;
+}
+
+/// A [`RowFilter`] that is ready for the rows of a table.
+pub trait RowTest: fmt::Debug + Send + Sync {
+    /// The positions of the columns that it looks at.
+    fn columns(&self) -> &[usize];
+
+    /// Keeps those of `rows` that pass; `column_at` lends the columns of all `n_rows` rows of a batch.
+    ///
+    /// # Errors
+    /// `Usage` for a row that it cannot be computed for.
+    fn retain<'c>(
+        &self,
+        n_rows: usize,
+        column_at: &dyn Fn(usize) -> ColumnRef<'c>,
+        beside: Beside<'_>,
+        rows: &mut Vec<u32>,
+    ) -> Result<()>;
+}
+
+/// A [`RowFilter`] that several readers share.
+#[derive(Clone, Debug)]
+pub struct Filter(pub Arc<dyn RowFilter>);
+
+impl PartialEq for Filter {
+    fn eq(&self, other: &Filter) -> bool {
+        self.0.text() == other.0.text()
+    }
+}
+
+/// What stands beside the rows of a batch: what their indexes point into, and what is added to positions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside<'b> {
+    /// The dictionaries; none for rows that have texts in their place.
+    pub dicts: Option<&'b Dicts>,
+    /// The functions.
+    pub types: Option<&'b Types>,
+    /// What is added to columns of ordinals.
+    pub ordinals: Ordinals,
+}
+
+impl<'b> Beside<'b> {
+    /// What a batch has.
+    pub fn of(batch: &'b Batch, ordinals: Ordinals) -> Beside<'b> {
+        Beside { dicts: Some(&batch.dicts), types: Some(&batch.types), ordinals }
+    }
 }
 
 /// What one column must hold.
@@ -59,6 +128,15 @@ impl Predicate {
     pub fn is_empty(&self) -> bool {
         *self == Predicate::default()
     }
+
+    /// The same, with what the filter says of columns of this table as simpler conditions.
+    #[must_use]
+    pub fn narrowed(mut self, schema: &Schema) -> Predicate {
+        if let Some(filter) = self.filter.take() {
+            self.filter = filter.0.narrow(schema, &mut self);
+        }
+        self
+    }
 }
 
 /// A predicate made ready for one table.
@@ -66,6 +144,7 @@ impl Predicate {
 pub struct Chosen {
     tests: Vec<(usize, Test)>,
     kinds: Kinds,
+    filter: Option<Box<dyn RowTest>>,
 }
 
 /// Columns of names with the numbers that are wanted.
@@ -158,12 +237,13 @@ impl Chosen {
             };
             tests.push((position, Test::Named(value, field.missing, shift)));
         }
-        Ok(Chosen { tests, kinds: kinds(&predicate.kinds, schema)? })
+        let filter = predicate.filter.as_ref().map(|filter| filter.0.bind(schema)).transpose()?;
+        Ok(Chosen { tests, kinds: kinds(&predicate.kinds, schema)?, filter })
     }
 
     /// True if every row passes.
     pub fn is_all(&self) -> bool {
-        self.tests.is_empty() && self.kinds.is_empty()
+        self.tests.is_empty() && self.kinds.is_empty() && self.filter.is_none()
     }
 
     /// The columns that are looked at.
@@ -173,24 +253,30 @@ impl Chosen {
             _ => None,
         });
         let tested = self.tests.iter().map(|(position, _)| *position);
-        tested.chain(sizes).chain(self.kinds.iter().map(|(position, _)| *position))
+        let filtered = self.filter.iter().flat_map(|filter| filter.columns().iter().copied());
+        tested.chain(sizes).chain(self.kinds.iter().map(|(position, _)| *position)).chain(filtered)
     }
 
-    /// Replaces `out` by the numbers of the rows that pass, ascending. `dicts` has the dictionaries that rows point into,
-    /// `ordinals` what is added to columns of ordinals.
-    pub fn choose(&self, rows: &dyn Table, dicts: &Dicts, ordinals: Ordinals, out: &mut Vec<u32>) {
-        self.choose_from(rows.n_rows(), |position| rows.column(position), dicts, ordinals, out);
+    /// Replaces `out` by the numbers of the rows that pass, ascending.
+    ///
+    /// # Errors
+    /// `Usage` for a row that the filter cannot be computed for.
+    pub fn choose(&self, rows: &dyn Table, beside: Beside<'_>, out: &mut Vec<u32>) -> Result<()> {
+        self.choose_from(rows.n_rows(), |position| rows.column(position), beside, out)
     }
 
     /// The same for rows whose columns are lent one by one.
+    ///
+    /// # Errors
+    /// As [`choose`](Chosen::choose).
     pub fn choose_from<'c>(
         &self,
         n_rows: usize,
         column_at: impl Fn(usize) -> ColumnRef<'c>,
-        dicts: &Dicts,
-        ordinals: Ordinals,
+        beside: Beside<'_>,
         out: &mut Vec<u32>,
-    ) {
+    ) -> Result<()> {
+        let ordinals = beside.ordinals;
         out.clear();
         out.extend(0..n_rows as u32); // A batch has some thousand rows.
         for (position, test) in &self.tests {
@@ -208,7 +294,7 @@ impl Chosen {
                         Shift::Records => ordinals.records,
                         Shift::Instrs => ordinals.instrs,
                     };
-                    out.retain(|&row| value.has(column, *missing, row as usize, shift, dicts));
+                    out.retain(|&row| value.has(column, *missing, row as usize, shift, beside.dicts));
                 }
             }
         }
@@ -218,6 +304,10 @@ impl Chosen {
             out.retain(|&row| {
                 columns.iter().any(|(column, wanted)| wanted.contains(&column.number(row as usize)))
             });
+        }
+        match &self.filter {
+            Some(filter) if !out.is_empty() => filter.retain(n_rows, &column_at, beside, out),
+            _ => Ok(()),
         }
     }
 }
@@ -244,6 +334,7 @@ impl Sieve {
         let schema = &schemas[table];
         let numbers: Vec<usize> = trace.details(table).collect();
         let lacks = |role: Role, name: &str| position(schema, role, name).is_none();
+        let predicate = &predicate.clone().narrowed(schema);
         let mut own = predicate.clone();
         let mut asked = Predicate::default();
         if lacks(Role::PC, "pc") {
@@ -289,24 +380,32 @@ impl Sieve {
 
     /// Replaces `out` by the numbers of the rows of the batch's first table that pass, ascending. After it, the batch has
     /// [those](Sieve::tables) that say more of its rows.
-    pub fn choose(&mut self, batch: &Batch, ordinals: Ordinals, out: &mut Vec<u32>) {
+    ///
+    /// # Errors
+    /// As [`Chosen::choose`].
+    pub fn choose(&mut self, batch: &Batch, ordinals: Ordinals, out: &mut Vec<u32>) -> Result<()> {
         out.clear();
-        let Some((first, further)) = batch.tables.split_first() else { return };
-        self.own.choose(&**first, &batch.dicts, ordinals, out);
+        let Some((first, further)) = batch.tables.split_first() else { return Ok(()) };
+        let beside = Beside::of(batch, ordinals);
+        self.own.choose(&**first, beside, out)?;
         if !self.is_detailed {
-            return;
+            return Ok(());
         }
         self.records.clear();
         for ((_, chosen), table) in self.details.iter().zip(further) {
             let Some(record) = table.schema().position_of(Role::RECORD) else { continue };
-            chosen.choose(&**table, &batch.dicts, ordinals, &mut self.rows);
+            chosen.choose(&**table, beside, &mut self.rows)?;
             let column = table.column(record);
             self.records.extend(self.rows.iter().map(|row| column.number(*row as usize)));
         }
         self.records.sort_unstable();
-        let Some(record) = first.schema().position_of(Role::RECORD) else { return out.clear() };
+        let Some(record) = first.schema().position_of(Role::RECORD) else {
+            out.clear();
+            return Ok(());
+        };
         let column = first.column(record);
         out.retain(|row| self.records.binary_search(&column.number(*row as usize)).is_ok());
+        Ok(())
     }
 }
 
@@ -349,7 +448,14 @@ impl Value {
         matches!(ty, Type::F32 | Type::F64).then_some(Value::Float(range))
     }
 
-    fn has(&self, column: ColumnRef<'_>, missing: Missing, row: usize, shift: u64, dicts: &Dicts) -> bool {
+    fn has(
+        &self,
+        column: ColumnRef<'_>,
+        missing: Missing,
+        row: usize,
+        shift: u64,
+        dicts: Option<&Dicts>,
+    ) -> bool {
         let is_missing = column.is_missing(missing, row);
         if let Value::Present(present) = self {
             return is_missing != *present;
@@ -371,7 +477,10 @@ impl Value {
             Value::Texts(texts) => is_one(texts, column.bytes(row)),
             Value::OfDict(dict, texts) => {
                 let index = u32::try_from(column.number(row)).ok();
-                index.and_then(|index| dicts.get(*dict, index)).is_some_and(|text| is_one(texts, text))
+                dicts
+                    .zip(index)
+                    .and_then(|(dicts, index)| dicts.get(*dict, index))
+                    .is_some_and(|text| is_one(texts, text))
             }
             Value::Present(_) => false,
         }
@@ -562,7 +671,7 @@ mod tests {
         }
         let mut out = vec![99];
         let chosen = Chosen::new(&predicate, Demo::table_schema()).unwrap();
-        chosen.choose(&rows, &Dicts::default(), Ordinals::default(), &mut out);
+        chosen.choose(&rows, Beside::default(), &mut out).unwrap();
         assert_eq!(out, expected);
     }
 
@@ -676,7 +785,10 @@ mod tests {
         let chosen = |column: &str, accept: Accept| {
             let chosen = Chosen::new(&named(column, accept), rows.schema()).unwrap();
             let mut out = Vec::new();
-            chosen.choose(&rows, &dicts, Ordinals { records: 100, instrs: 0 }, &mut out);
+            let ordinals = Ordinals { records: 100, instrs: 0 };
+            chosen
+                .choose(&rows, Beside { dicts: Some(&dicts), ordinals, ..Beside::default() }, &mut out)
+                .unwrap();
             out
         };
         let texts = |texts: &[&str]| Accept::Texts(texts.iter().map(|text| (*text).to_owned()).collect());

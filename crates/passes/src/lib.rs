@@ -23,6 +23,7 @@ mod sharded;
 mod split;
 mod tally;
 
+pub mod aggregate;
 pub mod branches;
 pub mod categories;
 pub mod functions;
@@ -63,6 +64,7 @@ pub const TOOLS: &[&dyn Tool] = &[
     &reuse_distance::ReuseDistance,
     &reuse_time::ReuseTime,
     &miss_ratio::MissRatio,
+    &aggregate::Aggregate,
 ];
 
 #[cfg(test)]

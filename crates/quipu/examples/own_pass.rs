@@ -90,7 +90,7 @@ impl ReportBody for Stores {
 /// Runs the pass over all of a trace.
 pub fn stores(trace: &dyn Trace) -> Result<Stores> {
     let columns = INFO.needs.of(INFO.name, trace)?;
-    let planned = Planned { info: &INFO, columns, pass: Box::new(Storing::default()) };
+    let planned = Planned::new(&INFO, columns, Box::new(Storing::default()));
     let watch = Watch::new();
     let outcome = run(trace, vec![planned], &RunOptions::new(&watch))?;
     let report = outcome.reports.first().and_then(|report| report.as_any().downcast_ref::<Stores>());

@@ -52,6 +52,7 @@
 //! |---|---|
 //! | [`model`] | the vocabulary: traces, batches, lenses, tables, passes, errors, findings |
 //! | [`engine`] | runs passes, merges shards by time |
+//! | [`expr`] | expressions over the columns of tables |
 //! | [`passes`] | the analyses |
 //! | [`sim`] | machines: caches and TLBs |
 //! | [`FORMATS`] | all formats; each family is a module and a feature of its own; all are on by default |
@@ -68,6 +69,7 @@ mod recognise;
 mod within;
 
 pub use quipu_engine as engine;
+pub use quipu_expr as expr;
 pub use quipu_isa as isa;
 pub use quipu_model as model;
 pub use quipu_passes as passes;

@@ -3,7 +3,9 @@
 
 use quipu::engine::{RowOrder, Selection, rows};
 use quipu::model::schema::{Role, Type};
-use quipu::model::{Accept, Chosen, Condition, Error, Field, OpenOptions, Predicate, Scan, Table, Trace};
+use quipu::model::{
+    Accept, Beside, Chosen, Condition, Error, Field, OpenOptions, Predicate, Scan, Table, Trace,
+};
 use quipu_testkit::{cases, fixtures};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -150,7 +152,7 @@ fn sieved(trace: &Arc<dyn Trace>, name: &str, predicate: &Predicate) -> Vec<Stri
     let (mut passed, mut lines) = (Vec::new(), Vec::new());
     for batch in &mut stream {
         let batch = batch.unwrap();
-        chosen.choose(&batch, &Default::default(), Default::default(), &mut passed);
+        chosen.choose(&batch, Beside::default(), &mut passed).unwrap();
         lines.extend(passed.iter().map(|row| line(&batch, *row as usize)));
     }
     lines

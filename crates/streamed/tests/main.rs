@@ -704,7 +704,7 @@ fn printed(trace: &StreamTrace, predicate: &Predicate, window: Window) -> Vec<St
         let scan = Scan { tables, window: window.clone(), ..Scan::new(shard.id) };
         let mut reader = trace.scan(&scan).unwrap();
         while let Some(batch) = reader.read().unwrap() {
-            sieve.choose(batch, Ordinals::default(), &mut chosen);
+            sieve.choose(batch, Ordinals::default(), &mut chosen).unwrap();
             printer.print(batch, &chosen, Ordinals::default(), &Paint::PLAIN, &mut out);
         }
     }

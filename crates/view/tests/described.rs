@@ -11,8 +11,8 @@ use quipu_model::print::Ordinals;
 use quipu_model::result::{Fields, Shape};
 use quipu_model::schema::{Missing, Type};
 use quipu_model::{
-    Batch, Chosen, Columns, Confidence, DynPass, Format, Given, Needs, OpenOptions, Options, Order, Paint,
-    Pass, Predicate, Printer, Report, Result, Scan, Shard, ShardId, Tool, ToolInfo, Trace,
+    Batch, Beside, Chosen, Columns, Confidence, DynPass, Format, Given, Needs, OpenOptions, Options, Order,
+    Paint, Pass, Predicate, Printer, Report, Result, Scan, Shard, ShardId, Tool, ToolInfo, Trace,
 };
 use quipu_source::Source;
 use quipu_testkit::described::DESCRIBED;
@@ -58,7 +58,7 @@ fn view(trace: &dyn Trace, table: usize, form: LineForm, predicate: &Predicate) 
     let mut merge = Merge::new(trace, &scan, &watch)?;
     while let Some(merged) = merge.read()? {
         let batch = &*merged.batch;
-        chosen.choose(&*batch.tables[0], &batch.dicts, Ordinals::default(), &mut rows);
+        chosen.choose(&*batch.tables[0], Beside::of(batch, Ordinals::default()), &mut rows)?;
         printer.print(merged.batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut out);
     }
     Ok(String::from_utf8(out).unwrap())

@@ -50,6 +50,9 @@ pub(crate) struct Options {
     take: Option<u64>,
 }
 
+/// The heading of the options of `aggregate`.
+const AGGREGATE: &str = "Aggregations";
+
 /// Options that many analyses have, which are flags, too.
 #[derive(Debug)]
 struct UsualFlags;
@@ -66,6 +69,25 @@ impl Flagged for UsualFlags {
                 "",
                 "how many rows to list where only the largest are listed",
             ),
+            OptionSpec::new("by", Kind::Text, "", "keys of `aggregate`: expressions with commas")
+                .value("EXPRS")
+                .group(AGGREGATE),
+            OptionSpec::new(
+                "agg",
+                Kind::Text,
+                "",
+                "what `aggregate` computes, such as `count(),quantize(size)`",
+            )
+            .value("LIST")
+            .group(AGGREGATE),
+            OptionSpec::new("where", Kind::Text, "", "only rows for which this expression is true")
+                .value("EXPR")
+                .group(AGGREGATE),
+            OptionSpec::new("of", Kind::Text, "", "the table or lens whose rows `aggregate` reads")
+                .value("NAME")
+                .group(AGGREGATE),
+            OptionSpec::new("keys-limit", Kind::Count, "", "how many keys `aggregate` may keep")
+                .group(AGGREGATE),
         ]
     }
 }
@@ -77,6 +99,8 @@ Examples:
   quipu analyze counts,mix --interval-instrs 1M --json trace.zip
   quipu analyze schedule --per-core --csv=schedule.threads trace.dir
   quipu analyze histogram --line-size 128 --top 20 trace.zip
+  quipu analyze aggregate --of accesses --by 'page(addr), kind' --agg 'sum(size), count()' trace.dir
+  quipu analyze aggregate --by name --agg 'quantize(latency)' --where 'latency > 0' trace.dir
   quipu analyze types --binary program program.trace
   quipu analyze layout --type node --binary app app.trace
   quipu analyze layout --type node --types app.dwarf.json --order key,next --language rust app.trace

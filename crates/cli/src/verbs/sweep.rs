@@ -78,7 +78,7 @@ pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         Some(physical) => sweep.with_physical(physical),
         None => sweep,
     };
-    let planned = Planned { info: &sweep::INFO, columns: sweep.columns(&*trace)?, pass: Box::new(sweep) };
+    let planned = Planned::new(&sweep::INFO, sweep.columns(&*trace)?, Box::new(sweep));
     let extent: Extent = options.input.extent(Window::All);
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
     simulation::check_translation(&outcome.reports)?;

@@ -2,6 +2,7 @@
 
 use crate::captured::{self, is_capture};
 use quipu::engine::{self, Doubtful, Merge, PrintJob};
+use quipu::expr::Where;
 use quipu::isa::Syntax;
 use quipu::model::trace::PrintOptions;
 use quipu::model::{Given, OptionSpec, Paint, Predicate, Printer, Schema, Sieve, ThreadId, Trace, Window};
@@ -80,6 +81,10 @@ pub(crate) struct Options {
     /// Only records that touch one of these addresses
     #[arg(long, value_name = "A..B", value_parser = number::range, help_heading = "Which records")]
     addr: Option<RangeInclusive<u64>>,
+    /// Only records for which this expression of SQL is true, over the columns of the table that is printed, such as
+    /// `type = 'write' AND size >= 8`; `docs/expressions.md` has the grammar
+    #[arg(long = "where", value_name = "EXPR", help_heading = "Which records")]
+    condition: Option<String>,
 
     #[command(flatten)]
     form: Calls,
@@ -129,6 +134,7 @@ Examples:
   quipu view --skip-instrs 1M --take-instrs 100 --syntax intel trace.dir
   quipu view --take 40 app.1234.5678.dir/raw
   quipu view --json --kind timestamp trace.zip | jq -r .value
+  quipu view --where 'size > 8 OR line(addr) = 0x7f0000000040' trace.zip
   quipu view --grep '^glUniform' --calls 0-1000 --thread-ids game.trace
   quipu view --frames 7000-7001 game.trace
   quipu view --table args --kind text game.trace
@@ -156,7 +162,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let print = options.print_options(common);
     let printer = options.printer(&*trace, &schema, &print)?;
     let job = PrintJob {
-        sieve: Sieve::new(&options.predicate(), &*trace, table)?,
+        sieve: Sieve::new(&options.predicate()?, &*trace, table)?,
         window: match options.window() {
             Window::All => trace.narrow(&print)?,
             window => window,
@@ -208,7 +214,7 @@ fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome
         Ok((table, engine::or_own(options.printer(trace, &schema, &print)?, trace, &print)?))
     };
     let job =
-        FollowJob { open: &open, printer: &printer, predicate: options.predicate(), paint: screen.paint() };
+        FollowJob { open: &open, printer: &printer, predicate: options.predicate()?, paint: screen.paint() };
     let mut out = quipu_console::terminal::stdout();
     let Followed { found, error, cancelled, trace, .. } =
         session::watched(screen, |watch| follow::follow(&job, watch, &mut out))?;
@@ -232,6 +238,7 @@ impl Options {
             self.skip_instrs.is_some() || self.take_instrs.is_some(),
             self.since.is_some() || self.until.is_some(),
             self.input.arranging.rearranges(),
+            self.condition.is_some(),
             !self.form.given().is_empty(),
         ];
         !asks.contains(&true)
@@ -266,8 +273,9 @@ impl Options {
         Ok((table, schema))
     }
 
-    fn predicate(&self) -> Predicate {
-        Predicate {
+    fn predicate(&self) -> quipu::model::Result<Predicate> {
+        let filter = self.condition.as_deref().map(Where::new).transpose()?.map(Where::filter);
+        Ok(Predicate {
             // Opening leaves out files of other threads; files that hold several threads are sieved here.
             threads: self.input.stored.opening.threads.clone(),
             kinds: self.kinds.clone(),
@@ -275,7 +283,8 @@ impl Options {
             addr: self.addr.clone(),
             time: None,
             columns: Vec::new(),
-        }
+            filter,
+        })
     }
 
     fn window(&self) -> Window {

@@ -3,12 +3,13 @@
 use super::RowBatch;
 use super::exchange::Message;
 use super::told::{Context, is_plain, tell};
-use super::wanted::{N_OWN, Wanted, own};
+use super::wanted::Wanted;
 use quipu_model::column::{Cells, Column};
 use quipu_model::print::{Ordinals, RowForm};
+use quipu_model::row_source::{N_OWN, own};
 use quipu_model::schema::{Missing, Role};
 use quipu_model::trace::PrintOptions;
-use quipu_model::{Batch, Result, Trace};
+use quipu_model::{Batch, Beside, Result, Trace};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -78,7 +79,8 @@ impl Collector {
                 return Ok(true);
             };
             let column = |at| table.column(at);
-            wanted.chosen.choose_from(table.n_rows(), column, &batch.dicts, ordinals, &mut chosen);
+            let beside = Beside::of(batch, ordinals);
+            wanted.chosen.choose_from(table.n_rows(), column, beside, &mut chosen)?;
             wanted.keep_records(&table, &batch.span, records, &mut chosen);
             chosen.len() == table.n_rows()
         };

@@ -53,7 +53,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use wanted::Wanted;
 
-pub use wanted::{find_table, refuse_part, row_names};
+pub use quipu_model::row_source::find_table;
+pub use wanted::{refuse_part, row_names};
 
 /// Which rows are wanted, and how they come.
 #[derive(Clone, Debug)]

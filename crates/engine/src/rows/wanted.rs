@@ -6,21 +6,15 @@ use crate::merge::Merge;
 use crate::units::{Unit, pieces, whole_shards};
 use crate::watch::Watch;
 use crate::window::{Part, resolve};
-use quipu_model::column::CellsRef;
-use quipu_model::schema::{Field, Role, Schema, SchemaKey, Storage, Type};
+use quipu_model::row_source::{LentRows, RowSource, positions};
+use quipu_model::schema::{Field, Role, Schema, SchemaKey, Storage};
 use quipu_model::trace::settled;
 use quipu_model::{
-    Accept, Batch, Chosen, ColumnRef, Columns, Error, Predicate, Result, Scan, Shard, ShardId, ShardKind,
-    Span, TableBuf, Trace, Window,
+    Accept, Batch, Chosen, Columns, Error, Predicate, Result, Scan, Shard, ShardId, ShardKind, Span,
+    TableBuf, Trace, Window,
 };
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Columns that stand before those of a lens: the shard, the record, the thread, the process.
-pub(super) const N_OWN: usize = 4;
-
-/// A name that begins so is one of a lens.
-const OF_LENS: &str = "lens.";
 
 /// A selection, made ready for one trace.
 pub(super) struct Wanted {
@@ -63,16 +57,17 @@ impl Wanted {
     /// # Errors
     /// See [`rows`](super::rows).
     pub(super) fn new(trace: &dyn Trace, selection: &Selection) -> Result<Wanted> {
-        let (table, lens, inner) = find(trace, &selection.table)?;
+        let source = RowSource::find(trace, &selection.table)?;
+        let RowSource { table, lens, schema: inner } = source.clone();
         if lens.is_none() {
             refuse_part(&inner, &selection.window)?;
         }
-        let chosen = Chosen::new(&selection.predicate, &inner)?;
-        let of_field = |at: usize| lens.and_then(|_| column_of(&inner, at));
+        let predicate = selection.predicate.clone().narrowed(&inner);
+        let chosen = Chosen::new(&predicate, &inner)?;
         let fields: Vec<usize> = match &selection.fields {
             Some(names) => names.iter().map(|name| inner.column_named(name)).collect::<Result<_>>()?,
             None => {
-                let is_filled = |at: &usize| of_field(*at).is_none_or(|column| trace.columns().has(column));
+                let is_filled = |at: &usize| source.is_filled(*at, trace);
                 (0..inner.fields.len()).filter(is_filled).collect()
             }
         };
@@ -82,27 +77,14 @@ impl Wanted {
             return Err(Error::usage(format!("column `{name}` is asked for twice")));
         }
         let looked_at: Vec<usize> = fields.iter().copied().chain(chosen.columns()).collect();
-        let columns = match lens {
-            None => Columns::NONE,
-            Some(lens) => {
-                let rows = rows_of_lens(lens, trace, &selection.predicate);
-                let columns = looked_at.iter().filter_map(|at| of_field(*at)).fold(rows, Columns::or);
-                let lacks = columns.minus(trace.columns());
-                if !lacks.is_empty() {
-                    let what =
-                        format!("rows of `{}` need {lacks}, which this trace does not carry", inner.name);
-                    return Err(Error::missing(what));
-                }
-                columns
-            }
-        };
+        let columns = source.columns(&looked_at, &predicate, trace)?;
         let is_position = |at: &usize| matches!(inner.fields[*at].role, Some(Role::RECORD | Role::INSTR));
         let told_fields: Vec<Field> = fields.iter().map(|at| told(&inner.fields[*at])).collect();
         let schema = Schema { fields: told_fields, ..(*inner).clone() };
         let batch_records = selection.batch_rows.clamp(256, 1 << 16);
         Ok(Wanted {
-            part: part(trace, &inner, lens, selection),
-            threads: threads(&inner, lens, &selection.predicate),
+            part: part(trace, &inner, lens, selection, &predicate),
+            threads: threads(&inner, lens, &predicate),
             shards: selection.shards.clone(),
             has_positions: looked_at.iter().any(is_position),
             record: inner.position_of(Role::RECORD),
@@ -204,9 +186,9 @@ impl Wanted {
         batch: &'b Batch,
         is_relayed: bool,
         records: &'b mut Vec<u64>,
-    ) -> Option<Rows<'b>> {
+    ) -> Option<LentRows<'b>> {
         let Some(lens) = self.lens else {
-            return Some(Rows { own: None, rows: &**batch.tables.first()? });
+            return Some(LentRows::of_table(&**batch.tables.first()?));
         };
         let rows: &dyn TableBuf = match is_relayed {
             true => &**batch.tables.first()?,
@@ -214,18 +196,16 @@ impl Wanted {
         };
         records.clear();
         if self.has_positions || !self.is_whole() {
-            let at = rows.column(0);
-            let first = batch.span.first_record;
-            records.extend((0..rows.n_rows()).map(|row| first.wrapping_add(at.number(row)).wrapping_add(1)));
+            positions(&batch.span, rows, records);
         }
-        Some(Rows { own: Some(own(&batch.span, records, rows.n_rows())), rows })
+        Some(LentRows::of_lens(&batch.span, rows, records))
     }
 
     /// Leaves out rows of records that are not among those of the batch that are wanted, or that stand before a window. Rows
     /// that a jump repeats stand for records before it, and stay.
     pub(super) fn keep_records(
         &self,
-        table: &Rows<'_>,
+        table: &LentRows<'_>,
         span: &Span,
         records: Range<u32>,
         rows: &mut Vec<u32>,
@@ -250,110 +230,13 @@ impl Wanted {
     }
 }
 
-/// Rows of one batch, with what stands before the columns of a lens.
-pub(super) struct Rows<'b> {
-    own: Option<[ColumnRef<'b>; N_OWN]>,
-    rows: &'b dyn TableBuf,
-}
-
-impl<'b> Rows<'b> {
-    pub(super) fn n_rows(&self) -> usize {
-        self.rows.n_rows()
-    }
-
-    pub(super) fn column(&self, position: usize) -> ColumnRef<'b> {
-        match &self.own {
-            None => self.rows.column(position),
-            Some(own) => match own.get(position) {
-                Some(column) => *column,
-                // The first column of a lens is the position in the batch.
-                None => self.rows.column(position - N_OWN + 1),
-            },
-        }
-    }
-}
-
-/// What stands before the columns of a lens.
-pub(super) fn own<'b>(span: &Span, records: &'b [u64], n_rows: usize) -> [ColumnRef<'b>; N_OWN] {
-    let constant = |number| ColumnRef::of(CellsRef::Constant(number, n_rows));
-    [
-        constant(span.shard.into()),
-        ColumnRef::of(CellsRef::U64(records)),
-        constant(span.thread.packed()),
-        constant(span.process),
-    ]
-}
-
-fn own_fields() -> [Field; N_OWN] {
-    [
-        Field::new("shard", Type::U64, "Position of the shard in the trace, from 0."),
-        Field::new("record", Type::U64, "Record ordinal, from 1.").role(Role::RECORD),
-        Field::new("tid", Type::U64, "Thread, with the workload in the top 16 bits.").role(Role::THREAD),
-        Field::new("pid", Type::U64, "Process; 0 if the trace does not say.").role(Role::PROCESS),
-    ]
-}
-
-/// The table or lens of a name: the number of the table or that of the lens, and all columns.
-fn find(trace: &dyn Trace, name: &str) -> Result<(Option<usize>, Option<usize>, Arc<Schema>)> {
-    let lens = |name: &str| {
-        let none = Batch::default();
-        let found = none.lenses().enumerate().find(|(_, (_, rows))| rows.schema().name == name);
-        found.map(|(number, (_, rows))| (None, Some(number), lens_schema(rows.schema())))
-    };
-    if let Some(found) = name.strip_prefix(OF_LENS).and_then(lens) {
-        return Ok(found);
-    }
-    let is_table = trace.tables()?.iter().any(|schema| schema.name == name);
-    match lens(name).filter(|_| !is_table) {
-        Some(found) => Ok(found),
-        None => find_table(trace, name).map(|(table, schema)| (Some(table), None, schema)),
-    }
-}
-
 /// The names by which rows of a trace are asked for: its native tables, as far as they are known now, then the lenses that it can
 /// fill, each as `lens.NAME`.
 ///
 /// # Errors
 /// What reading says, where a schema has to be read first.
 pub fn row_names(trace: &dyn Trace) -> Result<Vec<String>> {
-    let mut names: Vec<String> = trace.tables()?.iter().map(|schema| schema.name.to_string()).collect();
-    let none = Batch::default();
-    let all = Columns::LENSES.iter().zip(none.lenses());
-    let filled = all.filter(|(info, _)| trace.columns().has(info.rows));
-    names.extend(filled.map(|(_, (_, rows))| format!("{OF_LENS}{}", rows.schema().name)));
-    Ok(names)
-}
-
-/// All columns of a lens, for readers that do not know which batch a row is of.
-fn lens_schema(lens: &Schema) -> Arc<Schema> {
-    let fields = own_fields().into_iter().chain(lens.fields.iter().skip(1).cloned());
-    Arc::new(Schema { fields: fields.collect(), ..lens.clone() })
-}
-
-/// The column that has to be asked for to fill a field of a lens.
-fn column_of(lens: &Schema, position: usize) -> Option<Columns> {
-    let field = lens.fields.get(position).filter(|_| position >= N_OWN)?;
-    Columns::named(&format!("{}.{}", lens.name, field.name))
-}
-
-/// What has to be asked for to have rows of a lens: all that the trace has, but fetches only where they are asked for.
-fn rows_of_lens(lens: usize, trace: &dyn Trace, predicate: &Predicate) -> Columns {
-    let rows = Columns::LENSES[lens].rows;
-    let is_fetch = |name: &String| name == "fetch";
-    let of_column = predicate
-        .columns
-        .iter()
-        .any(|condition| matches!(&condition.accept, Accept::Texts(texts) if texts.iter().any(is_fetch)));
-    let mut more = Columns::THREAD_CLOCK | Columns::THREAD_CPU;
-    if predicate.kinds.iter().any(is_fetch) || of_column {
-        more |= Columns::ACCESS_FETCH;
-    }
-    let of_lens = match rows {
-        Columns::THREADS => Columns::THREAD_CLOCK | Columns::THREAD_CPU,
-        Columns::ACCESSES => Columns::ACCESS_FETCH,
-        _ => Columns::NONE,
-    };
-    rows | more.and(of_lens).and(trace.columns())
+    Ok(RowSource::all(trace)?.iter().map(RowSource::full_name).collect())
 }
 
 /// Which threads' rows pass, where a file of another thread has none: for columns whose meaning is known without a trace.
@@ -364,7 +247,13 @@ fn threads(schema: &Schema, lens: Option<usize>, predicate: &Predicate) -> Vec<u
 }
 
 /// The part of the trace outside which no row passes.
-fn part(trace: &dyn Trace, schema: &Schema, lens: Option<usize>, selection: &Selection) -> Wish {
+fn part(
+    trace: &dyn Trace,
+    schema: &Schema,
+    lens: Option<usize>,
+    selection: &Selection,
+    predicate: &Predicate,
+) -> Wish {
     if selection.window != Window::All {
         return Wish::OfSequence(selection.window.clone());
     }
@@ -372,12 +261,12 @@ fn part(trace: &dyn Trace, schema: &Schema, lens: Option<usize>, selection: &Sel
     let is_own = trace.origin().is_none() && trace.shards().iter().all(|shard| shard.kind != ShardKind::Core);
     let has_clock = trace.meta().clock.is_some() && schema.position_of(Role::TIME).is_some();
     // Before the first reading rows say 0, and are in no window.
-    let time = selection.predicate.time.as_ref().filter(|time| *time.start() > 0);
+    let time = predicate.time.as_ref().filter(|time| *time.start() > 0);
     if let Some(time) = time.filter(|_| is_own && has_clock) {
         return Wish::OfEach(Window::Clock(*time.start()..time.end().saturating_add(1)));
     }
     let record = schema.position_of(Role::RECORD).map(|at| &schema.fields[at].name);
-    let of_record = selection.predicate.columns.iter().find_map(|condition| match &condition.accept {
+    let of_record = predicate.columns.iter().find_map(|condition| match &condition.accept {
         Accept::Between(range) if Some(condition.column.as_str()) == record.map(|name| &**name) => {
             Some(range)
         }
@@ -412,40 +301,4 @@ pub fn refuse_part(schema: &Schema, window: &Window) -> Result<()> {
     let what =
         format!("rows of table `{}` are no records, which parts of a trace are counted in", schema.name);
     Err(Error::usage(what).hint("choose a part of a table that is derived from it"))
-}
-
-/// The table of a name. Those that the trace teaches are learned only if no other has the name.
-///
-/// # Errors
-/// `Usage` if there is none; what learning says.
-pub fn find_table(trace: &dyn Trace, name: &str) -> Result<(usize, Arc<Schema>)> {
-    let find = || -> Result<Option<(usize, Arc<Schema>)>> {
-        Ok(trace.tables()?.into_iter().enumerate().find(|(_, schema)| schema.name == name))
-    };
-    if let Some(found) = find()? {
-        return Ok(found);
-    }
-    trace.learn()?;
-    match find()? {
-        Some(found) => Ok(found),
-        None => Err(unknown_table(name, &trace.tables()?)),
-    }
-}
-
-/// How many tables an error names.
-const MAX_NAMED: usize = 12;
-
-/// The error for a table that is not there; proposes those with the name in theirs, or else the first.
-fn unknown_table(name: &str, known: &[Arc<Schema>]) -> Error {
-    let word = name.to_lowercase();
-    let near: Vec<&str> =
-        known.iter().map(|table| &*table.name).filter(|table| table.to_lowercase().contains(&word)).collect();
-    let all = || known.iter().map(|table| &*table.name).collect();
-    let named: Vec<&str> = if near.is_empty() { all() } else { near };
-    let more = match named.len().saturating_sub(MAX_NAMED) {
-        0 => String::new(),
-        n => format!(", and {n} more"),
-    };
-    let named = named[..named.len().min(MAX_NAMED)].join(", ");
-    Error::usage(format!("the trace has no table `{name}`")).hint(format!("tables: {named}{more}"))
 }

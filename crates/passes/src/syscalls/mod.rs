@@ -22,6 +22,7 @@
 mod latency;
 mod names;
 mod show;
+mod timing;
 
 pub use latency::{Latency, LatencyBin};
 pub use names::{error as error_name, syscall as syscall_name};
@@ -40,6 +41,7 @@ use quipu_model::{
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+pub(crate) use timing::Timing;
 
 #[cfg(test)]
 mod tests;
@@ -147,20 +149,10 @@ struct Call {
     instrs: u64,
 }
 
-/// A call that the thread is in.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    number: u64,
-    /// The reading right before it, until its latency is known.
-    before: Option<u64>,
-}
-
 /// Where a thread is.
 #[derive(Clone, Debug, Default)]
 struct Thread {
-    /// The latest clock reading and its record.
-    clock: Option<(u64, u64)>,
-    open: Option<Open>,
+    timing: Timing,
     /// The number of its latest call.
     latest: Option<u64>,
     /// The call whose kernel code is being read.
@@ -168,12 +160,6 @@ struct Thread {
     /// The record after its latest batch.
     end: u64,
 }
-
-/// The reading, perhaps a window, the processor, then the call. (SPEC: drmemtrace.md#grammar-of-a-file.)
-const FRAME_RECORDS: u64 = 4;
-
-/// A clock that is not known.
-const UNKNOWN: u64 = u64::MAX;
 
 /// The analysis of one trace or thread.
 #[derive(Clone)]
@@ -197,11 +183,11 @@ impl Part for Watch {
         let span = &batch.span;
         let is_core = self.cores.get(span.shard as usize) == Some(&true);
         let thread = self.threads.entry(span.thread, Thread::default);
-        if let Some(open) = thread.open
+        if let Some(number) = thread.timing.open()
             && span.first_record > thread.end
             && is_core
         {
-            self.calls.entry(open.number).or_default().switched += 1;
+            self.calls.entry(number).or_default().switched += 1;
         }
         thread.end = span.first_record + u64::from(span.records);
         let (rows, events) = (&batch.instrs, &batch.threads);
@@ -212,20 +198,20 @@ impl Part for Watch {
             row = end;
             let record = span.first_record + u64::from(at);
             match what {
-                ThreadEvent::Clock if value != 0 && value != UNKNOWN => {
-                    thread.read_clock(value, record, &mut self.calls)
+                ThreadEvent::Clock => {
+                    if let Some((number, ticks)) = thread.timing.read_clock(value, record) {
+                        self.calls.entry(number).or_default().latencies.add(ticks);
+                    }
                 }
                 ThreadEvent::Syscall => {
-                    let fresh = |(_, read): &(u64, u64)| record.saturating_sub(*read) <= FRAME_RECORDS;
-                    let before = thread.clock.filter(fresh).map(|(clock, _)| clock);
-                    thread.open = Some(Open { number: value, before });
+                    thread.timing.call(value, record);
                     thread.latest = Some(value);
                     self.latest_on_core = is_core.then_some(value);
                     self.calls.entry(value).or_default().calls += 1;
                 }
                 ThreadEvent::MayBlock => {
-                    if let Some(open) = thread.open {
-                        self.calls.entry(open.number).or_default().may_block += 1;
+                    if let Some(number) = thread.timing.open() {
+                        self.calls.entry(number).or_default().may_block += 1;
                     }
                 }
                 ThreadEvent::Failed => {
@@ -281,19 +267,7 @@ impl Thread {
             let fetched = flags.iter().filter(|flags| **flags & instr_flags::NO_FETCH == 0).count();
             calls.entry(number).or_default().instrs += fetched as u64;
         }
-        if self.open.is_some() && flags.iter().any(|flags| flags & instr_flags::KERNEL == 0) {
-            self.open = None;
-        }
-    }
-
-    fn read_clock(&mut self, clock: u64, record: u64, calls: &mut Map<u64, Call>) {
-        self.clock = Some((clock, record));
-        if let Some(open) = &mut self.open
-            && let Some(before) = open.before.take()
-        {
-            // A clock that runs back is damaged; there is no latency below none.
-            calls.entry(open.number).or_default().latencies.add(clock.saturating_sub(before));
-        }
+        self.timing.run(flags);
     }
 }
 

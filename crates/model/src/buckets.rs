@@ -1,8 +1,6 @@
-//! Which cell a value counts in, and what the cells of histograms stand for.
+//! Histograms of aggregations: which cell counts a value, and what the cells stand for.
 //!
 //! SPEC: dtrace.md#aggregating-functions
-
-use crate::describe::Dialect;
 
 /// Cells of `quantize()`.
 pub const QUANTIZE_CELLS: usize = 127;
@@ -73,7 +71,7 @@ impl Linear {
     }
 
     /// What a cell weighs where values are compared.
-    pub(crate) fn weight(self, cell: usize) -> i64 {
+    pub fn weight(self, cell: usize) -> i64 {
         match cell {
             0 => i64::from(self.base) - 1,
             _ if cell > usize::from(self.levels) => self.bound(cell) + 1,
@@ -82,7 +80,7 @@ impl Linear {
     }
 
     /// The cell whose bound is 0.
-    pub(crate) fn zero_cell(self) -> Option<usize> {
+    pub fn zero_cell(self) -> Option<usize> {
         (1..=usize::from(self.levels)).find(|cell| self.bound(*cell) == 0)
     }
 }
@@ -101,9 +99,9 @@ pub struct Logarithmic {
 const MAX_CELLS: usize = 1 << 20;
 
 impl Logarithmic {
-    /// Takes the parameters of a dialect apart.
-    pub fn of(param: u64, dialect: Dialect) -> Logarithmic {
-        if dialect != Dialect::Linux {
+    /// Takes the parameters of a dialect apart: that of Linux, or a classic one.
+    pub fn of(param: u64, is_linux: bool) -> Logarithmic {
+        if !is_linux {
             return Logarithmic::classic(param);
         }
         let field = |shift: u32| (param >> shift) as u16; // The truncation takes the field.
@@ -193,12 +191,12 @@ impl Logarithmic {
     }
 
     /// The cell of the smallest values.
-    pub(crate) fn underflow_cell(self, dialect: Dialect) -> usize {
-        if dialect == Dialect::Linux { self.n_signed_cells() / 2 } else { 0 }
+    pub fn underflow_cell(self, is_linux: bool) -> usize {
+        if is_linux { self.n_signed_cells() / 2 } else { 0 }
     }
 
     /// Cells of Linux to which values belong: how far each is from that of the smallest values, and its bound.
-    pub(crate) fn signed_bounds(self) -> Vec<(usize, i64)> {
+    pub fn signed_bounds(self) -> Vec<(usize, i64)> {
         let mut all = Vec::new();
         if !self.is_sound() {
             return all;
@@ -219,13 +217,13 @@ impl Logarithmic {
     }
 
     /// What each cell weighs where values are compared.
-    pub(crate) fn weights(self, dialect: Dialect) -> Vec<i64> {
-        if dialect != Dialect::Linux {
+    pub fn weights(self, is_linux: bool) -> Vec<i64> {
+        if !is_linux {
             let mut weights = vec![self.start() - 1];
             weights.extend(self.bounds());
             return weights;
         }
-        let zero = self.underflow_cell(dialect);
+        let zero = self.underflow_cell(is_linux);
         let mut weights = vec![0; self.n_signed_cells()];
         let end = self.power(self.high.saturating_add(1));
         if let [first, .., last] = weights.as_mut_slice() {
