@@ -332,9 +332,9 @@ fn a_plan_names_what_is_missing_and_what_is_unknown() {
 fn a_plan_asks_for_what_the_trace_has_of_the_optional_columns() {
     let trace = MemoryTrace::parse("mark 0 1").unwrap();
     let planned = plan(&PIECES, &Given::default(), &trace).unwrap();
-    assert_eq!(planned.columns, Columns::MARKS | Columns::THREADS);
+    assert_eq!(planned.reads.columns, Columns::MARKS | Columns::THREADS);
     let planned = plan(&PIECES, &Given::default(), &trace.with_columns(Columns::MARKS)).unwrap();
-    assert_eq!(planned.columns, Columns::MARKS);
+    assert_eq!(planned.reads.columns, Columns::MARKS);
 }
 
 #[test]

@@ -207,6 +207,7 @@ impl RowTest for Test {
         beside: Beside<'_>,
         rows: &mut Vec<u32>,
     ) -> Result<()> {
+        #[expect(clippy::redundant_closure, reason = "the closure shortens what its columns are lent for")]
         let input = Input::new(n_rows, |position| column_at(position), beside);
         for bound in &self.list {
             let values = match rows.len() == n_rows {

@@ -12,7 +12,7 @@
 //! | [`dtrace`] | captures of DTrace, in each dialect and form |
 //! | [`events`] | workload events: what other processes publish in shared memory, files of threads |
 //! | [`streams`] | streams of our own, and their parts: CBOR, types, rows |
-//! | [`texts`] | configurations, sets of calls, types, debug information, instructions |
+//! | [`texts`] | configurations, sets of calls, expressions, types, debug information, instructions |
 
 #![warn(missing_docs)]
 
@@ -65,6 +65,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("packed_rows", streams::packed_rows),
     ("configuration", texts::configuration),
     ("call_set", texts::call_set),
+    ("expression", texts::expression),
     ("instructions", texts::instructions),
     ("types_file", texts::types_file),
     ("dwarf", texts::dwarf),

@@ -2,7 +2,10 @@
 
 use quipu::apitrace::callset::CallSet;
 use quipu::apitrace::edits::substitute::Rule;
+use quipu::expr::{Bound, Input, Source, Where, parse_list};
 use quipu::isa::{Arch, Decoder, Syntax};
+use quipu::model::schema::{Fidelity, Missing, Names, Role, Schema, Storage, Type};
+use quipu::model::{Beside, Chosen, ColumnTable, Field, Predicate, Table};
 use quipu::sim::sweep::Space;
 use quipu::sim::{Pages, config};
 use quipu::symbols::dwarf::DebugInfo;
@@ -43,6 +46,70 @@ pub fn call_set(bytes: &[u8]) {
         let _ = Rule::parse(&text, false);
         let _ = Rule::parse(&text, true);
     }
+}
+
+/// Any text as an expression over a small table: it is read or refused, and so are its values. As a condition, it chooses the
+/// same rows whether the simple parts of it are tests of columns or not.
+///
+/// # Panics
+/// If it chooses other rows.
+pub fn expression(bytes: &[u8]) {
+    // Values of a batch take time in proportion to the text; a long one says nothing new.
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
+    let rows = table();
+    let source = Source::new(&text);
+    if let Ok(list) = parse_list(&source) {
+        for named in list {
+            if let Ok(bound) = Bound::new(&source, &named.expr, rows.schema()) {
+                let _ = bound.eval(&Input::of(&rows));
+            }
+        }
+    }
+    let Ok(condition) = Where::new(&text) else { return };
+    let predicate = Predicate { filter: Some(condition.filter()), ..Predicate::default() };
+    let choose = |predicate: &Predicate| -> quipu::model::Result<Vec<u32>> {
+        let mut chosen = Vec::new();
+        Chosen::new(predicate, rows.schema())?.choose(&rows, Beside::default(), &mut chosen)?;
+        Ok(chosen)
+    };
+    // Rows that simple parts leave out are not computed, so that what cannot be computed may pass unseen.
+    if let Ok(expected) = choose(&predicate) {
+        let found = choose(&predicate.clone().narrowed(rows.schema()));
+        assert_eq!(found.ok(), Some(expected), "{text}");
+    }
+}
+
+/// Rows with columns of each sort, some without a value.
+fn table() -> ColumnTable {
+    let kinds = Names::dense(Storage::U8, &["read", "write"]).shared();
+    let fields = vec![
+        Field::new("record", Type::U64, "").role(Role::RECORD),
+        Field::new("tid", Type::U64, "").role(Role::THREAD),
+        Field::new("time", Type::U64, "").role(Role::TIME),
+        Field::new("addr", Type::Address, ""),
+        Field::new("kind", Type::Enum(kinds), ""),
+        Field::new("i", Type::I16, "").missing(u64::MAX),
+        Field::new("f", Type::F64, ""),
+        Field::new("text", Type::Text, "").optional(),
+        Field::new("ok", Type::Bool, ""),
+    ];
+    let mut rows = ColumnTable::new(Schema::new("t", Fidelity::Derived, "", fields).into());
+    for row in 0..8u64 {
+        let addr = if row == 7 { u64::MAX } else { 0x1000 << (4 * row) };
+        let i = if row == 3 { u64::MAX } else { (row as i64 - 4) as u64 }; // A two's complement.
+        let numbers = [row + 1, 7 + row / 4, row * row, addr, row % 3, i, (row as f64 / 2.0 - 1.0).to_bits()];
+        for (column, number) in rows.columns.iter_mut().zip(numbers) {
+            column.push(number).expect("a number of its width");
+        }
+        match row {
+            2 => rows.columns[7].push_missing(Missing::Bitmap),
+            _ => rows.columns[7]
+                .push_bytes(["gl", "%_x", "", "\u{df}"][row as usize % 4].as_bytes())
+                .expect("a text"),
+        }
+        rows.columns[8].push(row % 2).expect("a truth value");
+    }
+    rows
 }
 
 /// Any bytes as instructions of each architecture: each has a length within the bytes, and a text.

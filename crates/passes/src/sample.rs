@@ -158,7 +158,11 @@ fn merged_backwards(tool: &dyn Tool, options: &str, trace: &dyn Trace) -> Box<dy
         for piece in 0..shard.pieces {
             let pieces = (shard.pieces > 1).then_some(piece..piece + 1);
             let mut reader = trace
-                .scan(&Scan { pieces, ..Scan::new(shard.id).columns(planned.columns) })
+                .scan(&Scan {
+                    pieces,
+                    tables: planned.reads.tables.clone(),
+                    ..Scan::new(shard.id).columns(planned.reads.columns)
+                })
                 .expect("a piece");
             let mut pass = planned.pass.fork(shard);
             while let Some(batch) = reader.read().expect("a batch") {

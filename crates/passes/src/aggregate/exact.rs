@@ -84,11 +84,11 @@ impl Wide {
         let halves = |number: u128| (number >> 64, number & u128::from(u64::MAX));
         let ((a_high, a_low), (b_high, b_low)) = (halves(a), halves(b));
         let low = a_low * b_low;
-        // Neither sum has a carry: each has three numbers of 64 bits in 128.
-        let middle =
-            (low >> 64) + (a_low * b_high & u128::from(u64::MAX)) + (a_high * b_low & u128::from(u64::MAX));
-        let high = a_high * b_high + (a_low * b_high >> 64) + (a_high * b_low >> 64) + (middle >> 64);
-        Wide { high, low: low & u128::from(u64::MAX) | middle << 64 }
+        let ((one_high, one_low), (other_high, other_low)) = (halves(a_low * b_high), halves(a_high * b_low));
+        // Neither sum has a carry: three numbers of 64 bits have room in 128, and the product in 256.
+        let middle = (low >> 64) + one_low + other_low;
+        let high = a_high * b_high + one_high + other_high + (middle >> 64);
+        Wide { high, low: (low & u128::from(u64::MAX)) | (middle << 64) }
     }
 
     /// Adds another; sums of squares of 64 bits have room for 2^127 of them.

@@ -165,6 +165,7 @@ impl Aggregating {
         if n == 0 {
             return Ok(());
         }
+        #[expect(clippy::redundant_closure, reason = "the closure shortens what its columns are lent for")]
         let input = Input::new(n_rows, |position| column(position), beside);
         let values = |bound: &quipu_expr::Bound| match chosen {
             Some(chosen) => bound.eval_some(&input, chosen),
@@ -236,10 +237,9 @@ impl Pass for Aggregating {
                     taken
                 }
                 None => {
-                    let is_it = |table: &&Box<dyn quipu_model::TableBuf>| {
-                        Arc::ptr_eq(table.schema(), &plan.schema) || *table.schema() == plan.schema
-                    };
-                    let Some(table) = batch.tables.iter().find(is_it) else { return Ok(()) };
+                    let is_it = |schema: &Arc<_>| Arc::ptr_eq(schema, &plan.schema) || *schema == plan.schema;
+                    let table = batch.tables.iter().find(|table| is_it(table.schema()));
+                    let Some(table) = table else { return Ok(()) };
                     let rows = LentRows::of_table(&**table);
                     self.take(rows.n_rows(), &|position| rows.column(position), beside)
                 }

@@ -221,7 +221,7 @@ impl Aggregated {
             missing: *missing,
         };
         Aggregated {
-            of: plan.from_name(),
+            of: plan.source_name(),
             condition: plan.condition.clone(),
             rows,
             by: plan.keys.iter().map(|key| key.name.clone()).collect(),

@@ -155,7 +155,7 @@ impl Plan {
     }
 
     /// What the rows are called.
-    pub(super) fn from_name(&self) -> String {
+    pub(super) fn source_name(&self) -> String {
         match &self.from {
             From::Records => "records".to_owned(),
             From::Rows(rows) => rows.full_name(),

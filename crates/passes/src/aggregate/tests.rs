@@ -1,7 +1,7 @@
 //! What `aggregate` promises, on traces of a few rows.
 
 use super::*;
-use crate::sample::{assert_division_does_not_show, json, trace};
+use crate::sample::{assert_batches_do_not_show, assert_division_does_not_show, json, trace};
 use quipu_engine::plan;
 use quipu_model::{ErrorKind, Given};
 use serde_json::{Value, json};
@@ -156,12 +156,15 @@ fn no_division_of_the_work_shows() {
         "of=accesses by=kind agg=count(),sum(addr),avg(addr),stddev(addr),quantize(size)",
         "of=accesses by=line(addr),size agg=count() top=0",
         "of=accesses agg=sum(size/3.0),stddev(addr/7.0),min(size*0.5),max(addr) where=size<>4",
-        "of=accesses by=record%5 agg=lquantize(size,0,64,8),llquantize(addr,10,3,9,10)",
+        "of=accesses by=addr%5 agg=lquantize(size,0,64,8),llquantize(addr,10,3,9,10)",
         "of=instrs by=pc agg=count() top=7",
-        "by=number agg=count(),quantize(latency)",
         "by=function,edge agg=count()",
     ] {
         assert_division_does_not_show(&Aggregate, options);
+    }
+    // These need whole shards.
+    for options in ["by=number agg=count(),quantize(latency)", "of=accesses by=record%5 agg=sum(size)"] {
+        assert_batches_do_not_show(&Aggregate, options, &quipu_testkit::MemoryTrace::random(5, 2, 1500));
     }
 }
 
