@@ -32,8 +32,8 @@ fn check(options: &str, expected: &[(&str, &[&str])]) {
 fn records_are_counted_without_any_column() {
     let found = json(&Aggregate, "", TEXT);
     assert_eq!(found["of"], "records");
-    assert_eq!((&found["rows"], &found["keys"]), (&json!(17), &json!(1)));
-    check("", &[("", &["17"])]);
+    assert_eq!((&found["rows"], &found["keys"]), (&json!(18), &json!(1)));
+    check("", &[("", &["18"])]);
     check("where=FALSE", &[]);
 }
 
@@ -103,8 +103,8 @@ fn what_cannot_be_aggregated_is_refused_with_what_there_is() {
         ("by=pc agg=sum(size)", ErrorKind::Usage, "have `pc` and `size`"),
         ("agg=sum(latencies)", ErrorKind::Missing, "no table or lens of this trace has `latencies`"),
         ("agg=sum(latency) where=class='return'", ErrorKind::Missing, "has all of `latency` and `class`"),
-        ("agg=median(size)", ErrorKind::Usage, "there is no aggregation `median`"),
-        ("agg=size", ErrorKind::Usage, "`size` is no aggregation"),
+        ("of=accesses agg=median(size)", ErrorKind::Usage, "there is no aggregation `median`"),
+        ("of=accesses agg=size", ErrorKind::Usage, "`size` is no aggregation"),
         ("of=accesses agg=sum(kind)", ErrorKind::Usage, "expected a number, found a text"),
         ("of=accesses agg=sum()", ErrorKind::Usage, "`sum` takes one expression"),
         ("of=accesses agg=quantize(size/2.5)", ErrorKind::Usage, "expected a whole number"),
