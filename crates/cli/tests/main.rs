@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod absurd;
+mod aggregate;
 mod apitrace;
 mod browser;
 mod cacheray;

@@ -701,7 +701,7 @@ fn cast<'a>(of: &Vector<'_>, from: Ty, to: CastTo, n: usize) -> std::result::Res
             let fits = |number: &i128| (low..=high).contains(number);
             let cells = (0..n).map(|row| {
                 let number = match from {
-                    // The truncation is what the cast asks for; a number that is too large becomes the largest, which does not fit.
+                    // The truncation is what the cast asks for; a number that is too large fits into no type.
                     Ty::Float => {
                         of.float(row).map(|number| if number.is_nan() { i128::MAX } else { number as i128 })
                     }

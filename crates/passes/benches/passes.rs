@@ -7,7 +7,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use quipu_isa::Arch;
 use quipu_model::lens::{AccessKind, CallEdge, InstrClass, Taken, ThreadEvent};
-use quipu_model::{Batch, Code, Options, Shard};
+use quipu_model::{Batch, Code, Given, Options, Shard, Tool};
 use quipu_testkit::{MemoryShard, MemoryTrace};
 
 fn main() {
@@ -43,6 +43,25 @@ fn consume(bencher: Bencher<'_, '_>, name: &str) {
         let mut pass = proto.fork(&Shard::default());
         for batch in &batches {
             pass.consume(batch).expect("no analysis fails on rows");
+        }
+        pass
+    });
+}
+
+/// Counts and histograms of instructions by their addresses: the keys that repeat most.
+#[divan::bench(args = ["count()", "quantize(size)", "count(), sum(size), quantize(size)"])]
+fn aggregate_by_pc(bencher: Bencher<'_, '_>, agg: &str) {
+    let tool = &quipu_passes::aggregate::Aggregate;
+    let trace = MemoryTrace::new(vec![MemoryShard::new("bench")]);
+    let given = Given::from([("of", "instrs"), ("by", "pc"), ("agg", agg)]);
+    let options = tool.info().parse(&given).expect("options that it has");
+    let proto = tool.build(&options, &trace).expect("the trace has every column");
+    let batches = batches();
+    let rows: usize = batches.iter().map(|batch| batch.instrs.len()).sum();
+    bencher.counter(ItemsCount::new(rows)).bench_local(|| {
+        let mut pass = proto.fork(&Shard::default());
+        for batch in &batches {
+            pass.consume(batch).expect("no number overflows");
         }
         pass
     });

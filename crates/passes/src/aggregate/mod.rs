@@ -7,13 +7,12 @@
 //! `by` has keys, `agg` aggregations: lists with commas, each with a name after `AS` if it has one. Keys, what is aggregated
 //! and the condition `where` are scalar expressions of SQL (`docs/expressions.md`). Aggregations are those of DTrace: `count()`,
 //! `sum(x)`, `avg(x)`, `min(x)`, `max(x)`, `stddev(x)`, `quantize(x)`, `lquantize(x, low, high, step)`,
-//! `llquantize(x, factor, low, high, steps)` (SPEC: dtrace.md#aggregating-functions). `count(x)` counts the rows in which `x` has a
-//! value.
+//! `llquantize(x, factor, low, high, steps)` (SPEC: dtrace.md#aggregating-functions). `count(x)` counts the rows with a value.
 //!
 //! Sums, means and deviations are exact, and rounded once, where they are shown: whole numbers in 128 bits, squares of them in
 //! 192, sums of floating-point numbers without loss. A sum with more than 127 bits, and a number of more than 63 bits in
-//! `quantize`, is an error that names the record. The deviation is that of the whole population, as DTrace has it. Rows without a value are left out and counted. Unlike the kernel,
-//! `lquantize` looks at all bits of a number.
+//! `quantize`, is an error that names the record. The deviation is that of the whole population, as DTrace has it. Rows without
+//! a value are left out and counted. Unlike the kernel, `lquantize` looks at all bits of a number.
 //!
 //! Keys come by the first aggregation, largest first (histograms by how many values they count), then by the key, ascending.
 //! Memory grows with the number of distinct keys, some hundred bytes each; `keys-limit` ends it with an error.
