@@ -111,12 +111,12 @@ fn print_new(
                 }
             };
             if !batch.tables.is_empty() {
-                sieve.choose(batch, Ordinals::default(), &mut rows)?;
                 // Records are numbered in the order in which they are printed.
                 let ordinals = Ordinals {
                     records: followed.records.wrapping_sub(batch.span.first_record),
                     ..Ordinals::default()
                 };
+                sieve.choose(batch, ordinals, &mut rows)?;
                 printer.print(batch, &rows, ordinals, &job.paint, buffer);
             }
             batch.findings.drain(..).for_each(|finding| followed.found.push(finding));

@@ -10,7 +10,6 @@ use crate::feed::is_misuse;
 use crate::merge::Merge;
 use crate::relay::{Arrivals, relay};
 use crate::watch::Watch;
-use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{
     Error, ErrorKind, Finding, Found, Paint, Printer, Scan, Severity, ShardId, Sieve, ThreadId, Trace, Window,
@@ -260,7 +259,8 @@ fn fill(
         };
         shown.is_stopped = batch.findings.iter().any(is_damage);
         if let Some(table) = batch.tables.first().filter(|_| !shown.is_stopped) {
-            job.sieve.choose(batch, Ordinals::default(), &mut rows)?;
+            // Positions are those that are printed.
+            job.sieve.choose(batch, parcel.ordinals, &mut rows)?;
             let is_part = records != (0..batch.span.records) || job.limit.is_some();
             // A skip invents rows: more of them than the batch has records, and none of them counts.
             if is_part && table.n_rows() <= batch.span.records as usize {
