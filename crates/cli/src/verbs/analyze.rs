@@ -78,7 +78,7 @@ impl Flagged for UsualFlags {
                 "",
                 "what `aggregate` computes, such as `count(),quantize(size)`",
             )
-            .value("LIST")
+            .value("AGGS")
             .group(AGGREGATE),
             OptionSpec::new("where", Kind::Text, "", "only rows for which this expression is true")
                 .value("EXPR")

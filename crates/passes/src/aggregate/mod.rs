@@ -60,7 +60,7 @@ const AGG: OptionSpec = OptionSpec::new(
     "count()",
     "aggregations with commas: count, sum, avg, min, max, stddev, quantize, lquantize, llquantize",
 )
-.value("LIST");
+.value("AGGS");
 const WHERE: OptionSpec =
     OptionSpec::new("where", Kind::Text, "all", "only rows for which this expression is true").value("EXPR");
 const OF: OptionSpec =
