@@ -254,7 +254,7 @@ impl ReportBody for Aggregated {
         let drawn = drawn.filter(|(_, value)| !value.rows.is_empty());
         for (group, value) in drawn.take(if detail == Detail::Brief { 1 } else { DRAWN }) {
             let of = if group.key.is_empty() { String::new() } else { format!(" of {}", group.key) };
-            let bars = bars_of(&value.rows).into_iter().map(|(label, count)| bar(label, *count)).collect();
+            let bars = bars_of(&value.rows).0.into_iter().map(|(label, count)| bar(label, *count)).collect();
             document.blocks.push(chart(format!("{}{of}", value.name), bars));
         }
         if detail == Detail::Full
