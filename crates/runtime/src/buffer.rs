@@ -90,6 +90,9 @@ pub(crate) fn refill() -> bool {
     let at_end = cursor & (BUFFER_BYTES - 1) >= CELLS_END;
     // A handler may have come here between the claim and the line above.
     let is_there = !at_end || turn_over(thread);
+    if !is_there && process::is_off() {
+        lose(thread);
+    }
     quiet.end();
     is_there
 }

@@ -511,12 +511,17 @@ fn a_program_that_notes_nothing_leaves_a_trace_that_says_so() {
 fn what_a_recording_has_no_room_for_is_a_loss_with_its_count() {
     const STORES: &str = r#"
         #include <stdlib.h>
-        static volatile int cells[1024];
+        static volatile char cells[1 << 20];
         int main(int argc, char **argv) {
-            for (long i = 0, end = atol(argv[1]); i < end; i++) cells[i & 1023] = (int)i;
+            unsigned long at = 1;
+            for (long i = 0, end = atol(argv[1]); i < end; i++) {
+                at = at * 6364136223846793005ul + 1442695040888963407ul;
+                cells[at >> 44] = (char)i;
+            }
             return 0;
         }"#;
     let scene = Scene::new(C[0]);
+    // Addresses without an order, which cannot be packed.
     scene.compile(STORES, "prog.c", &["-O1"]);
     let run = |max_bytes: &str| {
         let mut program = scene.program("prog");
@@ -533,7 +538,7 @@ fn what_a_recording_has_no_room_for_is_a_loss_with_its_count() {
     let whole = told(&["analyze", "schedule", "--json", "prog.quipu"]).1;
     // Room for a first buffer and little more.
     fs::remove_file(scene.path("prog.quipu")).unwrap();
-    run("300000");
+    run("400000");
     for verb in ["check", "info", "view", "report", "describe"] {
         let (code, text) = told(&[verb, "prog.quipu"]);
         assert_eq!(code, Some(1), "{verb}: {text}");
