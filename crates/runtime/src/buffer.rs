@@ -97,7 +97,7 @@ pub(crate) fn refill() -> bool {
     is_there
 }
 
-/// Counts what is not recorded because the file does not grow any more, in the head of the thread's last buffer, which stays open.
+/// Counts what is not recorded because the file does not grow any more, in the head of the thread's last buffer: it stays open.
 fn lose(thread: &Thread) {
     const ONE: u64 = 1 << 32;
     let base = thread.buffer.get();

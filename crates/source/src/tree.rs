@@ -41,8 +41,8 @@ pub trait Content: Send + Sync {
     }
 }
 
-/// What is damaged of a carrier, so that bytes of what it carries cannot be read. [`Content::read_at`] gives it as the cause of an
-/// error of kind `InvalidData`.
+/// What is damaged of a carrier, so that bytes of what it carries cannot be read. [`Content::read_at`] gives it as the cause of
+/// an error of kind `InvalidData`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CarrierDamage {
     /// The file of the carrier.

@@ -266,7 +266,7 @@ type Streams = BTreeMap<u64, BTreeMap<u32, Vec<FrameAt>>>;
 /// Files by their relative names.
 type Entries = Vec<(String, Arc<dyn Content>)>;
 
-/// The traces of a producer: their formats, if these are said, and their files. `None` if an index names frames that are not there.
+/// The traces of a producer: their formats, if these are said, and their files. `None` if an index names frames that are absent.
 fn of_producer(
     described: &Described,
     mut streams: BTreeMap<u32, Vec<FrameAt>>,

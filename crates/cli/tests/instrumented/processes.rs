@@ -506,7 +506,7 @@ fn a_program_that_notes_nothing_leaves_a_trace_that_says_so() {
     }
 }
 
-/// The file of a recording that may not grow ends before its program does: what is not recorded is counted, and every verb says it.
+/// The file of a recording that may not grow ends before its program does: what is not recorded is counted, and verbs say it.
 #[test]
 fn what_a_recording_has_no_room_for_is_a_loss_with_its_count() {
     const STORES: &str = r#"
