@@ -123,8 +123,8 @@ impl Finding {
         self
     }
 
-    /// The same, if what carries the trace is damaged, as a finding about the carrier: its rule, its file and offset, and the loss
-    /// that it knows at least. The ordinals of the trace stay, so that the place is known in both.
+    /// The same, if what carries the trace is damaged, as a finding about the carrier: its rule, its file and offset, and the
+    /// loss that it knows at least. The ordinals of the trace stay, so that the place is known in both.
     #[cold]
     pub fn by_carrier(self, error: &quipu_source::Error) -> Finding {
         match error.carrier() {
