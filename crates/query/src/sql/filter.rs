@@ -176,7 +176,9 @@ pub(super) fn join(predicate: &mut Predicate, pushed: Pushed) {
             predicate.threads.retain(|thread| threads.contains(thread));
             if predicate.threads.is_empty() {
                 // No list of threads stands for none of them.
-                predicate.columns.push(Condition { column, accept: Accept::Between(1..=0) });
+                predicate
+                    .columns
+                    .push(Condition { column, accept: Accept::Between(RangeInclusive::new(1, 0)) });
             }
         }
         Pushed::Time(range) => {
