@@ -165,7 +165,7 @@ impl Shower {
             let callers: Vec<u64> = self.callers_of(who).iter().rev().copied().collect();
             let (element_bytes, n_elements) = (region.element_bytes, region.n_elements);
             let kind = self.sites.type_of(region.pc, callers.iter().copied(), element_bytes, n_elements);
-            if let Some(kind) = kind {
+            if let Ok(kind) = kind {
                 row.details.push(("type", Detail::Text(kind.name)));
             }
             for caller in callers.into_iter().take(MAX_CALLERS) {

@@ -2,7 +2,7 @@
 
 use crate::tsan::file::{Capture, Ending, lost_bytes};
 use crate::tsan::merge::{Told, Who, events};
-use crate::tsan::sites::Sites;
+use crate::tsan::sites::{Sites, Sort, Unknown};
 use quipu_cacheray::record::{
     ADD, ATOMIC, Access, Add, Dialect, READ, REMOVE, Record, Remove, UNALIGNED, WRITE,
 };
@@ -50,8 +50,12 @@ pub struct Summary {
     pub n_atomics: u64,
     /// Allocations.
     pub n_allocations: u64,
-    /// Allocations whose type is known.
+    /// Allocations whose type is known and says something.
     pub n_typed: u64,
+    /// Allocations of characters or bytes.
+    pub n_bytes_typed: u64,
+    /// Allocations whose type is unknown, by the reason.
+    pub unknown: BTreeMap<Unknown, Allocations>,
     /// Annotations of the program's own: begins and ends of regions.
     pub n_annotations: u64,
     /// Calls of functions.
@@ -74,6 +78,15 @@ pub struct Summary {
     pub doubtful_from: Option<u64>,
     /// What was written.
     pub written: Written,
+}
+
+/// Some allocations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allocations {
+    /// How many.
+    pub n_allocations: u64,
+    /// Bytes of all of them.
+    pub n_bytes: u64,
 }
 
 /// Where a trace goes.
@@ -149,6 +162,8 @@ impl Summary {
             n_atomics: 0,
             n_allocations: 0,
             n_typed: 0,
+            n_bytes_typed: 0,
+            unknown: BTreeMap::new(),
             n_annotations: 0,
             n_calls: 0,
             n_syncs: 0,
@@ -182,6 +197,8 @@ struct Allocated {
     element_bytes: u64,
     n_elements: u64,
     name: Vec<u8>,
+    /// What the program uses of it, if a layer of allocators has a header before that.
+    inner: Option<Box<Allocated>>,
 }
 
 struct Maker {
@@ -286,7 +303,7 @@ impl Maker {
         if region.call == heap::REALLOC_FAILED {
             // It was told that the old memory is to be freed, which did not happen.
             if let Some(old) = self.live.get(&region.addr).cloned() {
-                return self.put_add(who, &old);
+                return self.begin(who, old);
             }
             return Ok(());
         }
@@ -299,18 +316,33 @@ impl Maker {
         let n_bytes = element_bytes.saturating_mul(n_elements);
         let callers = self.threads[who.index].callers.iter().rev().copied();
         let kind = self.sites.type_of(region.pc, callers, element_bytes, n_elements);
-        let allocated = match kind {
-            Some(kind) => {
-                self.summary.n_typed += 1;
-                Allocated {
-                    addr: region.addr,
+        let mut allocated =
+            Allocated { addr: region.addr, element_bytes, n_elements, name: UNTYPED.to_vec(), inner: None };
+        match kind {
+            Ok(kind) => {
+                match kind.sort {
+                    Sort::Bytes => self.summary.n_bytes_typed += 1,
+                    Sort::Record | Sort::Pointer | Sort::Number => self.summary.n_typed += 1,
+                }
+                let typed = Allocated {
+                    addr: region.addr + kind.header,
                     element_bytes: kind.size,
-                    n_elements: n_bytes / kind.size.max(1),
+                    n_elements: (n_bytes - kind.header) / kind.size.max(1),
                     name: kind.name.into_bytes(),
+                    inner: None,
+                };
+                if kind.header == 0 {
+                    allocated = typed;
+                } else {
+                    allocated.inner = Some(Box::new(typed));
                 }
             }
-            None => Allocated { addr: region.addr, element_bytes, n_elements, name: UNTYPED.to_vec() },
-        };
+            Err(why) => {
+                let unknown = self.summary.unknown.entry(why).or_default();
+                unknown.n_allocations += 1;
+                unknown.n_bytes = unknown.n_bytes.saturating_add(n_bytes);
+            }
+        }
         self.threads[who.index].allocated = Some(allocated);
         Ok(())
     }
@@ -320,13 +352,20 @@ impl Maker {
         let thread = &mut self.threads[who.index];
         thread.released = None;
         match thread.allocated.take() {
-            Some(allocated) => {
-                self.put_add(who, &allocated)?;
-                self.live.insert(allocated.addr, allocated);
-                Ok(())
-            }
+            Some(allocated) => self.begin(who, allocated),
             None => Ok(()),
         }
+    }
+
+    /// Writes that a region begins, and the one within it.
+    fn begin(&mut self, who: Who, region: Allocated) -> Result<()> {
+        self.put_add(who, &region)?;
+        if let Some(inner) = region.inner.as_deref().cloned() {
+            self.put_add(who, &inner)?;
+            self.live.insert(inner.addr, inner);
+        }
+        self.live.insert(region.addr, region);
+        Ok(())
     }
 
     fn released(&mut self, who: Who, heap: &event::Heap) -> Result<()> {
@@ -363,10 +402,9 @@ impl Maker {
             element_bytes: region.element_bytes,
             n_elements: region.n_elements,
             name: region.name.to_vec(),
+            inner: None,
         };
-        self.put_add(who, &allocated)?;
-        self.live.insert(allocated.addr, allocated);
-        Ok(())
+        self.begin(who, allocated)
     }
 
     fn untyped(&mut self, who: Who, addr: u64) -> Result<()> {

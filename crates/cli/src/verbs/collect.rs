@@ -127,6 +127,12 @@ fn as_json(summary: &Summary, recording: &str, path: &str) -> serde_json::Value 
         "atomics": summary.n_atomics,
         "allocations": summary.n_allocations,
         "typed_allocations": summary.n_typed,
+        "allocations_of_bytes": summary.n_bytes_typed,
+        "allocations_of_unknown_type": summary.unknown.iter().map(|(why, unknown)| json!({
+            "why": why.text(),
+            "allocations": unknown.n_allocations,
+            "bytes": unknown.n_bytes,
+        })).collect::<Vec<_>>(),
         "annotations": summary.n_annotations,
         "calls": summary.n_calls,
         "syncs": summary.n_syncs,
@@ -138,6 +144,24 @@ fn as_json(summary: &Summary, recording: &str, path: &str) -> serde_json::Value 
         "records": summary.written.records,
         "bytes": summary.written.bytes,
     })
+}
+
+/// Which allocations have no type that says something, and why.
+fn untyped(summary: &Summary) -> String {
+    let share = |n: u64| format!("{:.1} %", 100.0 * n as f64 / summary.n_allocations.max(1) as f64);
+    let mut parts = Vec::new();
+    if summary.n_bytes_typed > 0 {
+        parts.push(format!(
+            "{} ({}) of characters or bytes",
+            grouped(summary.n_bytes_typed),
+            share(summary.n_bytes_typed)
+        ));
+    }
+    for (why, unknown) in &summary.unknown {
+        let n = unknown.n_allocations;
+        parts.push(format!("{} ({}) unknown: {}", grouped(n), share(n), why.text()));
+    }
+    if parts.is_empty() { String::new() } else { format!("  other allocations: {}\n", parts.join("; ")) }
 }
 
 fn as_text(summary: &Summary, path: &str) -> String {
@@ -158,6 +182,7 @@ fn as_text(summary: &Summary, path: &str) -> String {
         grouped(summary.n_typed),
         counted(summary.n_annotations, "annotation"),
     );
+    text.push_str(&untyped(summary));
     if summary.n_holes > 0 {
         let events = counted(summary.n_holes, "event");
         text.push_str(&format!("  left out, because they were not written to their end: {events}\n"));

@@ -3,7 +3,7 @@
 use super::index::{children, path_of};
 use super::read::file_name;
 use super::types::Place;
-use super::units::{Die, Open};
+use super::units::{Die, Open, View};
 use super::{DebugInfo, TypeId};
 use gimli::AttributeValue;
 
@@ -20,21 +20,31 @@ pub struct Inlined {
 }
 
 /// One that was found, before it is asked for its name.
-struct Found {
+pub(super) struct Found {
     depth: isize,
-    origin: TypeId,
-    call: Option<Place>,
+    pub(super) origin: TypeId,
+    pub(super) call: Option<Place>,
 }
 
 impl DebugInfo {
     /// The functions that an address is in because they were put into the function that has it; the innermost first.
     pub fn inlined_at(&self, address: u64) -> Vec<Inlined> {
+        let view = self.view();
+        let inlined = self.origins_at(&view, address).into_iter().map(|found| Inlined {
+            name: path_of(self, &view, found.origin).unwrap_or_default(),
+            call: found.call,
+        });
+        inlined.collect()
+    }
+
+    /// The entries of those functions, the innermost first.
+    pub(super) fn origins_at(&self, view: &View<'_>, address: u64) -> Vec<Found> {
         let Some(function) = self.objects().function_at(address) else { return Vec::new() };
-        let (unit, view) = (function.id.unit, self.view());
+        let unit = function.id.unit;
         let Ok(open) = view.open(unit) else { return Vec::new() };
         let mut found: Vec<Found> = Vec::new();
         // What stands after damage is lost.
-        let _ = children(&view, &open, function.id, |die| {
+        let _ = children(view, &open, function.id, |die| {
             // Those within one that has the address are deeper than it; of two beside each other one has it.
             let is_within = found.last().is_none_or(|outer| outer.depth < die.depth());
             if die.tag() == gimli::DW_TAG_inlined_subroutine
@@ -46,11 +56,8 @@ impl DebugInfo {
                 found.push(Found { depth: die.depth(), origin, call: call_of(&open, die) });
             }
         });
-        let inlined = found.into_iter().rev().map(|found| Inlined {
-            name: path_of(self, &view, found.origin).unwrap_or_default(),
-            call: found.call,
-        });
-        inlined.collect()
+        found.reverse();
+        found
     }
 }
 

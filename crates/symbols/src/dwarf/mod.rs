@@ -15,6 +15,7 @@
 //! | `align` | how types are aligned |
 //! | [`objects`] | variables, functions, lines |
 //! | [`inlined`] | functions within functions |
+//! | [`frames`] | the functions that code is in, with all that they declare |
 //!
 //! DWARF 4 and 5 in ELF files (2 and 3 as far as they look alike), with split units, packages of them, type units, compressed
 //! sections, and separate debug files. Nothing of the program itself is read. Work is done when it is asked for: opening
@@ -25,6 +26,7 @@
 
 mod align;
 mod forms;
+pub mod frames;
 pub(crate) mod index;
 pub mod inlined;
 mod names;

@@ -306,7 +306,7 @@ impl<'a> Reading<'_, 'a> {
     }
 
     /// Something that an entry says, or the one that it was declared by.
-    fn said<T>(
+    pub(super) fn said<T>(
         self,
         id: TypeId,
         die: &Die<'a>,
@@ -331,7 +331,7 @@ impl<'a> Reading<'_, 'a> {
         None
     }
 
-    fn type_of(self, id: TypeId, die: &Die<'a>) -> Option<TypeId> {
+    pub(super) fn type_of(self, id: TypeId, die: &Die<'a>) -> Option<TypeId> {
         self.said(id, die, |_, die, id| self.view.reference(id.unit, die, gimli::DW_AT_type))
     }
 }

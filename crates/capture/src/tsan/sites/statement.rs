@@ -1,0 +1,955 @@
+//! What a call means in the function that makes it: the type that its result is converted to, and what becomes of it there.
+//!
+//! | the source says | that means |
+//! |---|---|
+//! | `(T *)f(n)`, `x = f(n)`, `*out = f(n)`, `f(n, &x)`, `new T` | what the call is for |
+//! | `f(n * sizeof(T))`, `offsetof(T, m)` | what its size is of |
+//! | `y = (T *)x`, `y = &x->m`, later | what it became |
+//! | `return x`, `*out = x`, later | the caller gets it |
+//! | `x++`, `x += k`, `return x + k`, later | a header stands before what the caller gets |
+//! | `f(n + 8)` with a parameter `n` | callers say how much, so they say what for |
+//!
+//! Types of variables and members are those of debug information; the source only says how they are used.
+
+use super::text::{File, Macros, arguments, closing, is_identifier};
+use quipu_symbols::dwarf::frames::CodeFrame;
+use quipu_symbols::dwarf::types::{Encoding, Kind, Member, MemberKind};
+use quipu_symbols::dwarf::{DebugInfo, Type, TypeId};
+use std::ops::Range;
+
+/// Expressions within each other.
+const MAX_DEPTH: u32 = 32;
+/// Names that a result may have in a function.
+const MAX_NAMES: usize = 8;
+/// Statements after a call that are looked at.
+const MAX_STATEMENTS: usize = 4000;
+/// Functions that allocate and are nobody's own.
+pub(super) const MALLOCS: [&str; 10] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "aligned_alloc",
+    "posix_memalign",
+    "memalign",
+    "valloc",
+    "pvalloc",
+    "new",
+];
+
+/// What sort of type it is, for who looks at memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// It has members.
+    Record,
+    /// Addresses.
+    Pointer,
+    /// Numbers of more than a byte, and enumerations.
+    Number,
+    /// Characters and bytes, which say nothing.
+    Bytes,
+}
+
+/// A type that memory may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) name: String,
+    pub(super) size: u64,
+    /// Bytes that it has at least: an array at its end may be cut short.
+    pub(super) least: u64,
+    pub(super) sort: Sort,
+    /// Names of members and their bits, of a record.
+    members: Vec<(Option<String>, Option<u64>)>,
+}
+
+impl Candidate {
+    /// True if this begins with all that the other has: it says more of the same memory.
+    pub(super) fn continues(&self, other: &Candidate) -> bool {
+        self.members.len() > other.members.len()
+            && self.size > other.size
+            && !other.members.is_empty()
+            && self.members.starts_with(&other.members)
+    }
+}
+
+/// How memory comes from a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Way {
+    /// As its result.
+    Result,
+    /// By what an argument points to, counted from 0.
+    Out(usize),
+}
+
+/// What a call means.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meaning {
+    /// Types, the likeliest first.
+    pub(super) types: Vec<Candidate>,
+    /// How the caller gets it, if it does.
+    pub(super) passes: Option<Way>,
+    /// Bytes before what the caller gets.
+    pub(super) header: u64,
+    /// The caller said how much it wants.
+    pub(super) is_for_caller: bool,
+    /// Allocations in the same line.
+    pub(super) n_calls: usize,
+}
+
+/// A type with pointers to it; without a type, `void`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ty {
+    id: Option<TypeId>,
+    stars: u32,
+}
+
+/// A function, and its source if that is there.
+pub(super) struct Look<'a> {
+    pub(super) info: &'a DebugInfo,
+    pub(super) frame: &'a CodeFrame,
+    pub(super) file: Option<&'a File>,
+    pub(super) macros: &'a Macros,
+}
+
+impl Look<'_> {
+    /// What the call of `callee`, or of any function that allocates if that is empty, means in this function.
+    pub(super) fn meaning(&self, callee: &str, way: Way) -> Meaning {
+        let mut meaning = Meaning::default();
+        let line = self.frame.place.as_ref().map_or(0, |place| place.line);
+        let Some(file) = self.file else {
+            meaning.types.extend(self.returned());
+            meaning.passes = self.returns_plain().then_some(Way::Result);
+            meaning.is_for_caller = meaning.passes.is_some();
+            return meaning;
+        };
+        let statements = file.statements_at(line);
+        let wanted = if callee.is_empty() { "malloc" } else { callee };
+        let mut calls = Vec::new();
+        for range in &statements {
+            let words = self.macros.expand(&file.words(range.clone()), wanted);
+            calls.extend(
+                calls_in(&words, callee).into_iter().map(|call| (range.clone(), words.clone(), call)),
+            );
+        }
+        if calls.is_empty() {
+            for range in &statements {
+                let words = self.macros.expand(&file.words(range.clone()), wanted);
+                calls
+                    .extend(indirect_in(&words).into_iter().map(|call| (range.clone(), words.clone(), call)));
+            }
+            // Which of them it is, nothing tells.
+            calls.truncate(1);
+        }
+        meaning.n_calls = calls.len();
+        if calls.is_empty() {
+            meaning.passes = self.returns_plain().then_some(Way::Result);
+            meaning.is_for_caller = meaning.passes.is_some();
+        }
+        for (range, words, call) in calls {
+            self.call(file, range, &words, call, way, &mut meaning);
+        }
+        meaning
+    }
+
+    fn call(
+        &self,
+        file: &File,
+        statement: Range<usize>,
+        words: &[String],
+        call: Range<usize>,
+        way: Way,
+        meaning: &mut Meaning,
+    ) {
+        let mut names: Vec<Vec<String>> = Vec::new();
+        let mut is_returned = false;
+        let open = (call.start..call.end).find(|at| words[*at] == "(");
+        let given = open.map(|open| arguments(words, open)).unwrap_or_default();
+        match way {
+            Way::Result => self.outwards(words, call.clone(), meaning, &mut names, &mut is_returned),
+            Way::Out(nth) => {
+                if let Some(range) = given.get(nth) {
+                    let start =
+                        range.clone().find(|at| !self.is_cast_word(words, *at)).unwrap_or(range.start);
+                    let argument = &words[start..range.end];
+                    match argument {
+                        [and, name @ ..] if and == "&" => {
+                            self.add(self.value(name).and_then(|ty| self.pointee(ty)), meaning);
+                            names.push(name.to_vec());
+                        }
+                        [name] => meaning.passes = self.parameter(name).map(Way::Out),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        if is_returned {
+            meaning.passes = Some(Way::Result);
+        }
+        self.size(&words[call], file, statement.start, meaning);
+        let declared = self.frame.declared.as_ref().map_or(0, |place| place.line);
+        let body = file.body(declared, statement.start);
+        if let Some(body) = body.filter(|_| !names.is_empty()) {
+            self.afterwards(file, statement.end..body.end, &mut names, meaning);
+        }
+        if meaning.passes == Some(Way::Result) {
+            meaning.types.extend(self.returned());
+        }
+    }
+
+    /// From a call outwards: casts, what it is assigned to.
+    fn outwards(
+        &self,
+        words: &[String],
+        call: Range<usize>,
+        meaning: &mut Meaning,
+        names: &mut Vec<Vec<String>>,
+        is_returned: &mut bool,
+    ) {
+        let (mut start, mut end) = (call.start, call.end);
+        if words[start] == "new" {
+            let ty = self.type_after_new(&words[start + 1..end]);
+            self.add(ty, meaning);
+        }
+        for _ in 0..MAX_DEPTH {
+            let Some(before) = start.checked_sub(1) else { return };
+            match words[before].as_str() {
+                ")" => {
+                    let Some(open) = opening(words, before) else { return };
+                    let Some(ty) = self.type_name(&words[open + 1..before]) else { return };
+                    self.add(self.pointee(ty), meaning);
+                    start = open;
+                }
+                "(" => {
+                    let word = before.checked_sub(1).map_or("", |at| words[at].as_str());
+                    end = closing(words, before) + 1;
+                    start = before;
+                    match word {
+                        "if" | "while" | "for" | "switch" | "sizeof" => return,
+                        "return" => {}
+                        // `static_cast<T *>(…)`.
+                        ">" if before > 1 => {
+                            let Some(open) = (0..before - 1).rev().find(|at| words[*at] == "<") else {
+                                return;
+                            };
+                            if open == 0 || !words[open - 1].ends_with("_cast") {
+                                return;
+                            }
+                            let ty = self.type_name(&words[open + 1..before - 1]);
+                            self.add(ty.and_then(|ty| self.pointee(ty)), meaning);
+                            start = open - 1;
+                        }
+                        // What another function makes of it is unknown, but for those that only say how likely it is.
+                        "__builtin_expect" => start -= 1,
+                        word if is_identifier(word) => return,
+                        _ => {}
+                    }
+                }
+                "=" => {
+                    let left = left_of(words, before);
+                    let name = &words[left.clone()];
+                    let found = self.assigned(name);
+                    self.add(found.and_then(|ty| self.pointee(ty)), meaning);
+                    match name {
+                        [star, out] if star == "*" && self.parameter(out).is_some() => {
+                            meaning.passes = self.parameter(out).map(Way::Out);
+                        }
+                        [] => return,
+                        _ => names.push(self.place_of(name)),
+                    }
+                    start = left.start;
+                }
+                "?" | ":" | "||" | "&&" | "," => {
+                    // To the begin of the expression, whichever of its parts this is.
+                    let mut depth = 0_i32;
+                    let begin = (0..before).rev().find(|at| {
+                        let word = words[*at].as_str();
+                        depth += i32::from(matches!(word, ")" | "]")) - i32::from(matches!(word, "(" | "["));
+                        depth < 0 || depth == 0 && matches!(word, "=" | "return")
+                    });
+                    let Some(begin) = begin else { return };
+                    if words[before] != "?" && words[before] != ":" {
+                        return;
+                    }
+                    start = begin + 1;
+                }
+                "return" => {
+                    *is_returned = true;
+                    let k = self.constant_after(words, end);
+                    meaning.header += k;
+                    return;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// What the size that is asked for is of.
+    fn size(&self, inner: &[String], file: &File, before: usize, meaning: &mut Meaning) {
+        let mut found = self.sizes_in(inner);
+        let mut from_parameter = self.uses_number(inner, true);
+        if found.is_empty() {
+            // A variable holds the size.
+            let declared = self.frame.declared.as_ref().map_or(0, |place| place.line);
+            if let Some(body) = file.body(declared, before) {
+                let names: Vec<&String> = inner.iter().filter(|word| self.is_number(word, false)).collect();
+                let mut at = body.start;
+                while at < before {
+                    let statement = file.statement(at);
+                    at = statement.end + 1;
+                    let sets = |nth: &usize| {
+                        names.iter().any(|name| name.as_str() == file.word(*nth))
+                            && matches!(file.word(nth + 1), "=" | "+=")
+                    };
+                    if let Some(set) = statement.clone().find(sets) {
+                        let words = self.macros.expand(&file.words(set + 2..statement.end), "");
+                        found.extend(self.sizes_in(&words));
+                        from_parameter |= self.uses_number(&words, true);
+                    }
+                }
+            }
+        }
+        let is_own = found.iter().any(|found| matches!(found.sort, Sort::Record | Sort::Pointer));
+        meaning.is_for_caller |= from_parameter && !is_own;
+        for found in found {
+            put(&mut meaning.types, found);
+        }
+    }
+
+    /// Types in `sizeof` and `offsetof`.
+    fn sizes_in(&self, words: &[String]) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        for at in 0..words.len() {
+            let next = words.get(at + 1).map_or("", String::as_str);
+            let ty = match (words[at].as_str(), next) {
+                ("sizeof", "(") => {
+                    let inner = &words[at + 2..closing(words, at + 1)];
+                    self.type_name(inner).or_else(|| self.value(inner))
+                }
+                ("sizeof", _) => self.value(&words[at + 1..]),
+                ("offsetof" | "__builtin_offsetof", "(") => {
+                    arguments(words, at + 1).first().and_then(|range| self.type_name(&words[range.clone()]))
+                }
+                _ => continue,
+            };
+            found.extend(ty.and_then(|ty| self.candidate(ty)));
+        }
+        found
+    }
+
+    /// True if a number that is a parameter is used.
+    fn uses_number(&self, words: &[String], is_parameter: bool) -> bool {
+        words.iter().enumerate().any(|(at, word)| {
+            let before = at.checked_sub(1).map_or("", |at| words[at].as_str());
+            !matches!(before, "." | "->") && self.is_number(word, is_parameter)
+        })
+    }
+
+    fn is_number(&self, word: &str, is_parameter: bool) -> bool {
+        let mut same = self.frame.variables.iter().filter(|variable| variable.name == word);
+        same.any(|variable| {
+            let kind = variable.ty.and_then(|ty| self.info.read(self.info.behind_names(ty)).ok());
+            let is_number = kind.is_some_and(|ty| matches!(ty.kind, Kind::Base(_) | Kind::Enum(_)));
+            is_number && (variable.is_parameter || !is_parameter)
+        })
+    }
+
+    /// What is done with the result under its names, from the end of the call's statement to that of the function.
+    fn afterwards(
+        &self,
+        file: &File,
+        rest: Range<usize>,
+        names: &mut Vec<Vec<String>>,
+        meaning: &mut Meaning,
+    ) {
+        let mut at = rest.start;
+        for _ in 0..MAX_STATEMENTS {
+            if at >= rest.end {
+                break;
+            }
+            let statement = file.statement(at);
+            at = statement.end + 1;
+            let is_named = |word: &str| names.iter().any(|name| name.last().is_some_and(|last| last == word));
+            if !statement.clone().any(|at| is_named(file.word(at))) {
+                continue;
+            }
+            let words = self.macros.expand(&file.words(statement), "");
+            for nth in 0..names.len() {
+                let name = names[nth].clone();
+                if let Some(alias) = self.use_of(&words, &name, meaning)
+                    && names.len() < MAX_NAMES
+                    && !names.contains(&alias)
+                {
+                    names.push(alias);
+                }
+            }
+        }
+    }
+
+    /// What one statement does with it; another name that it got.
+    fn use_of(&self, words: &[String], name: &[String], meaning: &mut Meaning) -> Option<Vec<String>> {
+        let is_whole = |at: &usize| {
+            let before = at.checked_sub(1).map_or("", |at| words[at].as_str());
+            words[*at..].starts_with(name) && !matches!(before, "." | "->" | "::")
+        };
+        let at = (0..words.len()).find(is_whole)?;
+        let end = at + name.len();
+        let next = words.get(end).map_or("", String::as_str);
+        let before = at.checked_sub(1).map_or("", |at| words[at].as_str());
+        let first = words.first().map_or("", String::as_str);
+        if (next == "++" && end + 1 == words.len()) || (before == "++" && at == 1) {
+            meaning.header += self.step(name);
+            return None;
+        }
+        if next == "+=" {
+            meaning.header += self.constant(&words[end + 1..]).unwrap_or(0).saturating_mul(self.step(name));
+            return None;
+        }
+        if first == "return" {
+            let value = &words[1..];
+            // A function that is given it first gives it back, if anything.
+            let n_words = at - 1;
+            let is_first = value[..n_words].iter().enumerate().all(|(nth, word)| {
+                word == "(" || word == "*" || word == ")" || is_identifier(word) || word == "&" && nth == 0
+            });
+            let is_own = !matches!(next, "->" | "." | "==" | "!=");
+            if is_first && is_own && !matches!(next, "[") {
+                meaning.passes.get_or_insert(Way::Result);
+                let k = self.constant_after(words, end);
+                if k > 0 {
+                    let is_cast = before == ")";
+                    meaning.header += k.saturating_mul(if is_cast { 1 } else { self.step(name) });
+                }
+            }
+            return None;
+        }
+        let assigned = words.iter().take(at).rposition(|word| word == "=");
+        if let Some(equal) = assigned {
+            let right = &words[equal + 1..];
+            let stop = right.iter().position(|word| word == "," || word == ";").unwrap_or(right.len());
+            let right = &right[..stop];
+            let at = at - equal - 1;
+            if at >= right.len() {
+                return None;
+            }
+            let is_plain = right.iter().all(|word| {
+                is_identifier(word) || matches!(word.as_str(), "(" | ")" | "*" | "&" | "->" | "." | "+")
+            });
+            let calls = right.iter().enumerate().any(|(nth, word)| {
+                let follows = right.get(nth + 1).is_some_and(|next| next == "(");
+                is_identifier(word) && follows
+            });
+            let is_moved = right.iter().any(|word| word == "+");
+            // A member of it, or what it points to, is another thing; the address of a member of a union is not.
+            let is_member = right.iter().any(|word| word == "->" || word == ".");
+            let is_address = right.iter().any(|word| word == "&");
+            let is_target = right[..at].iter().any(|word| word == "*")
+                && !right[..at].windows(2).any(|pair| pair[0] == "*" && pair[1] == ")");
+            if !is_plain || calls || is_member && !is_address || is_target {
+                return None;
+            }
+            let left = left_of(words, equal);
+            let target = &words[left];
+            let target = self.place_of(target);
+            if let [star, out] = &target[..]
+                && star == "*"
+                && let Some(nth) = self.parameter(out)
+            {
+                meaning.passes.get_or_insert(Way::Out(nth));
+                return None;
+            }
+            if !is_moved {
+                self.add(self.assigned(&target).and_then(|ty| self.pointee(ty)), meaning);
+            }
+            return (target != name).then_some(target);
+        }
+        // `((T *)x)->m`.
+        if before == ")"
+            && let Some(open) = opening(words, at - 1)
+        {
+            let ty = self.type_name(&words[open + 1..at - 1]);
+            self.add(ty.and_then(|ty| self.pointee(ty)), meaning);
+        }
+        None
+    }
+
+    /// Bytes that a pointer moves by one.
+    fn step(&self, name: &[String]) -> u64 {
+        let ty = self.value(name).and_then(|ty| self.pointee(ty));
+        ty.and_then(|ty| self.candidate(ty)).map_or(1, |found| found.size)
+    }
+
+    /// `+ k` after an expression, else 0; parentheses may close before it.
+    fn constant_after(&self, words: &[String], end: usize) -> u64 {
+        let mut at = end;
+        while words.get(at).is_some_and(|word| word == ")") {
+            at += 1;
+        }
+        match words.get(at).map(String::as_str) {
+            Some("+") => self.constant(&words[at + 1..]).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// A number that is known when a program is compiled: sums and products.
+    fn constant(&self, words: &[String]) -> Option<u64> {
+        let mut at = 0;
+        self.sum(words, &mut at, 0)
+    }
+
+    fn sum(&self, words: &[String], at: &mut usize, depth: u32) -> Option<u64> {
+        let mut total = self.product(words, at, depth)?;
+        while words.get(*at).is_some_and(|word| word == "+") {
+            *at += 1;
+            total = total.checked_add(self.product(words, at, depth)?)?;
+        }
+        Some(total)
+    }
+
+    fn product(&self, words: &[String], at: &mut usize, depth: u32) -> Option<u64> {
+        let mut total = self.atom(words, at, depth)?;
+        while words.get(*at).is_some_and(|word| word == "*") {
+            *at += 1;
+            total = total.checked_mul(self.atom(words, at, depth)?)?;
+        }
+        Some(total)
+    }
+
+    fn atom(&self, words: &[String], at: &mut usize, depth: u32) -> Option<u64> {
+        let word = words.get(*at)?;
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        *at += 1;
+        if word == "(" {
+            let end = closing(words, *at - 1);
+            if self.type_name(words.get(*at..end)?).is_some() {
+                *at = end + 1;
+                return self.atom(words, at, depth + 1);
+            }
+            let total = self.sum(words, at, depth + 1)?;
+            *at = end + 1;
+            return Some(total);
+        }
+        if word == "sizeof" && words.get(*at).is_some_and(|word| word == "(") {
+            let end = closing(words, *at);
+            let inner = words.get(*at + 1..end)?;
+            *at = end + 1;
+            let ty = self.type_name(inner).or_else(|| self.value(inner))?;
+            return self.candidate(ty).map(|found| found.size);
+        }
+        let digits = word.trim_end_matches(['u', 'U', 'l', 'L']);
+        match digits.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => digits.parse().ok(),
+        }
+    }
+
+    /// The place of a parameter among the parameters.
+    fn parameter(&self, name: &str) -> Option<usize> {
+        let mut parameters = self.frame.variables.iter().filter(|variable| variable.is_parameter);
+        parameters.position(|variable| variable.name == name)
+    }
+
+    fn returns_plain(&self) -> bool {
+        let Some(ty) = self.frame.returns else { return false };
+        let pointee = self.pointee(Ty { id: Some(ty), stars: 0 });
+        pointee.is_some_and(|ty| {
+            self.candidate(ty).is_none_or(|found| matches!(found.sort, Sort::Bytes | Sort::Number))
+        })
+    }
+
+    fn returned(&self) -> Option<Candidate> {
+        let ty = self.pointee(Ty { id: Some(self.frame.returns?), stars: 0 })?;
+        self.candidate(ty)
+    }
+
+    fn add(&self, ty: Option<Ty>, meaning: &mut Meaning) {
+        if let Some(found) = ty.and_then(|ty| self.candidate(ty)) {
+            put(&mut meaning.types, found);
+        }
+    }
+
+    /// What stands on the left of an assignment, without the type of a declaration.
+    fn place_of(&self, name: &[String]) -> Vec<String> {
+        let is_chain = name.iter().any(|word| matches!(word.as_str(), "->" | "." | "["));
+        match name {
+            [star, ..] if star == "*" => name.to_vec(),
+            [.., last] if !is_chain => vec![last.clone()],
+            _ => name.to_vec(),
+        }
+    }
+
+    /// The type of what stands on the left of an assignment.
+    fn assigned(&self, name: &[String]) -> Option<Ty> {
+        let place = self.place_of(name);
+        self.value(&place).or_else(|| {
+            let (_, declared) = name.split_last()?;
+            self.type_name(declared)
+        })
+    }
+
+    fn type_after_new(&self, words: &[String]) -> Option<Ty> {
+        let words = match words.first() {
+            // Memory that is there already, or how to fail.
+            Some(open) if open == "(" => words.get(closing(words, 0) + 1..)?,
+            _ => words,
+        };
+        let mut depth = 0_i32;
+        let end = words.iter().position(|word| {
+            depth += i32::from(word == "<") - i32::from(word == ">");
+            depth == 0 && matches!(word.as_str(), "(" | "[" | "{")
+        });
+        self.type_name(&words[..end.unwrap_or(words.len())])
+    }
+
+    /// The type that words name; `None` if they are no type.
+    fn type_name(&self, words: &[String]) -> Option<Ty> {
+        let n_stars = words.iter().rev().take_while(|word| matches!(word.as_str(), "*" | "const" | "&"));
+        let n_stars = n_stars.count();
+        let (name, stars) = words.split_at(words.len() - n_stars);
+        let stars = stars.iter().filter(|word| *word == "*").count() as u32;
+        let skipped = ["const", "volatile", "restrict", "static", "register", "typename", "constexpr"];
+        let name: Vec<&str> =
+            name.iter().map(String::as_str).filter(|word| !skipped.contains(word)).collect();
+        let is_name = |word: &&str| is_identifier(word) || matches!(*word, "::" | "<" | ">" | "," | "*");
+        let first = *name.first()?;
+        if !is_identifier(first) || !name.iter().all(|word| is_name(word) || word.parse::<u64>().is_ok()) {
+            return None;
+        }
+        if name == ["void"] {
+            return Some(Ty { id: None, stars });
+        }
+        if name == ["auto"] || name.len() == 1 && self.variable(first).is_some() {
+            return None;
+        }
+        if !name.contains(&"<") && name.contains(&"*") {
+            return None;
+        }
+        let mut text = String::new();
+        for word in &name {
+            let joins = text.ends_with(|c: char| c.is_alphanumeric() || c == '_') && is_identifier(word);
+            text.push_str(if joins { " " } else { "" });
+            text.push_str(word);
+        }
+        let found = self.info.find(&text);
+        let argument = || match &self.frame.arguments[..] {
+            [only] if name.len() == 1 && n_stars > 0 => Some(*only),
+            _ => None,
+        };
+        found.or_else(argument).map(|id| Ty { id: Some(id), stars })
+    }
+
+    fn variable(&self, name: &str) -> Option<Ty> {
+        let line = self.frame.place.as_ref().map_or(u64::MAX, |place| place.line);
+        let same = self.frame.variables.iter().filter(|variable| variable.name == name);
+        let nearest = same.max_by_key(|variable| variable.line.filter(|at| *at <= line).unwrap_or(0));
+        if let Some(variable) = nearest {
+            return Some(Ty { id: Some(variable.ty?), stars: 0 });
+        }
+        let globals = &self.info.variables().globals;
+        let is_same = |known: &str| known == name || known.rsplit("::").next() == Some(name);
+        let global = globals.iter().find(|global| is_same(&global.name))?;
+        Some(Ty { id: Some(global.ty?), stars: 0 })
+    }
+
+    /// The type of an expression: variables, members, elements, casts.
+    fn value(&self, words: &[String]) -> Option<Ty> {
+        let mut at = 0;
+        self.prefixed(words, &mut at, 0)
+    }
+
+    fn prefixed(&self, words: &[String], at: &mut usize, depth: u32) -> Option<Ty> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let word = words.get(*at)?;
+        match word.as_str() {
+            "*" => {
+                *at += 1;
+                self.prefixed(words, at, depth + 1).and_then(|ty| self.pointee(ty))
+            }
+            "&" => {
+                *at += 1;
+                let ty = self.prefixed(words, at, depth + 1)?;
+                Some(Ty { stars: ty.stars + 1, ..ty })
+            }
+            "++" | "--" => {
+                *at += 1;
+                self.prefixed(words, at, depth + 1)
+            }
+            "(" => {
+                let end = closing(words, *at);
+                let inner = words.get(*at + 1..end)?;
+                *at = end + 1;
+                if let Some(ty) = self.type_name(inner) {
+                    let _ = self.prefixed(words, at, depth + 1);
+                    return Some(ty);
+                }
+                let mut within = 0;
+                let ty = self.prefixed(inner, &mut within, depth + 1)?;
+                self.suffixed(words, at, ty)
+            }
+            name if is_identifier(name) => {
+                let ty = self.variable(name)?;
+                *at += 1;
+                self.suffixed(words, at, ty)
+            }
+            _ => None,
+        }
+    }
+
+    fn suffixed(&self, words: &[String], at: &mut usize, mut ty: Ty) -> Option<Ty> {
+        while let Some(word) = words.get(*at) {
+            match word.as_str() {
+                "->" | "." => {
+                    let holder = if word == "->" { self.pointee(ty)? } else { ty };
+                    ty = self.member(holder, words.get(*at + 1)?, 0)?;
+                    *at += 2;
+                }
+                "[" => {
+                    ty = self.pointee(ty)?;
+                    *at = closing(words, *at) + 1;
+                }
+                "++" | "--" => *at += 1,
+                "(" => return None,
+                _ => break,
+            }
+        }
+        Some(ty)
+    }
+
+    fn member(&self, ty: Ty, name: &str, depth: u32) -> Option<Ty> {
+        if ty.stars > 0 || depth > MAX_DEPTH {
+            return None;
+        }
+        let found = self.read(ty)?;
+        for member in &found.members {
+            if member.name.as_deref() == Some(name) {
+                return Some(Ty { id: Some(member.ty?), stars: 0 });
+            }
+            let is_inner = member.name.is_none() || member.kind == MemberKind::Base;
+            if let Some(inner) = member.ty.filter(|_| is_inner)
+                && let Some(found) = self.member(Ty { id: Some(inner), stars: 0 }, name, depth + 1)
+            {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    fn read(&self, ty: Ty) -> Option<Type> {
+        self.info.read(self.info.behind_names(ty.id?)).ok()
+    }
+
+    /// What a pointer points to, or the elements of an array.
+    fn pointee(&self, ty: Ty) -> Option<Ty> {
+        if let Some(stars) = ty.stars.checked_sub(1) {
+            return Some(Ty { stars, ..ty });
+        }
+        match self.read(ty)?.kind {
+            Kind::Pointer(id) => Some(Ty { id, stars: 0 }),
+            Kind::Array { element, .. } => Some(Ty { id: Some(element?), stars: 0 }),
+            _ => None,
+        }
+    }
+
+    /// A type as memory may have it.
+    fn candidate(&self, ty: Ty) -> Option<Candidate> {
+        let id = ty.id;
+        if ty.stars > 0 {
+            let text = id.map_or_else(|| "void".to_owned(), |id| self.info.text_of(id));
+            let stars = "*".repeat(ty.stars as usize + 1);
+            return Some(Candidate {
+                name: format!("{text}{stars}"),
+                size: 8,
+                least: 8,
+                sort: Sort::Pointer,
+                members: Vec::new(),
+            });
+        }
+        candidate_of(self.info, id?)
+    }
+
+    fn is_cast_word(&self, words: &[String], at: usize) -> bool {
+        matches!(words[at].as_str(), "(" | ")" | "*" | "void" | "char" | "const")
+    }
+}
+
+/// A type as memory may have it; nothing for `void` and what has no size.
+pub(super) fn candidate_of(info: &DebugInfo, id: TypeId) -> Option<Candidate> {
+    // Arrays of arrays are of what is in them.
+    let inner = info.behind_arrays(id);
+    let found = info.read(inner).ok()?;
+    let size = info.size_of(found.id).filter(|size| *size > 0)?;
+    let named = if info.behind_names(id) == inner { id } else { inner };
+    let short = if found.name.is_some() { found.path.clone() } else { alias_of(info, named, &found) };
+    let (sort, name) = match &found.kind {
+        Kind::Struct => (Sort::Record, format!("struct.{short}")),
+        Kind::Class => (Sort::Record, format!("class.{short}")),
+        Kind::Union => (Sort::Record, format!("union.{short}")),
+        Kind::Variants => (Sort::Record, short),
+        Kind::Base(Encoding::Char) => (Sort::Bytes, info.text_of(inner)),
+        Kind::Base(_) if size == 1 => (Sort::Bytes, info.text_of(inner)),
+        Kind::Base(_) | Kind::Enum(_) => (Sort::Number, info.text_of(inner)),
+        Kind::Pointer(_) => (Sort::Pointer, format!("{}*", info.text_of(inner))),
+        _ => return None,
+    };
+    let members = found.members.iter().map(|member| (member.name.clone(), member.bit_offset)).collect();
+    // Memory that is free is linked with nothing else in it; what it is for, that does not say.
+    if let [link] = &found.members[..]
+        && let Some(Kind::Pointer(Some(to))) =
+            link.ty.and_then(|ty| info.read(info.behind_names(ty)).ok()).map(|ty| ty.kind)
+        && info.read(info.behind_names(to)).is_ok_and(|to| to.id == found.id)
+    {
+        return None;
+    }
+    let last = found.members.last().filter(|_| !matches!(found.kind, Kind::Union));
+    let is_array = |member: &&Member| {
+        let kind = member.ty.and_then(|ty| info.read(info.behind_names(ty)).ok()).map(|ty| ty.kind);
+        matches!(kind, Some(Kind::Array { .. }))
+    };
+    let open = last.filter(is_array).and_then(Member::offset).filter(|offset| *offset > 0);
+    Some(Candidate { name, size, least: open.unwrap_or(size), sort, members })
+}
+
+/// What a type without a name is called: as it was asked for.
+fn alias_of(info: &DebugInfo, id: TypeId, found: &Type) -> String {
+    match info.read(id) {
+        Ok(named) if matches!(named.kind, Kind::Typedef(_)) => named.path,
+        _ => info.shown_name(found),
+    }
+}
+
+fn put(types: &mut Vec<Candidate>, found: Candidate) {
+    if !types.iter().any(|known| known.name == found.name && known.size == found.size) {
+        types.push(found);
+    }
+}
+
+/// Calls of a function in a statement, or of any that allocates.
+fn calls_in(words: &[String], callee: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < words.len() {
+        let word = words[at].as_str();
+        let plain = word.strip_prefix("__builtin_").unwrap_or(word);
+        let is_callee = if callee.is_empty() { MALLOCS.contains(&plain) } else { word == callee };
+        at += 1;
+        if !is_callee {
+            continue;
+        }
+        let before = at.checked_sub(2).map_or("", |at| words[at].as_str());
+        if word == "new" || before == "new" {
+            let start = if word == "new" { at - 1 } else { at - 2 };
+            let mut end = at;
+            let mut depth = 0_i32;
+            // The type, and what follows it in brackets.
+            while end < words.len() {
+                match words[end].as_str() {
+                    "<" => depth += 1,
+                    ">" => depth -= 1,
+                    "(" | "[" | "{" => {
+                        end = closing(words, end);
+                        if end + 1 < words.len() && !is_identifier(&words[end + 1]) {
+                            end += 1;
+                            break;
+                        }
+                    }
+                    "," | ")" | ";" if depth == 0 => break,
+                    _ => {}
+                }
+                end += 1;
+            }
+            found.push(start..end.min(words.len()));
+            continue;
+        }
+        // Arguments of a template may stand between.
+        let mut open = at;
+        if words.get(open).is_some_and(|word| word == "<") {
+            let mut depth = 0_i32;
+            let is_closed = |at: &usize| {
+                depth += i32::from(words[*at] == "<") - i32::from(words[*at] == ">");
+                depth == 0
+            };
+            open = (open..words.len()).find(is_closed).map_or(open, |end| end + 1);
+        }
+        if words.get(open).is_some_and(|word| word == "(") {
+            let start = start_of(words, at - 1);
+            found.push(start..(closing(words, open) + 1).min(words.len()));
+        }
+    }
+    found
+}
+
+/// Calls through pointers: of members, or of what parentheses give.
+fn indirect_in(words: &[String]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    for open in 1..words.len() {
+        if words[open] != "(" {
+            continue;
+        }
+        let before = words[open - 1].as_str();
+        let is_member = open > 1 && is_identifier(before) && matches!(words[open - 2].as_str(), "->" | ".");
+        let start = match before {
+            ")" => opening(words, open - 1).filter(|group| {
+                words.get(group + 1).is_some_and(|word| matches!(word.as_str(), "*" | "("))
+                    && words[group + 1..open - 1].iter().any(|word| is_identifier(word))
+                    && !words[open - 2].ends_with('*')
+            }),
+            _ if is_member => Some(start_of(words, open - 1)),
+            _ => None,
+        };
+        if let Some(start) = start {
+            found.push(start..(closing(words, open) + 1).min(words.len()));
+        }
+    }
+    found
+}
+
+/// Where a chain of members that ends there begins.
+fn start_of(words: &[String], mut at: usize) -> usize {
+    while at >= 2 && matches!(words[at - 1].as_str(), "->" | "." | "::") {
+        at -= 2;
+        if matches!(words[at].as_str(), ")" | "]") {
+            let Some(open) = opening(words, at) else { break };
+            at = match open.checked_sub(1) {
+                Some(before) if is_identifier(&words[before]) => before,
+                _ => open,
+            };
+        }
+    }
+    at
+}
+
+/// Where the bracket that is closed there was opened.
+fn opening(words: &[String], close: usize) -> Option<usize> {
+    let mut depth = 0_i32;
+    (0..=close).rev().find(|at| {
+        let word = words[*at].as_str();
+        depth += i32::from(matches!(word, ")" | "]")) - i32::from(matches!(word, "(" | "["));
+        depth == 0
+    })
+}
+
+/// What stands on the left of `=`.
+fn left_of(words: &[String], equal: usize) -> Range<usize> {
+    let mut depth = 0_i32;
+    let stops = [",", ";", "{", "}", "=", "&&", "||", "?", ":", "return", "else", "case", "!"];
+    let start = (0..equal).rev().find(|at| {
+        let word = words[*at].as_str();
+        depth += i32::from(matches!(word, ")" | "]")) - i32::from(matches!(word, "(" | "["));
+        // The condition of an `if` stands before its statement.
+        depth < 0 || depth == 0 && stops.contains(&word)
+    });
+    let mut start = start.map_or(0, |at| at + 1);
+    while matches!(words[start].as_str(), "if" | "while" | "for")
+        && words.get(start + 1).is_some_and(|word| word == "(")
+    {
+        let end = closing(words, start + 1);
+        if end >= equal {
+            break;
+        }
+        start = end + 1;
+    }
+    start..equal
+}
