@@ -54,6 +54,7 @@ fn recorded(cells: &[[u64; 2]]) {
         pool: &POOL,
         damaged: Damaged::Keep,
         may_be_empty: true,
+        source_map: &[],
     };
     if collect(&path, &target).is_ok() {
         let made = Source::open(&output).expect("what was made is there");

@@ -87,6 +87,7 @@ pub fn record(job: &Job) -> Result<Summary> {
             damaged: Damaged::Keep,
             // A process that does nothing has a trace like the others.
             may_be_empty: true,
+            source_map: &[],
         };
         // It is a trace of its own, which stays if the other cannot be written.
         fresh::rename(capture, &kept, job.replace)?;

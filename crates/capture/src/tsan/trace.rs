@@ -104,6 +104,8 @@ pub struct Output<'a> {
     pub damaged: Damaged,
     /// Whether a trace without records is written.
     pub may_be_empty: bool,
+    /// Where sources are that were moved since they were compiled: what their names began with, and what it is now.
+    pub source_map: &'a [(String, String)],
 }
 
 /// Makes a trace of a recording.
@@ -124,6 +126,9 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
         sites: Sites::default(),
         summary: Summary::of(&capture),
     };
+    for (from, to) in output.source_map {
+        maker.sites.map_sources(from, to);
+    }
     let told = events(&capture, &mut |who, event| {
         maker.event(who, event)?;
         Ok::<_, Error>(ControlFlow::Continue(()))
@@ -472,8 +477,15 @@ mod tests {
         std::fs::write(&from, quipu_cells::whole::recording(&[(1, &[&cells])])).unwrap();
         let (packing, pool) = (PackOptions::new(quipu_source::Packing::Plain), Pool::new(1).unwrap());
         let (replace, damaged) = (Replace::Never, Damaged::Keep);
-        let output =
-            Output { path: &to, packing: &packing, replace, damaged, may_be_empty: false, pool: &pool };
+        let output = Output {
+            path: &to,
+            packing: &packing,
+            replace,
+            damaged,
+            may_be_empty: false,
+            pool: &pool,
+            source_map: &[],
+        };
         let summary = collect(&from, &output).unwrap();
         assert_eq!((summary.n_holes, summary.n_accesses, summary.written.records), (1, 1, 3));
     }

@@ -346,16 +346,55 @@ impl Compiler {
     }
 }
 
+/// Arguments without those that would leave nothing to record, and what is said of them.
+///
+/// gcc instruments after all units were put together, which then is done without the flag; its own race detector, if it is linked
+/// too, comes before the runtime; and where sources are compiled to objects that go away, so do types that stand beside them.
+fn usable(family: Family, args: &[OsString]) -> (Vec<OsString>, Vec<&'static str>) {
+    let (mut kept, mut said) = (Vec::with_capacity(args.len()), Vec::new());
+    let roles = roles(args);
+    let links = !args.iter().any(|arg| NO_LINK.iter().any(|name| arg == name));
+    let compiles = roles.contains(&Role::Source);
+    for (arg, role) in args.iter().zip(&roles) {
+        let text = if *role == Role::Option { arg.to_string_lossy() } else { "".into() };
+        if let Some(list) = text.strip_prefix("-fsanitize=") {
+            let others: Vec<&str> = list.split(',').filter(|name| *name != "thread").collect();
+            if !others.is_empty() {
+                kept.push(format!("-fsanitize={}", others.join(",")).into());
+            }
+            continue;
+        }
+        if family == Family::Gcc && (text == "-flto" || text.starts_with("-flto=")) {
+            said.push(
+                "`-flto` is left out: gcc would instrument nothing that it puts together when it links",
+            );
+            continue;
+        }
+        if family == Family::Gcc && links && compiles && text == "-gsplit-dwarf" {
+            // In two steps the file beside the object would be lost with it.
+            kept.push("-g".into());
+            continue;
+        }
+        kept.push(arg.clone());
+    }
+    (kept, said)
+}
+
 /// Runs a compiler for these arguments and returns its exit code. It may be named with a program before it that runs it.
 ///
 /// # Errors
 /// As [`plan`]; `Missing` if the compiler cannot be run; `Io` if there is no place for objects.
-pub fn run(compiler: &OsStr, args: &[OsString], runtime: &Runtime) -> Result<i32> {
+pub fn run(compiler: &OsStr, args: &[OsString], runtime: &Runtime, warn: impl Fn(&str)) -> Result<i32> {
     let compiler = Compiler::named(compiler);
     let args = &expand(args, 0)?;
     let folder = Temporary::new()?;
     let include = header_folder();
-    let plan = plan(compiler.family()?, args, runtime, include.as_deref(), &folder.path)?;
+    let family = compiler.family()?;
+    let (args, said) = usable(family, args);
+    for text in said {
+        warn(text);
+    }
+    let plan = plan(family, &args, runtime, include.as_deref(), &folder.path)?;
     for args in &plan.commands {
         let status = compiler.command().args(args).status().map_err(|cause| compiler.missing(cause))?;
         if !status.success() {
@@ -497,6 +536,22 @@ mod tests {
 
     const LINK: &str = "-Wl,--push-state,--no-as-needed /lib/q/librt.so -Wl,--pop-state -Wl,-rpath,/lib/q";
     const GCC: &str = "-fsanitize=thread -g --param tsan-distinguish-volatile=1";
+
+    #[test]
+    fn flags_that_would_leave_nothing_to_record_are_left_out() {
+        let kept = |family, line: &str| {
+            let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            let (kept, said) = usable(family, &args);
+            let kept: Vec<_> = kept.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+            (kept.join(" "), said.len())
+        };
+        assert_eq!(kept(Family::Gcc, "-flto=auto a.c -o a"), ("a.c -o a".into(), 1));
+        assert_eq!(kept(Family::Clang, "-flto a.c"), ("-flto a.c".into(), 0));
+        let both = "-fsanitize=thread -fsanitize=undefined,thread a.o";
+        assert_eq!(kept(Family::Clang, both), ("-fsanitize=undefined a.o".into(), 0));
+        assert_eq!(kept(Family::Gcc, "-gsplit-dwarf a.c -o a"), ("-g a.c -o a".into(), 0));
+        assert_eq!(kept(Family::Gcc, "-gsplit-dwarf -c a.c"), ("-gsplit-dwarf -c a.c".into(), 0));
+    }
 
     #[test]
     fn what_is_only_compiled_is_not_linked() {

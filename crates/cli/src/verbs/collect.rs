@@ -31,6 +31,9 @@ pub(crate) struct Options {
     force: bool,
     #[command(flatten)]
     keeping: Keeping,
+    /// Where sources are that were moved since they were compiled: the start of their names then, and what it is now
+    #[arg(long, value_name = "FROM=TO", help_heading = "Types")]
+    source_map: Vec<String>,
     /// How to pack: plain, zstd, snappy, gzip; if not said, as the name ends, else plain
     #[arg(long, value_name = "CONTAINER", help_heading = "Writing")]
     container: Option<String>,
@@ -63,11 +66,26 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         json: options.json,
         damaged: options.keeping.into(),
     };
-    make(&options.capture, &target, screen)
+    make(&options.capture, &target, &source_map(&options.source_map)?, screen)
+}
+
+/// # Errors
+/// `Usage` for what has no `=`.
+fn source_map(pairs: &[String]) -> Result<Vec<(String, String)>> {
+    let pairs = pairs.iter().map(|pair| match pair.split_once('=') {
+        Some((from, to)) if !from.is_empty() => Ok((from.to_owned(), to.to_owned())),
+        _ => Err(Error::usage(format!("`--source-map` is FROM=TO, found `{pair}`")).into()),
+    });
+    pairs.collect()
 }
 
 /// Makes a trace of a recording.
-pub(crate) fn make(recording: &Path, target: &Target, screen: &Screen) -> Result<Outcome> {
+pub(crate) fn make(
+    recording: &Path,
+    target: &Target,
+    source_map: &[(String, String)],
+    screen: &Screen,
+) -> Result<Outcome> {
     let path = &target.path;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let packing = match &target.container {
@@ -84,6 +102,7 @@ pub(crate) fn make(recording: &Path, target: &Target, screen: &Screen) -> Result
         pool: &pool,
         damaged: target.damaged,
         may_be_empty: false,
+        source_map,
     };
     let summary = match collect(recording, &output) {
         Ok(summary) => summary,
@@ -93,6 +112,9 @@ pub(crate) fn make(recording: &Path, target: &Target, screen: &Screen) -> Result
         Verdict { findings: summary.findings.clone(), meaning: session::OF_A_FILE, ..Verdict::default() };
     verdict.say_lost(screen);
     rewrite::say_doubtful(path, summary.doubtful_from, screen);
+    if let Some(warning) = warning(&summary) {
+        screen.say(format_args!("{warning}"));
+    }
     let beside = screen.beside(path);
     if target.json {
         beside.json(&as_json(&summary, &recording.display().to_string(), &path.display().to_string()))?;
@@ -144,6 +166,21 @@ fn as_json(summary: &Summary, recording: &str, path: &str) -> serde_json::Value 
         "records": summary.written.records,
         "bytes": summary.written.bytes,
     })
+}
+
+/// What is said of a recording that shows nothing of its program.
+fn warning(summary: &Summary) -> Option<&'static str> {
+    let n_accesses = summary.n_accesses + summary.n_atomics;
+    let n_bad = summary.unknown.values().map(|unknown| unknown.n_allocations).sum::<u64>();
+    match () {
+        () if n_accesses == 0 => Some(
+            "nothing was accessed: is all of the program compiled with `quipu cc` or `quipu c++`, and is QUIPU_OUT not paused from the start?",
+        ),
+        () if n_bad > 0 && n_bad == summary.n_allocations => Some(
+            "no allocation has a type: compile with `-g`, keep sources where they were (or say `--source-map FROM=TO`), and `.dwo` files beside what was made of them",
+        ),
+        () => None,
+    }
 }
 
 /// Which allocations have no type that says something, and why.

@@ -74,7 +74,8 @@ fn compile(variable: &str, usual: &str, args: &[OsString]) -> Result<Outcome> {
         Some(how) if how == "static" => Runtime::Static(find_runtime("libquipu_rt.a")?),
         _ => Runtime::Shared(find_runtime("libquipu_rt.so")?),
     };
-    match wrap::run(&compiler, args, &runtime)? {
+    let warn = |text: &str| quipu_console::screen::eprint(&format!("quipu: {text}\n"));
+    match wrap::run(&compiler, args, &runtime, warn)? {
         0 => Ok(Outcome::Fine),
         code => Ok(Outcome::Program(u8::try_from(code).unwrap_or(1))),
     }

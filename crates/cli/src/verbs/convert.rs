@@ -116,7 +116,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         let is_recording = is_plain && input.opening.format.is_none() && captured::is_capture(&input.path);
         if is_recording && to.info().name == quipu_capture::tsan::MADE && !quipu::is_stream_name(&target.path)
         {
-            return collect::make(&input.path, &target, screen);
+            return collect::make(&input.path, &target, &[], screen);
         }
         let trace = recognised.open(&opening.options())?;
         let how = (&target, opening, common);

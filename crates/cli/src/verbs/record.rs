@@ -163,7 +163,7 @@ fn say(summary: &Summary, front_end: &FrontEnd, screen: &Screen) -> Outcome {
     screen.say(format_args!("recorded: {} {what} of {of} in `{shown}`, {}", grouped(n), bytes_text(bytes)));
     if instrs == 0 && total(|process| process.records) == 0 && !summary.is_limited {
         screen.say(format_args!(
-            "  nothing was noted: is all of the program compiled with `quipu cc` or `quipu c++` (with gcc, without -flto)?"
+            "  nothing was noted: is all of the program compiled with `quipu cc` or `quipu c++` ?"
         ));
     }
     if summary.is_limited {

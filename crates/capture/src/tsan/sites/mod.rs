@@ -184,6 +184,9 @@ impl Sites {
                 } else {
                     best(&meaning.types, n_bytes, elements)
                 };
+                if meaning.is_unread && why == Unknown::NotSaid {
+                    why = Unknown::NoSource;
+                }
                 if best.is_none() && !meaning.types.is_empty() {
                     why = Unknown::SizeRefutes;
                 }

@@ -94,6 +94,8 @@ pub(super) struct Meaning {
     pub(super) is_for_caller: bool,
     /// Allocations in the same line.
     pub(super) n_calls: usize,
+    /// The source is not there.
+    pub(super) is_unread: bool,
 }
 
 /// A type with pointers to it; without a type, `void`.
@@ -117,6 +119,7 @@ impl Look<'_> {
         let mut meaning = Meaning::default();
         let line = self.frame.place.as_ref().map_or(0, |place| place.line);
         let Some(file) = self.file else {
+            meaning.is_unread = true;
             meaning.types.extend(self.returned());
             meaning.passes = self.returns_plain().then_some(Way::Result);
             meaning.is_for_caller = meaning.passes.is_some();
@@ -758,9 +761,8 @@ impl Look<'_> {
         let id = ty.id;
         if ty.stars > 0 {
             let text = id.map_or_else(|| "void".to_owned(), |id| self.info.text_of(id));
-            let stars = "*".repeat(ty.stars as usize + 1);
             return Some(Candidate {
-                name: format!("{text}{stars}"),
+                name: pointer(&text, ty.stars as usize + 1),
                 size: 8,
                 least: 8,
                 sort: Sort::Pointer,
@@ -791,7 +793,7 @@ pub(super) fn candidate_of(info: &DebugInfo, id: TypeId) -> Option<Candidate> {
         Kind::Base(Encoding::Char) => (Sort::Bytes, info.text_of(inner)),
         Kind::Base(_) if size == 1 => (Sort::Bytes, info.text_of(inner)),
         Kind::Base(_) | Kind::Enum(_) => (Sort::Number, info.text_of(inner)),
-        Kind::Pointer(_) => (Sort::Pointer, format!("{}*", info.text_of(inner))),
+        Kind::Pointer(_) => (Sort::Pointer, pointer(&info.text_of(inner), 1)),
         _ => return None,
     };
     let members = found.members.iter().map(|member| (member.name.clone(), member.bit_offset)).collect();
@@ -810,6 +812,12 @@ pub(super) fn candidate_of(info: &DebugInfo, id: TypeId) -> Option<Candidate> {
     };
     let open = last.filter(is_array).and_then(Member::offset).filter(|offset| *offset > 0);
     Some(Candidate { name, size, least: open.unwrap_or(size), sort, members })
+}
+
+/// What a region of pointers is called: as a pointer to what it has, since a name of a pointer stands for what that points to.
+fn pointer(text: &str, n_stars: usize) -> String {
+    let name = text.trim_end_matches(['*', ' ']);
+    format!("{name}{}", "*".repeat(text.matches('*').count() + n_stars))
 }
 
 /// What a type without a name is called: as it was asked for.
