@@ -606,7 +606,7 @@ mod tests {
             "p = ( ( Node * ) ( take ( 3 + k , sizeof ( Node ) ) ) ) ;"
         );
         assert_eq!(
-            (expand("M(1)", "take"), expand("M(1)", "x")),
+            (expand("M(1)", "take"), expand("M(1)", "other")),
             ("take ( 1 )".into(), "other ( 1 )".into())
         );
         assert_eq!((expand("self", ""), expand("v(1, 2)", "")), ("self + 1".into(), "f ( 1 , 2 )".into()));
