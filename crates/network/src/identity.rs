@@ -2,7 +2,7 @@
 //!
 //! A side trusts the certificates whose fingerprints it knows, as long as they are valid, and no others: no authority signs them.
 //!
-//! SPEC: collect.md#who-is-let-in.
+//! `docs/collect.md` describes it (who is let in).
 
 use crate::certificate::{self, Validity};
 use crate::message::{Proof, SECRET_BYTES};

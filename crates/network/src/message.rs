@@ -1,6 +1,6 @@
 //! Messages: a head of 8 bytes, and a body of as many bytes as the head says.
 //!
-//! SPEC: collect.md#messages.
+//! `docs/collect.md` describes it (messages).
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! The collector's side of a connection, without I/O.
 //!
-//! SPEC: collect.md#the-collector.
+//! `docs/collect.md` describes it (the collector).
 
 use crate::have::Have;
 use crate::message::{self, Code, Fault, From, Hello, MAX_TEXT_BYTES, Parser, Part, Proof, VERSION, kind};

@@ -1,6 +1,6 @@
 //! The sender's side of a connection, without I/O.
 //!
-//! SPEC: collect.md#the-sender.
+//! `docs/collect.md` describes it (the sender).
 
 use crate::have::Have;
 use crate::message::{self, Code, Fault, From, HEAD_BYTES, Hello, Parser, Part, Proof, VERSION, kind};

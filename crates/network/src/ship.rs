@@ -3,7 +3,7 @@
 //! A frame travels without its way back to a snapshot, which is a distance in the file that it comes from; so does an END without
 //! that of an index. Indexes travel as padding. A buffer that was being written travels as the frame that it would have become.
 //!
-//! SPEC: collect.md#frames.
+//! `docs/collect.md` describes it (frames).
 
 use quipu_stream::codec::Unpacker;
 use quipu_stream::frame::{self, Header, LOST_MANY, encoding, kind};
