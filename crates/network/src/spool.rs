@@ -1,7 +1,7 @@
 //! A folder for what comes through a pipe and was not sent yet: files of some megabytes, removed as they are acknowledged.
 //!
-//! A program that writes into the pipe never waits for the network: what comes is written to the disk at once. A spool that is full
-//! drops frames with records, and nothing that describes them; a loss stands in the place of each.
+//! A program that writes into the pipe never waits for the network: what comes is written to the disk at once. A spool that is
+//! full drops frames with records, and nothing that describes them; a loss stands in the place of each.
 
 use crate::ship::{Shipper, is_whole, may_be_dropped};
 use memchr::memmem;
