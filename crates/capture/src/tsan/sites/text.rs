@@ -558,8 +558,8 @@ pub(super) fn closing(words: &[String], open: usize) -> usize {
 pub(super) fn arguments(words: &[String], open: usize) -> Vec<Range<usize>> {
     let end = closing(words, open).min(words.len());
     let (mut depth, mut start, mut found) = (0_i32, open + 1, Vec::new());
-    for at in open + 1..end {
-        match words[at].as_str() {
+    for (at, word) in words.iter().enumerate().take(end).skip(open + 1) {
+        match word.as_str() {
             "(" | "[" | "{" => depth += 1,
             ")" | "]" | "}" => depth -= 1,
             "," if depth == 0 => {
