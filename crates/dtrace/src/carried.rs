@@ -193,7 +193,7 @@ impl Part {
         !(self.buffers.all.is_empty() && self.states.all.is_empty() && capture.events.is_empty())
     }
 
-    /// The capture, without its buffers' drops. Streams for which `has_lost` is true miss frames, so that the places of their gaps
+    /// The capture, without its buffers' drops. Streams for which `has_lost` is true miss frames, so that places of their gaps
     /// are not known.
     fn finish(self, file: &str, has_lost: impl Fn(u32) -> bool) -> Capture {
         let Part { mut describer, buffers, states, .. } = self;

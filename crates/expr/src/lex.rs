@@ -33,7 +33,7 @@ const SIGNS: &[&str] = &[
 /// Takes a text apart.
 ///
 /// # Errors
-/// `Usage` with the place of what is no token.
+/// `Usage` with the place of a character that begins no token.
 pub(crate) fn tokens(source: &Source) -> Result<Vec<Token>> {
     let text = source.text();
     let mut tokens = Vec::new();
@@ -85,7 +85,7 @@ fn token(source: &Source, at: usize, first: char) -> Result<(TokenKind, usize)> 
     }
 }
 
-/// What stands between quotes, of which two stand for one, and its bytes with the quotes.
+/// What stands between quotes, two for each one inside, and its bytes with the quotes.
 fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
     let mut out = String::new();
     let mut letters = text.char_indices().skip(1).peekable();

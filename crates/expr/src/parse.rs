@@ -53,7 +53,7 @@ pub struct Named {
 /// Reads one expression.
 ///
 /// # Errors
-/// `Usage`, with marks under the place: for what is no expression, and for one beyond the limits.
+/// `Usage`, with marks under the place: for a text that cannot be parsed, and for one beyond the limits.
 pub fn parse(source: &Source) -> Result<Expr> {
     let mut parser = Parser::new(source)?;
     let expr = parser.expr(0)?;

@@ -119,7 +119,7 @@ fn registers_equal_those_of_dynamorio_but_for_explained_differences() {
     }
 }
 
-/// Instructions of which the synthetic form says otherwise whether they compute: vector work on memory and `movzx` count as plain
+/// Instructions whose synthetic form says otherwise whether they compute: vector work on memory and `movzx` count as plain
 /// loads there, and `cmpxchg` as a load and store.
 const HIDDEN: [&str; 4] = ["vpcmpeqb", "cmpxchg", "movzx", "movslq"];
 

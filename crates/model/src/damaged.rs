@@ -198,7 +198,7 @@ impl Intake {
             }
         }
         let mut found = found.into_vec();
-        // Who reads the trace knows of which record the first damage is, and how much is lost where reading ends.
+        // Who reads the trace knows the record of the first damage, and how much is lost where reading ends.
         let refusal = match found.iter().find(|finding| {
             let (one, other) = (&finding.place, refusal.place());
             one.record.is_some()

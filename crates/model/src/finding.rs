@@ -298,7 +298,7 @@ impl Found {
         }
     }
 
-    /// Adds a finding made elsewhere, with its count. One that says of which record a fault is takes the place of one that does
+    /// Adds a finding made elsewhere, with its count. One that names the record of a fault takes the place of one that does
     /// not: what carries a trace is looked at before the trace is read.
     pub fn push(&mut self, finding: Finding) {
         let is_met = |known: &&mut Finding| {

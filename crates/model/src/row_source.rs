@@ -1,6 +1,6 @@
 //! Where rows come from: a native table, or a lens with what stands before its columns.
 //!
-//! Readers of rows name a table or lens, and have the same columns by the same names, whoever they are: other programs
+//! Readers of rows name a table or lens, and have the same columns by the same names, all of them: other programs
 //! (`quipu_engine::rows`), analyses over any table, expressions.
 
 use crate::batch::{Batch, Span};
@@ -99,7 +99,7 @@ impl RowSource {
         Ok(columns)
     }
 
-    /// The rows of a lens in a batch, before the columns of which `records` stands; `None` for a table.
+    /// The rows of a lens in a batch, whose columns `records` precedes; `None` for a table.
     pub fn of_lens<'b>(&self, batch: &'b Batch, records: &'b [u64]) -> Option<LentRows<'b>> {
         let rows = batch.lenses().nth(self.lens?)?.1;
         Some(LentRows::of_lens(&batch.span, rows, records))

@@ -121,7 +121,6 @@ fn nothing_is_written_where_something_is_or_where_the_request_makes_no_sense() {
         &["filter", &folder_of_threads, "-o", out, "--force", "--no-encodings", "--until", "1"],
         &["filter", &folder_of_threads, "-o", out, "--force", "--regdeps", "--until", "1"],
         &["convert", &input],
-        &["convert", &input, "-o", "-"],
         &["convert", &folder_of_threads, "-o", &folder_like_a_file],
         &["split", &input, "-o", "-"],
         &["convert", &input, "-o", out, "--force", "--order", "cores"],

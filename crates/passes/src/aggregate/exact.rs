@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Exact {
     parts: Vec<f64>,
-    /// The sum of infinite numbers, and of what is no number.
+    /// The sum of infinite numbers, and of NaNs.
     special: f64,
 }
 

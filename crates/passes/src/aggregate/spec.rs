@@ -67,7 +67,7 @@ pub(super) struct KeySpec {
 /// Where rows come from.
 #[derive(Clone, Debug)]
 pub(super) enum From {
-    /// Records, of which nothing is looked at.
+    /// Records; nothing in them is looked at.
     Records,
     /// A table or lens.
     Rows(RowSource),

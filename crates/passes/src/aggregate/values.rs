@@ -329,7 +329,7 @@ impl Values {
     }
 }
 
-/// The larger or the smaller; what is no number counts as the largest.
+/// The larger or the smaller; a NaN counts as the largest.
 fn extreme(one: f64, other: f64, is_max: bool) -> f64 {
     let is_first = one.total_cmp(&other).is_ge() == is_max;
     if is_first { one } else { other }

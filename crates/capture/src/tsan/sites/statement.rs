@@ -23,7 +23,7 @@ const MAX_DEPTH: u32 = 32;
 const MAX_NAMES: usize = 8;
 /// Statements after a call that are looked at.
 const MAX_STATEMENTS: usize = 4000;
-/// Functions that allocate and are nobody's own.
+/// Functions that allocate and belong to the C library or to C++.
 pub(super) const MALLOCS: [&str; 10] = [
     "malloc",
     "calloc",
