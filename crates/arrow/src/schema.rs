@@ -281,18 +281,7 @@ fn said_type(field: &ArrowField, text: &str, names: Option<&str>, depth: u32) ->
         "text" => Some(Type::Text),
         "bytes" => Some(Type::Bytes),
         "list" | "struct" => Some(plain_type(field, depth)?),
-        other => storage_of(other).map(|storage| match storage {
-            Storage::U8 => Type::U8,
-            Storage::U16 => Type::U16,
-            Storage::U32 => Type::U32,
-            Storage::I8 => Type::I8,
-            Storage::I16 => Type::I16,
-            Storage::I32 => Type::I32,
-            Storage::I64 => Type::I64,
-            Storage::F32 => Type::F32,
-            Storage::F64 => Type::F64,
-            _ => Type::U64,
-        }),
+        other => storage_of(other).and_then(Type::of_numbers),
     })
 }
 

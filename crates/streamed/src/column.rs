@@ -89,14 +89,7 @@ pub(crate) fn field_of(name: String, layout: &Layout) -> Field {
             let is_address = matches!(ty, Described::Address { .. } | Described::Pointer { .. });
             let number = match storage(*bytes, *signed) {
                 Storage::U64 if is_address => Type::Address,
-                Storage::U8 => Type::U8,
-                Storage::U16 => Type::U16,
-                Storage::U32 => Type::U32,
-                Storage::I8 => Type::I8,
-                Storage::I16 => Type::I16,
-                Storage::I32 => Type::I32,
-                Storage::I64 => Type::I64,
-                _ => Type::U64,
+                storage => Type::of_numbers(storage).unwrap_or(Type::U64),
             };
             let field = field(number);
             if is_address { field.hex() } else { field }

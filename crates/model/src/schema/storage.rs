@@ -48,6 +48,23 @@ impl Storage {
 }
 
 impl Type {
+    /// Plain numbers that are stored in this way; `None` for storage of something else.
+    pub fn of_numbers(storage: Storage) -> Option<Type> {
+        Some(match storage {
+            Storage::U8 => Type::U8,
+            Storage::U16 => Type::U16,
+            Storage::U32 => Type::U32,
+            Storage::U64 => Type::U64,
+            Storage::I8 => Type::I8,
+            Storage::I16 => Type::I16,
+            Storage::I32 => Type::I32,
+            Storage::I64 => Type::I64,
+            Storage::F32 => Type::F32,
+            Storage::F64 => Type::F64,
+            Storage::Fixed(_) | Storage::Strings | Storage::Nested | Storage::Members => return None,
+        })
+    }
+
     /// How values of this type are stored.
     pub fn storage(&self) -> Storage {
         match self {
