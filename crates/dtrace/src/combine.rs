@@ -12,7 +12,9 @@ use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Event, Pr
 use crate::symbols::{Symbol, Symbols};
 use crate::types::Types;
 use quipu_model::{Error, Result};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::collections::BTreeSet;
+use std::hash::Hasher;
 use std::sync::Arc;
 
 /// Numbers of CPUs of states of aggregations, and of speculations, differ in these bits between captures.
@@ -136,11 +138,25 @@ fn add(base: &mut Capture, other: Capture, number: u32) -> Result<()> {
     base.began_on = base.began_on.or(other.began_on);
     base.ended_on = base.ended_on.or(other.ended_on);
     base.is_stopped |= other.is_stopped;
-    if base.machine != other.machine {
-        base.machine = None;
-    }
+    base.machine = machines(base.machine.take(), other.machine);
     base.findings.extend(other.findings);
     Ok(())
+}
+
+/// Bytes of the names of machines that are written out; of more, their number and a hash of them are the name.
+const MAX_MACHINES_BYTES: usize = 256;
+
+/// The names of all machines, so that captures of others are never taken for the same: equal ones may be merged by steps.
+fn machines(base: Option<String>, other: Option<String>) -> Option<String> {
+    let both = [base?, other?];
+    let names: BTreeSet<&str> = both.iter().flat_map(|names| names.split(", ")).collect();
+    let joined = names.iter().copied().collect::<Vec<_>>().join(", ");
+    if joined.len() <= MAX_MACHINES_BYTES {
+        return Some(joined);
+    }
+    let mut hasher = FxHasher::default();
+    hasher.write(joined.as_bytes());
+    Some(format!("{} machines {:016x}", names.len(), hasher.finish()))
 }
 
 /// Hosts with the same words and options are one.

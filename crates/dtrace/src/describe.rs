@@ -306,7 +306,7 @@ pub struct Status {
 pub struct Capture {
     /// What it is called.
     pub name: String,
-    /// The machine that was recorded, where the capture says it and is of one.
+    /// The machine that was recorded, where the capture says it; of several, all names.
     pub machine: Option<String>,
     /// Which DTrace wrote it.
     pub dialect: Dialect,

@@ -153,6 +153,10 @@ impl Format for Dtrace {
         trace::probe(source)
     }
 
+    fn probe_far(&self, source: &Source) -> Confidence {
+        trace::probe_far(source)
+    }
+
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
         Ok(Box::new(trace::open(source, options)?))
     }

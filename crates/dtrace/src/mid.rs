@@ -96,16 +96,24 @@ fn leads_to(bytes: &[u8], end: usize, order: ByteOrder) -> bool {
     let first = Search::new(bytes).reserved(0).filter(|at| *at < end);
     // Where a walk came by already: it ends as the one before did.
     let mut seen = vec![false; end / 4 + 1];
+    let mut n_left = bytes.len().saturating_mul(WRONG_TIMES);
     (0..=longest).step_by(4).chain(first).any(|start| {
         let mut at = start;
         while at < end && !std::mem::replace(&mut seen[at / 4], true) {
             let rest = &bytes[at..];
             let step = match order.u32_at(rest, 0) {
                 Some(0) => 4,
-                Some(RESERVED) => match inner(rest, order).filter(|inner| inner.is_right) {
-                    Some(inner) => inner.bytes,
-                    None => break,
-                },
+                Some(RESERVED) => {
+                    let len = order.u32_at(rest, 20).unwrap_or(0) as usize;
+                    let found = Some(rest).filter(|_| len <= n_left).and_then(|rest| inner(rest, order));
+                    match found {
+                        Some(inner) if inner.is_right => inner.bytes,
+                        _ => {
+                            n_left = n_left.saturating_sub(HEAD + len);
+                            break;
+                        }
+                    }
+                }
                 Some(id) => match sizes.get(&id) {
                     Some(size) => size.next_multiple_of(4),
                     None => break,
@@ -227,21 +235,61 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
         gaps.push(range);
     };
     pass_over(&mut data, 0..first);
+    // What is passed over because nothing says where the next record begins.
+    let without = |from: usize, to: usize| quipu_model::Loss {
+        bytes: Amount::Exactly((to - from) as u64),
+        resumed: (to < bytes.len()).then(|| place(to)),
+        ..quipu_model::Loss::from(place(from))
+    };
+    // Where the descriptions begin that are being read, and how many of them came.
+    let mut open: Option<(usize, u32)> = None;
     while let Some(id) = order.u32_at(&bytes, at) {
         match id {
             0 => at += 4,
             RESERVED => {
                 let Some(inner) = inner(&bytes[at..], order) else {
                     let message = "a record of descriptions does not fit into the buffer".to_owned();
-                    findings.push(rules::CUT.broken(place(at), message));
-                    pass_over(&mut data, at..bytes.len());
-                    break;
+                    let next = search.next(at + 4, Some(order)).map_or(bytes.len(), |(next, _)| next);
+                    findings.push(rules::CUT.broken(place(at), message).losing(without(at, next)));
+                    pass_over(&mut data, at..next);
+                    at = next;
+                    open = None;
+                    continue;
                 };
+                if let Some((_, n)) = &mut open {
+                    *n += u32::from(inner.kind == kind::METADATA);
+                }
                 match (inner.is_right, inner.kind) {
-                    (false, _) => findings.push(rules::CHECKSUM.broken(
-                        place(at),
-                        "a record of descriptions has a wrong checksum, and is not used".to_owned(),
-                    )),
+                    (false, _) => {
+                        let message =
+                            "a record of descriptions has a wrong checksum, and is not used".to_owned();
+                        let mut finding = rules::CHECKSUM.broken(place(at), message);
+                        let end = at + inner.bytes;
+                        // Its length may be what is wrong.
+                        if !is_place_of_record(&bytes[end..], order, &describer.capture) {
+                            let next = search.next(at + 4, Some(order)).map_or(bytes.len(), |(next, _)| next);
+                            finding = finding.losing(without(at, next));
+                            pass_over(&mut data, at..next);
+                            at = next;
+                            open = None;
+                            findings.push(finding);
+                            continue;
+                        }
+                        findings.push(finding);
+                    }
+                    (true, kind::BEGIN) => {
+                        if let Some((start, n)) = open.replace((at, 0)) {
+                            findings.push(never_end(place(start), n));
+                        }
+                    }
+                    (true, kind::END) => {
+                        let said = order.u32_at(inner.payload, 0);
+                        if let Some((start, n)) = open.take().filter(|(_, n)| said != Some(*n)) {
+                            let said = said.map_or("no number".to_owned(), |said| said.to_string());
+                            let message = format!("{said} descriptions are announced, and there are {n}");
+                            findings.push(rules::METADATA.broken(place(start), message));
+                        }
+                    }
                     (true, kind::METADATA) => {
                         let record = cbor::decode(inner.payload).ok().map(|item| Record::read(&item.value));
                         let taken = match record {
@@ -283,12 +331,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                             "EPID {id} has no description, so that its length is unknown; {n} bytes are skipped, up to the \
                              next descriptions"
                         );
-                        let loss = quipu_model::Loss {
-                            bytes: Amount::Exactly(n as u64),
-                            resumed: Some(place(next)),
-                            ..quipu_model::Loss::from(place(at))
-                        };
-                        findings.push(rules::UNKNOWN.broken(place(at), message).losing(loss));
+                        findings.push(rules::UNKNOWN.broken(place(at), message).losing(without(at, next)));
                         pass_over(&mut data, at..next);
                         at = next;
                     }
@@ -296,6 +339,9 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                 },
             },
         }
+    }
+    if let Some((start, n)) = open {
+        findings.push(never_end(place(start), n));
     }
     let counts = describer.counts.iter().find(|(is_states, ..)| !is_states).copied();
     // Its only stream has the number of its CPU.
@@ -325,6 +371,21 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
     capture.index();
     validate::all(&capture).map_err(|error| error.in_file(file))?;
     Ok(capture)
+}
+
+/// Descriptions whose end is missing: what they did not come to say is not known.
+fn never_end(place: Place, n: u32) -> quipu_model::Finding {
+    rules::CUT.broken(place, format!("descriptions have no end: {n} are there"))
+}
+
+/// True if a record can begin there, after at most a word of zeros, or the buffer ends.
+fn is_place_of_record(rest: &[u8], order: ByteOrder, capture: &Capture) -> bool {
+    let mut words = (0..rest.len()).step_by(4).take(2).map(|at| order.u32_at(rest, at));
+    match words.find(|word| *word != Some(0)) {
+        Some(Some(RESERVED)) => true,
+        Some(Some(id)) => capture.enabling(id).is_some(),
+        Some(None) | None => rest.len() <= 8,
+    }
 }
 
 /// Descriptions are repeated after this many bytes of records, or four times their own if that is more: a reader that has only

@@ -43,7 +43,7 @@ fn described_by(source: &Source) -> Option<(Source, Form)> {
     if !source.is_folder() {
         let head = source.head(PROBED_BYTES).ok()?;
         let form = form_of(&head).or_else(|| carried::is_likely(source).then_some(Form::Stream));
-        let form = form.or_else(|| is_rest(source, &head).then_some(Form::Buffer))?;
+        let form = form.or_else(|| is_rest(&head).then_some(Form::Buffer))?;
         return Some((source.clone(), form));
     }
     let names = std::iter::once(meta::FILE).chain(LINUX_FILES);
@@ -56,18 +56,8 @@ fn described_by(source: &Source) -> Option<(Source, Form)> {
 }
 
 /// True for a bare buffer without its beginning.
-fn is_rest(source: &Source, head: &[u8]) -> bool {
-    if head.starts_with(&SYNC) {
-        return false;
-    }
-    if mid::is_within(head) {
-        return true;
-    }
-    // PERF: what is packed, or too short for that, is looked at no further; each format looks at each file.
-    let is_longer =
-        head.len() == PROBED_BYTES && source.size_bytes().is_some_and(|n| n > PROBED_BYTES as u64);
-    let is_plain = || source.packed_head(SYNC.len()).is_ok_and(|packed| head.starts_with(&packed));
-    is_longer && is_plain() && source.head(PROBED_REST_BYTES).is_ok_and(|head| mid::is_within(&head))
+fn is_rest(head: &[u8]) -> bool {
+    !head.starts_with(&SYNC) && mid::is_within(head)
 }
 
 /// True for a folder of such streams.
@@ -100,6 +90,17 @@ fn end_of_lines(bytes: &[u8]) -> usize {
 /// How sure it is that a source is a capture.
 pub fn probe(source: &Source) -> Confidence {
     if described_by(source).is_some() { Confidence::Sure } else { Confidence::No }
+}
+
+/// The same for the rest of a buffer whose first descriptions stand far from its beginning. What is packed is not searched.
+pub fn probe_far(source: &Source) -> Confidence {
+    let is_longer = !source.is_folder() && source.size_bytes().is_some_and(|n| n > PROBED_BYTES as u64);
+    let is_plain = || {
+        let heads = (source.packed_head(SYNC.len()), source.head(SYNC.len()));
+        matches!(heads, (Ok(packed), Ok(head)) if head.starts_with(&packed))
+    };
+    let is_rest = || source.head(PROBED_REST_BYTES).is_ok_and(|head| is_rest(&head));
+    if is_longer && is_plain() && is_rest() { Confidence::Sure } else { Confidence::No }
 }
 
 /// An opened capture.

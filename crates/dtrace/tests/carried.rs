@@ -499,6 +499,20 @@ fn captures_that_are_the_same_are_one_unless_their_machines_have_other_names() {
         assert_eq!(said, [""; 0]);
         assert!(both.abs() > once.abs(), "{case}: {both} {once}");
         assert_eq!(carried::read("a", &of(Some("a"))).unwrap().machine.as_deref(), Some("a"));
+        // By steps, as many count.
+        let step = |names: [&str; 2]| {
+            let merged = carried::read("two", &names.map(|name| of(Some(name))).concat()).unwrap();
+            let producer = quipu_dtrace::build::producer_of(&merged);
+            carry::write(&merged, producer, Encoded::Plain, Vec::new()).unwrap()
+        };
+        let (four, said) = count([step(["a", "b"]), step(["c", "d"])]);
+        assert_eq!(said, [""; 0]);
+        let (at_once, _) = count([["a", "b"], ["c", "d"]].map(|two| two.map(|name| of(Some(name))).concat()));
+        assert_eq!(four, at_once, "{case}");
+        // However long the names are.
+        let long = "n".repeat(200);
+        let [c, d] = ["c", "d"].map(|end| format!("{long}{end}"));
+        assert_eq!(count([step(["a", "b"]), step([&c, &d])]).0, at_once, "{case}");
     }
 }
 

@@ -68,9 +68,64 @@ fn damaged_descriptions_are_found_and_not_used() {
     let capture = mid::read("bad", bad).unwrap();
     let rules: Vec<&str> = capture.findings.iter().map(|finding| &*finding.rule).collect();
     assert_eq!(rules, ["dtrace/description-checksum"]);
+    let n_described = end_of_descriptions(&good);
     for end in (0..good.len()).step_by(7) {
         if let Ok(capture) = mid::read("cut", good[..end].to_vec()) {
+            // Without their end, what they did not come to say is missing.
+            assert!(end >= n_described || !capture.findings.is_empty(), "cut at {end}");
             printed(capture, false);
+        }
+    }
+}
+
+/// Where the first descriptions end.
+fn end_of_descriptions(bytes: &[u8]) -> usize {
+    let word = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
+    let mut at = 0;
+    loop {
+        let (kind, end) = (word(at + 16), (at + 24 + word(at + 20)).next_multiple_of(4));
+        at = end;
+        if kind == 3 {
+            return at;
+        }
+    }
+}
+
+#[test]
+fn a_description_that_is_missing_is_found() {
+    let good = sample();
+    let word = |at: usize| u32::from_le_bytes(*good[at..].first_chunk().unwrap()) as usize;
+    let (mut at, mut n) = (0, 0);
+    while at < end_of_descriptions(&good) {
+        let end = (at + 24 + word(at + 20)).next_multiple_of(4);
+        if word(at + 16) == 1 {
+            let without = [&good[..at], &good[end..]].concat();
+            let found = mid::read("without", without).map(|capture| capture.findings);
+            let is_said = |found: &quipu_model::Finding| found.message.contains("descriptions are announced");
+            assert!(found.is_err() || found.unwrap().iter().any(is_said), "the one at {at}");
+            n += 1;
+        }
+        at = end;
+    }
+    assert!(n > 10, "{n}");
+}
+
+#[test]
+fn after_a_description_with_a_wrong_length_reading_begins_with_the_next() {
+    let (_, written) = long();
+    let at = snapshots(&written);
+    let lines = |bytes: &[u8]| text(mid::read("buffer", bytes.to_vec()).unwrap()).lines().count();
+    let all = lines(&written);
+    // The first record after a beginning says that it is longer than the rest, or as long as two thirds of what follows.
+    for snapshot in [at[0], at[1]] {
+        for len in [0x7fff_ffff, 16 << 10] {
+            let mut bad = written.clone();
+            bad[snapshot + 24 + 20..snapshot + 24 + 24].copy_from_slice(&u32::to_le_bytes(len));
+            let read = mid::read("bad", bad.clone()).unwrap();
+            let loss = read.findings.iter().find_map(|found| found.loss.as_ref()).expect("a loss");
+            let next = at[usize::from(snapshot == at[1]) + 1];
+            assert_eq!(loss.bytes.exactly(), Some((next - snapshot - 24) as u64), "{snapshot} {len}");
+            assert!(lines(&bad) > all / 2, "{snapshot} {len}: {} of {all}", lines(&bad));
         }
     }
 }
@@ -95,7 +150,7 @@ fn long() -> (Capture, Vec<u8>) {
 
 fn load(bytes: &[u8]) -> Capture {
     let source = Source::from_bytes("buffer", bytes);
-    assert_eq!(DTRACE.probe(&source), Confidence::Sure);
+    assert_eq!(DTRACE.probe(&source).max(DTRACE.probe_far(&source)), Confidence::Sure);
     quipu_dtrace::trace::load(&source, &OpenOptions::default()).unwrap()
 }
 
@@ -249,7 +304,7 @@ fn long_descriptions_are_found_where_the_beginning_is_missing() {
 fn a_capture_that_somebody_says_it_is_is_searched_to_its_end() {
     let far = [vec![0x11; 5 << 20], sample()].concat();
     let source = Source::from_bytes("far", far);
-    assert_eq!(DTRACE.probe(&source), Confidence::No);
+    assert_eq!(DTRACE.probe(&source).max(DTRACE.probe_far(&source)), Confidence::No);
     let capture = quipu_dtrace::trace::load(&source, &OpenOptions::default()).unwrap();
     assert!(capture.lost[0].text.starts_with("5242880 bytes before the first whole descriptions"));
     assert!(!text(capture).trim().is_empty());

@@ -33,6 +33,12 @@ pub trait Format: Sync {
     /// Says how sure this format is that `source` is one of its traces; reads a few bytes at most.
     fn probe(&self, source: &Source) -> Confidence;
 
+    /// The same for a source that no format recognises by its first bytes: only those pay for a look at megabytes.
+    fn probe_far(&self, source: &Source) -> Confidence {
+        let _ = source;
+        Confidence::No
+    }
+
     /// Opens a trace: reads headers, not records.
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>>;
 

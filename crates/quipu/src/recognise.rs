@@ -30,7 +30,8 @@ pub fn probe(source: &Source) -> Option<&'static dyn Format> {
             best = Some((*format, confidence));
         }
     }
-    best.map(|(format, _)| format)
+    let far = || FORMATS.iter().copied().find(|format| format.probe_far(source) > Confidence::No);
+    best.map(|(format, _)| format).or_else(far)
 }
 
 /// The format called `name`.
