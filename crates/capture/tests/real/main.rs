@@ -1,5 +1,7 @@
 //! Types of allocations of real programs, held against what a person says who read their sources (the tables beside this file).
 
+#![allow(clippy::unwrap_used)]
+
 use quipu_capture::tsan::Capture;
 use quipu_capture::tsan::merge::events;
 use quipu_capture::tsan::sites::{Sites, Sort};

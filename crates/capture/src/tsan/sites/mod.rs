@@ -1,7 +1,7 @@
 //! The type that memory was allocated for: what debug information and source say of the places of the calls.
 //!
 //! No compiler writes down what an allocation is for. But it writes down where the call is and what variables and members are,
-//! and the source says how they are used: [`statement`] reads that in one function. Allocators lie in layers, so this goes from
+//! and the source says how they are used: `statement` reads that in one function. Allocators lie in layers, so this goes from
 //! the call of `malloc` outwards, from caller to caller, until one says a type: a function that gets the size from its caller and
 //! gives the memory back to it allocates for others, and what stands there of types is believed only if no caller says more. A
 //! header that a layer puts in front, such as a size, is a part of its own. Sizes refute: a type counts only if the memory has
@@ -10,8 +10,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`statement`] | what a call means in the function that makes it |
-//! | [`text`] | sources as words |
+//! | `statement` | what a call means in the function that makes it |
+//! | `text` | sources as words |
 
 mod statement;
 mod text;
