@@ -123,7 +123,8 @@ impl Groups {
                     out.push(group);
                 }
             }
-            [Vector { data: Data::Text(texts), .. }] => {
+            // A dictionary that is much longer than the batch costs more than its rows.
+            [Vector { data: Data::Text(texts), .. }] if texts.n_texts() <= 4 * n => {
                 let mut known = vec![NONE; texts.n_texts()];
                 for row in 0..n {
                     let known = keys[0].has(row).then(|| &mut known[texts.position(row)]);
