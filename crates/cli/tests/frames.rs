@@ -262,7 +262,7 @@ fn every_verb_says_the_same_of_a_damaged_frame() {
     assert!(n_walked > 1000, "{n_walked}");
 }
 
-/// The same file under a name by which its lines are told.
+/// The same file under another name, by which its format is recognised.
 fn named(stream: PathBuf) -> PathBuf {
     let name = stream.with_extension("quipu");
     if name != stream {

@@ -1,7 +1,7 @@
 //! The collector: one thread with `poll` for all sockets, and one that waits for the disk.
 //!
-//! A connection costs little until its sender was let in: it has a time for that, and of those who were not, the oldest gives way
-//! to a new one where there are too many.
+//! A connection costs little until its sender is let in. There is a time limit for that. Where there are too many connections
+//! whose senders are not let in yet, a new one replaces the oldest of them.
 
 use crate::identity::Guard;
 use crate::link::{Link, Progress, READ_BYTES};
@@ -362,7 +362,8 @@ impl Collector {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // Those who hung up are not worth a word; where descriptors are short, the oldest stranger gives way.
+                // A sender may have hung up, which is no fault. If descriptors are short, the oldest connection is closed whose
+                // sender is not let in yet.
                 Err(_) => {
                     self.is_short = !self.drop_stranger(notice);
                     return;
