@@ -139,12 +139,14 @@ struct Search<'b> {
     word: memmem::Finder<'static>,
     /// Bytes of records whose checksums may yet turn out to be wrong.
     n_left: usize,
+    /// No record is right from where reading is up to here.
+    none_until: usize,
 }
 
 impl<'b> Search<'b> {
     fn new(bytes: &'b [u8]) -> Search<'b> {
         let n_left = bytes.len().saturating_mul(WRONG_TIMES);
-        Search { bytes, word: memmem::Finder::new(&[0xff; 4]), n_left }
+        Search { bytes, word: memmem::Finder::new(&[0xff; 4]), n_left, none_until: 0 }
     }
 
     /// The next aligned reserved word.
@@ -157,6 +159,23 @@ impl<'b> Search<'b> {
                 return Some(at);
             }
         }
+    }
+
+    /// The next record with a right checksum that begins at `from` or after it, before `to`. Of calls, each begins later.
+    fn right(&mut self, from: usize, to: usize, order: ByteOrder) -> Option<usize> {
+        let mut at = from.max(self.none_until);
+        while let Some(found) = self.reserved(at).filter(|found| *found < to) {
+            let rest = &self.bytes[found..];
+            let len = order.u32_at(rest, 20).unwrap_or(0) as usize;
+            let record = Some(rest).filter(|_| len <= self.n_left).and_then(|rest| inner(rest, order));
+            if record.is_some_and(|record| record.is_right) {
+                return Some(found);
+            }
+            self.n_left = self.n_left.saturating_sub(HEAD + len);
+            at = found + 4;
+        }
+        self.none_until = self.none_until.max(to);
+        None
     }
 
     /// Where the next descriptions begin, at `from` or after it, and their byte order; in the order that is known.
@@ -249,11 +268,10 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
             RESERVED => {
                 let Some(inner) = inner(&bytes[at..], order) else {
                     let message = "a record of descriptions does not fit into the buffer".to_owned();
-                    let next = search.next(at + 4, Some(order)).map_or(bytes.len(), |(next, _)| next);
+                    let next = search.right(at + 4, bytes.len(), order).unwrap_or(bytes.len());
                     findings.push(rules::CUT.broken(place(at), message).losing(without(at, next)));
                     pass_over(&mut data, at..next);
                     at = next;
-                    open = None;
                     continue;
                 };
                 if let Some((_, n)) = &mut open {
@@ -263,16 +281,17 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                     (false, _) => {
                         let message =
                             "a record of descriptions has a wrong checksum, and is not used".to_owned();
-                        let mut finding = rules::CHECKSUM.broken(place(at), message);
+                        let finding = rules::CHECKSUM.broken(place(at), message);
                         let end = at + inner.bytes;
-                        // Its length may be what is wrong.
-                        if !is_place_of_record(&bytes[end..], order, &describer.capture) {
-                            let next = search.next(at + 4, Some(order)).map_or(bytes.len(), |(next, _)| next);
-                            finding = finding.losing(without(at, next));
+                        // Its length is what is wrong if another record is within it, or none after it.
+                        let next = search.right(at + 4, end, order).or_else(|| {
+                            let is_place = is_place_of_record(&bytes[end..], order, &describer.capture);
+                            (!is_place).then(|| search.right(end, bytes.len(), order).unwrap_or(bytes.len()))
+                        });
+                        if let Some(next) = next {
+                            findings.push(finding.losing(without(at, next)));
                             pass_over(&mut data, at..next);
                             at = next;
-                            open = None;
-                            findings.push(finding);
                             continue;
                         }
                         findings.push(finding);
@@ -378,14 +397,27 @@ fn never_end(place: Place, n: u32) -> quipu_model::Finding {
     rules::CUT.broken(place, format!("descriptions have no end: {n} are there"))
 }
 
-/// True if a record can begin there, after at most a word of zeros, or the buffer ends.
+/// How many records must follow each other where one may begin: a word of data may look like the number of one.
+const WALKED: usize = 8;
+
+/// True if records follow each other from there, or lead to descriptions or to the end of the buffer.
 fn is_place_of_record(rest: &[u8], order: ByteOrder, capture: &Capture) -> bool {
-    let mut words = (0..rest.len()).step_by(4).take(2).map(|at| order.u32_at(rest, at));
-    match words.find(|word| *word != Some(0)) {
-        Some(Some(RESERVED)) => true,
-        Some(Some(id)) => capture.enabling(id).is_some(),
-        Some(None) | None => rest.len() <= 8,
+    let (mut at, mut n_zeros) = (0, 0);
+    for _ in 0..WALKED {
+        match order.u32_at(rest, at) {
+            None | Some(RESERVED) => break,
+            // Records are aligned to eight bytes at most, but for cleared ones, which are rare.
+            Some(0) if n_zeros == 0 => (at, n_zeros) = (at + 4, 1),
+            Some(id) => match capture.enabling(id) {
+                Some((_, enabling)) => {
+                    let step = enabling.size.max(Dialect::Classic.header_bytes());
+                    (at, n_zeros) = (at + step as usize, 0);
+                }
+                None => return false,
+            },
+        }
     }
+    true
 }
 
 /// Descriptions are repeated after this many bytes of records, or four times their own if that is more: a reader that has only
