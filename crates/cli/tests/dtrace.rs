@@ -420,6 +420,10 @@ fn equal_captures_of_machines_with_names_are_two_and_a_file_that_is_given_twice_
     // A folder has no room for the name, and the name of a machine stays.
     let refused = quipu(&["convert", case.to_str().unwrap(), "-o", &path("folder"), "--host", "a"]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let nameless = quipu(&["convert", &path("c.quipu"), "-o", &path("d.quipu"), "--host", ""]);
+    assert_eq!(nameless.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&nameless.stderr);
+    assert!(said.contains("`--host` needs the name of a machine, and has none"), "{said}");
     let renamed = quipu(&["convert", &path("a.quipu"), "-o", &path("d.quipu"), "--host", "b"]);
     assert_eq!(renamed.status.code(), Some(2), "{renamed:?}");
 }
@@ -747,4 +751,56 @@ fn cut_to(file: &Path, n: usize) {
     let bytes = std::fs::read(file).unwrap();
     assert!(bytes.len() > n, "{}", file.display());
     std::fs::write(file, &bytes[..n]).unwrap();
+}
+
+#[test]
+fn gaps_beyond_those_that_are_reported_are_counted_by_every_verb() {
+    let home = tempfile::tempdir().unwrap();
+    let case = copied("trace_basic", home.path());
+    let file = case.join("buf.cpu0.bin");
+    let bytes = std::fs::read(&file).unwrap();
+    let meta = std::fs::read_to_string(case.join("meta.json")).unwrap();
+    let described: serde_json::Value = serde_json::from_str(&meta).unwrap();
+    let epid = u64::from(u32::from_le_bytes(*bytes.first_chunk().unwrap()));
+    let of_first = |of: &&serde_json::Value| of["epid"] == epid;
+    let size =
+        described["eprobes"].as_array().unwrap().iter().find(of_first).unwrap()["size"].as_u64().unwrap();
+    let mut record = bytes[..usize::try_from(size).unwrap()].to_vec();
+    record.resize((record.len() + 24).next_multiple_of(8), 0);
+    let many = record.repeat(301);
+    let mut described = described;
+    for buffer in described["buffers"].as_array_mut().unwrap() {
+        if buffer["file"] == "buf.cpu0.bin" {
+            buffer["size"] = many.len().into();
+            buffer["oldest"] = 0.into();
+        }
+    }
+    std::fs::write(&file, &many).unwrap();
+    std::fs::write(case.join("meta.json"), described.to_string()).unwrap();
+    let case = case.to_str().unwrap();
+    let bare = home.path().join("bare.midbuf");
+    let made = quipu(&["convert", case, "-o", bare.to_str().unwrap(), "--cpu", "0"]);
+    assert!(bare.exists(), "{made:?}");
+    for args in [&["view"][..], &["check"], &["check", "-v"], &["check", "--json"]] {
+        let output = quipu(&[args, &[case]].concat());
+        let all = [output.stdout, output.stderr].concat();
+        let all = String::from_utf8_lossy(&all);
+        assert!(all.contains("`200` more gaps between records, beside the first `100`"), "{args:?}: {all}");
+        let output = quipu(&[args, &[bare.to_str().unwrap()]].concat());
+        let all = [output.stdout, output.stderr].concat();
+        let all = String::from_utf8_lossy(&all);
+        assert!(all.contains("200 more gaps between records have"), "{args:?}: {all}");
+    }
+    // Facts are of records, whether descriptions stand among them or not.
+    let fact = |of: &str, to: &str| {
+        let to = home.path().join(to);
+        let output = quipu(&["convert", of, "-o", to.to_str().unwrap(), "--keep-damaged"]);
+        let facts = String::from_utf8(output.stdout).unwrap();
+        let line = facts.lines().find(|line| line.trim().starts_with("bytes of the buffers")).unwrap();
+        line.split_whitespace().last().unwrap().replace(',', "").parse::<usize>().unwrap()
+    };
+    // The zeros that were cleared are none of the buffer that has its descriptions.
+    let n_records = 301 * usize::try_from(size).unwrap();
+    let n_bare = fact(bare.to_str().unwrap(), "bare.quipu");
+    assert!((n_records..n_records + 301 * 8).contains(&n_bare), "{n_bare} {n_records}");
 }

@@ -130,10 +130,29 @@ impl Cursor {
     }
 }
 
+/// Bytes of a buffer without those where something else stood: descriptions, or what the end of a ring had no room for.
+pub(crate) fn n_own_bytes(capture: &Capture, buffer: &Buffer) -> u64 {
+    let gaps = &buffer.gaps;
+    let mut n: usize = gaps.iter().map(|gap| gap.end.min(buffer.bytes.len()).saturating_sub(gap.start)).sum();
+    if n == 0 {
+        return buffer.bytes.len() as u64;
+    }
+    // Where places of gaps are not known, all of a buffer is said to be one.
+    let mut cursor = Cursor::new(buffer);
+    while let Ok(Some(record)) = cursor.next_record(capture, buffer) {
+        let end = record.offset + record.bytes.len();
+        let first = gaps.partition_point(|gap| gap.end <= record.offset);
+        let within = gaps[first..].iter().take_while(|gap| gap.start < end);
+        n -= within.map(|gap| gap.end.min(end) - gap.start.max(record.offset)).sum::<usize>();
+    }
+    (buffer.bytes.len() - n) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::describe::Rec;
+    use std::ops::Range;
 
     fn capture() -> Capture {
         let enabling =
@@ -161,6 +180,20 @@ mod tests {
             times.push(record.time);
         }
         assert_eq!(times, [1, 2, 3]);
+    }
+
+    #[test]
+    fn bytes_of_a_buffer_are_those_of_no_gap_but_for_records() {
+        let capture = capture();
+        let bytes = [record(1), vec![0; 24], record(2)].concat();
+        let own = |gaps: &[Range<usize>]| {
+            n_own_bytes(&capture, &Buffer { bytes: bytes.clone(), gaps: gaps.to_vec(), ..Buffer::default() })
+        };
+        assert_eq!(own(&[]), 56);
+        assert_eq!(own(&[16..40]), 32);
+        assert_eq!(own(&[20..24, 30..40]), 42);
+        assert_eq!(own(&[0..56]), 32);
+        assert_eq!(own(&[8..20, 36..44]), 48);
     }
 
     #[test]

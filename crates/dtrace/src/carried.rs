@@ -248,7 +248,9 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
     // Also a capture without records has descriptions.
     for (id, epoch) in reader.session().epochs() {
         let mut part = Part::new(file);
-        part.learn(&epoch.metadata);
+        let of_file = || Place { file: Some(file.to_owned()), ..Place::default() };
+        let wrong = part.learn(&epoch.metadata).into_iter();
+        findings.extend(wrong.map(|error| rules::METADATA.broken(of_file(), error.message().to_owned())));
         parts.push((*id, part));
     }
     while let Some(frame) = reader.next_part().map_err(unreadable)? {

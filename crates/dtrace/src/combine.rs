@@ -159,10 +159,15 @@ fn machines(base: Option<String>, other: Option<String>) -> Option<String> {
     Some(format!("{} machines {:016x}", names.len(), hasher.finish()))
 }
 
-/// Hosts with the same words and options are one.
+/// Hosts with the same words and options are one. One without enablings has no records, and is none of what is put together.
 fn hosts(base: &mut Capture, other: &Capture, numbers: &mut Numbers) {
     let first = base.first_host();
-    for host in std::iter::once(&other.first_host()).chain(&other.hosts) {
+    let used: BTreeSet<u32> = other.enablings.iter().map(|of| of.host).collect();
+    for (old, host) in (0..).zip(std::iter::once(&other.first_host()).chain(&other.hosts)) {
+        if !used.contains(&old) {
+            numbers.hosts.push(0);
+            continue;
+        }
         let known = std::iter::once(&first).chain(&base.hosts).position(|known| known == host);
         let number = known.unwrap_or_else(|| {
             base.hosts.push(host.clone());

@@ -9,11 +9,12 @@ use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Probe, Re
 use crate::host;
 use crate::locale::Locale;
 use crate::names::Names;
-use crate::options::Settings;
+use crate::options::{Refused, Settings};
+use crate::rules;
 use crate::symbols::{Symbol, Symbols};
 use crate::type_records;
 use crate::zone::Zone;
-use quipu_model::{Error, Result};
+use quipu_model::{Error, Place, Result};
 use quipu_wire::cbor::Value;
 use quipu_wire::record::{self as wire, Record};
 use rustc_hash::FxHashMap;
@@ -219,7 +220,8 @@ impl Describer {
                     return self.hosts.entry(number).or_default().take(name, value);
                 }
                 let Capture { locale, names, settings, .. } = &mut self.capture;
-                return take_words(locale, names, settings, name, value);
+                // Of the consumer's options, text depends on few.
+                take_words(locale, names, settings, name, value)?;
             }
         }
         Ok(())
@@ -243,12 +245,16 @@ impl Describer {
         capture.symbols = Symbols::new(symbols);
         capture.types = self.types.finish();
         let hosts = self.hosts.into_values().map(host::Described::finish);
-        capture.add_hosts(hosts.collect(), first_id(capture.dialect));
+        let odd = capture.add_hosts(hosts.collect(), first_id(capture.dialect));
+        let place = Place { file: Some(capture.name.clone()), ..Place::default() };
+        capture
+            .findings
+            .extend(odd.into_iter().map(|message| rules::METADATA.broken(place.clone(), message)));
         capture
     }
 }
 
-/// Takes a setting of the consumer on a host, or of what text takes from that.
+/// Takes a setting of the consumer on a host, or of what text takes from that; says why an option is not set.
 ///
 /// # Errors
 /// `Malformed` or `Limit` for what cannot be; it is not used.
@@ -258,28 +264,27 @@ pub(crate) fn take_words(
     settings: &mut Settings,
     name: &str,
     value: &Value,
-) -> Result<()> {
+) -> Result<Option<Refused>> {
     if name == LOCALE {
         let said = value.as_text().and_then(Locale::of_json);
         let said = said.ok_or_else(|| Error::malformed("the locale cannot be read"))?;
         said.check()?;
         *locale = said;
-        return Ok(());
+        return Ok(None);
     }
     if let Some((port, name)) = name.strip_prefix(SERVICE).zip(value.as_text()) {
         let port = port.parse().map_err(|_| Error::malformed("a service has a port that is no number"))?;
-        return names.add_service(port, name);
+        return names.add_service(port, name).map(|()| None);
     }
     if let Some((address, name)) = name.strip_prefix(HOST).zip(value.as_text()) {
-        return names.add_host(address, name);
+        return names.add_host(address, name).map(|()| None);
     }
     let value = match value {
         Value::Text(text) => text.clone(),
         Value::Uint(n) => n.to_string(),
         _ => String::new(),
     };
-    let _ = settings.set(name, &value);
-    Ok(())
+    Ok(settings.set(name, &value).err())
 }
 
 /// The settings that say what text takes from a host, its zone aside: names and values.

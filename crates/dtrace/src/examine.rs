@@ -28,16 +28,16 @@ pub(crate) fn all(capture: &mut Capture, file: &str) {
         let loss = Loss { records: Amount::known(Some(drop.n)), ..Loss::from(place()) };
         findings.push(rules::DROPS.broken(place(), drop.message).losing(loss).stated());
     }
-    // Losses beyond these are one.
+    // Losses beyond these are one, which stands first: of each rule, the first findings are shown.
     let (shown, more) = capture.lost.split_at(capture.lost.len().min(MAX_FAULTS as usize));
-    findings.extend(shown.iter().map(|lost| lost.finding(place())));
     if !more.is_empty() {
         let records = more.iter().map(|lost| Amount::known(lost.records)).reduce(Amount::plus);
         let loss = Loss { records: records.unwrap_or_default(), ..Loss::from(place()) };
-        let message = format!("{} more losses are declared", more.len());
+        let message = format!("`{}` more losses are declared, beside the first `{MAX_FAULTS}`", more.len());
         findings.push(rules::LOST.broken(place(), message).losing(loss).stated());
     }
-    let mut n_faults = 0;
+    findings.extend(shown.iter().map(|lost| lost.finding(place())));
+    let (mut n_faults, first) = (0, findings.len());
     faults(capture, &mut |error| {
         n_faults += 1;
         if n_faults <= MAX_FAULTS {
@@ -45,8 +45,10 @@ pub(crate) fn all(capture: &mut Capture, file: &str) {
         }
     });
     if n_faults > MAX_FAULTS {
-        let message = format!("{} more buffers or samples that cannot be read on", n_faults - MAX_FAULTS);
-        findings.push(rules::UNKNOWN.broken(place(), message));
+        let n_more = n_faults - MAX_FAULTS;
+        let message =
+            format!("`{n_more}` more buffers or samples cannot be read on, beside the first `{MAX_FAULTS}`");
+        findings.insert(first, rules::UNKNOWN.broken(place(), message));
     }
     if capture.dialect != Dialect::Linux {
         findings.extend(cleared(capture));
@@ -208,9 +210,13 @@ impl Gaps {
     }
 
     fn finish(mut self) -> Vec<Finding> {
+        // It stands first: of each rule, the first findings are shown.
         if let Some(first) = self.first {
-            let message = format!("{} more gaps between records have `{}` bytes", self.n_more, self.n_bytes);
-            self.findings.push(rules::CLEARED.broken(first, message));
+            let Gaps { n_more, n_bytes, .. } = self;
+            let message = format!(
+                "`{n_more}` more gaps between records, beside the first `{MAX_FAULTS}`, have `{n_bytes}` bytes"
+            );
+            self.findings.insert(0, rules::CLEARED.broken(first, message));
         }
         self.findings
     }

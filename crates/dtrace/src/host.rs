@@ -8,7 +8,7 @@ use crate::described;
 use crate::export;
 use crate::locale::Locale;
 use crate::names::Names;
-use crate::options::Settings;
+use crate::options::{Refused, Settings};
 use crate::zone::Zone;
 use quipu_model::{Error, Result};
 use quipu_wire::cbor::Value;
@@ -73,22 +73,65 @@ impl Capture {
         std::iter::once(&mut self.settings).chain(further).try_for_each(|settings| settings.give(option))
     }
 
-    /// Adds further hosts, once all enablings are there: each with the numbers of its own, to which `first` was added.
-    pub(crate) fn add_hosts(&mut self, hosts: Vec<(Host, String)>, first: u32) {
+    /// Adds further hosts, once all enablings are there: each with the numbers of its own, to which `first` was added. Says what is
+    /// odd in that.
+    pub(crate) fn add_hosts(&mut self, hosts: Vec<(Host, String)>, first: u32) -> Vec<String> {
         let mut owned: Vec<(RangeInclusive<u32>, u32)> = Vec::new();
+        let (mut unread, mut shared, mut idle) = (Met::default(), Met::default(), Met::default());
+        let n_known = self.hosts.len();
         for (host, enablings) in hosts {
             self.hosts.push(host);
             let number = self.hosts.len() as u32; // Fewer than bytes of the description.
-            owned.extend(ranges(&enablings).map(|range| (range, number)));
-        }
-        owned.sort_by_key(|(range, _)| *range.start());
-        for enabling in &mut self.enablings {
-            let id = enabling.id.wrapping_add(first);
-            let after = owned.partition_point(|(range, _)| *range.start() <= id);
-            if let Some((_, number)) = owned[..after].last().filter(|(range, _)| range.contains(&id)) {
-                enabling.host = *number;
+            for word in enablings.split_ascii_whitespace() {
+                match range(word) {
+                    Some(range) => owned.push((range, number)),
+                    None => unread.add(|| shown(word)),
+                }
             }
         }
+        owned.sort_by_key(|(range, _)| *range.start());
+        // An enabling is that of one host: the one whose numbers begin first.
+        let mut taken: Vec<(RangeInclusive<u32>, u32)> = Vec::with_capacity(owned.len());
+        for (range, number) in owned {
+            let (start, end) = range.into_inner();
+            let start = match taken.last() {
+                Some((before, other)) if *before.end() >= start => {
+                    if *other != number {
+                        shared.add(|| start.wrapping_sub(first).to_string());
+                    }
+                    if *before.end() >= end {
+                        continue;
+                    }
+                    before.end() + 1
+                }
+                _ => start,
+            };
+            taken.push((start..=end, number));
+        }
+        let mut has_any = vec![false; self.hosts.len() + 1];
+        for enabling in &mut self.enablings {
+            let id = enabling.id.wrapping_add(first);
+            let after = taken.partition_point(|(range, _)| *range.start() <= id);
+            if let Some((_, number)) = taken[..after].last().filter(|(range, _)| range.contains(&id)) {
+                enabling.host = *number;
+            }
+            if let Some(has) = has_any.get_mut(enabling.host as usize) {
+                *has = true;
+            }
+        }
+        for number in (n_known + 1..=self.hosts.len()).filter(|number| !has_any[*number]) {
+            idle.add(|| number.to_string());
+        }
+        let said = [
+            unread.said("words among the enablings of hosts are no numbers: the first is"),
+            shared.said(
+                "times an enabling is that of two hosts, and is taken as that of the first: the first is",
+            ),
+            idle.said(
+                "further hosts have no enabling, so that nothing prints with their words: the first is",
+            ),
+        ];
+        said.into_iter().flatten().collect()
     }
 
     /// The numbers of the enablings of each further host, plus `first`.
@@ -111,12 +154,72 @@ impl Capture {
     }
 }
 
-/// Numbers written as `2 3 7-9`; other words are passed over.
-fn ranges(text: &str) -> impl Iterator<Item = RangeInclusive<u32>> + '_ {
-    text.split_ascii_whitespace().filter_map(|word| {
-        let (first, last) = word.split_once('-').unwrap_or((word, word));
-        Some(first.parse().ok()?..=last.parse().ok()?).filter(|range: &RangeInclusive<u32>| !range.is_empty())
-    })
+/// Numbers of enablings, as `2` or `7-9`.
+fn range(word: &str) -> Option<RangeInclusive<u32>> {
+    let (first, last) = word.split_once('-').unwrap_or((word, word));
+    Some(first.parse().ok()?..=last.parse().ok()?).filter(|range| !range.is_empty())
+}
+
+/// How often something was met, and the first of it.
+#[derive(Default)]
+struct Met {
+    n: u64,
+    first: Option<String>,
+}
+
+impl Met {
+    fn add(&mut self, of: impl FnOnce() -> String) {
+        self.n += 1;
+        self.first.get_or_insert_with(of);
+    }
+
+    fn said(self, what: &str) -> Option<String> {
+        self.first.map(|first| format!("`{}` {what} `{first}`", self.n))
+    }
+}
+
+/// The beginning of what is odd.
+fn shown(text: &str) -> String {
+    text.chars().take(MAX_SHOWN).collect()
+}
+
+/// What is odd in words of hosts is said this often one by one.
+pub(crate) const MAX_ODD: u64 = 100;
+
+/// The sentence for the others.
+pub(crate) fn more_odd(n: u64) -> String {
+    format!("`{n}` more words of hosts cannot be, beside the first `{MAX_ODD}`")
+}
+
+/// Further hosts as `meta.json` lists them, with the numbers of their enablings. What is none is left out, and said.
+pub(crate) fn listed(said: Json, odd: &mut Vec<String>) -> Vec<(Host, String)> {
+    let list = match said {
+        Json::Array(list) => list,
+        Json::Null => return Vec::new(),
+        _ => {
+            odd.push("further hosts cannot be read, and are left out".to_owned());
+            return Vec::new();
+        }
+    };
+    let mut unread = Met::default();
+    let (mut hosts, mut n_more, mut of_one) = (Vec::new(), 0, Vec::new());
+    for (number, said) in (1_u64..).zip(list) {
+        match serde_json::from_value::<Said>(said) {
+            Ok(said) => hosts.push(said.host(&mut of_one)),
+            Err(_) => unread.add(|| number.to_string()),
+        }
+        for message in of_one.drain(..) {
+            match (odd.len() as u64) < MAX_ODD {
+                true => odd.push(format!("further host {number}: {message}")),
+                false => n_more += 1,
+            }
+        }
+    }
+    odd.extend(unread.said("further hosts cannot be read, and are left out: the first is"));
+    if n_more > 0 {
+        odd.insert(0, more_odd(n_more));
+    }
+    hosts
 }
 
 /// A further host as `meta.json` and lines of `raw.jsonl` have it.
@@ -126,10 +229,10 @@ pub(crate) struct Said {
     zone: Json,
     locale: Json,
     names: Json,
-    /// A list, as that of the first host.
-    options: String,
+    /// A list, as that of the first host, of options that text depends on.
+    options: Json,
     /// Numbers of its enablings (of its statements, on Linux): `2 3 7-9`.
-    enablings: String,
+    enablings: Json,
 }
 
 impl Said {
@@ -139,8 +242,8 @@ impl Said {
             zone: serde_json::json!(host.zone),
             locale: serde_json::json!(host.locale),
             names: serde_json::json!(host.names),
-            options: export::options(&host.settings, ",", ""),
-            enablings,
+            options: export::options(&host.settings, ",", "").into(),
+            enablings: enablings.into(),
         };
         capture.hosts.iter().zip(capture.assigned(0)).map(of).collect()
     }
@@ -149,7 +252,25 @@ impl Said {
     pub(crate) fn host(self, odd: &mut Vec<String>) -> (Host, String) {
         let (zone, locale) = (zone(self.zone, odd), locale(self.locale, odd));
         let names = names(self.names, odd);
-        (Host { zone, locale, names, settings: Settings::of(&self.options) }, self.enablings)
+        let options = text(self.options, "the options", odd);
+        let mut refused = Met::default();
+        let settings = Settings::of_each(&options, |option| refused.add(|| shown(option)));
+        odd.extend(refused.said(
+            "options are none that text depends on, or have values that they do not take: the first is",
+        ));
+        (Host { zone, locale, names, settings }, text(self.enablings, "the enablings", odd))
+    }
+}
+
+/// A text as descriptions have it; nothing where it is none, which is said.
+fn text(said: Json, what: &str, odd: &mut Vec<String>) -> String {
+    match said {
+        Json::String(text) => text,
+        Json::Null => String::new(),
+        _ => {
+            odd.push(format!("{what} cannot be read, and are left out"));
+            String::new()
+        }
     }
 }
 
@@ -182,11 +303,8 @@ pub(crate) fn locale(said: Json, odd: &mut Vec<String>) -> Locale {
 /// The same for names of services and hosts: those that cannot be are left out.
 pub(crate) fn names(said: Json, odd: &mut Vec<String>) -> Names {
     let mut names = Names::default();
-    let (mut n, mut first) = (0_u64, None);
-    let mut leave = |name: &str| {
-        n += 1;
-        first.get_or_insert_with(|| name.chars().take(MAX_SHOWN).collect::<String>());
-    };
+    let mut left_out = Met::default();
+    let mut leave = |name: &str| left_out.add(|| shown(name));
     let mut lists = match said {
         Json::Object(lists) => lists,
         Json::Null => return names,
@@ -214,11 +332,9 @@ pub(crate) fn names(said: Json, odd: &mut Vec<String>) -> Names {
             }
         }
     }
-    if let Some(first) = first {
-        odd.push(format!(
-            "`{n}` names of services and hosts cannot be, and are left out: the first is that of `{first}`"
-        ));
-    }
+    odd.extend(
+        left_out.said("names of services and hosts cannot be, and are left out: the first is that of"),
+    );
     names
 }
 
@@ -267,7 +383,15 @@ impl Described {
             }
             _ => {
                 let Host { locale, names, settings, .. } = &mut self.host;
-                described::take_words(locale, names, settings, name, value)
+                match described::take_words(locale, names, settings, name, value)? {
+                    None => Ok(()),
+                    Some(Refused::Unknown) => {
+                        Err(Error::malformed(format!("text depends on no option `{name}` of a further host")))
+                    }
+                    Some(Refused::Value(wanted)) => Err(Error::malformed(format!(
+                        "the option `{name}` of a further host takes {wanted}, and has another value"
+                    ))),
+                }
             }
         }
     }
@@ -312,8 +436,28 @@ mod tests {
         let mut again = capture.clone();
         again.hosts.clear();
         again.enablings.iter_mut().for_each(|enabling| enabling.host = 0);
-        again.add_hosts(vec![(Host::default(), "9-10 x 7 3 5 9-3 -".to_owned())], 1);
+        let odd = again.add_hosts(vec![(Host::default(), "9-10 x 7 3 5 9-3 -".to_owned())], 1);
         assert_eq!(again.enablings, capture.enablings);
+        assert_eq!(odd, ["`3` words among the enablings of hosts are no numbers: the first is `x`"]);
+    }
+
+    #[test]
+    fn an_enabling_of_two_hosts_and_a_host_of_none_are_said() {
+        let of = |id: u32| Enabling { id, ..Enabling::default() };
+        let mut capture = Capture { enablings: (1..=9).map(of).collect(), ..Capture::default() };
+        let hosts = ["2-8", "4 5-6", "7-9", "20", "8 8", ""].map(|text| (Host::default(), text.to_owned()));
+        let odd = capture.add_hosts(hosts.into(), 0);
+        let of_each: Vec<u32> = capture.enablings.iter().map(|of| of.host).collect();
+        assert_eq!(of_each, [0, 1, 1, 1, 1, 1, 1, 1, 3]);
+        assert_eq!(odd.len(), 2, "{odd:?}");
+        assert!(
+            odd[0].starts_with("`5` times an enabling is that of two hosts") && odd[0].ends_with(" `4`"),
+            "{odd:?}"
+        );
+        assert!(
+            odd[1].starts_with("`4` further hosts have no enabling") && odd[1].ends_with(" `2`"),
+            "{odd:?}"
+        );
     }
 
     #[test]

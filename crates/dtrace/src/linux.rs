@@ -127,7 +127,7 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
         ..Capture::default()
     };
     let mut lines = Lines { capture, ..Lines::default() };
-    let (mut offset, mut n_wrong, mut n_odd) = (0, 0, 0);
+    let (mut offset, mut n_wrong, mut n_odd) = (0, 0, 0_u64);
     let (mut origin, mut scratch) = (Origins::default(), Vec::new());
     for (number, line) in (1u64..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
         let content = line.trim_ascii();
@@ -144,10 +144,12 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
             let taken = parsed.and_then(|line| {
                 lines.take(line, offset).map_err(|message| format!("line {number}: {message}"))
             });
-            for message in lines.odd.drain(..).take(MAX_WRONG as usize - n_odd.min(MAX_WRONG as usize)) {
+            for message in lines.odd.drain(..) {
                 n_odd += 1;
-                let message = format!("line {number}: {message}");
-                lines.capture.findings.push(rules::METADATA.broken(place.clone(), message));
+                if n_odd <= MAX_WRONG {
+                    let message = format!("line {number}: {message}");
+                    lines.capture.findings.push(rules::METADATA.broken(place.clone(), message));
+                }
             }
             // One line says nothing of the others.
             if let Err(message) = taken {
@@ -169,11 +171,17 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
         }
     }
     let Lines { mut capture, symbols, types, hosts, .. } = lines;
-    capture.add_hosts(hosts, 0);
+    let of_file = || Place { file: Some(file.to_owned()), ..Place::default() };
+    let odd = capture.add_hosts(hosts, 0);
+    capture.findings.extend(odd.into_iter().map(|message| rules::METADATA.broken(of_file(), message)));
+    // What counts the others stands first: of each rule, the first findings are shown.
     if n_wrong > MAX_WRONG {
-        let place = Place { file: Some(file.to_owned()), ..Place::default() };
-        let message = format!("{} more lines cannot be read", n_wrong - MAX_WRONG);
-        capture.findings.push(rules::LINE.broken(place, message));
+        let message =
+            format!("`{}` more lines cannot be read, beside the first `{MAX_WRONG}`", n_wrong - MAX_WRONG);
+        capture.findings.insert(0, rules::LINE.broken(of_file(), message));
+    }
+    if n_odd > MAX_WRONG {
+        capture.findings.insert(0, rules::METADATA.broken(of_file(), host::more_odd(n_odd - MAX_WRONG)));
     }
     capture.symbols = Symbols::new(symbols);
     capture.types = Types::new(types);
@@ -217,8 +225,8 @@ pub(crate) fn put_event(capture: &Capture, event: &Event, out: &mut Vec<u8>) {
 /// Number of the first of the consumer's own actions, where no `exit()` says it.
 pub(crate) const LIBRARY_BASE: u64 = 46;
 
-/// Lines that cannot be read and are reported one by one.
-const MAX_WRONG: u64 = 100;
+/// Lines that cannot be read and are reported one by one; of words of hosts that cannot be, as many are.
+const MAX_WRONG: u64 = host::MAX_ODD;
 
 /// How far the number that comes with `exit()` is from that.
 const EXIT: u64 = 11;

@@ -3,7 +3,7 @@
 use crate::action::Action;
 use crate::bytes::{ByteOrder, from_hex};
 use crate::describe::{self, Aggregation, Buffer, Capture, Dialect, Enabling, Probe, Rec, Status};
-use crate::host::{self, Said};
+use crate::host;
 use crate::lost::Lost;
 use crate::options::Settings;
 use crate::origin::Origin;
@@ -61,7 +61,7 @@ struct Meta {
     #[serde(default)]
     names: Json,
     #[serde(default)]
-    hosts: Vec<Said>,
+    hosts: Json,
     #[serde(default)]
     status: Status,
     #[serde(default)]
@@ -293,7 +293,8 @@ fn capture(meta: Meta, file: &str, read: &mut dyn FnMut(&str) -> Result<Vec<u8>>
         };
         capture.aggregations.push(aggregation);
     }
-    capture.add_hosts(meta.hosts.into_iter().map(|said| said.host(&mut odd)).collect(), 0);
+    let further = host::listed(meta.hosts, &mut odd);
+    odd.extend(capture.add_hosts(further, 0));
     let mut n_bytes = 0_u64;
     let mut findings = Vec::new();
     for message in odd {

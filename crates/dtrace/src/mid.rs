@@ -68,11 +68,27 @@ pub fn is_likely(head: &[u8]) -> bool {
     order_of(head).is_some()
 }
 
-/// True if descriptions of such a buffer stand in a file whose beginning was overwritten: what stands before them are records
-/// that they describe, but for the rest of one at the beginning.
+/// True if descriptions of such a buffer stand in a file whose beginning was overwritten: what stands before the first whole ones
+/// are records that they describe, but for the rest of one at the beginning, or for damage before the last of them.
 pub fn is_within(head: &[u8]) -> bool {
-    let found = Search::new(head).next(0, None);
-    found.is_some_and(|(at, order)| leads_to(head, at, order))
+    let mut search = Search::new(head);
+    let found = search.next(0, None);
+    found.is_some_and(|(at, order)| Described::new(head, at, order).follow_records(&mut search, 0))
+}
+
+/// The same for a file that is nothing else: records before any of its descriptions may be evidence, and those after them, up to
+/// the next ones or to the end.
+pub(crate) fn is_within_damage(head: &[u8]) -> bool {
+    let mut search = Search::new(head);
+    let mut from = 0;
+    while let Some((at, order)) = search.next(from, None) {
+        let described = Described::new(head, at, order);
+        if described.follow_records(&mut search, from) || described.lead_to_records(&mut search) {
+            return true;
+        }
+        from = described.end;
+    }
+    false
 }
 
 /// True if descriptions stand anywhere in a file, so that what follows them can be read.
@@ -80,50 +96,86 @@ pub(crate) fn has_descriptions(bytes: &[u8]) -> bool {
     order_of(bytes).is_some() || Search::new(bytes).next(0, None).is_some()
 }
 
-/// True if records lead to the descriptions at `end`, from where one may begin: within the length of the longest, or with the
-/// first record of descriptions before these.
-fn leads_to(bytes: &[u8], end: usize, order: ByteOrder) -> bool {
-    let mut sizes: FxHashMap<u32, usize> = FxHashMap::default();
-    let mut at = end;
-    while let Some(inner) = inner(&bytes[at..], order).filter(|inner| inner.kind != kind::END) {
-        let record = cbor::decode(inner.payload).ok().map(|item| Record::read(&item.value));
-        if let Some(Ok(Record::Enabling(described))) = record {
-            sizes.insert(described.id, described.size.max(Dialect::Classic.header_bytes()) as usize);
+/// Whole descriptions, and how long the records are that they describe.
+struct Described {
+    start: usize,
+    end: usize,
+    order: ByteOrder,
+    /// Bytes of records by their numbers.
+    sizes: FxHashMap<u32, usize>,
+}
+
+impl Described {
+    /// Those that begin at `start`, which are whole.
+    fn new(bytes: &[u8], start: usize, order: ByteOrder) -> Described {
+        let mut sizes: FxHashMap<u32, usize> = FxHashMap::default();
+        let mut end = start;
+        while let Some(inner) = inner(&bytes[end..], order) {
+            end += inner.bytes;
+            if inner.kind == kind::END {
+                break;
+            }
+            let record = cbor::decode(inner.payload).ok().map(|item| Record::read(&item.value));
+            if let Some(Ok(Record::Enabling(described))) = record {
+                let size = described.size.max(Dialect::Classic.header_bytes()) as usize;
+                sizes.insert(described.id, size.next_multiple_of(4));
+            }
         }
-        at += inner.bytes;
+        Described { start, end, order, sizes }
     }
-    let longest = sizes.values().copied().max().unwrap_or(0).min(end);
-    let first = Search::new(bytes).reserved(0).filter(|at| *at < end);
-    // Where a walk came by already: it ends as the one before did.
-    let mut seen = vec![false; end / 4 + 1];
-    let mut n_left = bytes.len().saturating_mul(WRONG_TIMES);
-    (0..=longest).step_by(4).chain(first).any(|start| {
-        let mut at = start;
-        while at < end && !std::mem::replace(&mut seen[at / 4], true) {
-            let rest = &bytes[at..];
-            let step = match order.u32_at(rest, 0) {
-                Some(0) => 4,
-                Some(RESERVED) => {
-                    let len = order.u32_at(rest, 20).unwrap_or(0) as usize;
-                    let found = Some(rest).filter(|_| len <= n_left).and_then(|rest| inner(rest, order));
-                    match found {
-                        Some(inner) if inner.is_right => inner.bytes,
-                        _ => {
-                            n_left = n_left.saturating_sub(HEAD + len);
-                            break;
-                        }
-                    }
-                }
-                Some(id) => match sizes.get(&id) {
-                    Some(size) => size.next_multiple_of(4),
-                    None => break,
+
+    /// True if records after `from` lead to these descriptions: so many of them that it is no accident, or from where one may
+    /// begin in a ring, which is within the length of the longest or the first record of descriptions.
+    fn follow_records(&self, search: &mut Search<'_>, from: usize) -> bool {
+        let n_words = (self.start - from) / 4;
+        // How many records lead from each word to the descriptions; `None` where none do.
+        let mut leads = vec![None; n_words + 1];
+        leads[n_words] = Some(0_u32);
+        for word in (0..n_words).rev() {
+            let at = from + 4 * word;
+            let (step, n) = match self.order.u32_at(search.bytes, at) {
+                Some(0) => (4, 0),
+                Some(RESERVED) => match search.record(at, self.order) {
+                    Some(bytes) => (bytes, 0),
+                    None => continue,
+                },
+                Some(id) => match self.sizes.get(&id) {
+                    Some(size) => (*size, 1),
+                    None => continue,
+                },
+                None => continue,
+            };
+            leads[word] =
+                leads.get(word + step / 4).copied().flatten().map(|after: u32| after.saturating_add(n));
+        }
+        if leads.iter().flatten().any(|n| *n as usize >= WALKED) {
+            return true;
+        }
+        let longest = self.sizes.values().copied().max().unwrap_or(0) / 4;
+        let first = search.reserved(0).filter(|at| *at < self.start).map(|at| at / 4);
+        from == 0 && (0..=longest.min(n_words)).chain(first).any(|word| leads[word].is_some())
+    }
+
+    /// True if these descriptions lead to so many records that it is no accident, up to the next ones or to the end.
+    fn lead_to_records(&self, search: &mut Search<'_>) -> bool {
+        let (mut at, mut n) = (self.end, 0_usize);
+        loop {
+            match self.order.u32_at(search.bytes, at) {
+                Some(0) => at += 4,
+                Some(RESERVED) => match search.record(at, self.order) {
+                    Some(_) if self.order.u32_at(search.bytes, at + 16) == Some(kind::BEGIN) => break,
+                    Some(bytes) => at += bytes,
+                    None => return false,
+                },
+                Some(id) => match self.sizes.get(&id) {
+                    Some(size) => (at, n) = (at + size, n + 1),
+                    None => return false,
                 },
                 None => break,
-            };
-            at += step;
+            }
         }
-        at == end
-    })
+        n >= WALKED
+    }
 }
 
 /// A record that begins descriptions has a payload that is never longer.
@@ -147,6 +199,17 @@ impl<'b> Search<'b> {
     fn new(bytes: &'b [u8]) -> Search<'b> {
         let n_left = bytes.len().saturating_mul(WRONG_TIMES);
         Search { bytes, word: memmem::Finder::new(&[0xff; 4]), n_left, none_until: 0 }
+    }
+
+    /// How long the record at `at` is, if its checksum is right. Records may stand in each other, so that all share the limit.
+    fn record(&mut self, at: usize, order: ByteOrder) -> Option<usize> {
+        let rest = self.bytes.get(at..)?;
+        let len = order.u32_at(rest, 20)? as usize;
+        if len > self.n_left {
+            return None;
+        }
+        self.n_left -= len;
+        inner(rest, order).filter(|inner| inner.is_right).map(|inner| inner.bytes)
     }
 
     /// The next aligned reserved word.
@@ -386,7 +449,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
     for loss in &losses {
         taker.take(&mut capture, cpu, loss);
     }
-    capture.findings = findings;
+    capture.findings.extend(findings);
     capture.index();
     validate::all(&capture).map_err(|error| error.in_file(file))?;
     Ok(capture)
@@ -465,10 +528,10 @@ pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<V
         put(&mut out, kind::LOSS, &loss.to_value().to_bytes());
     }
     // Where records were cleared is a loss; beyond a number of such places, all others are one.
-    let (mut gaps, mut n_more, mut n_bytes) = (FxHashMap::default(), 0_u64, 0_u64);
+    let (mut gaps, mut n_more, mut n_bytes) = (FxHashMap::<usize, Range<usize>>::default(), 0_u64, 0_u64);
     examine::each_cleared(capture, buffer, &mut |gap, record| {
         if (gaps.len() as u64) < examine::MAX_FAULTS {
-            gaps.insert(record, gap.len() as u64);
+            gaps.insert(record, gap);
         } else {
             (n_more, n_bytes) = (n_more + 1, n_bytes + gap.len() as u64);
         }
@@ -485,9 +548,10 @@ pub fn write(capture: &Capture, buffer: &Buffer, producer: Producer) -> Result<V
             out.extend_from_slice(&snapshot);
             next = out.len() + far;
         }
-        if let Some(n) = gaps.get(&record.offset) {
-            let text = format!("{n} zero bytes stood before a record, at {:#x}", record.offset);
-            put(&mut out, kind::LOSS, &lost::cleared(*n, text).to_value().to_bytes());
+        if let Some(gap) = gaps.get(&record.offset) {
+            let n = gap.len() as u64;
+            let text = format!("{n} zero bytes stood before a record, at {:#x}", gap.start);
+            put(&mut out, kind::LOSS, &lost::cleared(n, text).to_value().to_bytes());
         }
         while !out.len().is_multiple_of(record.enabling.align.max(4) as usize) {
             out.extend_from_slice(&[0; 4]);

@@ -89,11 +89,24 @@ impl Settings {
         settings
     }
 
+    /// The same, where nothing is passed over in silence.
+    pub(crate) fn of_each(list: &str, refused: impl FnMut(&str)) -> Settings {
+        let mut settings = Settings::default();
+        settings.add_each(list, refused);
+        settings
+    }
+
     /// Sets the options of a comma list; what text does not depend on, and values that make no sense, are passed over.
     pub fn add(&mut self, list: &str) {
+        self.add_each(list, |_| {});
+    }
+
+    fn add_each(&mut self, list: &str, mut refused: impl FnMut(&str)) {
         for option in list.split(',').map(str::trim).filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            let _ = self.set(name, value);
+            if self.set(name, value).is_err() {
+                refused(option);
+            }
         }
     }
 

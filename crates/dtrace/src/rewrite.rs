@@ -1,5 +1,6 @@
 //! `convert`: a capture as a stream that describes itself, or a buffer with its descriptions in it.
 
+use crate::buffer::n_own_bytes;
 use crate::build::producer_of;
 use crate::carry::Encoded;
 use crate::describe::{Buffer, Capture};
@@ -136,7 +137,11 @@ fn write(
     }
     let mut capture = trace::load(job.source, job.opening)?;
     if let Some(name) = job.options.text(&HOST) {
-        if capture.machine.as_ref().is_some_and(|known| known != name) || name.is_empty() {
+        if name.is_empty() {
+            let hint = "without `--host` the capture keeps the name that it has, or has none";
+            return Err(Error::usage("`--host` needs the name of a machine, and has none").hint(hint));
+        }
+        if capture.machine.as_ref().is_some_and(|known| known != name) {
             let known = capture.machine.as_deref().unwrap_or_default();
             let message = format!("`{name}` is not the name of the machine that was recorded, `{known}`");
             return Err(Error::usage(message));
@@ -160,7 +165,7 @@ fn write(
     notes.extend(losses(&capture, form, job.options.number(&CPU)));
     let all = capture.buffers.iter().chain(&capture.states);
     let mut n_buffers = all.clone().count();
-    let mut n_bytes = all.map(|buffer| buffer.bytes.len() as u64).sum::<u64>();
+    let mut n_bytes = all.map(|of| n_own_bytes(&capture, of)).sum::<u64>();
     let mut n_written = 0;
     match form {
         Form::Folder => {
@@ -187,7 +192,7 @@ fn write(
             let cpu = job.options.number(&CPU);
             let buffer = buffer_of(&capture, cpu)?;
             n_buffers = capture.buffers.iter().filter(|of| of.cpu == buffer.cpu).count();
-            n_bytes = buffer.bytes.len() as u64;
+            n_bytes = n_own_bytes(&capture, &buffer);
             let bytes = mid::write(&capture, &buffer, producer)?;
             n_written = bytes.len() as u64;
             let (fresh, mut file) = Fresh::file(job.output, job.replace.into())?;

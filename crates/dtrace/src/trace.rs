@@ -1,5 +1,6 @@
 //! Recognising and opening a capture.
 
+use crate::buffer::n_own_bytes;
 use crate::describe::{Capture, Dialect, Probe};
 use crate::options::Settings;
 use crate::origin::Origin;
@@ -19,6 +20,7 @@ use rustc_hash::FxHashMap;
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,8 +59,17 @@ fn described_by(source: &Source) -> Option<(Source, Form)> {
 
 /// True for a bare buffer without its beginning.
 fn is_rest(head: &[u8]) -> bool {
-    !head.starts_with(&SYNC) && mid::is_within(head)
+    is_alone(head) && mid::is_within(head)
 }
+
+/// False for a stream and for an archive of tar: the buffers in them are whole.
+fn is_alone(head: &[u8]) -> bool {
+    let is_archive = head.get(TAR_MAGIC).is_some_and(|magic| magic == b"ustar");
+    !(head.starts_with(&SYNC) || is_archive)
+}
+
+/// Where an archive of tar says that it is one.
+const TAR_MAGIC: Range<usize> = 257..262;
 
 /// True for a folder of such streams.
 pub(crate) fn has_streams(folder: &Source) -> bool {
@@ -92,15 +103,17 @@ pub fn probe(source: &Source) -> Confidence {
     if described_by(source).is_some() { Confidence::Sure } else { Confidence::No }
 }
 
-/// The same for the rest of a buffer whose first descriptions stand far from its beginning. What is packed is not searched.
+/// The same for the rest of a buffer whose first descriptions stand far from its beginning, or that is damaged before them. What
+/// is packed is not searched.
 pub fn probe_far(source: &Source) -> Confidence {
-    let is_longer = !source.is_folder() && source.size_bytes().is_some_and(|n| n > PROBED_BYTES as u64);
+    let is_file = !source.is_folder() && source.size_bytes().is_some();
     let is_plain = || {
         let heads = (source.packed_head(SYNC.len()), source.head(SYNC.len()));
         matches!(heads, (Ok(packed), Ok(head)) if head.starts_with(&packed))
     };
-    let is_rest = || source.head(PROBED_REST_BYTES).is_ok_and(|head| is_rest(&head));
-    if is_longer && is_plain() && is_rest() { Confidence::Sure } else { Confidence::No }
+    let is_rest =
+        || source.head(PROBED_REST_BYTES).is_ok_and(|head| is_alone(&head) && mid::is_within_damage(&head));
+    if is_file && is_plain() && is_rest() { Confidence::Sure } else { Confidence::No }
 }
 
 /// An opened capture.
@@ -282,7 +295,9 @@ pub(crate) fn edge_of(probe: &Probe) -> Option<bool> {
 }
 
 fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Meta {
-    let n_bytes: usize = capture.buffers.iter().chain(&capture.states).map(|buffer| buffer.bytes.len()).sum();
+    let all = || capture.buffers.iter().chain(&capture.states);
+    let n_bytes: usize = all().map(|buffer| buffer.bytes.len()).sum();
+    let n_own: u64 = all().map(|of| n_own_bytes(capture, of)).sum();
     let n_cpus =
         capture.buffers.iter().map(|buffer| buffer.cpu).collect::<std::collections::BTreeSet<_>>().len();
     let is_linux = capture.dialect == Dialect::Linux;
@@ -294,7 +309,7 @@ fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Me
     ];
     if !is_linux {
         facts.push(Fact::new("cpus", "CPUs", n_cpus));
-        facts.push(Fact::new("buffer_bytes", "bytes of buffers", n_bytes as u64));
+        facts.push(Fact::new("buffer_bytes", "bytes of buffers", n_own));
     }
     let function = |(id, (name, _)): (&u64, &(String, Vec<u32>))| Function {
         id: *id,

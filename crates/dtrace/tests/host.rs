@@ -441,3 +441,114 @@ fn hosts_of_linux_keep_their_words_in_streams_and_lines() {
         assert_eq!(print(folder), expected);
     }
 }
+
+/// What is found in `meta.json` of a case whose key `hosts` is this, and the text.
+fn with_hosts(hosts: serde_json::Value) -> (Vec<String>, String) {
+    let path = root().join("classic/printf");
+    let mut meta: serde_json::Value = serde_json::from_slice(&bytes(&path.join("meta.json"))).unwrap();
+    meta["hosts"] = hosts;
+    let text = meta.to_string();
+    let capture =
+        quipu_dtrace::meta::read("meta.json", text.as_bytes(), &mut |name| Ok(bytes(&path.join(name))))
+            .unwrap();
+    let findings = capture.findings.iter();
+    assert!(
+        findings.clone().all(|found| found.rule == "dtrace/description-invalid"),
+        "{:?}",
+        capture.findings
+    );
+    let messages = findings.map(|found| found.message.to_string()).collect();
+    (messages, String::from_utf8(printed(capture, true).out).unwrap())
+}
+
+#[test]
+fn hosts_that_cannot_be_read_are_findings_and_the_rest_prints() {
+    use serde_json::json;
+    let (none, expected) = with_hosts(json!(null));
+    assert_eq!(none, [""; 0]);
+    assert!(!expected.is_empty());
+    let idle = |first: u32| {
+        format!(
+            "`1` further hosts have no enabling, so that nothing prints with their words: the first is `{first}`"
+        )
+    };
+    for (hosts, expects) in [
+        (json!(7), vec!["further hosts cannot be read, and are left out".to_owned()]),
+        (json!([]), vec![]),
+        (json!([7]), vec!["`1` further hosts cannot be read, and are left out: the first is `1`".to_owned()]),
+        (
+            json!([{"enablings": 7}]),
+            vec!["further host 1: the enablings cannot be read, and are left out".to_owned(), idle(1)],
+        ),
+        (
+            json!([{"enablings": "77", "options": [1], "zone": 3}]),
+            vec![
+                "further host 1: the time zone cannot be read, and is taken as UTC".to_owned(),
+                "further host 1: the options cannot be read, and are left out".to_owned(),
+                idle(1),
+            ],
+        ),
+        (
+            json!([{"enablings": "1", "options": "quiet,nosuch=1,aggsortpos=x"}]),
+            vec![
+                "further host 1: `2` options are none that text depends on, or have values that they do not take: the \
+                 first is `nosuch=1`"
+                    .to_owned(),
+            ],
+        ),
+        (
+            json!([{"enablings": "1"}, {"enablings": "1"}]),
+            vec![
+                "`1` times an enabling is that of two hosts, and is taken as that of the first: the first is `1`"
+                    .to_owned(),
+                idle(2),
+            ],
+        ),
+    ] {
+        let (found, text) = with_hosts(hosts.clone());
+        assert_eq!(found, expects, "{hosts}");
+        assert!(hosts.to_string().contains("\"1\"") || text == expected, "{hosts}: {text}");
+    }
+    // Many are counted, not listed.
+    let (found, _) = with_hosts(json!(vec![json!({"enablings": "1", "zone": 7}); 300]));
+    assert_eq!(found[0], "`200` more words of hosts cannot be, beside the first `100`");
+    assert_eq!(found.len(), 103, "{found:?}");
+}
+
+/// A buffer with another text of the same length in a description, whose checksum is right.
+fn described_otherwise(buffer: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut changed = buffer.to_vec();
+    let within = buffer.windows(from.len()).position(|window| window == from).expect("the text");
+    changed[within..within + to.len()].copy_from_slice(to);
+    let head = buffer[..within].windows(4).rposition(|word| word == [0xff; 4]).expect("a head");
+    let len = u32::from_le_bytes(*buffer[head + 20..].first_chunk().unwrap()) as usize;
+    let sum = quipu_wire::crc32c(&changed[head + 16..head + 24 + len]);
+    changed[head + 12..head + 16].copy_from_slice(&sum.to_le_bytes());
+    changed
+}
+
+#[test]
+fn words_of_hosts_in_descriptions_that_cannot_be_are_findings() {
+    let [plain, german, loud] = hosts();
+    let one = load(&[of_producer(&loud, 1), of_producer(&german, 2), of_producer(&plain, 3)].concat());
+    let good = carry::write(&one, Producer::default(), Encoded::Plain, Vec::new()).unwrap();
+    assert_eq!(load(&good).findings, []);
+    // The buffer has the same settings; a wrong one has its right checksum.
+    let buffer = mid::write(&one, &one.buffers[0], Producer::default()).unwrap();
+    assert_eq!(one.hosts.len(), 2);
+    assert_eq!(mid::read("buffer", buffer.clone()).unwrap().findings, []);
+    let found = |from: &str, to: &str| {
+        assert_eq!(from.len(), to.len());
+        let changed = described_otherwise(&buffer, from.as_bytes(), to.as_bytes());
+        let findings = mid::read("buffer", changed).unwrap().findings;
+        findings.iter().map(|found| found.message.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found("host.1.quiet", "host.1.quiex"),
+        ["text depends on no option `quiex` of a further host"],
+    );
+    let idle =
+        "`1` further hosts have no enabling, so that nothing prints with their words: the first is `1`";
+    let found = found("host.1.session.enablings", "host.1.session.enablinxs");
+    assert!(found.len() == 2 && found.iter().any(|message| message == idle), "{found:?}");
+}

@@ -327,6 +327,63 @@ fn a_buffer_within_another_file_is_not_the_rest_of_a_ring() {
     assert_eq!(DTRACE.probe(&Source::from_bytes("archive", archive)), Confidence::No);
 }
 
+/// Where the zeros stand that a capture is warned of.
+fn cleared_places(capture: Capture) -> Vec<u64> {
+    let stream = carry::write(&capture, producer(), Encoded::Plain, Vec::new()).unwrap();
+    let findings = load(&stream).findings;
+    let cleared = findings.iter().filter(|finding| finding.rule == "dtrace/cleared-records");
+    cleared.filter_map(|finding| finding.place.offset).collect()
+}
+
+/// An archive of tar with one file.
+fn archive(file: &[u8]) -> Vec<u8> {
+    let mut archive = b"buffer.midbuf".to_vec();
+    archive.resize(257, 0);
+    archive.extend_from_slice(b"ustar");
+    archive.resize(512, 0);
+    archive.extend_from_slice(file);
+    archive.resize(archive.len().next_multiple_of(512) + 1024, 0);
+    archive
+}
+
+#[test]
+fn the_rest_of_a_ring_with_one_damaged_place_is_recognised() {
+    let (_, written) = long();
+    let at = snapshots(&written);
+    let probed = |bytes: &[u8]| {
+        let source = Source::from_bytes("buffer", bytes);
+        [DTRACE.probe(&source), DTRACE.probe_far(&source)]
+    };
+    // Among the records before the first descriptions: those after it lead to them.
+    let mut rest = written[1000..].to_vec();
+    rest[5000..5040].fill(0xa7);
+    assert_eq!(probed(&rest), [Confidence::Sure; 2]);
+    let read = load(&rest);
+    let first = at[1] - 1000;
+    assert!(
+        read.lost[0].text.starts_with(&format!("{first} bytes before the first whole")),
+        "{:?}",
+        read.lost
+    );
+    let n_lines = text(load(&written[at[1]..])).lines().count();
+    assert_eq!(text(read).lines().count(), n_lines);
+    // All that stands before them: records after them lead to the next descriptions, or to the end.
+    for end in [written.len(), at[2] - 200] {
+        let mut rest = written[at[1] - 2000..end].to_vec();
+        rest[..2000].fill(0xa7);
+        assert_eq!(probed(&rest), [Confidence::No, Confidence::Sure], "{end}");
+        assert!(text(load(&rest)).lines().count() > 500, "{end}");
+    }
+    // The first descriptions have a wrong checksum.
+    let mut rest = written[at[1] - 400..].to_vec();
+    rest[400 + 24 + 30] ^= 1;
+    assert_eq!(probed(&rest), [Confidence::Sure; 2]);
+    assert_eq!(text(load(&rest)).lines().count(), text(load(&written[at[2]..])).lines().count());
+    // A buffer that is whole within another file is none of these.
+    assert_eq!(probed(&archive(&written)), [Confidence::No; 2]);
+    assert_eq!(probed(&[vec![0x11; 4096], sample(), vec![0x11; 4096]].concat()), [Confidence::No; 2]);
+}
+
 #[test]
 fn gaps_between_records_are_losses_of_a_bare_buffer() {
     let (mut capture, _) = long();
@@ -343,10 +400,14 @@ fn gaps_between_records_are_losses_of_a_bare_buffer() {
         }
         load(&mid::write(capture, &capture.buffers[0], producer()).unwrap())
     };
-    let read = clear(&mut capture.clone(), 2);
+    let mut two = capture.clone();
+    let read = clear(&mut two, 2);
     let lost: Vec<&str> = read.lost.iter().map(|lost| &*lost.text).collect();
     assert!(lost.len() == 2 && lost[0].contains("zero bytes stood before a record, at 0x"), "{lost:?}");
     assert_eq!(read.findings.iter().filter(|finding| finding.rule == "dtrace/lost").count(), 2);
+    // Each has the place that the warning of the capture has.
+    let places: Vec<String> = cleared_places(two).iter().map(|at| format!("at {at:#x}")).collect();
+    assert!(places.len() == 2 && lost.iter().zip(&places).all(|(text, at)| text.ends_with(at)), "{places:?}");
     let read = clear(&mut capture, 150);
     assert_eq!(read.lost.len(), 101);
     assert!(read.lost[0].text.starts_with("50 more gaps between records have"), "{:?}", read.lost[0]);

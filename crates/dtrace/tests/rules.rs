@@ -219,7 +219,44 @@ fn gaps_beyond_a_hundred_are_one() {
         view(&*open(&put(home.path(), "gaps.quipu", &stream(&capture)), &[]), true, Window::All);
     let found: Vec<_> = findings.iter().filter(|finding| finding.rule == "dtrace/cleared-records").collect();
     assert_eq!(found.len(), 101);
-    assert!(found[100].message.starts_with("200 more gaps between records"), "{found:?}");
+    // It stands first, since few of a rule are shown.
+    let message = &found[0].message;
+    assert!(
+        message.starts_with("`200` more gaps between records, beside the first `100`, have"),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_counts_the_others_of_a_rule_stands_first() {
+    let case = root().join("linux/trace_ints");
+    let good = String::from_utf8(bytes(&case.join("raw.jsonl"))).unwrap();
+    let findings = |text: String| quipu_dtrace::linux::read("raw.jsonl", text.as_bytes()).unwrap().findings;
+    let first = |text: String, rule: &str| {
+        let mut of_rule = findings(text).into_iter().filter(|found| found.rule == rule);
+        let first = of_rule.next().unwrap().message.to_string();
+        (first, of_rule.count())
+    };
+    let odd = "{\"t\":\"zone\",\"offset_s\":\"x\"}\n";
+    let (message, n) = first(format!("{}{good}", odd.repeat(120)), "dtrace/description-invalid");
+    assert_eq!((&*message, n), ("`20` more words of hosts cannot be, beside the first `100`", 100));
+    let wrong = "{\"t\":\"sample\",\"cpu\":-1}\n";
+    let (message, n) = first(format!("{good}{}", wrong.repeat(130)), "dtrace/line");
+    assert_eq!((&*message, n), ("`30` more lines cannot be read, beside the first `100`", 100));
+    // As many as are reported one by one leave none.
+    let (message, n) = first(format!("{good}{}", wrong.repeat(100)), "dtrace/line");
+    assert!(message.starts_with("line ") && n == 99, "{message}");
+    // Losses of a capture.
+    let mut capture = linux_capture(&case);
+    let lost = |n: u64| Lost { cause: 18, records: Some(n), text: format!("part {n}") };
+    capture.lost = (1..=110).map(lost).collect();
+    let home = tempfile::tempdir().unwrap();
+    let trace = open(&put(home.path(), "lost.quipu", &stream(&capture)), &[]);
+    let lost: Vec<_> = trace.meta().findings.iter().filter(|found| found.rule == "dtrace/lost").collect();
+    assert_eq!(lost.len(), 101);
+    assert_eq!(lost[0].message, "`10` more losses are declared, beside the first `100`");
+    let loss = lost[0].loss.as_ref().unwrap();
+    assert_eq!(loss.records.exactly(), Some((101..=110).sum()));
 }
 
 #[test]

@@ -249,6 +249,9 @@ pub fn open_path(path: &Path, options: &OpenOptions) -> Result<Box<dyn Trace>> {
 /// Formats look at no more than this of a file to recognise it.
 const PROBED_BYTES: usize = 1 << 16;
 
+/// What may be done all the same.
+const FORCED: &str = "a format can be forced: --format NAME";
+
 /// The error for a source that no format recognises.
 #[cold]
 fn unknown(source: &Source) -> Result<Error> {
@@ -261,7 +264,7 @@ fn unknown(source: &Source) -> Result<Error> {
             .hint(format!("open one of them: {}{more}", shown.join(", "))));
     }
     if let Some(error) = damage_of(source)? {
-        return Ok(error.in_file(source.name()).hint("a format can be forced: --format NAME"));
+        return Ok(error.in_file(source.name()).hint(FORCED));
     }
     // Formats pass over what they cannot read; that is the reason then, not what it looks like.
     if source.can_seek() && !source.is_folder() {
@@ -272,7 +275,7 @@ fn unknown(source: &Source) -> Result<Error> {
         FORMATS.iter().map(|format| format!("{}: {}", format.info().name, format.info().title)).collect();
     Ok(Error::new(ErrorKind::Unsupported, format!("no known trace format: {found}"))
         .in_file(source.name())
-        .hint(format!("known formats are {}", titles.join("; "))))
+        .hint(format!("{}; known formats are {}", FORCED, titles.join("; "))))
 }
 
 /// The traces that lie directly in a folder that is none, as where each process has its own.
