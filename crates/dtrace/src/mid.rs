@@ -53,14 +53,19 @@ fn inner(bytes: &[u8], order: ByteOrder) -> Option<Inner<'_>> {
     Some(Inner { kind, payload, bytes: end.next_multiple_of(4).min(bytes.len()), is_right })
 }
 
-/// The byte order of a buffer that begins with such a record.
+/// The byte order of a buffer that begins with such a record; where it is damaged and is a beginning, the next one says it.
 fn order_of(bytes: &[u8]) -> Option<ByteOrder> {
-    let is_reserved = ByteOrder::Little.u32_at(bytes, 0) == Some(RESERVED);
+    let is_reserved = |at| ByteOrder::Little.u32_at(bytes, at) == Some(RESERVED);
     let orders = [ByteOrder::Little, ByteOrder::Big];
-    orders.into_iter().filter(|_| is_reserved).find(|order| {
+    let begins = |order: &ByteOrder| {
         let kind = order.u32_at(bytes, 16).unwrap_or(0);
         matches!(kind, kind::METADATA..=kind::LOSS) && inner(bytes, *order).is_none_or(|inner| inner.is_right)
-    })
+    };
+    let continues = |order: &ByteOrder| {
+        is_reserved(HEAD) && inner(&bytes[HEAD..], *order).is_some_and(|inner| inner.is_right)
+    };
+    let of_first = orders.into_iter().filter(|_| is_reserved(0));
+    of_first.clone().find(begins).or_else(|| of_first.clone().find(continues))
 }
 
 /// True if a file begins as such a buffer.

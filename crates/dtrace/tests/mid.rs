@@ -134,6 +134,20 @@ fn after_a_description_with_a_wrong_length_reading_begins_with_the_next() {
     }
 }
 
+#[test]
+fn a_damaged_beginning_of_the_only_descriptions_loses_nothing_else() {
+    let expected = text(mid::read("good", sample()).unwrap());
+    for byte in 12..24 {
+        for bit in [0, 3, 7] {
+            let mut bad = sample();
+            bad[byte] ^= 1 << bit;
+            let read = load(&bad);
+            assert!(!read.findings.is_empty(), "{byte} {bit}");
+            assert_eq!(text(read), expected, "{byte} {bit}");
+        }
+    }
+}
+
 /// A buffer long enough for several descriptions, and its capture.
 fn long() -> (Capture, Vec<u8>) {
     let mut capture = classic(&root().join("classic/mixed_1000"));
