@@ -73,8 +73,8 @@ impl Capture {
         std::iter::once(&mut self.settings).chain(further).try_for_each(|settings| settings.give(option))
     }
 
-    /// Adds further hosts, once all enablings are there: each with the numbers of its own, to which `first` was added. Says what is
-    /// odd in that.
+    /// Adds further hosts, once all enablings are there: each with the numbers of its own, to which `first` was added. Says what
+    /// is odd in that.
     pub(crate) fn add_hosts(&mut self, hosts: Vec<(Host, String)>, first: u32) -> Vec<String> {
         let mut owned: Vec<(RangeInclusive<u32>, u32)> = Vec::new();
         let (mut unread, mut shared, mut idle) = (Met::default(), Met::default(), Met::default());

@@ -129,8 +129,8 @@ impl Described {
         Described { start, end, order, sizes }
     }
 
-    /// True if records after `from` lead to these descriptions: so many of them that it is no accident, or from where one may
-    /// begin in a ring, which is within the length of the longest or the first record of descriptions.
+    /// True if records after `from` lead to these descriptions: [`WALKED`] of them, which is no accident, or any from where one
+    /// may begin in a ring, within the length of the longest or at the first record of descriptions.
     fn follow_records(&self, search: &mut Search<'_>, from: usize) -> bool {
         let n_words = (self.start - from) / 4;
         // How many records lead from each word to the descriptions; `None` where none do.
@@ -161,7 +161,7 @@ impl Described {
         from == 0 && (0..=longest.min(n_words)).chain(first).any(|word| leads[word].is_some())
     }
 
-    /// True if these descriptions lead to so many records that it is no accident, up to the next ones or to the end.
+    /// True if these descriptions lead to [`WALKED`] records or more, up to the next ones or to the end.
     fn lead_to_records(&self, search: &mut Search<'_>) -> bool {
         let (mut at, mut n) = (self.end, 0_usize);
         loop {
