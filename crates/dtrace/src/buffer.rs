@@ -152,7 +152,6 @@ pub(crate) fn n_own_bytes(capture: &Capture, buffer: &Buffer) -> u64 {
 mod tests {
     use super::*;
     use crate::describe::Rec;
-    use std::ops::Range;
 
     fn capture() -> Capture {
         let enabling =
@@ -186,14 +185,15 @@ mod tests {
     fn bytes_of_a_buffer_are_those_of_no_gap_but_for_records() {
         let capture = capture();
         let bytes = [record(1), vec![0; 24], record(2)].concat();
-        let own = |gaps: &[Range<usize>]| {
-            n_own_bytes(&capture, &Buffer { bytes: bytes.clone(), gaps: gaps.to_vec(), ..Buffer::default() })
+        let own = |gaps: &[(usize, usize)]| {
+            let gaps = gaps.iter().map(|(start, end)| *start..*end).collect();
+            n_own_bytes(&capture, &Buffer { bytes: bytes.clone(), gaps, ..Buffer::default() })
         };
         assert_eq!(own(&[]), 56);
-        assert_eq!(own(&[16..40]), 32);
-        assert_eq!(own(&[20..24, 30..40]), 42);
-        assert_eq!(own(&[0..56]), 32);
-        assert_eq!(own(&[8..20, 36..44]), 48);
+        assert_eq!(own(&[(16, 40)]), 32);
+        assert_eq!(own(&[(20, 24), (30, 40)]), 42);
+        assert_eq!(own(&[(0, 56)]), 32);
+        assert_eq!(own(&[(8, 20), (36, 44)]), 48);
     }
 
     #[test]

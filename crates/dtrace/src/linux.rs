@@ -79,7 +79,7 @@ enum Line {
     /// What the host calls services and hosts.
     Names(Json),
     /// A further host.
-    Host(Said),
+    Host(Box<Said>),
     /// What was lost, in a capture that was made of a damaged one.
     Lost(Lost),
     /// A line of a later version.
