@@ -183,8 +183,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The header of a trace for machines.
-pub(crate) fn json(name: &str, trace: &dyn Trace) -> Value {
+/// The header of a trace for programs, as `info --quick --json` prints it, but for what reading found.
+pub fn json(name: &str, trace: &dyn Trace) -> Value {
     json_with(name, trace, &[])
 }
 

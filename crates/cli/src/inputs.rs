@@ -12,7 +12,7 @@ use quipu::source::Reading;
 use quipu_console::places::{refuse_among, refuse_text_among};
 use std::any::TypeId;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Options that name what is written. Everything else that names a file is read.
 pub(crate) const OUTPUTS: &[&str] = &["output", "html", "miss-file", "blobs"];
@@ -30,6 +30,17 @@ const TEXT_VERB: &str = "disassemble";
 pub(crate) fn keep(command: &Command, matches: &ArgMatches) -> Result<(), Error> {
     let mut named = Named::default();
     named.take(command, matches);
+    named.paths.iter().for_each(|path| Reading::keep(path));
+    named.check()
+}
+
+/// The same, but that nothing is an input for longer than it is read.
+///
+/// # Errors
+/// As [`keep`].
+pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Error> {
+    let mut named = Named::default();
+    named.take(command, matches);
     named.check()
 }
 
@@ -38,6 +49,8 @@ pub(crate) fn keep(command: &Command, matches: &ArgMatches) -> Result<(), Error>
 struct Named {
     inputs: Vec<PathBuf>,
     outputs: Vec<Output>,
+    /// All that may be the path of an input.
+    paths: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -63,7 +76,7 @@ impl Named {
                     self.outputs.push(Output { path: value.into(), is_trace });
                     continue;
                 }
-                keep_value(value, is_path);
+                self.paths.extend(paths_of(value, is_path));
                 self.inputs.extend(is_path.then(|| PathBuf::from(value)));
             }
         }
@@ -83,13 +96,13 @@ impl Named {
     }
 }
 
-/// A path, or a text that may hold one: `@FILE`, `NAME=FILE`.
-fn keep_value(value: &OsStr, is_path: bool) {
+/// A path, or those in a text that may hold one: `@FILE`, `NAME=FILE`.
+fn paths_of(value: &OsStr, is_path: bool) -> Vec<PathBuf> {
     if is_path {
-        Reading::keep(Path::new(value));
-    } else if let Some(text) = value.to_str() {
-        let named = text.split_once('=').map(|(_, file)| file);
-        let listed = text.strip_prefix('@');
-        named.into_iter().chain(listed).for_each(|file| Reading::keep(Path::new(file)));
+        return vec![PathBuf::from(value)];
     }
+    let Some(text) = value.to_str() else { return Vec::new() };
+    let named = text.split_once('=').map(|(_, file)| file);
+    let listed = text.strip_prefix('@');
+    named.into_iter().chain(listed).map(PathBuf::from).collect()
 }

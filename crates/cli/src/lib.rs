@@ -20,11 +20,16 @@ mod page;
 mod typing;
 mod verbs;
 
+pub use about::json as header;
+
 use clap::{CommandFactory, FromArgMatches, Parser};
-use quipu_console::screen::{Screen, Stop};
+use quipu::engine::Watch;
+use quipu::model::Error;
+use quipu_console::screen::{ColorChoice, Outcome, Screen, Stop};
 use quipu_console::{Common, session, terminal};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 use verbs::Verb;
 
 /// Reads and analyses program-execution traces.
@@ -72,32 +77,92 @@ const SET: &str = "set";
 /// The option of what is read.
 const OPEN: &str = "open";
 
+/// A command line as it was read.
+struct Parsed {
+    cli: Cli,
+    /// What the answer with `--json` begins with where there is none; none without `--json`.
+    answer: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Whether an output would become a part of a trace that is read.
+    places: Result<(), Error>,
+}
+
+/// Reads a command line. What it names is an input from here on, or for as long as it is read.
+fn parse(args: impl IntoIterator<Item = OsString>, keeps_inputs: bool) -> Result<Parsed, clap::Error> {
+    let mut command = definition();
+    // PERF: a copy of the command line's definition takes a third of what starting the program does.
+    let matches = command.try_get_matches_from_mut(args)?;
+    let places =
+        if keeps_inputs { inputs::keep(&command, &matches) } else { inputs::check(&command, &matches) };
+    let (has_json, has_output) = (is_set("json", &matches), writes(&command, &matches));
+    let cli = Cli::from_arg_matches(&matches)?;
+    // Nothing is written where there is no answer.
+    let output = has_output.then(|| ("output".to_owned(), serde_json::Value::Null));
+    let answer = (cli.verb.answers_with_an_object() && has_json).then(|| output.into_iter().collect());
+    Ok(Parsed { cli, answer, places })
+}
+
+/// What came of a command line that a program asked for.
+#[derive(Debug)]
+pub struct Answered {
+    /// The exit code.
+    pub code: u8,
+    /// What it would have written to standard output.
+    pub out: Vec<u8>,
+    /// What it would have said on standard error.
+    pub err: Vec<u8>,
+    /// Why there is no answer, if that is so.
+    pub error: Option<Error>,
+}
+
+/// Runs a verb for a program that is no command line: what it writes is given back, `watch` tells how far it is and ends it, and
+/// signals are left to the program. The first argument is the name of the program.
+pub fn answer(args: impl IntoIterator<Item = OsString>, watch: &Arc<Watch>) -> Answered {
+    let parsed = match parse(args, false) {
+        Ok(parsed) => parsed,
+        Err(error) if error.use_stderr() => {
+            let text = error.render().to_string();
+            let said = text.trim_start_matches("error: ");
+            let (message, hint) = said.split_once("\n\n").unwrap_or((said, ""));
+            let error = Error::usage(message.trim()).hint(hint.trim());
+            return Answered { code: 2, out: Vec::new(), err: text.into_bytes(), error: Some(error) };
+        }
+        Err(help) => {
+            let out = help.render().to_string().into_bytes();
+            return Answered { code: 0, out, err: Vec::new(), error: None };
+        }
+    };
+    let Parsed { cli, answer, places } = parsed;
+    let screen = Screen::new(ColorChoice::Never, cli.common.quiet);
+    let run = || match places {
+        Ok(()) => cli.verb.run(&cli.common, &screen),
+        Err(error) => Err(Stop::Fault(error)),
+    };
+    let ((code, error), kept) = terminal::kept(|| match session::watched_by(watch, run) {
+        Ok(Outcome::Fine) | Err(Stop::ClosedPipe) => (0, None),
+        Ok(Outcome::Flawed) => (1, None),
+        Ok(Outcome::Program(code)) => (code, None),
+        Err(Stop::Fault(error)) => (2, Some(error)),
+        Err(Stop::Damage(error, meaning)) => {
+            session::tell_undone(&error, meaning, answer, &screen);
+            (1, Some(error))
+        }
+    });
+    Answered { code, out: kept.out, err: kept.err, error }
+}
+
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let mut command = definition();
-    let (mut has_json, mut has_output) = (false, false);
-    let mut kept = Ok(());
-    // PERF: a copy of the command line's definition takes a third of what starting the program does.
-    let parsed = command.try_get_matches_from_mut(args).and_then(|matches| {
-        kept = inputs::keep(&command, &matches);
-        has_json = is_set("json", &matches);
-        has_output = writes(&command, &matches);
-        Cli::from_arg_matches(&matches)
-    });
-    let cli = match parsed {
-        Ok(cli) => cli,
+    let Parsed { cli, answer, places } = match parse(args, true) {
+        Ok(parsed) => parsed,
         Err(error) => return usage(&error),
     };
     terminal::keep_raw(cli.common.raw_names);
     session::catch_signals();
     let screen = Screen::new(cli.common.color, cli.common.quiet);
-    if let Err(error) = kept {
+    if let Err(error) = places {
         screen.complain(&error);
         return ExitCode::from(2);
     }
-    // Nothing is written where there is no answer.
-    let output = has_output.then(|| ("output".to_owned(), serde_json::Value::Null));
-    let answer = (cli.verb.answers_with_an_object() && has_json).then(|| output.into_iter().collect());
     match cli.verb.run(&cli.common, &screen) {
         Ok(outcome) => outcome.code(),
         // The reader of our output has seen enough.

@@ -8,7 +8,7 @@ use quipu::model::result;
 use quipu::model::{Error, Finding, Found, Lost, Severity, ThreadId, Trace, Window};
 use quipu_view::{Progress, bytes_text, grouped, ticks_text};
 use serde_json::{Map, Value, json};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,6 +22,20 @@ const GLANCE: Duration = Duration::from_millis(100);
 
 /// How much work looks at the watch.
 static N_WATCHING: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// What watches work of this thread instead.
+    static OWN_WATCH: RefCell<Option<Arc<Watch>>> = const { RefCell::new(None) };
+}
+
+/// Does some work of a program that is no command line: what of it is [`watched`] keeps this watch informed, which no signal
+/// reaches, and shows no progress.
+pub fn watched_by<T>(watch: &Arc<Watch>, work: impl FnOnce() -> T) -> T {
+    let before = OWN_WATCH.replace(Some(watch.clone()));
+    let done = work();
+    OWN_WATCH.set(before);
+    done
+}
 
 /// From here on SIGINT, SIGTERM and SIGHUP end the process cleanly: work that looks at the watch is cancelled and tells what
 /// it has; other work, or a second signal, ends at once, by the signal, without leaving unfinished files.
@@ -38,7 +52,10 @@ pub fn catch_signals() {
 }
 
 /// Does some work that keeps its watch informed. A signal that asks the process to end cancels it.
-pub fn watched<T>(screen: &Screen, work: impl FnOnce(&'static Watch) -> T) -> T {
+pub fn watched<T>(screen: &Screen, work: impl FnOnce(&Watch) -> T) -> T {
+    if let Some(own) = OWN_WATCH.with_borrow(Clone::clone) {
+        return work(&own);
+    }
     N_WATCHING.fetch_add(1, Ordering::Relaxed);
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -5,7 +5,7 @@ use crate::terminal::Stream;
 use quipu::engine::{self, Merge, PrintJob, Shown, Unprinted, Watch};
 use quipu::model::Paint;
 use quipu_view::Progress;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 /// Prints the chosen rows of a merge to `out`: at once where a person sits at the other end; else a line on standard error says
 /// how far printing has come, unless it is to be quiet.
@@ -16,7 +16,7 @@ pub fn print(
     job: PrintJob<'_>,
     merge: Merge<'_>,
     watch: &Watch,
-    out: Stream<impl Write + IsTerminal + Send>,
+    out: Stream<impl Write + Send>,
     is_quiet: bool,
 ) -> Result<Shown> {
     let has_colours = job.printer.paints() && job.paint != Paint::PLAIN;

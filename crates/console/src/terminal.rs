@@ -4,10 +4,12 @@
 //! escapes for all that it would obey.
 
 use quipu::model::harmless;
+use std::cell::RefCell;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The user wants texts as they are.
 static IS_RAW: AtomicBool = AtomicBool::new(false);
@@ -22,14 +24,85 @@ pub fn keep_raw(is_raw: bool) {
     IS_RAW.store(is_raw, Ordering::Relaxed);
 }
 
+/// What a thread would have written to the standard streams.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    /// Standard output.
+    pub out: Vec<u8>,
+    /// Standard error.
+    pub err: Vec<u8>,
+}
+
+/// What is kept, which other threads may write to, too.
+type Shared = Arc<Mutex<Kept>>;
+
+thread_local! {
+    /// Where what this thread writes goes, if it is kept.
+    static KEPT: RefCell<Option<Shared>> = const { RefCell::new(None) };
+}
+
+/// Does some work, and keeps what is written to [`stdout`] and [`stderr`] of this thread meanwhile: for programs that are no
+/// command line.
+pub fn kept<T>(work: impl FnOnce() -> T) -> (T, Kept) {
+    let shared = Shared::default();
+    let before = KEPT.replace(Some(shared.clone()));
+    let done = work();
+    KEPT.set(before);
+    let kept = std::mem::take(&mut *shared.lock().unwrap_or_else(PoisonError::into_inner));
+    (done, kept)
+}
+
+/// A standard stream, or what is kept of it.
+#[derive(Debug)]
+pub struct Standard {
+    is_error: bool,
+    kept: Option<Shared>,
+}
+
+impl Standard {
+    fn new(is_error: bool) -> Standard {
+        Standard { is_error, kept: KEPT.with_borrow(Clone::clone) }
+    }
+}
+
+impl Write for Standard {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let Some(kept) = &self.kept else {
+            return if self.is_error { io::stderr().write(text) } else { io::stdout().write(text) };
+        };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = if self.is_error { &mut kept.err } else { &mut kept.out };
+        stream.extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match (&self.kept, self.is_error) {
+            (Some(_), _) => Ok(()),
+            (None, true) => io::stderr().flush(),
+            (None, false) => io::stdout().flush(),
+        }
+    }
+}
+
+impl Standard {
+    fn is_terminal(&self) -> bool {
+        match (&self.kept, self.is_error) {
+            (Some(_), _) => false,
+            (None, true) => io::stderr().is_terminal(),
+            (None, false) => io::stdout().is_terminal(),
+        }
+    }
+}
+
 /// Standard output.
-pub fn stdout() -> Stream<io::Stdout> {
-    Stream::new(io::stdout())
+pub fn stdout() -> Stream<Standard> {
+    Stream::new(Standard::new(false))
 }
 
 /// Standard error.
-pub fn stderr() -> Stream<io::Stderr> {
-    Stream::new(io::stderr())
+pub fn stderr() -> Stream<Standard> {
+    Stream::new(Standard::new(true))
 }
 
 /// True if a path leads to standard output (`/dev/stdout`) and that is a pipe or a socket: a reader there expects what is
@@ -62,13 +135,15 @@ pub struct Stream<W: Write> {
     begun: Vec<u8>,
 }
 
-impl<W: Write + IsTerminal> Stream<W> {
-    fn new(inner: W) -> Stream<W> {
+impl Stream<Standard> {
+    fn new(inner: Standard) -> Stream<Standard> {
         let is_terminal = inner.is_terminal();
         let escapes = is_terminal && !IS_RAW.load(Ordering::Relaxed);
         Stream { inner, is_terminal, escapes, has_colours: true, begun: Vec::new() }
     }
+}
 
+impl<W: Write> Stream<W> {
     /// The same for text in which no colour is ours: those that a trace has are escaped, too.
     #[must_use]
     pub fn without_colours(self) -> Stream<W> {
@@ -86,9 +161,7 @@ impl<W: Write + IsTerminal> Stream<W> {
     pub fn is_terminal(&self) -> bool {
         self.is_terminal
     }
-}
 
-impl<W: Write> Stream<W> {
     /// Writes what was begun, whose end will not come.
     fn end(&mut self) -> io::Result<()> {
         if self.begun.is_empty() {
