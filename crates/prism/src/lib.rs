@@ -21,6 +21,7 @@
 //! | [`unknown`] | events whose codes have no meaning |
 //! | [`import`], `front` | records of other formats as events |
 //! | [`run`], [`files`] | events through back ends, and the files that these write |
+//! | [`feed`] | the same through hooks of a program that uses this crate |
 //! | [`live`] | the same while front ends run |
 //! | [`loaded`] | the same through tools of users, which are libraries that are loaded |
 //! | [`workload`], [`tools`] | work, communication and the critical path; the analyses of reports |
@@ -35,6 +36,7 @@ mod drive;
 pub mod dump;
 mod edit;
 pub mod fault;
+pub mod feed;
 mod file;
 pub mod files;
 pub mod fixed;
