@@ -34,7 +34,7 @@ enum Layer {
 
 impl Layer {
     /// The highest level that there is.
-    const TOP: i64 = 7;
+    const TOP: i64 = 8;
 
     /// What a manifest says.
     fn of(value: &Value) -> Option<Layer> {
@@ -269,7 +269,7 @@ mod tests {
         let said = member("[package.metadata.quipu]\nlayer = 'format'\n").unwrap();
         assert_eq!((said.layer, said.names_formats), (Layer::Format, false));
         for wrong in
-            ["", "[package.metadata.quipu]\nlayer = 8\n", "[package.metadata.quipu]\nlayer = 'top'\n"]
+            ["", "[package.metadata.quipu]\nlayer = 9\n", "[package.metadata.quipu]\nlayer = 'top'\n"]
         {
             let error = member(wrong).unwrap_err().to_string();
             assert!(error.starts_with("`quipu-novel` has no layer"), "{error}");

@@ -103,6 +103,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/capture/",
     "crates/hooks/",
     "crates/prism-c/",
+    "crates/python/src/capsule.rs",
     "crates/qemu-plugin/",
     "crates/ring/",
     "crates/runtime/",
@@ -119,6 +120,8 @@ const THREAD_PLACES: &[&str] = &[
     "crates/capture/",
     "crates/console/src/session.rs",
     "crates/network/src/collect.rs",
+    "crates/python/src/rows.rs",
+    "crates/python/src/watch.rs",
     "crates/testkit/",
 ];
 

@@ -1,0 +1,139 @@
+//! What analyses leave: JSON, tables, and what people see.
+
+use crate::batch::Batch;
+use crate::fault::Raise;
+use crate::rows::lock;
+use pyo3::prelude::*;
+use quipu::engine::{self, Part, tables};
+use quipu::model::doc::Document;
+use quipu::model::{Report, Result, Table, Trace};
+use quipu_arrow::{Encoder, Interop};
+use quipu_console::parts;
+use quipu_console::session::Verdict;
+use quipu_view::{Charset, Look, PageFrame, html_page, paint};
+use serde_json::Map;
+use std::sync::Mutex;
+
+/// The results of analyses that shared one read.
+#[pyclass(frozen, module = "quipu._native")]
+pub(crate) struct Outcome {
+    /// What people call the trace.
+    name: String,
+    names: Vec<&'static str>,
+    /// What was found, which reports are not shared between threads for.
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    reports: Vec<Box<dyn Report>>,
+    parts: Vec<Part>,
+    is_divided: bool,
+    verdict: Verdict,
+}
+
+impl Outcome {
+    pub(crate) fn new(
+        name: &str,
+        names: Vec<&'static str>,
+        trace: &dyn Trace,
+        outcome: engine::Outcome,
+        is_divided: bool,
+    ) -> Outcome {
+        let verdict = Verdict::new(trace, outcome.findings, outcome.error, outcome.cancelled);
+        let inner = Inner { reports: outcome.reports, parts: outcome.parts, is_divided, verdict };
+        Outcome { name: name.to_owned(), names, inner: Mutex::new(inner) }
+    }
+
+    fn documents(&self) -> Vec<Document> {
+        let inner = lock(&self.inner);
+        parts::documents(&inner.reports, &inner.parts)
+    }
+}
+
+/// A table as a batch.
+fn batch(table: impl Table + 'static) -> Result<Batch> {
+    let mut encoder = Encoder::new(table.schema(), Interop::Any, &[])?;
+    encoder.encode(Box::new(table)).map(Batch)
+}
+
+#[pymethods]
+impl Outcome {
+    /// The names of the analyses.
+    #[getter]
+    fn names(&self) -> Vec<&'static str> {
+        self.names.clone()
+    }
+
+    /// The results as `quipu analyze --json` prints them.
+    fn json(&self, py: Python<'_>) -> String {
+        py.detach(|| {
+            let inner = lock(&self.inner);
+            let mut answer = Map::new();
+            answer.insert("trace".into(), self.name.clone().into());
+            answer.insert("results".into(), parts::results(&self.names, &inner.reports));
+            if inner.is_divided {
+                answer.insert("parts".into(), parts::json(&self.names, &inner.parts));
+            }
+            inner.verdict.add_to(&mut answer);
+            serde_json::Value::from(answer).to_string()
+        })
+    }
+
+    /// The tables of all results, each with its name.
+    fn tables(&self, py: Python<'_>) -> PyResult<Vec<(String, Batch)>> {
+        let made = py.detach(|| {
+            let inner = lock(&self.inner);
+            let all = tables(&self.name, &self.names, &inner.reports, &inner.parts);
+            let named = all.into_iter().map(|table| Ok((table.schema().name.to_string(), batch(table)?)));
+            named.collect::<Result<Vec<_>>>()
+        });
+        made.raise(py)
+    }
+
+    /// Whether all of the trace was read.
+    #[getter]
+    fn complete(&self) -> bool {
+        lock(&self.inner).verdict.is_complete()
+    }
+
+    /// Whether an analysis judged the trace and found errors.
+    #[getter]
+    fn flawed(&self) -> bool {
+        lock(&self.inner).reports.iter().any(|report| report.is_flawed())
+    }
+
+    /// A sentence if not all of the trace is in the results.
+    fn fault(&self) -> Option<String> {
+        let inner = lock(&self.inner);
+        let (lost, error) = (inner.verdict.lost(), inner.verdict.error.clone());
+        let is_nothing = lost.is_nothing();
+        match error {
+            Some(error) if is_nothing => Some(format!("not all of the trace was read: {error}")),
+            _ if !is_nothing => Some(format!("{lost}; the numbers are about the rest")),
+            _ => None,
+        }
+    }
+
+    /// The results as people read them.
+    fn text(&self, py: Python<'_>) -> String {
+        py.detach(|| {
+            let look = Look { color: false, width: 100, charset: Charset::Unicode };
+            let mut text = String::new();
+            for (at, document) in self.documents().iter().enumerate() {
+                if at > 0 {
+                    text.push('\n');
+                }
+                paint(document, &look, &mut text);
+            }
+            text
+        })
+    }
+
+    /// The results as a page for a browser, with the charts of the report.
+    fn page(&self, py: Python<'_>, title: &str) -> String {
+        py.detach(|| {
+            let footer = concat!("Made by Quipu ", env!("CARGO_PKG_VERSION"), ".");
+            html_page(&self.documents(), &PageFrame { title, subtitle: "", footer })
+        })
+    }
+}
