@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 from . import _native
 from ._errors import Error
@@ -122,8 +122,15 @@ class Rows:
     `pandas.DataFrame.from_arrow(rows)`, `duckdb.sql("FROM rows")`.
     """
 
-    def __init__(self, native: _native.Rows, name: str, doc: str, progress: Progress = None) -> None:
-        self._native = native
+    def __init__(
+        self,
+        select: Callable[[list[str] | None, int | None], _native.Rows],
+        name: str,
+        doc: str,
+        progress: Progress = None,
+    ) -> None:
+        self._select = select
+        self._native = select(None, None)
         self._progress = progress
         self.name = name
         """The name of the table or lens."""
@@ -149,8 +156,9 @@ class Rows:
         return self.batches()
 
     def count(self) -> int:
-        """How many rows there are: they are read for it."""
-        return sum(len(batch) for batch in self)
+        """How many rows there are: they are read for it, and no batch comes to Python."""
+        with Bar(self._progress, self.name) as bar:
+            return self._native.count(bar.call)
 
     def numpy(self, column: str) -> Any:
         """All values of a column in one array of NumPy."""
@@ -172,6 +180,32 @@ class Rows:
 
         schema = pyarrow.schema(self)
         return pyarrow.Table.from_batches([pyarrow.record_batch(batch) for batch in self], schema)
+
+    def to_polars(self) -> Any:
+        """A lazy frame of polars: columns that a query does not name are not read, and with
+        `collect(engine="streaming")` not all rows are in memory at once."""
+        import polars
+        from polars.io.plugins import register_io_source
+
+        def read(
+            columns: list[str] | None, predicate: Any, n_rows: int | None, batch_rows: int | None
+        ) -> Iterator[Any]:
+            # A frame without columns has no rows.
+            columns = columns or None
+            # Rows that a condition leaves out do not count.
+            limit = n_rows if predicate is None else None
+            part = Rows(lambda *_: self._select(columns, limit), self.name, self.doc)
+            for batch in part.batches(self._progress):
+                frame = polars.DataFrame(batch)
+                if predicate is not None:
+                    frame = frame.filter(predicate)
+                yield frame if columns is None else frame.select(columns)
+
+        return register_io_source(read, schema=polars.DataFrame(self._empty()).schema)
+
+    def _empty(self) -> Batch:
+        """A batch of these columns without rows."""
+        return Batch(self._native.empty())
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """All rows, one by one: for small tables."""

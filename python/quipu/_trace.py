@@ -187,24 +187,28 @@ class Trace(Analyses):
         """
         if damaged not in ("raise", "keep"):
             raise UsageError(f"`damaged` is `{damaged}`, allowed: raise, keep")
-        native = self._native.rows(
-            name,
-            list(columns) if columns is not None else None,
-            where,
-            _texts(kinds),
-            _texts(threads),
-            _span(records),
-            _span(instrs),
-            _span(time),
-            list(shards),
-            order,
-            limit,
-            batch_rows,
-            jobs,
-            damaged == "keep",
-        )
+
+        def select(of: list[str] | None, most: int | None) -> _native.Rows:
+            wanted = list(columns) if columns is not None else None
+            return self._native.rows(
+                name,
+                wanted if of is None else of,
+                where,
+                _texts(kinds),
+                _texts(threads),
+                _span(records),
+                _span(instrs),
+                _span(time),
+                list(shards),
+                order,
+                limit if most is None else most if limit is None else min(most, limit),
+                batch_rows,
+                jobs,
+                damaged == "keep",
+            )
+
         doc = next((of["doc"] for of in self._sources(False) if name in (of["name"], of["full_name"])), "")
-        return Rows(native, name, doc, progress)
+        return Rows(select, name, doc, progress)
 
     def lens(self, name: str, **selection: Any) -> Rows:
         """The same, where a native table has the name, too."""

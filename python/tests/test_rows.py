@@ -32,6 +32,18 @@ def test_libraries_take_rows_as_they_are(small: quipu.Trace) -> None:
     assert taken.schema.metadata[b"quipu.table"] == b"accesses"
 
 
+def test_polars_reads_lazily(small: quipu.Trace) -> None:
+    rows = small.table("accesses")
+    frame = rows.to_polars()
+    by_kind = frame.group_by("kind").agg(polars.len(), polars.col("size").sum()).collect(engine="streaming")
+    kinds, sizes = rows.numpy("kind"), rows.numpy("size")
+    for kind, count, size in by_kind.rows():
+        assert (count, size) == ((kinds == kind).sum(), sizes[kinds == kind].sum())
+    large = frame.filter(polars.col("size") == 8).select("addr").collect()
+    assert len(large) == (sizes == 8).sum() and large.columns == ["addr"]
+    assert frame.head(10).collect().equals(frame.collect().head(10))
+
+
 def test_tables_and_lenses_are_listed_with_their_columns(small: quipu.Trace) -> None:
     assert {"accesses", "instrs", "threads"} <= set(small.lenses)
     for name in small.tables:

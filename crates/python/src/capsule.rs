@@ -1,4 +1,7 @@
 //! Arrow's C interface in capsules: <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
+//!
+//! The crate `pyo3-arrow` has classes for all of Arrow, with casts, time zones and NumPy's own interface in them; what is needed
+//! here is four capsules.
 
 use crate::batch::Batch;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};

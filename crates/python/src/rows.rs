@@ -8,8 +8,8 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use quipu::engine::{RowStream, Selection, Watch, row_schema, rows};
-use quipu::model::{Error, ErrorKind, Found, Result, Severity, Trace, result};
+use quipu::engine::{RowBatch, RowStream, Selection, Watch, row_schema, rows};
+use quipu::model::{Error, ErrorKind, Found, Result, Severity, Table, Trace, result};
 use quipu_arrow::{Encoder, Interop};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -101,12 +101,10 @@ struct Reading {
     losses: Arc<Mutex<Losses>>,
 }
 
-impl Iterator for Reading {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Result<RecordBatch>> {
+impl Reading {
+    fn next_rows(&mut self) -> Option<Result<RowBatch>> {
         let error = match self.stream.as_mut()?.next() {
-            Some(Ok(rows)) => return Some(self.encoder.encode(Box::new(rows))),
+            Some(Ok(rows)) => return Some(Ok(rows)),
             Some(Err(error)) => Some(error),
             None => None,
         };
@@ -114,6 +112,23 @@ impl Iterator for Reading {
         let fault = losses.fault();
         *lock(&self.losses) = losses;
         error.or(fault.filter(|_| !self.keeps_damaged)).map(Err)
+    }
+
+    fn count_rows(&mut self) -> Result<u64> {
+        let mut n_rows = 0;
+        while let Some(rows) = self.next_rows() {
+            n_rows += rows?.n_rows() as u64;
+        }
+        Ok(n_rows)
+    }
+}
+
+impl Iterator for Reading {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        let rows = self.next_rows()?;
+        Some(rows.and_then(|rows| self.encoder.encode(Box::new(rows))))
     }
 }
 
@@ -152,6 +167,21 @@ impl Rows {
     fn fault(&self, py: Python<'_>) -> Option<PyErr> {
         let fault = lock(&self.losses).fault();
         fault.map(|error| raised(py, &error))
+    }
+
+    /// A batch of these columns without rows.
+    fn empty(&self) -> Batch {
+        Batch(RecordBatch::new_empty(self.schema.clone()))
+    }
+
+    /// Reads all rows, and says how many there are.
+    #[pyo3(signature = (progress = None))]
+    fn count(&self, py: Python<'_>, progress: Option<Bound<'_, PyAny>>) -> PyResult<u64> {
+        let watch = Arc::new(Watch::new());
+        let mut reading = watched(py, &watch, None, || self.begin())?.raise(py)?;
+        let watch = reading.stream.as_ref().map_or(watch, |stream| stream.watch().clone());
+        let counted = watched(py, &watch, progress.as_ref(), || reading.count_rows())?;
+        counted.raise(py)
     }
 
     /// Begins a read, batch by batch.
