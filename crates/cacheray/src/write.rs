@@ -91,7 +91,7 @@ impl TraceWriter {
     }
 
     /// Refuses to write a file that would not be recognised, or be read in another dialect. What is recorded is kept all the
-    /// same, so `quipu collect` does not ask.
+    /// same, so `quipu convert` does not ask.
     ///
     /// # Errors
     /// `Usage` if there is no record, and the name of the file does not say what it is; `Unsupported` if the records do not

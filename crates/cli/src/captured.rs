@@ -287,7 +287,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
     let n_bytes = capture.size_bytes();
     let (parent, started) = (capture.parent(), capture.started());
     let seconds = trace::duration(&capture, &told).as_secs_f64();
-    let ending = crate::verbs::collect::ending(capture.ending());
+    let ending = crate::recording::ending(capture.ending());
     let mut value = json!({
         "recording": path.display().to_string(),
         "format": "stream",
@@ -359,7 +359,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
         document.blocks.push(grid("Program and libraries", &["base", "bytes", "file"], rows.collect()));
     }
     document.blocks.push(Block::Note(
-        "`quipu view` lists its events, with places and callers; `quipu report` reads it; `quipu collect` makes a trace of it"
+        "`quipu view` lists its events, with places and callers; `quipu report` reads it; `quipu convert --to cacheray` makes a trace of it"
             .to_owned(),
     ));
     Ok(Info { document, value, findings })

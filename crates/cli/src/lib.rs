@@ -2,7 +2,8 @@
 //!
 //! A verb is one file under `verbs`: its options, its help, and a `run` that reads like a recipe. What verbs share with other
 //! command lines is in `quipu-console`; what only verbs share has a file for each subject here: what a trace says of itself
-//! (`about`), results for a browser (`page`), conversions (`conversion`), what instrumented programs leave (`captured`).
+//! (`about`), results for a browser (`page`), conversions (`conversion`), what instrumented programs
+//! leave (`captured`, `recording`).
 //!
 //! Only answers go to standard output. The exit code is 0 if all went well, 1 if the answer is that something is wrong
 //! with the trace or not all of it was read, and 2 if there is no answer.
@@ -17,6 +18,7 @@ mod conversion;
 mod inputs;
 mod layout;
 mod page;
+mod recording;
 mod typing;
 mod verbs;
 

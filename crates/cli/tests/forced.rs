@@ -13,6 +13,7 @@ const OTHERS: &[&str] = &[
     "formats",
     "tools",
     "as",
+    "send",
     "collect",
     "cc",
     "c++",

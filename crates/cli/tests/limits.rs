@@ -51,6 +51,7 @@ const LINES: &[(&str, &[&str])] = &[
     ("info", &["info IN", "info --json IN"]),
     ("formats", &[]),
     ("tools", &[]),
+    ("send", &[]),
     ("collect", &[]),
     ("cc", &[]),
     ("c++", &[]),

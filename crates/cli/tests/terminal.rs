@@ -326,7 +326,7 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
         vec!["view", "modules"],
         vec!["info", "modules"],
         vec!["view", "--csv", "modules"],
-        vec!["collect", "-o", "collected", "hostile.quipu"],
+        vec!["convert", "--to", "cacheray", "-o", "collected", "hostile.quipu"],
         vec!["describe", "hostile.json"],
         vec!["view", "--table", "aggregations", "hostile.json"],
         vec!["as", "dtrace", "hostile.json"],

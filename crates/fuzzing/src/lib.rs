@@ -11,6 +11,7 @@
 //! | [`captures`] | what instrumented programs leave |
 //! | [`dtrace`] | captures of DTrace, in each dialect and form |
 //! | [`events`] | workload events: what other processes publish in shared memory, files of threads |
+//! | [`network`] | both sides of the protocol over which streams travel |
 //! | [`streams`] | streams of our own, and their parts: CBOR, types, rows |
 //! | [`texts`] | configurations, sets of calls, expressions, types, debug information, instructions |
 
@@ -21,6 +22,7 @@ pub mod captures;
 pub mod dtrace;
 pub mod events;
 mod folder;
+pub mod network;
 pub mod streams;
 pub mod texts;
 pub mod traces;
@@ -63,6 +65,8 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("cbor", streams::cbor),
     ("stream_types", streams::types),
     ("packed_rows", streams::packed_rows),
+    ("network_collector", network::collector),
+    ("network_sender", network::sender),
     ("configuration", texts::configuration),
     ("call_set", texts::call_set),
     ("expression", texts::expression),

@@ -141,7 +141,8 @@ mod seeds_hold {
     seeds_hold! {
         source check rewrite apitrace_text simulate convert lists schedule index
         cells dtrace dtrace_classic dtrace_classic_v0 dtrace_linux dtrace_buffer dtrace_stream
-        prism prism_delivery prism_threads stream cbor stream_types packed_rows configuration call_set
+        prism prism_delivery prism_threads stream cbor stream_types packed_rows
+        network_collector network_sender configuration call_set
         expression instructions types_file dwarf
     }
 }

@@ -3,7 +3,7 @@
 //! It exports what gcc and clang call with `-fsanitize=thread` and what coverage instrumentation calls, which is how Rust
 //! programs are traced; the calls of the sanitizers' public header and those of `quipu.h`; and it stands before `malloc`,
 //! `operator new` and what threads call. What is recorded goes to a stream (docs/formats/stream.md), which `quipu` reads
-//! and `quipu collect` makes a trace of.
+//! and `quipu convert --to cacheray` makes a trace of.
 //!
 //! | file | what |
 //! |---|---|

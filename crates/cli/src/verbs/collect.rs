@@ -1,239 +1,268 @@
-//! `quipu collect`: a trace from what an instrumented program left.
+//! `quipu collect`: streams from other machines, a file for each producer.
 
-use quipu::model::Error;
-use quipu::model::fresh::Replace;
 use quipu::model::number::{counted, grouped};
-use quipu::source::{PackOptions, Packing, Pool};
-use quipu_capture::tsan::trace::Output;
-use quipu_capture::tsan::{Ending, Summary, collect};
-use quipu_console::rewrite::{self, EXIT_CODES, Keeping, Target};
-use quipu_console::screen::{Outcome, Result, Screen};
-use quipu_console::session::{self, Verdict};
+use quipu::model::{Error, ErrorKind};
+use quipu_console::number;
+use quipu_console::screen::{Outcome, Result, Screen, Stop};
+use quipu_console::session;
+use quipu_network::collect::{Collector, Door, Limits, Notice, Summary};
+use quipu_network::identity::{self, Guard, Identity, Token};
+use quipu_view::bytes_text;
 use serde_json::json;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// Make a trace from what a program left that was compiled with `quipu cc`
+/// Refusals that are reported one by one; more are only counted.
+const MAX_REFUSALS: u32 = 20;
+
+/// Take streams that `quipu send` sends from other machines
 ///
-/// Such a program writes a stream while it runs (QUIPU_OUT says where), which is complete whatever becomes of the program, and
-/// which all verbs read. It also has what a Cacheray trace has no room for: program counters, calls, locks, threads. It
-/// stays. The trace has types instead, as debug information and the program itself tell them.
+/// Each producer gets a file of its own in the folder, `PRODUCER.quipu`, which every verb reads, also while it grows; the folder
+/// can be read as one trace. A frame is acknowledged when it is on the disk. A sender that comes again, after the network or
+/// either side failed, continues where it was: nothing is missing, and nothing is there twice.
+///
+/// With a token, connections are encrypted, and only those who have the token are let in; senders know the collector by its
+/// certificate, whose fingerprint is in the token. Without one, only this machine is listened to.
+///
+/// The collector runs until it is interrupted, or as many producers have ended as --producers says.
 #[derive(Debug, clap::Args)]
-#[command(after_help = after_help())]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// The recording
-    #[arg(value_name = "RECORDING")]
-    capture: PathBuf,
-    /// What to write; if not said, the name of the recording with `.trace` in place of `.quipu`
-    #[arg(short = 'o', long, value_name = "PATH", help_heading = "Writing")]
-    output: Option<PathBuf>,
-    /// Replace what is there under that name
-    #[arg(long, help_heading = "Writing")]
-    force: bool,
-    #[command(flatten)]
-    keeping: Keeping,
-    /// Where sources are that were moved since they were compiled: the start of their names then, and what it is now
-    #[arg(long, value_name = "FROM=TO", help_heading = "Types")]
-    source_map: Vec<String>,
-    /// How to pack: plain, zstd, snappy, gzip; if not said, as the name ends, else plain
-    #[arg(long, value_name = "CONTAINER", help_heading = "Writing")]
-    container: Option<String>,
-    /// Print what was found as JSON
-    #[arg(long, help_heading = "Writing")]
+    /// Where to listen: an address and a port; port 0 lets the system choose one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7480")]
+    listen: SocketAddr,
+    /// The folder to write to
+    #[arg(
+        id = "output",
+        short = 'o',
+        long = "output",
+        value_name = "FOLDER",
+        required_unless_present = "new_token",
+        help_heading = "Writing"
+    )]
+    folder: Option<PathBuf>,
+    /// Make key, certificate and token: FILE is for collector and senders, FILE.key for the collector alone
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "token", "listen"], help_heading = "Who is let in")]
+    new_token: Option<PathBuf>,
+    /// Let in who has this token; its key is in FILE.key
+    #[arg(long, value_name = "FILE", help_heading = "Who is let in")]
+    token: Option<PathBuf>,
+    /// Let in who has the key of this certificate, instead of who has the token; may be given several times
+    #[arg(long, value_name = "FILE", requires = "token", help_heading = "Who is let in")]
+    accept: Vec<PathBuf>,
+    /// End when this many producers have ended and their senders have gone
+    #[arg(long, value_name = "N", value_parser = number::positive, help_heading = "Limits")]
+    producers: Option<u64>,
+    /// Connections at a time
+    #[arg(long, value_name = "N", value_parser = number::positive, default_value = "256", help_heading = "Limits")]
+    max_connections: u64,
+    /// Bytes of a frame; readers of streams allow 64 MiB
+    #[arg(long, value_name = "BYTES", value_parser = number::positive, help_heading = "Limits")]
+    max_frame: Option<u64>,
+    /// Bytes of a producer's file
+    #[arg(long, value_name = "BYTES", value_parser = number::positive, help_heading = "Limits")]
+    max_size: Option<u64>,
+    /// Bytes in a second that are taken from each connection
+    #[arg(long, value_name = "BYTES", value_parser = number::positive, help_heading = "Limits")]
+    max_rate: Option<u64>,
+    /// Print what was collected as JSON, at the end
+    #[arg(long)]
     json: bool,
 }
 
-const EXAMPLES: &str = "\
+const AFTER_HELP: &str = "\
 Examples:
-  quipu cc -O2 prog.c -o prog && QUIPU_OUT=prog.quipu ./prog
-  quipu collect prog.quipu
-  quipu report prog.trace
-";
+  quipu collect --new-token collector.token
+  quipu collect --listen 0.0.0.0:7480 --token collector.token -o traces
+  quipu send --to collector.example.org:7480 --token collector.token run.quipu
+  quipu view --follow traces/0123456789abcdef.quipu
 
-/// The end of the help.
-fn after_help() -> String {
-    format!("{EXAMPLES}{EXIT_CODES}")
+Exit codes:
+  0  done: all producers have ended, and none has lost records
+  1  done, and a producer has not ended or has lost records
+  2  could not do it";
+
+fn of_io(error: io::Error) -> Stop {
+    Error::new(ErrorKind::Io, error.to_string()).into()
 }
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
-    let target = Target {
-        path: match &options.output {
-            Some(path) => path.clone(),
-            None => options.capture.with_extension("trace"),
-        },
-        force: options.force,
-        container: options.container.clone(),
-        level: None,
-        json: options.json,
-        damaged: options.keeping.into(),
-    };
-    make(&options.capture, &target, &source_map(&options.source_map)?, screen)
-}
-
-/// # Errors
-/// `Usage` for what has no `=`.
-fn source_map(pairs: &[String]) -> Result<Vec<(String, String)>> {
-    let pairs = pairs.iter().map(|pair| match pair.split_once('=') {
-        Some((from, to)) if !from.is_empty() => Ok((from.to_owned(), to.to_owned())),
-        _ => Err(Error::usage(format!("`--source-map` is FROM=TO, found `{pair}`")).into()),
-    });
-    pairs.collect()
-}
-
-/// Makes a trace of a recording.
-pub(crate) fn make(
-    recording: &Path,
-    target: &Target,
-    source_map: &[(String, String)],
-    screen: &Screen,
-) -> Result<Outcome> {
-    let path = &target.path;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let packing = match &target.container {
-        Some(container) => Packing::named(container).ok_or_else(|| {
-            Error::usage(format!("`--container` is plain, zstd, snappy or gzip, found `{container}`"))
-        })?,
-        None => Packing::of_file_name(&name).unwrap_or(Packing::Plain),
-    };
-    let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from)).map_err(Error::from)?;
-    let output = Output {
-        path,
-        packing: &PackOptions::new(packing),
-        replace: if target.force { Replace::Allowed } else { Replace::Never },
-        pool: &pool,
-        damaged: target.damaged,
-        may_be_empty: false,
-        source_map,
-    };
-    let summary = match collect(recording, &output) {
-        Ok(summary) => summary,
-        Err(error) => return Err(rewrite::undone(rewrite::of_target(error, path))),
-    };
-    let verdict =
-        Verdict { findings: summary.findings.clone(), meaning: session::OF_A_FILE, ..Verdict::default() };
-    verdict.say_lost(screen);
-    rewrite::say_doubtful(path, summary.doubtful_from, screen);
-    if let Some(warning) = warning(&summary) {
-        screen.say(format_args!("{warning}"));
+    if let Some(path) = &options.new_token {
+        return new_token(path, options.json, screen);
     }
-    let beside = screen.beside(path);
-    if target.json {
-        beside.json(&as_json(&summary, &recording.display().to_string(), &path.display().to_string()))?;
-    } else if !screen.is_quiet() {
-        beside.text(&as_text(&summary, &path.display().to_string()))?;
-    }
-    Ok(verdict.tell(screen))
-}
-
-/// What an ending is called, for programs and for people.
-pub(crate) fn ending(ending: Ending) -> (&'static str, &'static str) {
-    match ending {
-        Ending::Exited => ("exited", "exited"),
-        Ending::Stopped => {
-            ("stopped", "was stopped before it exited (killed, crashed, replaced), or still runs")
+    let folder = options.folder.clone().unwrap_or_default();
+    let door = door(options)?;
+    let default = Limits::default();
+    let limits = Limits {
+        connections: usize::try_from(options.max_connections).unwrap_or(usize::MAX),
+        frame_bytes: options.max_frame.map_or(default.frame_bytes, |bytes| {
+            u32::try_from(bytes).unwrap_or(u32::MAX).min(default.frame_bytes)
+        }),
+        file_bytes: options.max_size.unwrap_or(u64::MAX),
+        rate: options.max_rate,
+        ..default
+    };
+    let collector = Collector::new(options.listen, &folder, door, limits).map_err(|error| {
+        Error::new(
+            ErrorKind::Io,
+            format!("cannot collect at {} into {}: {error}", options.listen, folder.display()),
+        )
+    })?;
+    screen.say(format_args!("listening at {}", collector.address().map_err(of_io)?));
+    let mut n_refused = 0;
+    let mut notice = |notice: Notice| match notice {
+        Notice::Began(path, 0) => screen.say(format_args!("{}: began", path.display())),
+        Notice::Began(path, bytes) => {
+            screen.say(format_args!("{}: continued after {}", path.display(), bytes_text(bytes)));
         }
-        Ending::SizeReached => ("size-reached", "continued when the file had the size that it may have"),
-        Ending::DiskFull => ("disk-full", "continued when the disk was full"),
+        Notice::Ended(path, totals) => screen.say(format_args!(
+            "{}: ended, {} in {}",
+            path.display(),
+            counted(totals.records, "record"),
+            bytes_text(totals.bytes)
+        )),
+        Notice::Refused(peer, fault) => {
+            n_refused += 1;
+            let peer = peer.map_or_else(|| "a connection".to_owned(), |peer| peer.to_string());
+            if n_refused <= MAX_REFUSALS {
+                screen.say(format_args!("{peer}: refused: {fault}"));
+            }
+            if n_refused == MAX_REFUSALS {
+                screen.say(format_args!("further refusals are only counted"));
+            }
+        }
+    };
+    let summary = session::watched(screen, |watch| {
+        let mut is_over = |summary: &Summary, n_senders: usize| {
+            let has_enough =
+                options.producers.is_some_and(|n| summary.n_ended() as u64 >= n && n_senders == 0);
+            has_enough || watch.is_cancelled()
+        };
+        collector.serve(&mut is_over, &mut notice)
+    });
+    tell(&summary.map_err(of_io)?, options.json, screen)
+}
+
+/// Who is let in.
+fn door(options: &Options) -> Result<Door> {
+    let Some(token) = &options.token else {
+        return match options.listen.ip() {
+            ip if is_loopback(ip) => Ok(Door::Loopback),
+            ip => Err(Error::usage(format!(
+                "without a token only this machine is listened to, and {ip} is not it"
+            ))
+            .hint("`quipu collect --new-token FILE` makes a token; `--token FILE` lets in who has it")
+            .into()),
+        };
+    };
+    let identity = Identity::read(&identity::key_path(token)).map_err(of_io)?;
+    let known = Token::read(token).map_err(of_io)?;
+    if known.fingerprint != identity.fingerprint() {
+        return Err(Error::usage(format!("{} is not the token of the key beside it", token.display())).into());
+    }
+    let accepted = options.accept.iter().map(|path| identity::read_certificate(path));
+    let accepted = accepted.collect::<io::Result<Vec<_>>>().map_err(of_io)?;
+    let config = identity::server(&identity, &accepted).map_err(of_io)?;
+    if accepted.is_empty() {
+        Ok(Door::Token(Guard::new(&known).map_err(of_io)?, config))
+    } else {
+        Ok(Door::Certificates(config))
     }
 }
 
-fn as_json(summary: &Summary, recording: &str, path: &str) -> serde_json::Value {
-    json!({
-        "recording": recording,
-        "trace": path,
-        "program": summary.program.as_ref().map(|path| path.display().to_string()),
-        "pid": summary.pid,
-        "ending": ending(summary.ending).0,
-        "seconds": summary.duration.as_secs_f64(),
-        "threads": summary.n_threads,
-        "accesses": summary.n_accesses,
-        "atomics": summary.n_atomics,
-        "allocations": summary.n_allocations,
-        "typed_allocations": summary.n_typed,
-        "allocations_of_bytes": summary.n_bytes_typed,
-        "allocations_of_unknown_type": summary.unknown.iter().map(|(why, unknown)| json!({
-            "why": why.text(),
-            "allocations": unknown.n_allocations,
-            "bytes": unknown.n_bytes,
-        })).collect::<Vec<_>>(),
-        "annotations": summary.n_annotations,
-        "calls": summary.n_calls,
-        "syncs": summary.n_syncs,
-        "unwritten": summary.n_holes,
-        "missing_frames": summary.n_missing,
-        "unread_bytes": summary.gap_bytes,
-        "doubtful_from": summary.doubtful_from,
-        "findings": summary.findings,
-        "records": summary.written.records,
-        "bytes": summary.written.bytes,
-    })
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
 }
 
-/// What is said of a recording that shows nothing of its program.
-fn warning(summary: &Summary) -> Option<&'static str> {
-    let n_accesses = summary.n_accesses + summary.n_atomics;
-    let n_bad = summary.unknown.values().map(|unknown| unknown.n_allocations).sum::<u64>();
-    match () {
-        () if n_accesses == 0 => Some(
-            "nothing was accessed: is all of the program compiled with `quipu cc` or `quipu c++`, and is QUIPU_OUT not paused from the start?",
-        ),
-        () if n_bad > 0 && n_bad == summary.n_allocations => Some(
-            "no allocation has a type: compile with `-g`, keep sources where they were (or say `--source-map FROM=TO`), and `.dwo` files beside what was made of them",
-        ),
-        () => None,
+fn new_token(path: &Path, json: bool, screen: &Screen) -> Result<Outcome> {
+    let token = identity::new_token(path).map_err(of_io)?;
+    let key = identity::key_path(path);
+    if json {
+        screen.json(&json!({
+            "token": path.display().to_string(),
+            "key": key.display().to_string(),
+            "fingerprint": token.fingerprint.to_string(),
+        }))?;
+    } else {
+        screen.text(&format!(
+            "{}: for the collector and its senders; who has it may send\n{}: for the collector alone\nfingerprint: {}\n",
+            path.display(),
+            key.display(),
+            token.fingerprint
+        ))?;
     }
+    Ok(Outcome::Fine)
 }
 
-/// Which allocations have no type that says something, and why.
-fn untyped(summary: &Summary) -> String {
-    let share = |n: u64| format!("{:.1} %", 100.0 * n as f64 / summary.n_allocations.max(1) as f64);
-    let mut parts = Vec::new();
-    if summary.n_bytes_typed > 0 {
-        parts.push(format!(
-            "{} ({}) of characters or bytes",
-            grouped(summary.n_bytes_typed),
-            share(summary.n_bytes_typed)
-        ));
-    }
-    for (why, unknown) in &summary.unknown {
-        let n = unknown.n_allocations;
-        parts.push(format!("{} ({}) unknown: {}", grouped(n), share(n), why.text()));
-    }
-    if parts.is_empty() { String::new() } else { format!("  other allocations: {}\n", parts.join("; ")) }
-}
-
-fn as_text(summary: &Summary, path: &str) -> String {
-    let program = summary.program.as_deref().and_then(|path| path.file_name()).unwrap_or_default();
-    let mut text = format!(
-        "{path}: {}\n  {} (process {}, {}, {:.3} s) {}\n  {}, {}, {}, {} of locks and threads\n  {}, {} of a known type; {}\n",
-        counted(summary.written.records, "record"),
-        program.to_string_lossy(),
-        summary.pid,
-        counted(summary.n_threads, "thread"),
-        summary.duration.as_secs_f64(),
-        ending(summary.ending).1,
-        counted(summary.n_accesses, "access"),
-        counted(summary.n_atomics, "atomic operation"),
-        counted(summary.n_calls, "call"),
-        counted(summary.n_syncs, "event"),
-        counted(summary.n_allocations, "allocation"),
-        grouped(summary.n_typed),
-        counted(summary.n_annotations, "annotation"),
-    );
-    text.push_str(&untyped(summary));
-    if summary.n_holes > 0 {
-        let events = counted(summary.n_holes, "event");
-        text.push_str(&format!("  left out, because they were not written to their end: {events}\n"));
-    }
-    if summary.n_missing > 0 || summary.gap_bytes > 0 {
+/// Says what was collected.
+fn tell(summary: &Summary, json: bool, screen: &Screen) -> Result<Outcome> {
+    if json {
+        let files: Vec<_> = summary
+            .files
+            .iter()
+            .map(|(path, totals)| {
+                json!({
+                    "file": path.display().to_string(),
+                    "frames": totals.frames,
+                    "records": totals.records,
+                    "lost": totals.lost,
+                    "bytes": totals.bytes,
+                    "ended": totals.is_ended,
+                })
+            })
+            .collect();
+        screen.json(&json!({ "files": files, "senders": summary.senders, "refused": summary.refused }))?;
+    } else {
+        let mut text = String::new();
+        for (path, totals) in &summary.files {
+            text.push_str(&format!(
+                "{}: {}, {}, {}{}\n",
+                path.display(),
+                counted(totals.records, "record"),
+                bytes_text(totals.bytes),
+                if totals.is_ended { "ended" } else { "not ended" },
+                if totals.lost > 0 { format!(", {} lost", grouped(totals.lost)) } else { String::new() },
+            ));
+        }
         text.push_str(&format!(
-            "  damaged: missing are {} of threads, and {} that could not be read\n",
-            counted(summary.n_missing, "frame"),
-            counted(summary.gap_bytes, "byte")
+            "{}, {}, {} refused\n",
+            counted(summary.files.len() as u64, "file"),
+            counted(summary.senders, "sender"),
+            counted(summary.refused, "connection"),
         ));
+        screen.text(&text)?;
     }
-    // Of a device or pipe there is nothing to report.
-    if Path::new(path).is_file() {
-        text.push_str(&format!("next: quipu report {path}\n"));
+    let is_fine = summary.files.values().all(|totals| totals.is_ended && totals.lost == 0);
+    Ok(if is_fine { Outcome::Fine } else { Outcome::Flawed })
+}
+
+/// How long a text such as `30s` or `5m` says; seconds without a unit.
+pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
+    let (number, unit) =
+        text.split_at(text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len()));
+    let seconds = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("expected a time such as 500ms, 30s, 5m or 1h, found `{text}`")),
+    };
+    let number =
+        number.parse::<f64>().ok().and_then(|number| Duration::try_from_secs_f64(number * seconds).ok());
+    number.ok_or_else(|| format!("expected a time such as 500ms, 30s, 5m or 1h, found `{text}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
+        assert!(["", "s", "3d", "-1s", "1e99h", "1.2.3s"].iter().all(|text| duration(text).is_err()));
     }
-    text
 }

@@ -39,7 +39,7 @@ pub(crate) struct RustcFlags {}
 
 const AFTER_HELP: &str = "\
 Examples:
-  quipu cc -O2 prog.c -o prog && QUIPU_OUT=prog.quipu ./prog && quipu collect prog.quipu
+  quipu cc -O2 prog.c -o prog && QUIPU_OUT=prog.quipu ./prog && quipu report prog.quipu
   make CC='quipu cc' CXX='quipu c++'
   CC='quipu cc' CXX='quipu c++' cmake -S . -B build
   QUIPU_CC=clang quipu cc -c a.c

@@ -2,10 +2,10 @@
 
 use crate::captured;
 use crate::conversion;
-use crate::verbs::collect;
+use crate::recording;
 use quipu::engine::InTime;
 use quipu::model::transform::TransformJob;
-use quipu::model::{Format, Given, OptionSpec, Trace, Transform};
+use quipu::model::{Error, Format, Given, OptionSpec, Trace, Transform};
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::{Opening, Stored};
 use quipu_console::rewrite::{self, Answer, EXIT_CODES, Output, Target, Watched};
@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// began and ended. The stream of a trace of graphics calls stays as it is, byte for byte. A folder gets both schedule files,
 /// made from the entries, and a copy of what lay beside the traces.
 ///
+/// Of what a program recorded of itself that was compiled with `quipu cc`, `--to cacheray` makes a trace with types, as debug
+/// information and the program itself tell them. The recording has more: program counters, calls, locks, threads.
+///
 /// A folder whose name ends in .parquet gets every table and lens of the trace, a file for each shard, for DuckDB, pandas, Spark,
 /// and whatever else reads Parquet; one that ends in .arrow or .arrows gets one table as a file or stream of Arrow, and `-` is
 /// such a stream into a pipe.
@@ -39,6 +42,10 @@ pub(crate) struct Options {
     flags: Flags<ConvertFlags>,
     #[command(flatten)]
     conversion: conversion::Conversion,
+    /// Where sources are that were moved since a recorded program was compiled (--to cacheray): the start of their names then, and
+    /// what it is now
+    #[arg(long, value_name = "FROM=TO", help_heading = "Another format")]
+    source_map: Vec<String>,
     #[command(flatten)]
     output: Output,
 }
@@ -68,6 +75,7 @@ Examples:
   quipu convert trace.dir -o tables.parquet
   quipu convert trace.dir -o rows.parquet --table lens.accesses,memrefs --interop spark
   quipu convert trace.dir -o - --table lens.accesses | python3 count.py
+  quipu convert prog.quipu -o prog.trace --to cacheray
   quipu convert trace.dir -o finer.dir --chunk-instrs 1M --level 9
 ";
 
@@ -106,6 +114,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         None => conversion::format_of_name(&target.path),
     };
     let to = to.filter(|to| recognised.format.info().name != to.info().name);
+    let source_map = recording::source_map(&options.source_map)?;
     let (set, opening) = divided(options.conversion.given(), &input.opening, recognised.format, to);
     let opening = &opening;
     given.extend(set);
@@ -116,13 +125,26 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         let is_recording = is_plain && input.opening.format.is_none() && captured::is_capture(&input.path);
         if is_recording && to.info().name == quipu_capture::tsan::MADE && !quipu::is_stream_name(&target.path)
         {
-            return collect::make(&input.path, &target, &[], screen);
+            return recording::make(&input.path, &target, &source_map, screen);
         }
+        refuse_source_map(&source_map)?;
         let trace = recognised.open(&opening.options())?;
         let how = (&target, opening, common);
         return conversion::run(&*trace, to, None, &options.conversion, &given, how, screen);
     }
+    refuse_source_map(&source_map)?;
     rewrite::done(rewrite::of_recognised(NAME, recognised, opening, &given, &target, common, screen))
+}
+
+/// # Errors
+/// `Usage` if sources were named for a trace whose types do not come from sources.
+fn refuse_source_map(source_map: &[(String, String)]) -> Result<()> {
+    if source_map.is_empty() {
+        return Ok(());
+    }
+    Err(Error::usage("`--source-map` is for recordings of programs of `quipu cc` that become Cacheray traces")
+        .hint("`quipu convert PROG.quipu -o PROG.trace --to cacheray --source-map FROM=TO`")
+        .into())
 }
 
 /// Writes a table as a stream of Arrow to standard output, as it is read; what is said of it goes to standard error.

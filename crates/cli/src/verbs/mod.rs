@@ -3,7 +3,7 @@
 mod analyze;
 mod assemble;
 mod check;
-pub(crate) mod collect;
+mod collect;
 mod compile;
 mod completions;
 mod convert;
@@ -21,6 +21,7 @@ mod record;
 mod recover;
 mod report;
 mod run;
+mod send;
 mod sim;
 mod split;
 pub(crate) mod sql;
@@ -59,6 +60,7 @@ pub(crate) enum Verb {
     Formats(formats::Options),
     Tools(tools::Options),
     As(impersonate::Options),
+    Send(send::Options),
     Collect(collect::Options),
     Cc(compile::Cc),
     #[command(name = "c++")]
@@ -99,6 +101,7 @@ impl Verb {
             Verb::Formats(options) => formats::run(options, screen),
             Verb::Tools(options) => tools::run(options, screen),
             Verb::As(options) => impersonate::run(options, common, screen),
+            Verb::Send(options) => send::run(options, screen),
             Verb::Collect(options) => collect::run(options, screen),
             Verb::Cc(options) => options.run(),
             Verb::Cxx(options) => options.run(),

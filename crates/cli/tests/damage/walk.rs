@@ -32,7 +32,6 @@ const ANSWERS_JSON: &[&str] = &[
     "recover",
     "sim",
     "info",
-    "collect",
 ];
 
 /// Command lines of other programs, as `quipu as` takes them.

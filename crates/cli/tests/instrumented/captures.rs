@@ -293,8 +293,8 @@ fn a_capture_file_that_was_cut_is_told_to_be() {
     let whole = fs::read(scene.path("prog.quipu")).unwrap();
     let collect = |n_bytes: usize| {
         fs::write(scene.path("cut.quipu"), &whole[..n_bytes]).unwrap();
-        let output =
-            quipu().current_dir(&scene.folder).args(["collect", "--force", "cut.quipu"]).output().unwrap();
+        let line = ["convert", "--to", "cacheray", "--force", "cut.quipu", "-o", "cut.trace"];
+        let output = quipu().current_dir(&scene.folder).args(line).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     assert_eq!(collect(whole.len()).0, Some(0));

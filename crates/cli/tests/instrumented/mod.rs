@@ -105,11 +105,9 @@ impl Scene {
 
     /// Makes a trace of a recording, checks it, and reads it.
     fn collect(&self, capture: &str) -> Run {
-        let output = quipu()
-            .current_dir(&self.folder)
-            .args(["collect", "--json", "--force", capture])
-            .output()
-            .unwrap();
+        let trace = capture.replace(".quipu", ".trace");
+        let line = ["convert", "--to", "cacheray", "--json", "--force", capture, "-o", &trace];
+        let output = quipu().current_dir(&self.folder).args(line).output().unwrap();
         // A process that does nothing leaves nothing to make a trace of.
         if String::from_utf8_lossy(&output.stderr).contains("nothing was recorded") {
             return Run { summary: Value::Null, records: Vec::new(), printed: String::new() };

@@ -194,7 +194,7 @@ fn each_look_at_a_program_that_runs_finds_all_that_earlier_ones_found() {
         // Each way to read it, one after the other.
         let (args, count): (&[&str], _) = match nth % 3 {
             0 => (&["info", "--json"], "/events/write"),
-            1 => (&["collect", "--json", "--force", "-o", "look.trace"], "/accesses"),
+            1 => (&["convert", "--to", "cacheray", "--json", "--force", "-o", "look.trace"], "/accesses"),
             _ => (&["check", "--json"], "/records"),
         };
         let output = quipu().current_dir(&scene.folder).args(args).arg("prog.quipu").output().unwrap();
@@ -300,7 +300,7 @@ fn cells_that_were_zeroed_are_damage() {
             &["view"],
             &["check"],
             &["report"],
-            &["collect", "-o", "zeroed.trace", "--keep-damaged", "--force"],
+            &["convert", "--to", "cacheray", "-o", "zeroed.trace", "--keep-damaged", "--force"],
         ] {
             let output = quipu().current_dir(&scene.folder).args(args).arg("zeroed.quipu").output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr).into_owned()
@@ -559,6 +559,6 @@ fn what_a_recording_has_no_room_for_is_a_loss_with_its_count() {
     let missing = records(&whole) - records(&part);
     assert!(code == Some(1) && lost > 100_000 && lost.abs_diff(missing) < 16, "{lost} of {missing}");
     // What is made of it is what there is.
-    assert_eq!(told(&["collect", "prog.quipu", "-o", "prog.trace"]).0, Some(1));
+    assert_eq!(told(&["convert", "--to", "cacheray", "prog.quipu", "-o", "prog.trace"]).0, Some(1));
     assert!(scene.path("prog.trace").exists());
 }

@@ -1,0 +1,323 @@
+//! `quipu send`: a stream to a collector on another machine, while it is written.
+
+use super::collect::duration;
+use quipu::model::number::counted;
+use quipu::model::{Error, ErrorKind};
+use quipu_console::number;
+use quipu_console::screen::{Outcome, Result, Screen, Stop};
+use quipu_console::session;
+use quipu_network::SYNC;
+use quipu_network::identity::{self, Fingerprint, Identity, Token};
+use quipu_network::message::Proof;
+use quipu_network::send::{Failure, Input, Notice, Sent, Target, send};
+use quipu_network::since;
+use quipu_network::spool::Spool;
+use quipu_view::bytes_text;
+use serde_json::json;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Send a stream to `quipu collect`, while it is written
+///
+/// A file is followed until all producers in it have ended, as is a folder of files (a flight recorder). A pipe is read at once,
+/// whatever the network does: what was not sent waits in a folder, the spool. Where that is full, frames with records are
+/// dropped, and never what describes them; how many records that were is written into the stream.
+///
+/// When a connection breaks or the collector is away, `send` tries again; what has arrived is not sent twice, not even by another
+/// run. It ends when all of it is on the collector's disk.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// A stream, a folder of them, or - for standard input
+    #[arg(value_name = "STREAM", default_value = "-")]
+    path: PathBuf,
+    /// The collector
+    #[arg(long, value_name = "HOST:PORT", required_unless_present = "new_certificate")]
+    to: Option<String>,
+    /// Send what is there, and do not wait for more
+    #[arg(long)]
+    no_follow: bool,
+    /// Send only what was recorded in this time before the end, with all that describes it: 30s, 5m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    since: Option<Duration>,
+    /// End if no connection could be made for this time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    give_up: Option<Duration>,
+    /// The token of the collector
+    #[arg(long, value_name = "FILE", help_heading = "Who is let in")]
+    token: Option<PathBuf>,
+    /// Show this certificate instead of a token; its key is in FILE.key
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "fingerprint",
+        conflicts_with = "token",
+        help_heading = "Who is let in"
+    )]
+    certificate: Option<PathBuf>,
+    /// The fingerprint of the collector's certificate
+    #[arg(long, value_name = "TEXT", requires = "certificate", help_heading = "Who is let in")]
+    fingerprint: Option<String>,
+    /// Make key and certificate: FILE is for the collector (--accept), FILE.key for the sender alone
+    #[arg(long, value_name = "FILE", conflicts_with = "to", help_heading = "Who is let in")]
+    new_certificate: Option<PathBuf>,
+    /// The folder in which what comes through a pipe waits; if not said, one among the temporary files, which is removed when all
+    /// of it was sent
+    #[arg(long, value_name = "FOLDER", help_heading = "Spool")]
+    spool: Option<PathBuf>,
+    /// Bytes that may wait there
+    #[arg(long, value_name = "BYTES", value_parser = number::positive, default_value = "1Gi", help_heading = "Spool")]
+    spool_size: u64,
+    /// Print what was sent as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu send --to collector.example.org:7480 --token collector.token run.quipu
+  ./tracer | quipu send --to collector.example.org:7480 --token collector.token --spool spool -
+  quipu send --to collector.example.org:7480 --token collector.token --since 30s recorder.dir
+  quipu send --to 127.0.0.1:7480 --no-follow run.quipu
+
+Exit codes:
+  0  done: all of it is on the collector's disk
+  1  done, and not all of it could be sent, or the run was interrupted
+  2  could not do it";
+
+pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+    if let Some(path) = &options.new_certificate {
+        return new_certificate(path, options.json, screen);
+    }
+    let target = target(options)?;
+    let (mut input, mut temporary) = input(options)?;
+    if let (Some(back), Input::Path(path, _)) = (options.since, &input) {
+        let folder = temporary_folder()?;
+        let cut = since::cut(path, back, &folder.join("since.quipu"));
+        cut.map_err(|error| Error::new(ErrorKind::Io, format!("cannot cut {}: {error}", path.display())))?;
+        input = Input::Path(folder.clone(), false);
+        temporary = Some(folder);
+    }
+    let spool = temporary.clone().filter(|_| matches!(input, Input::Pipe(..)));
+    let sent = session::watched(screen, |watch| {
+        let mut records = 0;
+        let mut said = String::new();
+        send(&target, input, &|| watch.is_cancelled(), &mut |notice| match notice {
+            Notice::Connected(address) => {
+                screen.say(format_args!("connected to {address}"));
+                said.clear();
+            }
+            Notice::Lost(address, why) if said != why => {
+                screen.say(format_args!("{address}: {why}; trying again"));
+                why.clone_into(&mut said);
+            }
+            Notice::Lost(..) => {}
+            Notice::Progress(sent) => {
+                watch.advance(sent.records - records, 0);
+                records = sent.records;
+            }
+        })
+    });
+    let is_complete = sent.as_ref().is_ok_and(|sent| sent.is_complete);
+    if let Some(folder) = temporary.filter(|_| is_complete || spool.is_none()) {
+        let _ = fs::remove_dir_all(folder);
+    } else if let Some(spool) = &spool {
+        let what = format!("`quipu send --no-follow … {}` sends it", spool.display());
+        screen.say_error(format_args!("what was not sent is in {}; {what}", spool.display()));
+    }
+    match sent {
+        Ok(sent) if !sent.has_frames => Err(no_stream(&options.path).into()),
+        Ok(sent) => tell(options, &sent, screen),
+        Err((failure, sent)) => {
+            if sent.frames > 0 {
+                screen.say(format_args!(
+                    "{} of {} had arrived",
+                    counted(sent.frames, "frame"),
+                    options.path.display()
+                ));
+            }
+            let error = Error::new(ErrorKind::Io, failure.to_string());
+            Err(match failure {
+                Failure::Distrust(_) => error
+                    .hint("is this the token of that collector, and does it speak TLS (`--token`)?")
+                    .into(),
+                Failure::Refused(_) | Failure::Unreachable(_) | Failure::Source(_) => error.into(),
+            })
+        }
+    }
+}
+
+fn of_io(error: io::Error) -> Stop {
+    Error::new(ErrorKind::Io, error.to_string()).into()
+}
+
+/// Where frames go, and who says so.
+fn target(options: &Options) -> Result<Target> {
+    let to = options.to.clone().unwrap_or_default();
+    let addresses = to.to_socket_addrs().map(Iterator::collect::<Vec<SocketAddr>>);
+    let addresses = addresses
+        .map_err(|error| Error::usage(format!("--to is HOST:PORT of a collector, found `{to}`: {error}")))?;
+    if addresses.is_empty() {
+        return Err(Error::usage(format!("`{to}` has no address")).into());
+    }
+    let (tls, proof) = match (&options.token, &options.certificate) {
+        (Some(path), _) => {
+            let token = Token::read(path).map_err(of_io)?;
+            (Some(identity::client(token.fingerprint, None).map_err(of_io)?), Proof::Token(token.secret))
+        }
+        (None, Some(path)) => {
+            let text = options.fingerprint.as_deref().unwrap_or_default();
+            let fingerprint = Fingerprint::parse(text)
+                .ok_or_else(|| Error::usage(format!("--fingerprint has 43 letters, found `{text}`")))?;
+            let own = Identity::read(&identity::key_path(path)).map_err(of_io)?;
+            (Some(identity::client(fingerprint, Some(&own)).map_err(of_io)?), Proof::None)
+        }
+        (None, None) => {
+            if let Some(far) = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback()) {
+                let what = format!("without a token nothing is sent to another machine, and {far} is one");
+                return Err(Error::usage(what).hint("`quipu collect --new-token FILE` makes a token").into());
+            }
+            (None, Proof::None)
+        }
+    };
+    Ok(Target { addresses, tls, proof, give_up: options.give_up })
+}
+
+/// What is sent, and the folder to remove afterwards.
+fn input(options: &Options) -> Result<(Input, Option<PathBuf>)> {
+    let path = &options.path;
+    let is_stdin = path == Path::new("-");
+    let is_pipe = is_stdin || fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+    if !is_pipe {
+        let is_other = begins_otherwise(path)
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot read {}: {error}", path.display())))?;
+        if is_other {
+            return Err(no_stream(path).into());
+        }
+        return Ok((Input::Path(path.clone(), !options.no_follow), None));
+    }
+    if options.since.is_some() {
+        return Err(Error::usage(
+            "--since is for files and flight recorders: what comes through a pipe has no end yet",
+        )
+        .into());
+    }
+    let file =
+        if is_stdin { io::stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(path) };
+    let (folder, temporary) = match &options.spool {
+        Some(folder) => (folder.clone(), None),
+        None => {
+            let folder = temporary_folder()?;
+            (folder.clone(), Some(folder))
+        }
+    };
+    let spool = Spool::new(&folder, options.spool_size).map_err(|error| {
+        Error::new(ErrorKind::Io, format!("cannot write to {}: {error}", folder.display()))
+    })?;
+    Ok((Input::Pipe(file.map_err(of_io)?, Box::new(spool)), temporary))
+}
+
+/// Whether a file begins with other bytes than a stream does. One that is empty, or has room that was not written, may become
+/// a stream.
+fn begins_otherwise(path: &Path) -> io::Result<bool> {
+    if fs::metadata(path)?.is_dir() {
+        return Ok(false);
+    }
+    let mut first = Vec::new();
+    File::open(path)?.take(SYNC.len() as u64).read_to_end(&mut first)?;
+    Ok(!SYNC.starts_with(&first) && first.iter().any(|byte| *byte != 0))
+}
+
+fn no_stream(path: &Path) -> Error {
+    Error::usage(format!("{} does not begin as a stream does", path.display()))
+        .hint("`quipu convert TRACE -o NAME.quipu` makes a stream of a trace")
+}
+
+/// A folder of this run among the temporary files, which no other user can read.
+fn temporary_folder() -> Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt;
+    let folder = std::env::temp_dir().join(format!("quipu-send-{}", std::process::id()));
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&folder)
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot make {}: {error}", folder.display())))?;
+    Ok(folder)
+}
+
+fn new_certificate(path: &Path, json: bool, screen: &Screen) -> Result<Outcome> {
+    let fingerprint = identity::new_certificate(path).map_err(of_io)?;
+    let key = identity::key_path(path);
+    if json {
+        screen.json(&json!({
+            "certificate": path.display().to_string(),
+            "key": key.display().to_string(),
+            "fingerprint": fingerprint.to_string(),
+        }))?;
+    } else {
+        screen.text(&format!(
+            "{}: for the collector, which takes it with --accept\n{}: for the sender alone\n",
+            path.display(),
+            key.display()
+        ))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// Says what was sent.
+fn tell(options: &Options, sent: &Sent, screen: &Screen) -> Result<Outcome> {
+    let name = options.path.display().to_string();
+    if sent.dropped.1 > 0 {
+        screen.say_error(format_args!(
+            "{} were dropped, because the spool was full",
+            counted(sent.dropped.0, "record")
+        ));
+    }
+    if sent.unsent > 0 || sent.other_bytes > 0 {
+        screen.say_error(format_args!(
+            "{} could not be sent, because they are damaged or too large, and {} are no frames",
+            counted(sent.unsent, "frame"),
+            counted(sent.other_bytes, "byte")
+        ));
+    }
+    if sent.left_open > 0 {
+        screen.say_error(format_args!(
+            "{} that the program may still be writing were not sent; `quipu send --no-follow` sends them when it has ended",
+            counted(sent.left_open, "buffer")
+        ));
+    }
+    if !sent.is_complete {
+        screen.say_error(format_args!("interrupted: not all was sent"));
+    }
+    if options.json {
+        screen.json(&json!({
+            "stream": name,
+            "frames": sent.frames,
+            "records": sent.records,
+            "bytes": sent.bytes,
+            "already_there": sent.already,
+            "reconnects": sent.reconnects,
+            "dropped_records": sent.dropped.0,
+            "dropped_frames": sent.dropped.1,
+            "unsent_frames": sent.unsent,
+            "other_bytes": sent.other_bytes,
+            "open_buffers": sent.left_open,
+            "complete": sent.is_complete,
+        }))?;
+    } else if !screen.is_quiet() {
+        let already = match sent.already {
+            0 => String::new(),
+            n => format!("; {} were there before", counted(n, "frame")),
+        };
+        screen.text(&format!(
+            "{name}: {} in {}, {}{already}\n",
+            counted(sent.records, "record"),
+            counted(sent.frames, "frame"),
+            bytes_text(sent.bytes)
+        ))?;
+    }
+    Ok(if sent.is_whole() { Outcome::Fine } else { Outcome::Flawed })
+}

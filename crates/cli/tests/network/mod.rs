@@ -1,0 +1,278 @@
+//! `quipu send` and `quipu collect`: two processes that share nothing but a socket.
+
+mod trial;
+
+use crate::tutorial::{docs, shape, steps};
+use quipu_cells::whole;
+use quipu_testkit::fixtures;
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// A collector, which is ended with the test.
+pub(super) struct Collecting {
+    pub(super) child: Child,
+    pub(super) address: SocketAddr,
+}
+
+impl Collecting {
+    pub(super) fn start(args: &[&str]) -> Collecting {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .args(["collect", "--listen", "127.0.0.1:0"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening at ").unwrap_or_else(|| panic!("{line}"));
+        let address = address.parse().unwrap();
+        // What else it says must not fill the pipe.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        Collecting { child, address }
+    }
+
+    /// Asks it to end; what it answers.
+    fn stop(mut self) -> (Option<i32>, String) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.answer()
+    }
+
+    /// What it answers when it ends by itself.
+    fn answer(&mut self) -> (Option<i32>, String) {
+        let mut text = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        (self.child.wait().unwrap().code(), text)
+    }
+}
+
+impl Drop for Collecting {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn quipu(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quipu")).args(args).output().unwrap()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The producer of a stream's first frame, as it is written in a file's name.
+fn producer(stream: &[u8]) -> String {
+    format!("{:016x}", u64::from_le_bytes(stream[24..32].try_into().unwrap()))
+}
+
+/// Streams of every family of bodies: the traces of each format that become one, rows, and what a program recorded of itself.
+fn families(folder: &Path) -> Vec<(String, PathBuf)> {
+    let mut all = Vec::new();
+    for trace in [
+        "drmemtrace/threadsig.x64",
+        "drmemtrace/thr",
+        "drmemtrace/small/drmemtrace.small.x64.trace",
+        "cacheray/shapes.trace",
+        "apitrace/tri.trace",
+        "lackey/mixed.lackey",
+        "din/labels.din",
+        "prism/prodcons.prism",
+    ] {
+        let out = folder.join(format!("{}.quipu", trace.replace('/', "-")));
+        let made = quipu(&["convert", path(&fixtures("").join(trace)), "-o", path(&out)]);
+        assert!(made.status.success(), "{trace}: {}", text(&made.stderr));
+        all.push((trace.to_owned(), out));
+    }
+    let vectors = fs::read_dir(fixtures("stream")).unwrap().map(|entry| entry.unwrap().path());
+    for vector in vectors.filter(|path| path.extension().is_some_and(|end| end == "quipu")) {
+        let bytes = fs::read(&vector).unwrap();
+        let checked = quipu(&["check", "-q", path(&vector)]);
+        let info = quipu(&["describe", "--json", path(&vector)]);
+        // Of damaged ones, a copy lacks what is damaged; of several producers, each gets a file.
+        if checked.status.success() && info.status.success() && n_producers(&bytes) == 1 {
+            all.push((path(vector.strip_prefix(fixtures("")).unwrap()).to_owned(), vector));
+        }
+    }
+    let recording = folder.join("recording.quipu");
+    let store_of_8 = 0x13 << 48;
+    let cells: Vec<[u64; 2]> =
+        (0..200).map(|n| [store_of_8 | (0x10_0000 + 8 * n), 0x40_0000 + 4 * n]).collect();
+    let halves = cells.split_at(90);
+    fs::write(&recording, whole::recording(&[(17, &[halves.0, halves.1]), (18, &[&cells])])).unwrap();
+    all.push(("a recording".to_owned(), recording));
+    all
+}
+
+fn n_producers(stream: &[u8]) -> usize {
+    let frames =
+        (0..stream.len().saturating_sub(96)).filter(|at| stream[*at..].starts_with(b"\xF5QPU1\r\n\x1A"));
+    let ids: std::collections::BTreeSet<_> = frames.map(|at| stream[at + 24..at + 32].to_vec()).collect();
+    ids.len()
+}
+
+#[test]
+fn every_family_is_printed_there_as_it_is_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("collected");
+    let token = folder.path().join("token");
+    assert!(quipu(&["collect", "--new-token", path(&token)]).status.success());
+    let collecting = Collecting::start(&["--token", path(&token), "-o", path(&out), "--json"]);
+    let to = collecting.address.to_string();
+    let all = families(folder.path());
+    let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+    assert!(names.iter().filter(|name| name.contains("dtrace")).count() > 3 && all.len() > 20, "{names:?}");
+    for (name, stream) in &all {
+        let line = ["send", "--to", &to, "--token", path(&token), "--no-follow", path(stream)];
+        let sent = quipu(&line);
+        assert_eq!(sent.status.code(), Some(0), "{name}: {}{}", text(&sent.stdout), text(&sent.stderr));
+    }
+    let (_, answer) = collecting.stop();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!((&answer["senders"], &answer["refused"]), (&all.len().into(), &0.into()), "{answer}");
+    for (name, stream) in &all {
+        let there = out.join(format!("{}.quipu", producer(&fs::read(stream).unwrap())));
+        let checked = quipu(&["check", path(&there)]);
+        let was = quipu(&["check", path(stream)]);
+        assert_eq!(checked.status.code(), was.status.code(), "{name}: {}", text(&checked.stdout));
+        for line in [&["view"][..], &["view", "--json"]] {
+            let print = |stream: &Path| quipu(&[line, &[path(stream)]].concat());
+            let (here, there) = (print(stream), print(&there));
+            assert_eq!(there.status.code(), here.status.code(), "{name}: {}", text(&there.stderr));
+            assert!(there.stdout == here.stdout, "{name}, {line:?}: the text differs");
+        }
+    }
+}
+
+#[test]
+fn a_pipe_is_sent_and_the_spool_is_empty_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("collected");
+    let spool = folder.path().join("spool");
+    let mut collecting = Collecting::start(&["-o", path(&out), "--producers", "1", "--json"]);
+    let stream = fs::read(fixtures("stream").join("all-types.quipu")).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .args(["send", "--to", &collecting.address.to_string(), "--spool", path(&spool), "--json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&stream).unwrap();
+    let sent = child.wait_with_output().unwrap();
+    let said: Value = serde_json::from_slice(&sent.stdout).unwrap();
+    assert_eq!(sent.status.code(), Some(0), "{said}");
+    assert_eq!((&said["complete"], &said["dropped_frames"]), (&true.into(), &0.into()), "{said}");
+    assert_eq!(fs::read_dir(&spool).unwrap().count(), 0);
+    // The collector ends by itself.
+    let (code, answer) = collecting.answer();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!((code, &answer["files"][0]["ended"]), (Some(0), &true.into()), "{answer}");
+    assert_eq!(answer["files"][0]["records"], said["records"]);
+}
+
+#[test]
+fn a_growing_stream_is_printed_at_the_collector_while_it_grows() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("collected");
+    let collecting = Collecting::start(&["-o", path(&out)]);
+    let source = fixtures("stream").join("minimal.quipu");
+    let whole = fs::read(&source).unwrap();
+    let growing = folder.path().join("growing.quipu");
+    fs::write(&growing, &whole[..whole.len() - 120]).unwrap();
+    let mut sender = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .args(["send", "-q", "--to", &collecting.address.to_string(), path(&growing)])
+        .spawn()
+        .unwrap();
+    let there = out.join(format!("{}.quipu", producer(&whole)));
+    let begun = std::time::Instant::now();
+    while !fs::metadata(&there).is_ok_and(|meta| meta.len() > 200) {
+        assert!(begun.elapsed().as_secs() < 20, "nothing arrives");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let follow = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .args(["view", "--follow", path(&there)])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut file = fs::OpenOptions::new().append(true).open(&growing).unwrap();
+    file.write_all(&whole[whole.len() - 120..]).unwrap();
+    // Both end because the stream does.
+    assert!(sender.wait().unwrap().success());
+    let followed = follow.wait_with_output().unwrap();
+    assert!(followed.status.success());
+    let lines = |text: &[u8]| {
+        let mut lines: Vec<String> =
+            String::from_utf8_lossy(text).lines().map(|line| line.split_at(12).1.to_owned()).collect();
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(lines(&followed.stdout), lines(&quipu(&["view", path(&source)]).stdout));
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_the_next_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let stream = fixtures("stream").join("minimal.quipu");
+    let no_stream = fixtures("din").join("labels.din");
+    let collecting = Collecting::start(&["-o", path(&out)]);
+    let to = collecting.address.to_string();
+    let token = folder.path().join("token");
+    assert!(quipu(&["collect", "--new-token", path(&token)]).status.success());
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for (line, said) in [
+        (&["collect", "--listen", "0.0.0.0:0", "-o", path(&out)][..], "--new-token"),
+        (&["collect", "--listen", &to, "-o", path(&out)], "cannot collect at"),
+        (&["collect", "--new-token", path(&token)], "cannot write"),
+        (&["collect", "--token", path(&stream), "-o", path(&out)], "cannot read"),
+        (&["send", "--to", "192.0.2.1:7480", path(&stream)], "--new-token"),
+        (&["send", "--to", "nonsense", path(&stream)], "HOST:PORT"),
+        (&["send", "--to", &to, "no-such.quipu"], "cannot read no-such.quipu"),
+        (&["send", "--to", &to, "--no-follow", path(&no_stream)], "quipu convert"),
+        (&["send", "--to", &to, "--token", path(&token), path(&stream)], "--token"),
+        (&["send", "--to", &closed, "--give-up", "100ms", path(&stream)], "cannot be reached"),
+        (&["send", "--to", &to, "--since", "3 days", path(&stream)], "500ms, 30s"),
+    ] {
+        let output = quipu(line);
+        let text = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line:?}: {text}");
+        assert!(text.contains(said), "{line:?}: {text}");
+        assert!(output.stdout.is_empty(), "{line:?}");
+    }
+}
+
+#[test]
+fn the_page_about_collecting_can_be_typed() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = fs::read_to_string(docs().join("collect.md")).unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let steps = steps(&page);
+    assert!(steps.len() > 8, "{}", steps.len());
+    let script: String = steps.iter().map(|step| step.command.replace("7480", &port) + "\n").collect();
+    let bin = Path::new(env!("CARGO_BIN_EXE_quipu")).parent().unwrap();
+    let path = format!("{}:{}", path(bin), std::env::var("PATH").unwrap());
+    let output = Command::new("sh")
+        .args(["-e", "-c", &script])
+        .current_dir(&folder)
+        .env("PATH", path)
+        .env("TRACES", fixtures(""))
+        .output()
+        .unwrap();
+    let (printed, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{script}\n{printed}{said}");
+    let printed: Vec<String> = printed.lines().map(shape).collect();
+    for line in steps.iter().flat_map(|step| &step.shown) {
+        let wanted = shape(line);
+        assert!(printed.contains(&wanted), "`{line}` was not printed:\n{}\n{said}", printed.join("\n"));
+    }
+}

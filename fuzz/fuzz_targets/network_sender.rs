@@ -1,0 +1,4 @@
+//! See `quipu_fuzzing::network::sender`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::network::sender(bytes));
