@@ -114,7 +114,10 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Refused(fault) => write!(f, "the collector refuses: {fault}"),
-            Failure::Distrust(error) => write!(f, "no trust between sender and collector: {error}"),
+            Failure::Distrust(error) => match distrust(error) {
+                Some(why) => write!(f, "no trust between sender and collector: {why}"),
+                None => write!(f, "no trust between sender and collector: {error}"),
+            },
             Failure::Unreachable(error) => write!(f, "the collector cannot be reached: {error}"),
             Failure::Source(error) => write!(f, "{error}"),
         }
@@ -122,6 +125,28 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// Why TLS refuses, in words for people who set up both sides.
+fn distrust(error: &io::Error) -> Option<&'static str> {
+    use rustls::{AlertDescription as Alert, CertificateError as Wrong, Error};
+    Some(match error.get_ref()?.downcast_ref::<Error>()? {
+        Error::InvalidCertificate(Wrong::UnknownIssuer) => {
+            "the collector shows another certificate than the one whose fingerprint is known here"
+        }
+        Error::InvalidCertificate(Wrong::Expired) => "the collector's certificate has expired",
+        Error::InvalidCertificate(Wrong::NotValidYet) => {
+            "the collector's certificate is not valid yet; one of the clocks may be wrong"
+        }
+        Error::InvalidCertificate(_) => "the collector's certificate is none that can be checked",
+        Error::AlertReceived(Alert::UnknownCA) => "the collector does not know the sender's certificate",
+        Error::AlertReceived(Alert::CertificateExpired) => {
+            "the sender's certificate has expired or is not valid yet"
+        }
+        Error::AlertReceived(Alert::CertificateRequired) => "the collector wants a certificate of the sender",
+        Error::InvalidMessage(_) | Error::PeerIncompatible(_) => "what answers does not speak TLS 1.3",
+        _ => return None,
+    })
+}
 
 /// Something that people may want to know.
 #[derive(Debug)]
@@ -142,6 +167,16 @@ struct InFlight {
     seq: u64,
     records: u32,
     bytes: u32,
+    /// Records in it, of aggregations, too, and those that it says were lost before.
+    told: u64,
+}
+
+/// What a collector has of a stream.
+#[derive(Clone, Debug, Default)]
+struct Delivered {
+    numbers: Ranges,
+    /// Records that it has, or knows to be lost.
+    told: u64,
 }
 
 /// A connection and what is under way in it.
@@ -160,6 +195,8 @@ struct Session {
     staged: Vec<u8>,
     staged_at: usize,
     in_flight: VecDeque<InFlight>,
+    /// Of each stream, the number after the last frame that was met, and what is in flight.
+    met: FxHashMap<(u64, u32), (u64, u64)>,
     /// Files that were read to their end, with how many frames were sent by then.
     finished: VecDeque<(u64, PathBuf)>,
     is_at_end: bool,
@@ -199,7 +236,7 @@ struct Loop<'l> {
     n_tries: usize,
     /// Since when there is no connection.
     alone_since: Instant,
-    delivered: FxHashMap<(u64, u32), Ranges>,
+    delivered: FxHashMap<(u64, u32), Delivered>,
     sent: Sent,
     is_first: bool,
     scratch: Vec<u8>,
@@ -361,6 +398,7 @@ impl Loop<'_> {
             staged: Vec::new(),
             staged_at: 0,
             in_flight: VecDeque::new(),
+            met: FxHashMap::default(),
             finished: VecDeque::new(),
             is_at_end: false,
             unsent: 0,
@@ -386,7 +424,7 @@ impl Loop<'_> {
                 wanted |= PollFlags::OUT;
             }
             polled.push(PollFd::new(&session.link, wanted));
-        } else {
+        } else if may_send {
             timeout = timeout.min(self.retry_at.saturating_duration_since(Instant::now()));
         }
         let wait = Timespec { tv_sec: 0, tv_nsec: timeout.as_nanos() as _ }; // Less than a second.
@@ -533,6 +571,9 @@ impl Loop<'_> {
         let n_before = session.sender.n_sent() - session.in_flight.len() as u64;
         let n_new = usize::try_from(n.saturating_sub(n_before)).unwrap_or(usize::MAX);
         for frame in session.in_flight.drain(..n_new.min(session.in_flight.len())) {
+            if let Some((_, told)) = session.met.get_mut(&(frame.producer, frame.stream)) {
+                *told = told.saturating_sub(frame.told);
+            }
             self.deliver(&frame);
         }
         while let Some((_, path)) = session.finished.front().filter(|(at, _)| *at <= n).cloned() {
@@ -547,8 +588,9 @@ impl Loop<'_> {
     /// Counts a frame that the collector has.
     fn deliver(&mut self, frame: &InFlight) {
         let known = self.delivered.entry((frame.producer, frame.stream)).or_default();
-        if !known.contains(frame.seq) {
-            known.insert(frame.seq..frame.seq.saturating_add(1));
+        if !known.numbers.contains(frame.seq) {
+            known.numbers.insert(frame.seq..frame.seq.saturating_add(1));
+            known.told = known.told.saturating_add(frame.told);
             self.sent.frames += 1;
             self.sent.records += u64::from(frame.records);
             self.sent.bytes += u64::from(frame.bytes);
@@ -601,7 +643,7 @@ impl Loop<'_> {
                 None if session.is_at_end => return Ok(false),
                 None => session.source.next(session.is_over).map_err(of_source)?,
             };
-            let header = match &item {
+            let mut header = match &item {
                 Item::Frame(frame) => frame.header,
                 Item::Closed(header, _) => *header,
                 Item::FileEnd(path) => {
@@ -634,13 +676,21 @@ impl Loop<'_> {
             if matches!(item, Item::Closed(..)) {
                 session.shipper.note_closed(&header);
             }
+            if header.lost > 0 && verdict == Verdict::Send && session.source.is_recorder() {
+                self.forget_what_was_sent(session, &mut header);
+            }
+            let has_records = matches!(header.kind, kind::DATA | kind::AGG);
+            let told = if has_records { u64::from(header.records) + u64::from(header.lost) } else { 0 };
             let mut in_flight = InFlight {
                 producer: header.producer,
                 stream: header.stream,
                 seq: header.seq,
                 records: if header.kind == kind::DATA { header.records } else { 0 },
                 bytes: header.frame_len() as u32, // Within the limits.
+                told,
             };
+            let met = session.met.entry((header.producer, header.stream)).or_default();
+            met.0 = met.0.max(header.seq.saturating_add(1));
             if verdict == Verdict::Skip {
                 if self.sent.reconnects > 0 {
                     self.deliver(&in_flight);
@@ -666,8 +716,30 @@ impl Loop<'_> {
             self.ship(session, &header, &mut stored)?;
             self.stored = stored;
             in_flight.bytes = (session.staged.len() - crate::message::HEAD_BYTES) as u32; // A frame.
+            if let Some((_, in_flight)) = session.met.get_mut(&(header.producer, header.stream)) {
+                *in_flight = in_flight.saturating_add(told);
+            }
             session.in_flight.push_back(in_flight);
             return Ok(true);
+        }
+    }
+
+    /// A flight recorder that was faster than the network says in the first frame that is left how many records went before it.
+    /// Those that were sent did not go.
+    fn forget_what_was_sent(&self, session: &Session, header: &mut Header) {
+        let who = (header.producer, header.stream);
+        let delivered = self.delivered.get(&who);
+        let met = session.met.get(&who).copied();
+        let is_next = met.is_some_and(|(next, _)| next == header.seq)
+            || header
+                .seq
+                .checked_sub(1)
+                .zip(delivered)
+                .is_some_and(|(seq, known)| known.numbers.contains(seq));
+        if !is_next && header.lost < quipu_stream::frame::LOST_MANY {
+            let told = delivered.map_or(0, |known| known.told) + met.map_or(0, |(_, in_flight)| in_flight);
+            let told = u32::try_from(told).unwrap_or(u32::MAX);
+            header.lost = header.lost.saturating_sub(told);
         }
     }
 

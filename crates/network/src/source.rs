@@ -194,6 +194,12 @@ impl Source {
         growing.file().read_exact_at(stored, frame.payload_at())
     }
 
+    /// Whether it is the folder of a flight recorder whose oldest records have gone.
+    #[must_use]
+    pub fn is_recorder(&self) -> bool {
+        self.is_folder && self.path.join(quipu_stream::recorder::LOST).exists()
+    }
+
     /// Bytes of the current file that were looked at, and how many it has.
     #[must_use]
     pub fn progress(&self) -> Option<(u64, u64)> {

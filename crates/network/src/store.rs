@@ -5,10 +5,13 @@
 
 use crate::have::Have;
 use crate::message::{Code, Fault};
-use quipu_stream::frame::{Header, kind};
+use quipu_stream::codec::Unpacker;
+use quipu_stream::frame::{HEADER_BYTES, Header, kind};
 use quipu_stream::input::{FileInput, Input};
+use quipu_stream::loss::Loss;
 use quipu_stream::scan::{FrameAt, Scanner};
-use quipu_stream::wire::crc32c_append;
+use quipu_stream::wire::{cbor, crc32c_append};
+use rustc_hash::FxHashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -21,6 +24,9 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// Bytes of a payload that are looked at at a time.
 const CHECK_BYTES: usize = 256 << 10;
 
+/// Bytes of a payload of loss maps that are looked at.
+const MAX_LOSS_BYTES: u32 = 64 << 10;
+
 /// What a producer's file holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -28,7 +34,7 @@ pub struct Totals {
     pub frames: u64,
     /// Data records.
     pub records: u64,
-    /// Data records that are known lost, as far as headers say so.
+    /// Data records that are known lost: what headers say, and what loss maps after the last frame with records of a stream say.
     pub lost: u64,
     /// Bytes.
     pub bytes: u64,
@@ -42,11 +48,37 @@ impl Totals {
         if header.kind == kind::DATA {
             self.records += u64::from(header.records);
         }
-        if matches!(header.kind, kind::DATA | kind::AGG) {
-            self.lost = self.lost.saturating_add(header.lost.into());
-        }
         if !matches!(header.kind, kind::INDEX | kind::PAD) {
             self.is_ended = header.kind == kind::END;
+        }
+    }
+}
+
+/// What is lost of each stream by loss maps that no later frame with records has explained.
+#[derive(Debug, Default)]
+struct Losses {
+    after: FxHashMap<u32, u64>,
+    unpacker: Unpacker,
+}
+
+impl Losses {
+    /// Takes a frame; of one with loss maps, `stored` is the payload as stored.
+    fn add(&mut self, header: &Header, stored: &[u8], totals: &mut Totals) {
+        if matches!(header.kind, kind::DATA | kind::AGG) {
+            let explained = self.after.remove(&header.stream).unwrap_or(0);
+            totals.lost = totals.lost.saturating_sub(explained).saturating_add(header.lost.into());
+        }
+        if header.kind != kind::LOSS {
+            return;
+        }
+        let Ok(mut payload) = self.unpacker.unpack(header, stored) else { return };
+        while let Some(item) = cbor::decode(payload).ok().filter(|item| item.len_bytes > 0) {
+            payload = payload.get(item.len_bytes..).unwrap_or_default();
+            let Some(loss) = Loss::read(&item.value) else { continue };
+            let n = loss.records.unwrap_or(0);
+            let after = self.after.entry(loss.stream.unwrap_or(header.stream)).or_default();
+            *after = after.saturating_add(n);
+            totals.lost = totals.lost.saturating_add(n);
         }
     }
 }
@@ -74,6 +106,9 @@ pub struct ProducerFile {
     buffer: Vec<u8>,
     /// Where the frame begins that is being written, and whether it is there already.
     frame: Option<(u64, bool)>,
+    /// The bytes of a frame that is being written, if it has loss maps.
+    maps: Option<Vec<u8>>,
+    losses: Losses,
     is_dirty: bool,
     recovery: Option<Box<Recovery>>,
     max_bytes: u64,
@@ -125,6 +160,8 @@ impl ProducerFile {
             written: 0,
             buffer: Vec::new(),
             frame: None,
+            maps: None,
+            losses: Losses::default(),
             is_dirty: false,
             recovery: Some(Box::new(recovery)),
             max_bytes,
@@ -196,6 +233,10 @@ impl ProducerFile {
                 if !self.have.contains(header.stream, header.seq) {
                     self.have.insert(header.stream, header.seq)?;
                     self.totals.add(header);
+                    let maps = header.kind == kind::LOSS && header.stored_len <= MAX_LOSS_BYTES;
+                    let len = if maps { header.stored_len as usize } else { 0 }; // 64 KiB.
+                    let stored = input.get(frame.payload_at(), len).map_err(failed)?;
+                    self.losses.add(header, stored.get(..len).unwrap_or_default(), &mut self.totals);
                 }
             }
         }
@@ -217,6 +258,8 @@ impl ProducerFile {
             return Err(Fault::new(Code::Limit, text));
         }
         self.frame = Some((self.len(), is_there));
+        let has_maps = header.kind == kind::LOSS && header.stored_len <= MAX_LOSS_BYTES;
+        self.maps = has_maps.then(Vec::new);
         Ok(())
     }
 
@@ -230,6 +273,9 @@ impl ProducerFile {
         }
         self.is_dirty = true;
         self.buffer.extend_from_slice(bytes);
+        if let Some(maps) = &mut self.maps {
+            maps.extend_from_slice(bytes);
+        }
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush()?;
         }
@@ -248,6 +294,9 @@ impl ProducerFile {
             }
             self.totals.add(header);
             self.totals.bytes = self.len();
+            let maps = self.maps.take().unwrap_or_default();
+            let stored = maps.get(HEADER_BYTES..HEADER_BYTES + header.stored_len as usize); // 64 KiB.
+            self.losses.add(header, stored.unwrap_or_default(), &mut self.totals);
         }
         self.frame = None;
         Ok(())
@@ -287,6 +336,8 @@ impl ProducerFile {
     /// If it cannot be written.
     pub fn to_sync(&mut self) -> Result<Arc<File>, Fault> {
         self.flush()?;
+        // Of the producers of a connection, few have something to write at a time.
+        self.buffer = Vec::new();
         self.is_dirty = false;
         Ok(Arc::clone(&self.file))
     }

@@ -1,10 +1,14 @@
 //! Frames as they travel, spools that are full, and the ends of streams.
 
+use crate::loopback::{Running, plain, send_file};
 use crate::made;
+use quipu_network::collect::{Door, Limits};
+use quipu_network::send::Target;
 use quipu_network::since;
 use quipu_network::source::{Item, Source};
 use quipu_network::spool::Spool;
 use quipu_stream::codec::Codec;
+use quipu_stream::recorder::Segments;
 use quipu_stream::spec::{SchemaSpec, Ty};
 use quipu_stream::wire::record::Clock;
 use quipu_stream::write::{Options, Writer};
@@ -81,6 +85,46 @@ fn a_spool_that_is_found_again_is_continued() {
     let mut source = Source::open(folder.path()).unwrap();
     while !matches!(source.next(true).unwrap(), Item::FileEnd(path) if spool.remove(&path).is_ok()) {}
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_flight_recorder_that_is_faster_than_the_network_says_what_went() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = folder.path().join("recorder");
+    const N: u64 = 40_000;
+    let segments = Segments::new(&recorder, 3, 40_000).unwrap();
+    let options =
+        Options { codec: Codec::None, frame_bytes: 2000, snapshot_bytes: 20_000, ..Options::new("test") };
+    let writer = Writer::new(segments, options);
+    let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    // The sender needs some time to catch up, and loses its connection meanwhile.
+    let limits = Limits { rate: Some(400_000), ..Limits::default() };
+    let out = folder.path().join("out");
+    let mut running = Some(Running::new(&out, Door::Loopback, limits));
+    let address = running.as_ref().unwrap().address;
+    let (path, target) = (recorder.clone(), Target { give_up: None, ..plain(address) });
+    let sender = std::thread::spawn(move || send_file(&target, &path));
+    for n in 0..N {
+        stream.row(id, n, 8, |body| body.put(0, &n.to_le_bytes())).unwrap();
+        if n % 500 == 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if n == N / 3 {
+            running.take().unwrap().stop();
+        }
+        if n == N / 2 {
+            running = Some(Running::at(address, &out, Door::Loopback, limits));
+        }
+    }
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let sent = sender.join().unwrap().unwrap();
+    running.unwrap().stop();
+    let file = fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
+    let (got, findings, lost) = made::read(&fs::read(file).unwrap());
+    assert!(sent.reconnects > 0 && lost > 1000 && got.len() > 4000, "{} {lost} {sent:?}", got.len());
+    assert_eq!(got.len() as u64 + lost, N, "{findings:?}");
 }
 
 #[test]

@@ -63,6 +63,18 @@ pub fn count(cells: &[Cell]) -> u64 {
     n_events
 }
 
+/// The largest stamp of events, or `first` if none is larger.
+#[must_use]
+pub fn last_time(cells: &[Cell], first: u64) -> u64 {
+    let (mut rest, mut text, mut last) = (cells, Vec::new(), first);
+    while !rest.is_empty() {
+        let (event, n_cells) = event_at(rest, &mut text);
+        last = event.stamp().map_or(last, |stamp| last.max(stamp));
+        rest = rest.get(n_cells..).unwrap_or_default();
+    }
+    last
+}
+
 /// When the cells of a payload were begun, in ns since the recording began.
 #[must_use]
 pub fn begun(body: &Body<'_>) -> u64 {

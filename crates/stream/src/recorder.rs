@@ -13,7 +13,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The file that says what went.
-const LOST: &str = "lost.quipu";
+pub const LOST: &str = "lost.quipu";
 
 /// The cause of such a loss.
 const OVERWRITTEN: u64 = 19;

@@ -1,6 +1,7 @@
 //! Which frames of a slice are copied, in which order, and what is left of those with some records that are wanted.
 
 use crate::batch::Batch;
+use crate::cells;
 use crate::codec::{Codec, PayloadPacker, Unpacker};
 use crate::datum;
 use crate::decode::{Body, Decoder, ROW_HEAD_BYTES};
@@ -9,6 +10,10 @@ use crate::meta::Metadata;
 use crate::pack::PackedRows;
 use crate::scan::FrameAt;
 use crate::session::{OPEN_HEAD_BYTES, OpenHead, open_rows};
+use quipu_cells::cell::Cell;
+use quipu_cells::event::count;
+use quipu_cells::layout;
+use quipu_cells::pack::{Table, most_bytes, pack};
 use quipu_wire::crc32c;
 use quipu_wire::record::FIRST_SCHEMA;
 use std::io;
@@ -219,6 +224,44 @@ fn open_cells(
     };
     let Some((kept, _)) = kept else { return Ok((frame.header, stored)) };
     seal(&Header { kind: kind::DATA, ..header }, kept)
+}
+
+/// The cells of a buffer that was being written, as the frame that its program would have made of them; `None` if it is damaged.
+pub(crate) fn closed_cells(frame: &FrameAt, stored: &[u8]) -> io::Result<Option<Rewritten>> {
+    // Any tag is as good as another.
+    const TAG: u64 = layout::tag(0);
+    let head = OpenHead::read(stored.get(..OPEN_HEAD_BYTES).unwrap_or_default());
+    let Some((head, Ok((header, payload)))) = head.map(|head| (head, open_rows(frame, &head, stored))) else {
+        return Ok(None);
+    };
+    let body = Body { header: &header, payload, is_open: true, tag: head.tag };
+    let mut all = Vec::new();
+    let read = cells::read(&body, &mut all);
+    let tagged: Vec<[u64; 2]> = all
+        .iter()
+        .map(|cell| if *cell == Cell::HOLE { [0, 0] } else { [cell.word, cell.side | TAG] })
+        .collect();
+    let records = count(&tagged, TAG);
+    let lost = u32::try_from(read.lost).unwrap_or(frame::LOST_MANY);
+    let mut header = Header {
+        kind: kind::DATA,
+        codec: frame::codec::NONE,
+        records,
+        lost: header.lost.saturating_add(lost),
+        ts_last: cells::last_time(&all, header.ts_first),
+        ..header
+    };
+    if records == 0 && header.lost == 0 {
+        return Ok(Some((padding(&header), Vec::new())));
+    }
+    let mut packed = layout::packed_head(tagged.len(), cells::begun(&body)).to_vec();
+    packed.resize(layout::PACKED_HEAD_BYTES + most_bytes(tagged.len()), 0);
+    let tokens = &mut packed[layout::PACKED_HEAD_BYTES..];
+    let n_bytes = pack(&tagged, TAG, &mut Table::default(), tokens).map_or(0, |packed| packed.n_bytes);
+    packed.truncate(layout::PACKED_HEAD_BYTES + n_bytes);
+    let raw_len = packed.len() as u32; // At most `MAX_PACKED_BYTES` and the head.
+    frame::seal(&mut header, raw_len, &mut packed)?;
+    Ok(Some((header, packed)))
 }
 
 /// The rows of a buffer that was being written, as the frame that they would have become.

@@ -3,6 +3,7 @@
 //! Payloads are copied as they are. Headers get a new way back to a snapshot and the length that they have today; an index
 //! becomes padding. Numbers stay, so gaps stay honest.
 
+use crate::cells;
 use crate::codec::Unpacker;
 use crate::decode::metadata_rows;
 use crate::frame::{self, Header, encoding, flag, kind};
@@ -284,6 +285,10 @@ pub fn closed(input: &mut impl Input, open: &[FrameAt]) -> io::Result<Vec<(Heade
             continue;
         }
         let metadata = epochs.get(&(found.header.producer, found.header.epoch));
+        if found.header.encoding == encoding::CELLS && metadata.is_some_and(cells::is_named) {
+            frames.extend(select::closed_cells(found, &stored)?);
+            continue;
+        }
         let (header, stored) = select::rows(found, stored, metadata, &mut unpacker, &mut Everything)?;
         if header.kind != kind::OPEN {
             frames.push((header, stored));

@@ -53,7 +53,8 @@ pub struct Recording {
     process: Process,
 }
 
-/// True if a source begins as recordings do: with the page of the process, and the name of the encoding soon after it.
+/// True if a source begins as recordings do: with the page of the process, or what describes it where the page has become a frame
+/// as others (of one that was sent elsewhere), and the name of the encoding soon after it.
 #[must_use]
 pub fn is_recording(source: &Source) -> bool {
     if source.is_folder() {
@@ -61,7 +62,7 @@ pub fn is_recording(source: &Source) -> bool {
     }
     let Ok(head) = source.packed_head(PROBED_BYTES) else { return false };
     head.starts_with(&SYNC)
-        && head.get(9) == Some(&kind::OPEN)
+        && matches!(head.get(9), Some(&(kind::OPEN | kind::META)))
         && memchr::memmem::find(&head, quipu_cells::describe::ENCODING_NAME.as_bytes()).is_some()
 }
 
@@ -155,11 +156,16 @@ impl CellReader {
     }
 }
 
-/// The row of the page that says how the process began, and those of what became of it.
+/// What the payload of the page says of the process.
 pub(crate) fn rows_of_page(payload: &[u8]) -> Process {
     use quipu_cells::layout::process;
+    rows_of_process(payload.get(process::FIRST_ROW - HEADER_BYTES..).unwrap_or_default())
+}
+
+/// The row that says how the process began, and those of what became of it.
+pub(crate) fn rows_of_process(rows: &[u8]) -> Process {
+    use quipu_cells::layout::process;
     let mut told = Process::default();
-    let rows = payload.get(process::FIRST_ROW - HEADER_BYTES..).unwrap_or_default();
     let mut n_after = 0;
     for row in rows.chunks_exact(process::ROW_BYTES).take(process::MAX_ROWS) {
         let word = |at: usize| row[at..at + 8].try_into().map_or(0, u64::from_le_bytes);

@@ -10,7 +10,7 @@ use crate::folder;
 use crate::look::{self, Look};
 use crate::print::RecordPrinter;
 use crate::reader::RowReader;
-use crate::recording::{Process, rows_of_page};
+use crate::recording::{Process, rows_of_page, rows_of_process};
 use crate::rules;
 use crate::schema::{EpochId, Means, RECORDS, Tables};
 use quipu_model::schema::Schema;
@@ -20,7 +20,9 @@ use quipu_model::{
     Result, Scan, Shard, ShardId, ShardKind, Trace,
 };
 use quipu_source::{Codec, Source};
+use quipu_stream::cells;
 use quipu_stream::clock::Timeline;
+use quipu_stream::codec::Unpacker;
 use quipu_stream::frame::{Header, HeaderFault, SYNC, encoding, kind};
 use quipu_stream::index::frame_at;
 use quipu_stream::input::Input;
@@ -272,15 +274,27 @@ pub(crate) fn count_once(findings: &mut [Finding]) {
 
 /// What the page of a recording says of why it ended before its program.
 fn endings(look: &Look) -> Result<Vec<Finding>> {
-    let pages = look.survey.open.iter().filter(|(head, frame)| is_page(head, frame));
-    let counted = look.survey.open.iter().any(|(head, _)| head.lost > 0);
     let mut findings = Vec::new();
-    for (_, frame) in pages {
+    for frame in pages(look) {
+        let counted = look.survey.open.iter().any(|(head, _)| head.lost > 0)
+            || frame.header.kind != kind::OPEN
+                && look.survey.frames.iter().any(|frame| frame.header.lost > 0);
         let place = Place { file: Some(look.name.clone()), offset: Some(frame.offset), ..Place::default() };
         let became = page_at(look, frame)?.became.into_iter().flatten();
         findings.extend(became.filter_map(|what| rules::ended_early(what, place.clone(), counted)));
     }
     Ok(findings)
+}
+
+/// The pages of processes that recorded themselves: open frames, or what became of them where they were sent elsewhere.
+fn pages(look: &Look) -> impl Iterator<Item = &FrameAt> {
+    let is_recording = look.survey.session.epochs().values().any(|epoch| cells::is_named(&epoch.metadata));
+    let is_closed = move |frame: &&FrameAt| {
+        let header = &frame.header;
+        is_recording && header.stream == 0 && (header.kind, header.encoding) == (kind::DATA, encoding::PLAIN)
+    };
+    let open = look.survey.open.iter().filter(|(head, frame)| is_page(head, frame)).map(|(_, frame)| frame);
+    open.chain(look.survey.frames.iter().filter(is_closed))
 }
 
 /// Whether an open frame is the page of a process that recorded itself.
@@ -293,7 +307,13 @@ fn page_at(look: &Look, frame: &FrameAt) -> Result<Process> {
     let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
     let len = frame.header.stored_len as usize; // Within the limits.
     let payload = input.get(frame.payload_at(), len).map_err(|cause| unreadable(&look.name, cause))?;
-    Ok(rows_of_page(payload.get(..len).unwrap_or(payload)))
+    let payload = payload.get(..len).unwrap_or(payload);
+    if frame.header.kind == kind::OPEN {
+        return Ok(rows_of_page(payload));
+    }
+    let mut unpacker = Unpacker::default();
+    // What is damaged says nothing, and is reported by who reads its rows.
+    Ok(unpacker.unpack(&frame.header, payload).map_or_else(|_| Process::default(), rows_of_process))
 }
 
 /// What is wrong with aggregations, which readers of rows do not come to: the first of them are read.
@@ -667,8 +687,8 @@ impl StreamTrace {
     /// What the page of a process says that recorded itself, if there is one.
     pub(crate) fn process_rows(&self) -> Result<Process> {
         let opened = &self.opened;
-        let page = opened.look.survey.open.iter().find(|(head, frame)| is_page(head, frame));
-        page.map_or(Ok(Process::default()), |(_, frame)| page_at(&opened.look, frame))
+        let page = pages(&opened.look).next();
+        page.map_or_else(|| Ok(Process::default()), |frame| page_at(&opened.look, frame))
     }
 
     /// Its streams, in the order of the shards.

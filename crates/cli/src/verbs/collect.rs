@@ -10,7 +10,7 @@ use quipu_network::identity::{self, Guard, Identity, Token};
 use quipu_view::bytes_text;
 use serde_json::json;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const MAX_REFUSALS: u32 = 20;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     /// Where to listen: an address and a port; port 0 lets the system choose one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7480")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7480", value_parser = address)]
     listen: SocketAddr,
     /// The folder to write to
     #[arg(
@@ -236,6 +236,17 @@ fn tell(summary: &Summary, json: bool, screen: &Screen) -> Result<Outcome> {
     }
     let is_fine = summary.files.values().all(|totals| totals.is_ended && totals.lost == 0);
     Ok(if is_fine { Outcome::Fine } else { Outcome::Flawed })
+}
+
+/// The address that a text names.
+fn address(text: &str) -> std::result::Result<SocketAddr, String> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        format!(
+            "expected an address and a port such as 127.0.0.1:7480 or 0.0.0.0:7480, found `{text}`: {why}"
+        )
+    };
+    let mut all = text.to_socket_addrs().map_err(|error| wrong(&error))?;
+    all.next().ok_or_else(|| wrong(&"it has no address"))
 }
 
 /// How long a text such as `30s` or `5m` says; seconds without a unit.

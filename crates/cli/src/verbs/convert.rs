@@ -142,9 +142,11 @@ fn refuse_source_map(source_map: &[(String, String)]) -> Result<()> {
     if source_map.is_empty() {
         return Ok(());
     }
-    Err(Error::usage("`--source-map` is for recordings of programs of `quipu cc` that become Cacheray traces")
-        .hint("`quipu convert PROG.quipu -o PROG.trace --to cacheray --source-map FROM=TO`")
-        .into())
+    Err(Error::usage(
+        "`--source-map` is for recordings of programs of `quipu cc` that become Cacheray traces",
+    )
+    .hint("`quipu convert PROG.quipu -o PROG.trace --to cacheray --source-map FROM=TO`")
+    .into())
 }
 
 /// Writes a table as a stream of Arrow to standard output, as it is read; what is said of it goes to standard error.

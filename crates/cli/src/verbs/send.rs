@@ -143,7 +143,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
             let error = Error::new(ErrorKind::Io, failure.to_string());
             Err(match failure {
                 Failure::Distrust(_) => error
-                    .hint("is this the token of that collector, and does it speak TLS (`--token`)?")
+                    .hint("both sides need the same `--token FILE`, or the sender `--certificate` and `--fingerprint` and the collector `--accept`; `quipu collect --new-token` makes another certificate where one has expired")
                     .into(),
                 Failure::Refused(_) | Failure::Unreachable(_) | Failure::Source(_) => error.into(),
             })
@@ -240,12 +240,19 @@ fn no_stream(path: &Path) -> Error {
 /// A folder of this run among the temporary files, which no other user can read.
 fn temporary_folder() -> Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
-    let folder = std::env::temp_dir().join(format!("quipu-send-{}", std::process::id()));
-    fs::DirBuilder::new()
-        .mode(0o700)
-        .create(&folder)
-        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot make {}: {error}", folder.display())))?;
-    Ok(folder)
+    let mut nth = 0;
+    loop {
+        let folder = std::env::temp_dir().join(format!("quipu-send-{}-{nth}", std::process::id()));
+        match fs::DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => return Ok(folder),
+            // Another process had the number, and its spool was kept.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && nth < 1000 => nth += 1,
+            Err(error) => {
+                let what = format!("cannot make {}: {error}", folder.display());
+                return Err(Error::new(ErrorKind::Io, what).into());
+            }
+        }
+    }
 }
 
 fn new_certificate(path: &Path, json: bool, screen: &Screen) -> Result<Outcome> {

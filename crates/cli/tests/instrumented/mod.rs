@@ -9,6 +9,7 @@ mod captures;
 mod hooks;
 mod processes;
 mod rust;
+mod sent;
 mod types;
 mod wrappers;
 

@@ -1,9 +1,15 @@
 //! `quipu send` and `quipu collect`: two processes that share nothing but a socket.
 
+mod strangers;
 mod trial;
 
 use crate::tutorial::{docs, shape, steps};
 use quipu_cells::whole;
+use quipu_stream::codec::Codec;
+use quipu_stream::recorder::Segments;
+use quipu_stream::spec::{SchemaSpec, Ty};
+use quipu_stream::wire::record::Clock;
+use quipu_stream::write::{Options, Writer};
 use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::fs;
@@ -13,15 +19,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 /// A collector, which is ended with the test.
-pub(super) struct Collecting {
-    pub(super) child: Child,
-    pub(super) address: SocketAddr,
+pub(crate) struct Collecting {
+    pub(crate) child: Child,
+    pub(crate) address: SocketAddr,
 }
 
 impl Collecting {
-    pub(super) fn start(args: &[&str]) -> Collecting {
+    pub(crate) fn start(args: &[&str]) -> Collecting {
+        Collecting::at("127.0.0.1:0", args)
+    }
+
+    fn at(listen: &str, args: &[&str]) -> Collecting {
         let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
-            .args(["collect", "--listen", "127.0.0.1:0"])
+            .args(["collect", "--listen", listen])
             .args(args)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -38,7 +48,7 @@ impl Collecting {
     }
 
     /// Asks it to end; what it answers.
-    fn stop(mut self) -> (Option<i32>, String) {
+    pub(crate) fn stop(mut self) -> (Option<i32>, String) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         self.answer()
@@ -72,7 +82,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// The producer of a stream's first frame, as it is written in a file's name.
-fn producer(stream: &[u8]) -> String {
+pub(crate) fn producer(stream: &[u8]) -> String {
     format!("{:016x}", u64::from_le_bytes(stream[24..32].try_into().unwrap()))
 }
 
@@ -88,6 +98,10 @@ fn families(folder: &Path) -> Vec<(String, PathBuf)> {
         "lackey/mixed.lackey",
         "din/labels.din",
         "prism/prodcons.prism",
+        "drmemtrace-raw/threadsig.aarch64",
+        "dtrace/linux/agg_llquantize",
+        "dtrace/linux/flowindent",
+        "dtrace/classic/agg_ops",
     ] {
         let out = folder.join(format!("{}.quipu", trace.replace('/', "-")));
         let made = quipu(&["convert", path(&fixtures("").join(trace)), "-o", path(&out)]);
@@ -181,14 +195,114 @@ fn a_pipe_is_sent_and_the_spool_is_empty_then() {
 }
 
 #[test]
+fn a_full_spool_drops_records_and_both_sides_say_how_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, spool) = (folder.path().join("collected"), folder.path().join("spool"));
+    // Nobody listens there as long as the program writes.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    const N_RECORDS: u64 = 30_000;
+    let stream = trial::stream(9, N_RECORDS);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .args(["send", "--to", &address, "--spool", path(&spool), "--spool-size", "100Ki", "--json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&stream).unwrap();
+    let collecting = Collecting::at(&address, &["-o", path(&out), "--json"]);
+    let sent = child.wait_with_output().unwrap();
+    let said: Value = serde_json::from_slice(&sent.stdout).unwrap();
+    let dropped = said["dropped_records"].as_u64().unwrap();
+    assert_eq!((sent.status.code(), &said["complete"]), (Some(1), &true.into()), "{said}");
+    assert!(dropped > 1000 && dropped + said["records"].as_u64().unwrap() == N_RECORDS, "{said}");
+    let number = quipu::model::number::grouped(dropped);
+    assert!(text(&sent.stderr).contains(&format!("{number} records were dropped")), "{}", text(&sent.stderr));
+    let (code, answer) = collecting.stop();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!((code, &answer["files"][0]["lost"]), (Some(1), &dropped.into()), "{answer}");
+    let there = out.join(format!("{}.quipu", producer(&stream)));
+    // Nothing but the records is missing, and each verb says how many those are.
+    let viewed = quipu(&["view", "-q", path(&there)]);
+    assert_eq!(text(&viewed.stdout).lines().count() as u64, N_RECORDS - dropped);
+    for line in [&["check"][..], &["view"], &["info"]] {
+        let output = quipu(&[line, &[path(&there)]].concat());
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line:?}: {said}");
+        assert!(said.contains(&number), "{line:?}: {number} in {said}");
+    }
+    let checked = quipu(&["check", "--json", path(&there)]);
+    let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let rules: Vec<&str> =
+        checked["findings"].as_array().unwrap().iter().map(|f| f["rule"].as_str().unwrap()).collect();
+    assert!(rules.iter().all(|rule| *rule == "stream/lost"), "{rules:?}");
+}
+
+/// A flight recorder's folder with three segments of a clock with ten ticks in a second, and the number of its last record.
+fn flight_recorder(folder: &Path) -> u64 {
+    const N: u64 = 20_000;
+    let segments = Segments::new(folder, 3, 20_000).unwrap();
+    let options =
+        Options { codec: Codec::None, frame_bytes: 2000, snapshot_bytes: 10_000, ..Options::new("recorder") };
+    let writer = Writer::new(segments, options);
+    writer.define(Clock { id: 1, ticks_per_s: 10, ..Clock::default() }).unwrap();
+    let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    for n in 0..N {
+        stream.row(id, n, 8, |body| body.put(0, &n.to_le_bytes())).unwrap();
+    }
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    N - 1
+}
+
+#[test]
+fn the_end_of_a_flight_recorder_is_sent_and_all_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = folder.path().join("recorder");
+    let last = flight_recorder(&recorder);
+    let numbers = |trace: &Path| -> Vec<u64> {
+        let viewed = quipu(&["view", "--json", path(trace)]);
+        let lines = text(&viewed.stdout);
+        let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.filter_map(|row| row["time"].as_u64()).collect()
+    };
+    for since in [None, Some("30s"), Some("1m")] {
+        let out = folder.path().join(since.unwrap_or("all"));
+        let collecting = Collecting::start(&["-o", path(&out)]);
+        let to = collecting.address.to_string();
+        let mut line = vec!["send", "--to", &to, path(&recorder)];
+        line.extend(since.iter().flat_map(|since| ["--since", since]));
+        let sent = quipu(&line);
+        assert_eq!(sent.status.code(), Some(0), "{since:?}: {}", text(&sent.stderr));
+        // Of what was overwritten before, its losses tell.
+        assert_eq!(collecting.stop().0, Some(1));
+        let there = fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
+        let got = numbers(&there);
+        let wanted = match since {
+            None => numbers(&recorder),
+            // The frame in which the time begins is there whole.
+            Some(since) => {
+                let n = if since == "30s" { 300 } else { 600 };
+                assert!((n..n + 150).contains(&got.len()), "{since}: {}", got.len());
+                (last + 1 - got.len() as u64..=last).collect()
+            }
+        };
+        assert!(got == wanted && got.last() == Some(&last), "{since:?}: {} of {}", got.len(), wanted.len());
+    }
+}
+
+#[test]
 fn a_growing_stream_is_printed_at_the_collector_while_it_grows() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("collected");
     let collecting = Collecting::start(&["-o", path(&out)]);
-    let source = fixtures("stream").join("minimal.quipu");
-    let whole = fs::read(&source).unwrap();
+    let whole = trial::stream(5, 500);
+    let source = folder.path().join("source.quipu");
+    fs::write(&source, &whole).unwrap();
+    let (begin, rest) = whole.split_at(whole.len() / 2);
     let growing = folder.path().join("growing.quipu");
-    fs::write(&growing, &whole[..whole.len() - 120]).unwrap();
+    fs::write(&growing, begin).unwrap();
     let mut sender = Command::new(env!("CARGO_BIN_EXE_quipu"))
         .args(["send", "-q", "--to", &collecting.address.to_string(), path(&growing)])
         .spawn()
@@ -205,7 +319,10 @@ fn a_growing_stream_is_printed_at_the_collector_while_it_grows() {
         .spawn()
         .unwrap();
     let mut file = fs::OpenOptions::new().append(true).open(&growing).unwrap();
-    file.write_all(&whole[whole.len() - 120..]).unwrap();
+    for piece in rest.chunks(700) {
+        file.write_all(piece).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     // Both end because the stream does.
     assert!(sender.wait().unwrap().success());
     let followed = follow.wait_with_output().unwrap();

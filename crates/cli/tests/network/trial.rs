@@ -122,7 +122,7 @@ fn relay(mut from: TcpStream, mut to: TcpStream, side: From, mut look: impl FnMu
 }
 
 /// A stream of a producer: records of two streams in small frames.
-fn stream(producer: u64, n_records: u64) -> Vec<u8> {
+pub(super) fn stream(producer: u64, n_records: u64) -> Vec<u8> {
     let mut options = Options { codec: Codec::None, frame_bytes: 3000, ..Options::new("trial") };
     let mut uuid = [5; 16];
     uuid[..8].copy_from_slice(&producer.to_le_bytes());
