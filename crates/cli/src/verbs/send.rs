@@ -221,19 +221,21 @@ fn input(options: &Options) -> Result<(Input, Option<PathBuf>)> {
     Ok((Input::Pipe(file.map_err(of_io)?, Box::new(spool)), temporary))
 }
 
-/// Whether a file begins with other bytes than a stream does. One that is empty, or has room that was not written, may become
-/// a stream.
+/// Whether a file is something else than a stream. One that is empty, or has room that was not written, may become a stream, and
+/// one that was joined in the middle has a frame soon.
 fn begins_otherwise(path: &Path) -> io::Result<bool> {
     if fs::metadata(path)?.is_dir() {
         return Ok(false);
     }
+    const PROBED_BYTES: u64 = 64 << 10;
     let mut first = Vec::new();
-    File::open(path)?.take(SYNC.len() as u64).read_to_end(&mut first)?;
-    Ok(!SYNC.starts_with(&first) && first.iter().any(|byte| *byte != 0))
+    File::open(path)?.take(PROBED_BYTES).read_to_end(&mut first)?;
+    let has_frame = first.windows(SYNC.len()).any(|bytes| bytes == SYNC);
+    Ok(!has_frame && !SYNC.starts_with(&first) && first.iter().any(|byte| *byte != 0))
 }
 
 fn no_stream(path: &Path) -> Error {
-    Error::usage(format!("{} does not begin as a stream does", path.display()))
+    Error::usage(format!("{} is no stream", path.display()))
         .hint("`quipu convert TRACE -o NAME.quipu` makes a stream of a trace")
 }
 
