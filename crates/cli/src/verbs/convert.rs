@@ -42,8 +42,8 @@ pub(crate) struct Options {
     flags: Flags<ConvertFlags>,
     #[command(flatten)]
     conversion: conversion::Conversion,
-    /// Where sources are that were moved since a recorded program was compiled (--to cacheray): the start of their names then, and
-    /// what it is now
+    /// Where sources are that were moved since a recorded program was compiled (--to cacheray): the start of their names then,
+    /// and what it is now
     #[arg(long, value_name = "FROM=TO", help_heading = "Another format")]
     source_map: Vec<String>,
     #[command(flatten)]

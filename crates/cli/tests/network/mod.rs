@@ -196,7 +196,7 @@ fn a_pipe_is_sent_and_the_spool_is_empty_then() {
 fn a_full_spool_drops_records_and_both_sides_say_how_many() {
     let folder = tempfile::tempdir().unwrap();
     let (out, spool) = (folder.path().join("collected"), folder.path().join("spool"));
-    // Nobody listens there as long as the program writes.
+    // There is no collector as long as the program writes.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     const N_RECORDS: u64 = 30_000;
     let stream = trial::stream(9, N_RECORDS);
