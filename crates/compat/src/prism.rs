@@ -53,6 +53,10 @@ pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let path = PathBuf::from(asked.trace.as_deref().ok_or_else(|| missing("--executable"))?);
     let begun = Instant::now();
     let output = asked.output.clone().unwrap_or_else(|| PathBuf::from("."));
+    if !output.is_dir() {
+        let what = "the folder is not there: Prism's back ends write into one that exists";
+        return Err(Error::missing(what).in_file(output.display().to_string()).into());
+    }
     // Files appear in their folder once all are complete.
     let way = folder_beside(&output.join("prism"))?;
     let made = way.path().join("run");

@@ -7,6 +7,7 @@ use crate::check::PrismRules;
 use crate::detail::Detail;
 use crate::event::{Event, Place, access, context, sync};
 use crate::fault::{Fault, Wrong};
+use crate::here::Here;
 use crate::table::{self, Events, FORMS};
 use crate::unknown::Unknown;
 use crate::variable::{Decoder, Dialect, END, MAX_EVENT_BYTES};
@@ -17,6 +18,7 @@ use quipu_model::values::{FunctionType, Type};
 use quipu_model::{Amount, Columns, FormatInfo, Printer, RuleInfo, TableBuf};
 use quipu_records::print::{RowPrinter, Sort};
 use quipu_records::{Ending, Family, Fill, FlatTrace, Input, RecordCodec, Resume, Step};
+use quipu_stream::frame::Extension;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -64,6 +66,8 @@ pub struct Codec {
     pub keeps_bytes: bool,
     /// Whether the stream begins with events that say which fields the others have.
     pub is_configured: bool,
+    /// Whether bytes may be damaged: those of frames have checksums, so that all of them are what a writer wrote.
+    pub may_be_nonsense: bool,
     /// The thread that the first configurations belong to: that of the first event after them, since which fields events have
     /// concerns those that follow.
     pub first_thread: Option<u64>,
@@ -142,8 +146,32 @@ pub struct State {
     undefined: Undefined,
     /// Events were met that cannot be passed, so that nothing after them can be read.
     is_lost: bool,
+    /// The next buffer may begin anywhere.
+    is_searching: bool,
+    /// There are events of several threads.
+    has_turns: bool,
     functions: FxHashMap<Vec<u8>, u64>,
     has_begun: bool,
+    /// How often reading continued after a frame that was lost, and what held there the last time.
+    rejoined: (u64, Rejoined),
+    /// The same of the next event.
+    rejoins: Option<Rejoined>,
+    /// Events that were lost so far, as far as their number is known.
+    n_lost: u64,
+}
+
+/// What holds where reading continues after a frame that was lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rejoined {
+    pub(crate) here: Here,
+    /// The fields before what was lost.
+    pub(crate) before: Detail,
+}
+
+impl Default for Rejoined {
+    fn default() -> Rejoined {
+        Rejoined { here: Here::default(), before: Detail::NONE }
+    }
 }
 
 /// A buffer of the fixed encoding that is not whole.
@@ -223,6 +251,12 @@ impl State {
         &self.bytes
     }
 
+    /// How often reading continued after a frame that was lost, and what held there the last time: before this batch if it is the
+    /// first after it.
+    pub(crate) fn rejoined(&self) -> (u64, Rejoined) {
+        self.rejoined
+    }
+
     /// The level of detail that holds now.
     pub fn detail(&self) -> Detail {
         self.decoder.detail()
@@ -251,8 +285,13 @@ impl RecordCodec for Codec {
             cut: None,
             undefined: Undefined::default(),
             is_lost: false,
+            is_searching: false,
+            has_turns: false,
             functions: FxHashMap::default(),
             has_begun: false,
+            rejoined: (0, Rejoined::default()),
+            rejoins: None,
+            n_lost: 0,
         }
     }
 
@@ -281,6 +320,28 @@ impl RecordCodec for Codec {
             Encoding::Fixed => self.resume_fixed(state, input),
             Encoding::Variable => self.resume_variable(state, input),
         }
+    }
+
+    /// Headers of frames say what the first event in them depends on.
+    fn rejoin(&self, state: &mut State, said: &[u8], n_records: u64) -> Option<Amount> {
+        let Extension { records_before, state: said, .. } = Extension::read(said)?;
+        let n_lost = records_before.checked_sub(n_records.saturating_add(state.n_lost));
+        state.n_lost += n_lost.unwrap_or(0);
+        let n_lost = n_lost.map_or(Amount::Unknown, Amount::Exactly);
+        let here = Here::read(&said)?;
+        let before = state.rejoins.map_or(state.decoder.detail(), |rejoins| rejoins.before);
+        state.rejoins = Some(Rejoined { here, before });
+        let Here { thread, detail, pc } = here;
+        state.undefined = Undefined::default();
+        state.cut = None;
+        (state.n_events, state.n_name_bytes) = (0, 0);
+        (state.is_lost, state.is_searching) = (false, false);
+        state.has_begun = false;
+        (state.thread, state.pc) = (thread, pc);
+        if self.encoding == Encoding::Variable {
+            state.decoder = Decoder::new(detail, self.dialect);
+        }
+        Some(n_lost)
     }
 
     fn ended(&self, state: &mut State, out: &mut Fill) {
@@ -351,6 +412,7 @@ impl Codec {
             Ok(event) => event,
             Err(what) => {
                 state.n_events -= 1;
+                state.n_lost += 1;
                 return Step::Lost {
                     rule: &rules::NAME,
                     what: what.sentence(),
@@ -359,11 +421,24 @@ impl Codec {
                 };
             }
         };
-        if nonsense::is_unknown(&event) {
-            let events = &input.bytes[..input.bytes.len().min(state.n_events * fixed::EVENT_BYTES)];
-            if let Some(n) = nonsense::in_slots(events, self.detail) {
+        if self.may_be_nonsense && nonsense::is_unknown(&event) {
+            let len = state.n_events * fixed::EVENT_BYTES;
+            let events = &input.bytes[..input.bytes.len().min(len)];
+            if let Some(n) = nonsense::in_slots(events, &state.names, self.detail) {
                 state.events.names.truncate(n_names);
-                let n_lost = std::mem::take(&mut state.n_events);
+                // Slots are where they should be if the next buffer is.
+                let end = len + state.n_name_bytes;
+                if input.bytes.len() < end + dump::HEADER_BYTES && !input.is_last() {
+                    return Step::More(end + dump::HEADER_BYTES);
+                }
+                let is_in_place = input.bytes.get(end..).is_some_and(dump::may_begin);
+                let n_lost = if is_in_place {
+                    nonsense::n_slots(events, &state.names, self.detail)
+                } else {
+                    state.n_events
+                };
+                state.n_events -= n_lost;
+                state.n_lost += n_lost as u64;
                 return Step::Lost {
                     rule: &rules::NONSENSE,
                     what: nonsense::sentence(n),
@@ -429,36 +504,60 @@ impl Codec {
             }
             Err(Fault { what: what @ Wrong::Truncated, .. }) => Step::Rest(&rules::CUT, what.sentence()),
             Err(Fault { what, .. }) => {
-                state.is_lost = true;
+                state.is_searching = true;
                 lost(&rules::BUFFER, what, None)
             }
         }
     }
 
-    /// Looks for a swap in buffers of the fixed encoding, the first of which begins here.
+    /// Looks for events in buffers of the fixed encoding: the first begins here, or, where the head of one was wrong,
+    /// anywhere.
+    /// Only a swap says whose they are, unless all events so far are of one thread.
     fn resume_fixed(&self, state: &mut State, input: Input<'_>) -> Resume {
         let (bytes, mut scratch) = (input.bytes, Batch::default());
         let mut at = 0;
         while at < bytes.len() {
-            let buffer = match dump::Buffer::read(&bytes[at..], 0) {
+            let rest = &bytes[at..];
+            if state.is_searching && !dump::may_begin(rest) && rest.len() >= dump::HEADER_BYTES {
+                at += 1;
+                continue;
+            }
+            let buffer = match dump::Buffer::read(rest, 0) {
+                // After a buffer stands another one, or nothing.
+                Ok(buffer) if state.is_searching => {
+                    let next = &rest[buffer.len()..];
+                    if next.len() < dump::HEADER_BYTES && !input.is_last() {
+                        return Resume::More { skip: at, wants: buffer.len() + dump::HEADER_BYTES };
+                    }
+                    let is_nonsense = nonsense::in_slots(buffer.events, buffer.names, self.detail).is_some();
+                    if buffer.is_empty() || is_nonsense || !dump::may_begin(next) {
+                        at += 1;
+                        continue;
+                    }
+                    buffer
+                }
                 Ok(buffer) => buffer,
-                Err(Fault { what: Wrong::Truncated, .. }) => {
-                    let wants = dump::needed(&bytes[at..]).unwrap_or(dump::HEADER_BYTES);
+                Err(Fault { what: Wrong::Truncated, .. }) if !state.is_searching || !input.is_last() => {
+                    let wants = dump::needed(rest).unwrap_or(dump::HEADER_BYTES);
                     return Resume::More { skip: at, wants };
                 }
                 Err(_) => {
-                    state.is_lost = true;
-                    return Resume::More { skip: bytes.len(), wants: 1 };
+                    state.is_searching = true;
+                    at += 1;
+                    continue;
                 }
             };
-            let mut slots = buffer.events.as_chunks::<{ fixed::EVENT_BYTES }>().0.iter();
-            let swap = slots.position(|slot| {
+            let slots = buffer.events.as_chunks::<{ fixed::EVENT_BYTES }>().0;
+            let is_swap = |slot: &fixed::Slot| {
                 scratch.clear();
                 let event = fixed::event(slot, buffer.names, self.detail, &mut scratch);
                 event.is_ok_and(|event| event.swap().is_some())
-            });
-            if let Some(nth) = swap {
-                state.n_events = buffer.events.len() / fixed::EVENT_BYTES - nth;
+            };
+            let continues = state.is_searching && !state.has_turns;
+            let nth = if continues { Some(0) } else { slots.iter().position(is_swap) };
+            if let Some(nth) = nth {
+                state.is_searching = false;
+                state.n_events = slots.len() - nth;
                 state.n_name_bytes = buffer.names.len();
                 state.names.clear();
                 state.names.extend_from_slice(buffer.names);
@@ -511,7 +610,7 @@ impl Codec {
         self.room(state, out);
         let n_names = state.events.names.len();
         match state.decoder.event(bytes, &mut state.events) {
-            Ok((event, len)) if nonsense::is_unknown(&event) => {
+            Ok((event, len)) if self.may_be_nonsense && nonsense::is_unknown(&event) => {
                 match nonsense::in_stream(bytes, &state.decoder, input.is_last()) {
                     nonsense::Verdict::Trace => self.take(state, event, &bytes[..len], n_names, out),
                     nonsense::Verdict::More(n) => {
@@ -557,9 +656,15 @@ impl Codec {
         }
         if !state.has_begun {
             state.has_begun = true;
-            self.first(&event, thread, out);
+            match state.rejoins.take() {
+                Some(rejoins) => state.rejoined = (state.rejoined.0 + 1, rejoins),
+                None => self.first(&event, thread, out),
+            }
         }
-        state.thread = thread;
+        if thread != state.thread {
+            state.has_turns |= state.thread.is_some();
+            state.thread = thread;
+        }
         if out.is_empty() {
             state.events.first = out.n_records();
         }

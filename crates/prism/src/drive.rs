@@ -1,15 +1,19 @@
 //! Events of an opened stream, batch by batch, up to damage where that is to be refused.
 
 use crate::batch::Batch;
-use crate::codec::{Codec, EventBytes};
-use crate::event::Event;
+use crate::codec::{Codec, Encoding, EventBytes, Rejoined};
+use crate::detail::Detail;
+use crate::event::{Event, Sync, sync};
 use crate::fault::{Fault, Wrong};
+use crate::here::Here;
 use crate::trace::PrismTrace;
+use crate::{fixed, variable};
 use quipu_model::damaged::{Damaged, Intake, Reading, SoFar};
 use quipu_model::transform::{Progress, TransformJob};
 use quipu_model::{Error, OpenOptions, Place, Reader, Result, Scan, ShardId, Window};
 use quipu_records::Records;
-use quipu_records::write::is_after;
+use quipu_records::write::n_good;
+use quipu_source::Codec as Packing;
 
 /// What is read, and what becomes of damage.
 #[derive(Clone)]
@@ -45,19 +49,34 @@ pub(crate) fn each_batch(
     let scan = Scan { batch_records: 4096, ahead: true, window: job.window.clone(), ..Scan::new(ShardId(0)) };
     let mut reader = Records::new(codec, trace.container(), &scan)?;
     let mut intake = Intake::new(job.damaged).strict(job.strict);
+    // Frames have checksums of their own, and plain files none.
+    let is_vouched = trace.container().codec() == Packing::Plain;
+    let so_far = |n| if is_vouched { SoFar::vouched(n) } else { SoFar::unvouched(n) };
     let threads = &job.opening.threads;
     let (mut packed_bytes, mut n_written, mut latest) = (0, 0, None);
+    let mut n_rejoined = 0;
     loop {
         let (mut findings, span) = match reader.read() {
             Ok(Some(batch)) => (std::mem::take(&mut batch.findings), batch.span),
             read => {
-                intake.end(read.map(drop), SoFar::unvouched(n_written))?;
+                intake.end(read.map(drop), so_far(n_written))?;
                 break;
             }
         };
         progress.go_on()?;
         let n_before = n_written;
         let state = reader.state();
+        let (n, Rejoined { here, before }) = state.rejoined();
+        if n != n_rejoined && span.records > 0 {
+            // What events say of those after them is lost with a frame, too.
+            n_rejoined = n;
+            let is_wanted = threads.is_empty() || threads.contains(&span.thread);
+            let here = Here { thread: here.thread.filter(|_| is_wanted), ..here };
+            let (batch, bytes) = bridge(&codec, here, before, state.events());
+            if !batch.events.is_empty() {
+                n_written = take(&batch, &bytes)?;
+            }
+        }
         if span.records > 0 && (threads.is_empty() || threads.contains(&span.thread)) {
             latest = state.events().thread;
             n_written = take(state.events(), state.bytes())?;
@@ -74,8 +93,8 @@ pub(crate) fn each_batch(
                 n_written = take(&batch, &bytes)?;
             }
         }
-        let n_good = if is_after(&findings, &span) { n_written } else { n_before };
-        if let Err(refused) = intake.take(&mut findings, SoFar::unvouched(n_good)) {
+        let n_good = n_good(&findings, &span, n_before, n_written);
+        if let Err(refused) = intake.take(&mut findings, so_far(n_good)) {
             return Err(intake.read_on(refused, || {
                 progress.go_on()?;
                 Ok(reader.read()?.map(|batch| std::mem::take(&mut batch.findings)))
@@ -86,6 +105,37 @@ pub(crate) fn each_batch(
         packed_bytes = now.max(packed_bytes);
     }
     Ok(intake.finish())
+}
+
+/// Events that say what holds before a batch, its thread and its fields; other fields held before what was lost.
+#[cold]
+fn bridge(codec: &Codec, here: Here, before: Detail, next: &Batch) -> (Batch, EventBytes) {
+    let mut batch = Batch { thread: here.thread, first: next.first, ..Batch::default() };
+    if codec.encoding == Encoding::Variable && here.detail != before {
+        batch.events.extend(here.detail.events().map(Event::Config));
+    }
+    if let Some(data) = here.thread.filter(|_| next.events.first().is_none_or(|event| event.swap().is_none()))
+    {
+        batch.events.push(Event::Sync(Sync { kind: sync::SWAP, data, second: None }));
+    }
+    let mut bytes = EventBytes::default();
+    let none = Batch::default();
+    for event in &batch.events {
+        // Both have room for these events, which have no names.
+        match codec.encoding {
+            Encoding::Fixed => {
+                let mut encoder = fixed::Encoder::new(codec.detail);
+                let _ = encoder.put(event, &none);
+                bytes.push(&encoder.events);
+            }
+            Encoding::Variable => {
+                let mut encoder = variable::Encoder::agreed(here.detail);
+                let _ = encoder.put(event, &none);
+                bytes.push(&encoder.out);
+            }
+        }
+    }
+    (batch, bytes)
 }
 
 /// The error for an event for which there is no room.

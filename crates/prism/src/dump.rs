@@ -5,7 +5,7 @@
 use crate::batch::Batch;
 use crate::detail::Detail;
 use crate::fault::{Fault, Wrong};
-use crate::fixed::{Decoder, EVENT_BYTES, Encoder, NAME_BYTES, SLOTS};
+use crate::fixed::{Decoder, EVENT_BYTES, Encoder, MEMORY, NAME_BYTES, SLOTS, SYNC};
 
 /// Bytes before the events of a buffer.
 pub const HEADER_BYTES: usize = 16;
@@ -21,6 +21,14 @@ pub(crate) fn needed(bytes: &[u8]) -> Option<usize> {
     };
     let (count, used) = (word(0)?.min(SLOTS as u64), word(8)?.min(NAME_BYTES as u64));
     Some(HEADER_BYTES + count as usize * EVENT_BYTES + used as usize) // Both are small.
+}
+
+/// Whether a buffer with events may begin here, or the dump ends. Zeros are none: they stand among events, too.
+pub(crate) fn may_begin(bytes: &[u8]) -> bool {
+    let Some((head, rest)) = bytes.split_at_checked(HEADER_BYTES) else { return bytes.is_empty() };
+    let word = |at: usize| head[at..].first_chunk().map_or(u64::MAX, |word| u64::from_le_bytes(*word));
+    let is_tag = |tag: &u8| (MEMORY..=SYNC).contains(tag);
+    (1..=SLOTS as u64).contains(&word(0)) && word(8) <= NAME_BYTES as u64 && rest.first().is_none_or(is_tag)
 }
 
 /// A buffer of a dump.
@@ -57,15 +65,6 @@ impl<'a> Buffer<'a> {
             events: bytes.get(HEADER_BYTES..names).ok_or(truncated)?,
             names: bytes.get(names..end).ok_or(truncated)?,
         })
-    }
-
-    /// What is whole of a buffer that the bytes end within: its events as far as they reach, and, if all are there, the names.
-    pub(crate) fn cut(bytes: &'a [u8]) -> Option<Buffer<'a>> {
-        let (head, rest) = bytes.split_at_checked(HEADER_BYTES)?;
-        let said = usize::try_from(u64::from_le_bytes(*head.first_chunk()?)).ok().filter(|n| *n <= SLOTS)?;
-        let n_whole = (rest.len() / EVENT_BYTES).min(said);
-        let (events, names) = rest.split_at(n_whole * EVENT_BYTES);
-        Some(Buffer { events, names: if n_whole == said { names } else { &[] } })
     }
 
     /// Bytes of the buffer in a dump.

@@ -42,6 +42,8 @@ pub enum Wrong {
     NameOpen,
     /// An event has what an encoding or level of detail has no room for.
     NoRoom(&'static str),
+    /// A size that the variable encoding has no room for.
+    NoSize(u16),
     /// A level of detail asks for what an event has not.
     Missing(&'static str),
 }
@@ -86,6 +88,10 @@ impl fmt::Display for Wrong {
             }
             Wrong::NameOpen => f.write_str("a name that no zero ends"),
             Wrong::NoRoom(what) => write!(f, "no room for {what}"),
+            Wrong::NoSize(bytes) => {
+                let room = "the variable encoding has room for powers of two up to 128";
+                write!(f, "no room for a size of {bytes} bytes: {room}")
+            }
             Wrong::Missing(what) => write!(f, "the event has no {what}"),
         }
     }

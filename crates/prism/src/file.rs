@@ -9,6 +9,7 @@ use crate::detail::Detail;
 use crate::drive::refused;
 use crate::event::{Context, Event, Place};
 use crate::fixed::{self, EVENT_BYTES, Put};
+use crate::here::Here;
 use crate::variable::Dialect;
 use crate::{INFO, dump, variable};
 use quipu_model::fresh::{Fresh, Replace, cannot};
@@ -18,7 +19,7 @@ use quipu_model::{Error, ErrorKind, Result};
 use quipu_records::write::{RecordFile, usual_pool};
 use quipu_source::OutputFile;
 use quipu_stream::codec::Codec as Packing;
-use quipu_stream::frame::encoding;
+use quipu_stream::frame::{Extension, encoding};
 use quipu_stream::write::{Options, StreamWriter, Writer};
 use quipu_wire::cbor::Value;
 use quipu_wire::record::{Producer, Setting, Stream};
@@ -69,6 +70,11 @@ pub(crate) struct EventFile {
     buffers: Vec<u8>,
     /// How sizes of accesses read.
     dialect: Dialect,
+    /// What the next event depends on; the same where the frame in the making begins, and, of the fixed encoding, after its last
+    /// whole buffer.
+    here: Here,
+    begun: Here,
+    gathered: Here,
     /// Events in the frame in the making.
     n_gathered: u32,
     n_events: u64,
@@ -129,6 +135,9 @@ impl EventFile {
             detail,
             fixed: fixed::Encoder::new(detail),
             dialect: Dialect::Strict,
+            here: Here::default(),
+            begun: Here::default(),
+            gathered: Here::default(),
             // The variable encoding begins with the three that say what fields there are.
             n_gathered: match encoding {
                 Encoding::Variable if !is_said => detail.events().len() as u32,
@@ -166,10 +175,12 @@ impl EventFile {
                     // An empty buffer has room for any event that the encoding has room for.
                     self.fixed.put(event, batch).map_err(|what| refused(what, batch, index))?;
                 }
+                self.here.pass(event);
             }
             Encoding::Variable => {
                 self.variable.put(event, batch).map_err(|what| refused(what, batch, index))?;
                 self.n_gathered += 1;
+                self.here.pass(event);
                 if self.variable.out.len() + variable::MAX_EVENT_BYTES + 1 > FRAME_BYTES {
                     self.frame()?;
                 }
@@ -213,10 +224,12 @@ impl EventFile {
                     // An empty buffer has room for any event that a buffer had room for.
                     put(&mut self.fixed)?;
                 }
+                self.here.pass(event);
             }
             _ => {
                 self.variable.put_bytes(event, bytes);
                 self.n_gathered += 1;
+                self.here.pass(event);
                 if self.variable.out.len() + variable::MAX_EVENT_BYTES + 1 > FRAME_BYTES {
                     self.frame()?;
                 }
@@ -248,6 +261,8 @@ impl EventFile {
             self.frame()?;
         }
         buffer.write(&mut self.buffers);
+        self.here.pass_slots(buffer.events);
+        self.gathered = self.here;
         let n = buffer.events.len() / EVENT_BYTES;
         self.n_gathered += n as u32; // At most the slots of a buffer.
         self.n_events += n as u64;
@@ -265,12 +280,21 @@ impl EventFile {
         let mut buffer = Vec::new();
         self.n_gathered += (self.fixed.events.len() / EVENT_BYTES) as u32; // As above.
         dump::flush(&mut self.fixed, &mut buffer);
+        self.gathered = self.here;
         self.buffers.append(&mut buffer);
         if self.buffers.len() + dump::MAX_BYTES > FRAME_BYTES { self.frame() } else { Ok(()) }
     }
 
     /// Writes what was gathered.
     fn frame(&mut self) -> Result<()> {
+        let (next, detail) = match self.encoding {
+            Encoding::Fixed => (self.gathered, self.detail),
+            Encoding::Variable => (self.here, self.variable.detail()),
+        };
+        let next = Here { detail, ..next };
+        let begun = std::mem::replace(&mut self.begun, next);
+        let extension =
+            Extension { bytes_before: self.n_bytes, records_before: self.n_written, state: begun.to_bytes() };
         let bytes = match self.encoding {
             Encoding::Fixed => &mut self.buffers,
             Encoding::Variable => &mut self.variable.out,
@@ -297,7 +321,7 @@ impl EventFile {
                     Encoding::Fixed => encoding::PRISM,
                     Encoding::Variable => encoding::PRISM_VARIABLE,
                 };
-                let written = begun.stream.foreign(number, n, (0, 0), bytes);
+                let written = begun.stream.foreign_extended(number, n, &extension, bytes);
                 written.map_err(|cause| cannot("write", path, cause))?;
                 bytes.clear();
             }

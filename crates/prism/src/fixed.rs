@@ -18,11 +18,11 @@ pub const SLOTS: usize = 4096;
 /// Bytes of names that a buffer has room for.
 pub const NAME_BYTES: usize = 4096;
 
-const MEMORY: u8 = 1;
+pub(crate) const MEMORY: u8 = 1;
 const COMPUTE: u8 = 2;
 const CONTROL: u8 = 3;
-const CONTEXT: u8 = 4;
-const SYNC: u8 = 5;
+pub(crate) const CONTEXT: u8 = 4;
+pub(crate) const SYNC: u8 = 5;
 
 /// Control flow: it was taken.
 const TAKEN: u8 = 1;

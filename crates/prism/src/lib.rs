@@ -16,7 +16,7 @@
 //! | [`fault`] | what can be wrong with a stream, and where |
 //! | [`trace`], [`codec`], [`table`], `survey` | the family as the rest of Quipu sees it |
 //! | [`check`], [`rules`] | the rules that a stream must follow |
-//! | [`rewrite`], `file`, `drive` | `convert`: streams and plain files of events |
+//! | [`rewrite`], `file`, `here`, `drive` | `convert`: streams and plain files of events |
 //! | `edit`, `turns` | `trim`, `filter`, `split`; files of threads as one trace |
 //! | [`unknown`] | events whose codes have no meaning |
 //! | [`import`], `front` | records of other formats as events |
@@ -41,6 +41,7 @@ mod file;
 pub mod files;
 pub mod fixed;
 mod front;
+mod here;
 pub mod hooks;
 pub mod import;
 pub mod live;

@@ -45,16 +45,37 @@ pub(crate) fn is_unknown(event: &Event) -> bool {
     }
 }
 
+/// Whether a slot has an event of an unknown type, or one whose name is not there.
+fn is_wrong(slot: &fixed::Slot, names: &[u8], detail: Detail, scratch: &mut Batch) -> bool {
+    scratch.clear();
+    fixed::event(slot, names, detail, scratch).map_or(true, |event| is_unknown(&event))
+}
+
 /// Judges what begins with an event of an unknown type, in the rest of a buffer of the fixed encoding: gives how many of the next
-/// events are of unknown types, if they are too many.
+/// events are of unknown types or have wrong names, if they are too many.
 #[cold]
-pub(crate) fn in_slots(events: &[u8], detail: Detail) -> Option<usize> {
+pub(crate) fn in_slots(events: &[u8], names: &[u8], detail: Detail) -> Option<usize> {
     let mut scratch = Batch::default();
     let slots = events.as_chunks::<EVENT_BYTES>().0.iter().take(WINDOW);
-    // Names are judged elsewhere.
-    let unknown = slots
-        .filter(|slot| fixed::event(slot, &[], detail, &mut scratch).is_ok_and(|event| is_unknown(&event)));
+    let unknown = slots.filter(|slot| is_wrong(slot, names, detail, &mut scratch));
     Some(unknown.count()).filter(|n| *n > MAX_UNKNOWN)
+}
+
+/// How many slots of the fixed encoding nonsense has that begins with the first: up to the next one after which none of 64 is of
+/// an unknown type, or up to the end.
+#[cold]
+pub(crate) fn n_slots(events: &[u8], names: &[u8], detail: Detail) -> usize {
+    let slots = events.as_chunks::<EVENT_BYTES>().0;
+    let mut scratch = Batch::default();
+    let mut first = 1;
+    for (at, slot) in slots.iter().enumerate().skip(1) {
+        if is_wrong(slot, names, detail, &mut scratch) {
+            first = at + 1;
+        } else if at + 1 - first >= WINDOW {
+            break;
+        }
+    }
+    first.min(slots.len())
 }
 
 /// The same in a stream of the variable encoding.

@@ -2,13 +2,14 @@
 
 use crate::codec::Encoding;
 use crate::drive::{Job, each_batch};
+use crate::dump;
 use crate::file::{EventFile, Target, copy_batch, put_batch};
 use crate::trace::{self, PrismTrace};
-use crate::{dump, fault, fixed, nonsense};
+use quipu_model::damaged::Damaged;
 use quipu_model::options::Kind;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
-use quipu_model::{Error, OptionSpec, Options, Result};
-use quipu_records::{Ending, Feed};
+use quipu_model::{OptionSpec, Options, Result};
+use quipu_records::Feed;
 use quipu_source::StreamOptions;
 
 /// The verbs `convert` and `merge`: files of threads are one trace, which is written as one file.
@@ -91,9 +92,17 @@ impl Transform for Rewrite {
             Ok(file.n_events())
         })
         .map_err(|error| error.in_file(job.source.name()))?;
-        if is_copy {
-            let is_damaged = !reading.findings.is_empty() || reading.error.is_some();
-            copy_buffers(&trace, is_damaged, &mut file)?;
+        let is_whole =
+            reading.error.is_none() && reading.findings.iter().all(|finding| finding.loss.is_none());
+        if is_copy && is_whole {
+            copy_buffers(&trace, &mut file)?;
+        } else if is_copy {
+            // Of damaged buffers, the events that readers take.
+            let again = Job { keeps_bytes: true, damaged: Damaged::Keep, strict: false, ..Job::of(job) };
+            each_batch(&trace, again, progress, |batch, bytes| {
+                copy_batch(&mut file, batch, bytes)?;
+                Ok(file.n_events())
+            })?;
         }
         if let Some(error) = reading.nothing_left().filter(|_| file.n_events() == 0) {
             return Err(error);
@@ -103,51 +112,14 @@ impl Transform for Rewrite {
 }
 
 /// Copies whole buffers, with the bytes in them that mean nothing.
-fn copy_buffers(trace: &PrismTrace, is_damaged: bool, file: &mut EventFile) -> Result<()> {
+fn copy_buffers(trace: &PrismTrace, file: &mut EventFile) -> Result<()> {
     let mut feed = Feed::new(trace.container(), &StreamOptions::default())?;
     while feed.more(dump::HEADER_BYTES) {
-        let n_bytes = dump::needed(feed.unused()).unwrap_or(dump::HEADER_BYTES);
-        feed.more(n_bytes);
-        let buffer = match dump::Buffer::read(feed.unused(), feed.offset()) {
-            Ok(buffer) => buffer,
-            // What is wrong was found before. Of a buffer that is cut, the events are kept that are whole.
-            Err(fault::Fault { .. }) => {
-                let is_unread = feed.ending() == Some(Ending::Unread);
-                return match dump::Buffer::cut(feed.unused()).filter(|_| !is_unread) {
-                    Some(buffer) => put_whole(&buffer, trace.codec().detail, file),
-                    None => Ok(()),
-                };
-            }
-        };
+        feed.more(dump::needed(feed.unused()).unwrap_or(dump::HEADER_BYTES));
+        let buffer = dump::Buffer::read(feed.unused(), feed.offset())?;
         let n_bytes = buffer.len();
-        match is_damaged {
-            true => put_whole(&buffer, trace.codec().detail, file)?,
-            false => file.put_buffer(&buffer)?,
-        }
+        file.put_buffer(&buffer)?;
         feed.use_up(n_bytes);
     }
-    match feed.take_failure() {
-        Some(error) if !error.is_damage() => Err(error),
-        _ => Ok::<(), Error>(()),
-    }
-}
-
-/// Copies the events of a buffer that readers take, without those with wrong names and without nonsense.
-fn put_whole(buffer: &dump::Buffer<'_>, detail: crate::Detail, file: &mut EventFile) -> Result<()> {
-    let (mut scratch, mut events) = (crate::Batch::default(), Vec::with_capacity(buffer.events.len()));
-    let mut rest = buffer.events;
-    for slot in buffer.events.as_chunks::<{ fixed::EVENT_BYTES }>().0 {
-        scratch.clear();
-        match fixed::event(slot, buffer.names, detail, &mut scratch) {
-            // Nor do readers take what follows nonsense in its buffer.
-            Ok(event) if nonsense::is_unknown(&event) && nonsense::in_slots(rest, detail).is_some() => break,
-            Ok(_) => events.extend_from_slice(slot),
-            Err(_) => {}
-        }
-        rest = rest.get(fixed::EVENT_BYTES..).unwrap_or_default();
-    }
-    if events.is_empty() {
-        return Ok(());
-    }
-    file.put_buffer(&dump::Buffer { events: &events, names: buffer.names })
+    feed.take_failure().map_or(Ok(()), Err)
 }

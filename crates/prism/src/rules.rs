@@ -19,13 +19,13 @@ quipu_model::rules! {
             "The event is shown with its number; back ends that go by types leave it out." []
         NONSENSE "prism/nonsense" Error
             "Of 64 successive events, at most 8 have no type, or one that is unknown."
-            "These bytes are not events. Those of the fixed encoding are left out to the end of their buffer; of the variable one, nothing after them can be read." []
+            "These bytes are not events. Those of the fixed encoding are left out, up to the end of their buffer if that is not where it should be; of the variable one, nothing after them can be read." []
         AFTER_END "prism/bytes-after-end" Warning
             "Bytes after the end of a buffer of the variable encoding are zero."
             "They are passed over, since they mean nothing. If a byte within the events was damaged and reads as an end, they are events that are lost." []
         BUFFER "prism/buffer" Error
             "A buffer has at most 4096 events and 4096 bytes of names."
-            "Nothing after its head can be read: the dump is no dump of buffers, or damaged." []
+            "The dump is no dump of buffers, or damaged. Reading continues with the next buffer that can be told." []
         NAME "prism/name" Error
             "A name lies within its buffer and ends with a zero."
             "The event is left out, and reading continues with the next one." []

@@ -4,12 +4,14 @@ use crate::codec::{BUFFER_BYTES, Codec, Encoding};
 use crate::detail::Detail;
 use crate::event::Kind;
 use crate::fixed::{NAME_BYTES, SLOTS};
+use crate::here::Here;
 use crate::variable::Dialect;
 use crate::{DETAIL, DIALECT, ENCODING, INFO, SIGRIND, dump, turns};
 use quipu_model::trace::{Carries, Fact};
 use quipu_model::{Error, Meta, OpenOptions, Result};
 use quipu_records::trace::FlatTrace;
 use quipu_source::Source;
+use quipu_stream::frame::Extension;
 
 /// Bytes that are looked at to tell the encodings apart.
 const PROBED_BYTES: usize = 64;
@@ -41,6 +43,13 @@ pub(crate) fn is_configured(head: &[u8]) -> bool {
     head.first().is_some_and(|head| head >> 5 == Kind::Config as u8)
 }
 
+/// What events after a first frame that cannot be read depend on, if a header says it.
+fn after_lost(source: &Source) -> Option<Here> {
+    let container = source.container().ok()?;
+    let next = container.next_readable(0, 0)?;
+    Here::read(&Extension::read(&container.said_at(next)?)?.state)
+}
+
 /// Opens a stream.
 ///
 /// # Errors
@@ -51,6 +60,8 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<PrismTrace> {
     let source = gathered.as_ref().unwrap_or(source);
     INFO.refuse_folder(source)?;
     let head = source.head(PROBED_BYTES)?;
+    // If the first frame is damaged, those after it say how they are read.
+    let lost = if head.is_empty() { after_lost(source) } else { None };
     let carried = source.said("encoding");
     let encoding = match given.word(&ENCODING) {
         "fixed" => Encoding::Fixed,
@@ -69,7 +80,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<PrismTrace> {
             )
         })
     });
-    let said = said.transpose()?;
+    let said = said.transpose()?.or(lost.filter(|_| encoding == Encoding::Variable).map(|here| here.detail));
     let is_configured = is_configured(&head);
     let detail = said.unwrap_or(match encoding {
         Encoding::Fixed => Detail::VALGRIND,
@@ -87,6 +98,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<PrismTrace> {
         keeps_events: false,
         keeps_bytes: false,
         is_configured: encoding == Encoding::Variable && is_configured,
+        may_be_nonsense: carried.is_none(),
         first_thread: None,
     };
     let codec = codec.begins_with(&head);

@@ -9,6 +9,7 @@
 
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_source::{Bytes, CarrierDamage, Container, Content, Source};
+use quipu_stream::frame::Extension;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::hash::Hasher;
@@ -33,6 +34,8 @@ const SETTING_BYTES: usize = 512 << 10;
 const MAX_TURNS: usize = 1 << 22;
 /// Settings of one file: as many as these turns may take.
 const MAX_SETTINGS: usize = 256;
+/// Bytes of a configuration event, which is all that only a file needs.
+const CONFIG_BYTES: u64 = 2;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
@@ -178,7 +181,7 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
     let threads = first.said(THREADS).unwrap_or_default();
     let mut absent: BTreeSet<u64> = threads.split(' ').filter_map(|thread| thread.parse().ok()).collect();
     let (mut turns, mut starts, mut parts) = (Vec::new(), Vec::new(), Vec::new());
-    let mut damaged = Vec::new();
+    let (mut damaged, mut sound, mut begins) = (Vec::new(), None, Vec::new());
     for file in &files {
         let thread = thread_of(file).filter(|thread| absent.contains(thread));
         if !says_turns(&file) && thread.is_some() {
@@ -201,11 +204,17 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
         {
             damaged.push(base_name(file).to_owned());
         }
-        let mut at = start;
+        if sound.is_none() && start > 0 && bytes.get(0, 1).is_ok() {
+            sound = Some(parts.len());
+        }
+        begins.push(bytes.get(0, 1).is_ok());
+        let (mut at, mut n_before) = (start, start / CONFIG_BYTES);
         for turn in of_file {
             let begin = at.saturating_add(turn.extra);
             at = begin.saturating_add(turn.len);
-            turns.push((turn, parts.len(), begin));
+            n_before = n_before.saturating_add(turn.extra / CONFIG_BYTES);
+            turns.push((turn, parts.len(), begin, n_before));
+            n_before = n_before.saturating_add(turn.n_events);
         }
         if turns.len() > MAX_TURNS {
             return Err(too_many().in_file(folder.name()));
@@ -216,7 +225,7 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
     turns.sort_by_key(|(turn, ..)| turn.ordinal);
     let (mut expected, mut n_there) = (0, 0);
     let mut is_whole = true;
-    for (turn, number, _) in &turns {
+    for (turn, number, ..) in &turns {
         if turn.ordinal < expected {
             let what = format!("the events of `{}` are in another file, too", parts[*number].name);
             return Err(Error::unsupported(what).in_file(folder.name()));
@@ -227,22 +236,26 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
     }
     let n_events = first.said(ALL_EVENTS).and_then(|n| n.parse().ok()).unwrap_or(0).max(expected);
     let mut pieces = Vec::new();
-    let mut end = 0_u64;
-    let mut add = |file: usize, at: u64, len: u64| {
+    let (mut end, mut records) = (0_u64, 0_u64);
+    let mut add = |file: usize, at: u64, len: u64, local: u64, n_events: u64| {
         let start = end;
         end = end.saturating_add(len);
         if end > start {
-            pieces.push(Piece { start, end, file, at });
+            pieces.push(Piece { start, end, file, at, local, records });
         }
+        records = records.saturating_add(n_events);
     };
-    if let Some((_, number, _)) = turns.first() {
-        // Which fields events have at first, if they do not say so themselves.
-        add(*number, 0, starts[*number]);
+    // Which fields events have at first, if they do not say so themselves.
+    let first_file = turns.first().map(|(_, number, ..)| *number);
+    if let Some(number) = first_file.filter(|number| begins[*number]).or(sound).or(first_file) {
+        add(number, 0, starts[number], 0, starts[number] / CONFIG_BYTES);
     }
-    for (turn, number, begin) in &turns {
+    for (turn, number, begin, local) in &turns {
         // Where other threads are missing, their configurations are, too.
         let extra = if is_whole { 0 } else { turn.extra };
-        add(*number, begin - extra, turn.len.saturating_add(extra));
+        let n_extra = extra / CONFIG_BYTES;
+        let (len, n_events) = (turn.len.saturating_add(extra), turn.n_events.saturating_add(n_extra));
+        add(*number, begin - extra, len, local - n_extra, n_events);
     }
     let lost = lost(n_events - n_there, n_events, &absent, &damaged);
     let said = ["encoding", "detail", "sizes"].into_iter();
@@ -281,6 +294,9 @@ struct Piece {
     end: u64,
     file: usize,
     at: u64,
+    /// Events before it in its file, and among those of all pieces.
+    local: u64,
+    records: u64,
 }
 
 /// The turns of several files one after the other.
@@ -361,6 +377,15 @@ impl Content for Gathered {
         let within = next.map(|next| piece.start + next.saturating_sub(piece.at));
         let next = within.filter(|next| (at + 1..piece.end).contains(next)).unwrap_or(piece.end);
         (next < self.len_bytes()).then_some(next)
+    }
+
+    fn said_at(&self, at: u64) -> Option<Vec<u8>> {
+        let piece = self.pieces.get(self.pieces.partition_point(|piece| piece.end <= at))?;
+        let within = at.checked_sub(piece.start)?;
+        let said = self.files[piece.file].container.said_at(piece.at + within)?;
+        let Extension { records_before, state, .. } = Extension::read(&said)?;
+        let records_before = piece.records.saturating_add(records_before.checked_sub(piece.local)?);
+        Some(Extension { bytes_before: at, records_before, state }.to_bytes())
     }
 
     fn said(&self, name: &str) -> Option<&str> {

@@ -280,6 +280,11 @@ impl Encoder {
         encoder
     }
 
+    /// The fields that the next event has.
+    pub(crate) fn detail(&self) -> Detail {
+        self.detail
+    }
+
     /// Ends a buffer.
     pub fn end(&mut self) {
         self.out.push(END);
@@ -330,7 +335,7 @@ impl Encoder {
     fn memory(&self, bytes: &mut [u8], memory: &Memory) -> Result<usize, Wrong> {
         let fields = self.detail.memory;
         let access = bits(field(fields, Detail::TYPE, memory.access, "type")?.unwrap_or(0), 2, "this type")?;
-        let size = power(field(fields, Detail::SIZE, memory.size, "size")?.unwrap_or(1), "this size")?;
+        let size = power(field(fields, Detail::SIZE, memory.size, "size")?.unwrap_or(1))?;
         bytes[0] = (Kind::Memory as u8) << 5 | access << 3 | size;
         let mut len = 1;
         if let Some(address) = field(fields, Detail::ADDRESS, memory.address, "address")? {
@@ -348,7 +353,7 @@ impl Encoder {
         let fields = self.detail.compute;
         let format =
             bits(field(fields, Detail::TYPE, compute.format, "format")?.unwrap_or(0), 2, "this format")?;
-        let width = power(field(fields, Detail::SIZE, compute.width, "width")?.unwrap_or(1), "this width")?;
+        let width = power(field(fields, Detail::SIZE, compute.width, "width")?.unwrap_or(1))?;
         bytes[0] = (Kind::Compute as u8) << 5 | format << 3 | width;
         let operation = field(fields, Detail::OPERATION, compute.operation, "operation")?.unwrap_or(0);
         let arguments = field(fields, Detail::ARITY, compute.arguments, "arity")?.unwrap_or(1);
@@ -434,10 +439,10 @@ fn bits(code: u8, width: u32, what: &'static str) -> Result<u8, Wrong> {
 }
 
 /// The logarithm of a size, which must be a power of two of at most 128 bytes.
-fn power(size: u16, what: &'static str) -> Result<u8, Wrong> {
+fn power(size: u16) -> Result<u8, Wrong> {
     if size.is_power_of_two() && size <= 128 {
         Ok(size.trailing_zeros() as u8)
     } else {
-        Err(Wrong::NoRoom(what))
+        Err(Wrong::NoSize(size))
     }
 }

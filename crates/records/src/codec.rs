@@ -41,6 +41,13 @@ pub trait RecordCodec: Clone + Debug + Send + Sync + 'static {
         Resume::Here(0)
     }
 
+    /// Takes what carries the bytes [says](quipu_source::Content::said_at) of a place after bytes that cannot be read. If records
+    /// continue right there, gives how many were lost in between; `n_records` were read before. Otherwise
+    /// [`resume`](RecordCodec::resume) looks for the next place.
+    fn rejoin(&self, _state: &mut Self::State, _said: &[u8], _n_records: u64) -> Option<Amount> {
+        None
+    }
+
     /// Judges a trace that was read to its end.
     fn ended(&self, _state: &mut Self::State, _out: &mut Fill) {}
 }

@@ -389,12 +389,14 @@ impl<C: RecordCodec> Records<C> {
         let Ok(feed) = Feed::at_place(container, at, at, &StreamOptions::default()) else { return false };
         let start = self.feed.offset();
         self.feed = feed;
+        let said = container.said_at(at);
+        let lost = said.and_then(|said| self.codec.rejoin(&mut self.state, &said, self.fill.n_records()));
         self.losing = Some(Losing {
             rule: &UNREADABLE,
             what: cause.to_string(),
             start,
-            skip: None,
-            records: Amount::Unknown,
+            skip: lost.map(|_| 0),
+            records: lost.unwrap_or(Amount::Unknown),
             is_begun: true,
             carrier: CarrierDamage::of(&cause).cloned(),
         });

@@ -123,11 +123,18 @@ pub fn usual_pool() -> Result<Arc<Pool>> {
     Ok(Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?)
 }
 
-/// True if the first damage among what was found with a batch lies after its records, so that these are good.
-pub fn is_after(findings: &[Finding], span: &Span) -> bool {
+/// How many records of an output are good that had `n_before` before a batch and has `n_written` after it: those before the first
+/// damage among what was found with the batch. Of batches whose records are not written one by one, none is.
+pub fn n_good(findings: &[Finding], span: &Span, n_before: u64, n_written: u64) -> u64 {
     let damage = findings.iter().find(|finding| finding.is_damage());
-    let end = span.first_record + u64::from(span.records);
-    damage.and_then(|finding| finding.place.record).is_some_and(|record| record >= end)
+    let Some(record) = damage.and_then(|finding| finding.place.record) else { return n_before };
+    let n_records = u64::from(span.records);
+    let before = record.saturating_sub(span.first_record);
+    match n_written.saturating_sub(n_before) {
+        _ if before >= n_records => n_written,
+        n if n == n_records => n_before + before,
+        _ => n_before,
+    }
 }
 
 /// Reads the records of an edit's source, of the threads that it is about, up to damage where that is to be refused. `write`
@@ -159,7 +166,7 @@ pub fn copy_records(
         if threads.is_empty() || threads.contains(&batch.span.thread) {
             n_written = write(batch)?;
         }
-        let n_good = if is_after(&findings, &batch.span) { n_written } else { n_before };
+        let n_good = n_good(&findings, &batch.span, n_before, n_written);
         if let Err(refused) = intake.take(&mut findings, SoFar::unvouched(n_good)) {
             return Err(intake.read_on(refused, || {
                 progress.go_on()?;
@@ -180,7 +187,7 @@ pub fn copy_records(
 
 #[cfg(test)]
 mod tests {
-    use super::is_after;
+    use super::n_good;
     use quipu_model::{Finding, Place, Severity, Span};
 
     #[test]
@@ -190,11 +197,15 @@ mod tests {
             Finding::new("records/odd", severity, place, "odd".to_owned())
         };
         let span = Span { first_record: 100, records: 5, ..Span::default() };
-        let is_after = |found: &[Finding]| is_after(found, &span);
-        assert!(is_after(&[finding(Severity::Error, Some(105))]));
-        assert!(is_after(&[finding(Severity::Warning, Some(101)), finding(Severity::Error, Some(106))]));
-        assert!(!is_after(&[finding(Severity::Error, Some(104))]));
-        assert!(!is_after(&[finding(Severity::Error, None)]));
-        assert!(!is_after(&[]));
+        let good = |found: &[Finding]| n_good(found, &span, 70, 75);
+        assert_eq!(good(&[finding(Severity::Error, Some(105))]), 75);
+        assert_eq!(good(&[finding(Severity::Warning, Some(101)), finding(Severity::Error, Some(106))]), 75);
+        assert_eq!(good(&[finding(Severity::Error, Some(104))]), 74);
+        assert_eq!(good(&[finding(Severity::Error, Some(100))]), 70);
+        assert_eq!(good(&[finding(Severity::Error, None)]), 70);
+        assert_eq!(good(&[]), 70);
+        // Some of the records were left out.
+        assert_eq!(n_good(&[finding(Severity::Error, Some(104))], &span, 70, 74), 70);
+        assert_eq!(n_good(&[finding(Severity::Error, Some(105))], &span, 70, 74), 74);
     }
 }

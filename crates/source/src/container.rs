@@ -240,6 +240,11 @@ impl Container {
         self.0.codec == Codec::Plain || self.0.is_unpacked
     }
 
+    /// What reading needs to continue at this offset after a fault, if what carries the file says it ([`Content::said_at`]).
+    pub fn said_at(&self, at: u64) -> Option<Vec<u8>> {
+        self.0.source.said_at(at).filter(|_| self.0.codec == Codec::Plain)
+    }
+
     /// From now on a stream over a file that is no archive delivers nothing that its checksums do not vouch for, as far as
     /// that is known when it gets there. Members of archives are always treated like this. Without it, all bytes before
     /// the place where a fault shows are delivered: for readers that notice damage themselves.

@@ -266,6 +266,14 @@ impl Source {
         }
     }
 
+    /// What a carrier says of the bytes from this place on.
+    pub(crate) fn said_at(&self, at: u64) -> Option<Vec<u8>> {
+        match &self.0.place {
+            Place::Content(content) => content.0.said_at(at),
+            _ => None,
+        }
+    }
+
     /// The members of an archive whose bytes lie unpacked.
     pub(crate) fn unpacked_members(&self) -> Vec<Member> {
         match &self.0.place {
@@ -376,7 +384,13 @@ impl Source {
             return Ok(Codec::Zip);
         }
         // A live pipe may bring its bytes slowly: ask for many only where few leave a doubt.
-        let few = Codec::of(&self.packed_head(16)?);
+        let few = match self.packed_head(16) {
+            // What carries the bytes has lost the first ones, and says how others are read.
+            Err(_) if self.next_readable(0).is_some_and(|next| self.said_at(next).is_some()) => {
+                return Ok(Codec::Plain);
+            }
+            head => Codec::of(&head?),
+        };
         match few {
             Codec::Plain | Codec::Zlib | Codec::Zstd => Ok(Codec::of(&self.packed_head(SNIFF_BYTES)?)),
             _ => Ok(few),

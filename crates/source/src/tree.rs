@@ -29,6 +29,13 @@ pub trait Content: Send + Sync {
         None
     }
 
+    /// What the carrier says of the bytes from this place on: what reading needs there that has lost those before it. What that
+    /// means is between the writer and the reader of the bytes.
+    fn said_at(&self, at: u64) -> Option<Vec<u8>> {
+        let _ = at;
+        None
+    }
+
     /// What the carrier says of the bytes under this name: how they read, where nothing in them shows it.
     fn said(&self, name: &str) -> Option<&str> {
         let _ = name;

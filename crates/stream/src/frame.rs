@@ -264,6 +264,17 @@ impl Header {
         all
     }
 
+    /// The bytes that it is written as with an [extension](Extension), whose length is a multiple of 8 and at most 416.
+    #[must_use]
+    pub fn to_bytes_with(&self, extension: &[u8]) -> Vec<u8> {
+        let mut all = self.to_bytes().to_vec();
+        all[11] += (extension.len() / 8) as u8; // At most 52.
+        let crc = crc32c_append(crc32c(&all[..92]), extension);
+        all[92..].copy_from_slice(&crc.to_le_bytes());
+        all.extend_from_slice(extension);
+        all
+    }
+
     /// Bytes of the header in the file.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
@@ -321,6 +332,38 @@ impl Header {
             kind::AGG => self.encoding == encoding::DTRACE_AGGREGATIONS,
             _ => false,
         }
+    }
+}
+
+/// What the header of a body says beyond its 96 bytes, so that reading can continue there when frames before it are lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extension {
+    /// Payload bytes of the stream's frames before this one.
+    pub bytes_before: u64,
+    /// Their records.
+    pub records_before: u64,
+    /// What the format of the body needs to know of what stood before; at most 400 bytes.
+    pub state: Vec<u8>,
+}
+
+impl Extension {
+    /// Reads what stands after the first 96 bytes of a header; none if it is too short.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Extension> {
+        (bytes.len() >= 16).then(|| Extension {
+            bytes_before: u64_at(bytes, 0),
+            records_before: u64_at(bytes, 8),
+            state: bytes[16..].to_vec(),
+        })
+    }
+
+    /// The bytes that it is written as, a multiple of 8.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut all = [self.bytes_before.to_le_bytes(), self.records_before.to_le_bytes()].concat();
+        all.extend_from_slice(&self.state[..self.state.len().min(400)]);
+        all.resize(all.len().next_multiple_of(8), 0);
+        all
     }
 }
 
@@ -422,6 +465,18 @@ mod tests {
         bytes[100] ^= 1;
         assert_eq!(Header::read(&bytes), Err(HeaderFault::Damaged));
         assert_eq!(Header::read(&bytes[..96]), Err(HeaderFault::Cut));
+    }
+
+    #[test]
+    fn an_extension_is_read_as_it_was_written() {
+        let header = Header { kind: kind::DATA, encoding: 36, ..Header::default() };
+        let extension = Extension { bytes_before: 7, records_before: 9, state: vec![1; 24] };
+        let bytes = header.to_bytes_with(&extension.to_bytes());
+        assert_eq!(Header::read(&bytes), Ok(Header { words: 17, ..header }));
+        assert_eq!(Extension::read(&bytes[HEADER_BYTES..]), Some(extension));
+        let longest = Extension { state: vec![1; 500], ..Extension::default() }.to_bytes();
+        let bytes = header.to_bytes_with(&longest);
+        assert_eq!((bytes.len(), Header::read(&bytes).map(|header| header.words)), (512, Ok(64)));
     }
 
     #[test]

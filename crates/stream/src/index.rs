@@ -160,6 +160,16 @@ pub fn frame_at(input: &mut impl Input, offset: u64) -> io::Result<Option<FrameA
     Ok(header.filter(Header::is_within_limits).map(|header| FrameAt { offset, header }))
 }
 
+/// The bytes of a frame's header beyond the first 96, which no index has.
+///
+/// # Errors
+/// If the input cannot be read.
+pub fn extension(input: &mut impl Input, offset: u64) -> io::Result<Vec<u8>> {
+    let Some(frame) = frame_at(input, offset)? else { return Ok(Vec::new()) };
+    let len = usize::from(frame.header.words) * 8;
+    Ok(input.get(offset, len)?.get(HEADER_BYTES..len).unwrap_or_default().to_vec())
+}
+
 /// The frame whose trailer ends at `end`.
 fn frame_before(input: &mut impl Input, end: u64) -> io::Result<Option<FrameAt>> {
     let Some(at) = end.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };

@@ -1,12 +1,13 @@
 //! Parts of streams as streams: frames of a range with a snapshot in front, and rings of frames whose oldest are dropped.
 //!
-//! Payloads are copied as they are. Headers get a new way back to a snapshot and the length that they have today; an index
+//! Payloads are copied as they are. Headers get a new way back to a snapshot, and only those of bodies keep extensions; an index
 //! becomes padding. Numbers stay, so gaps stay honest.
 
 use crate::cells;
 use crate::codec::Unpacker;
 use crate::decode::metadata_rows;
 use crate::frame::{self, Header, encoding, flag, kind};
+use crate::index::extension;
 use crate::input::Input;
 use crate::loss::Loss;
 use crate::meta::Metadata;
@@ -72,16 +73,25 @@ fn snapshot(metadata: &Metadata, producer: u64, epoch: u32, seq: u64) -> io::Res
     Ok((n_frames, out))
 }
 
-/// Appends the copy of a frame: with a header as long as they are today and its way back to a snapshot.
-fn copy(header: &Header, stored: &[u8], meta_back: u64, out: &mut Vec<u8>) -> io::Result<()> {
+/// Appends the copy of a frame: with the extension of its header, if a body is copied whole, and its way back to a snapshot.
+fn copy(
+    header: &Header,
+    extension: &[u8],
+    stored: &[u8],
+    meta_back: u64,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
     if header.kind == kind::INDEX {
         // Its distances would lead elsewhere; left out, it would be a gap.
         let mut pad =
             Header { kind: kind::PAD, encoding: encoding::NONE, codec: 0, records: 0, meta_back, ..*header };
         return frame::write_frame(&mut pad, 0, &mut [], out);
     }
-    let header = Header { words: (frame::HEADER_BYTES / 8) as u8, meta_back, ..*header }; // 12.
-    out.extend_from_slice(&header.to_bytes());
+    // No reader knows extensions of other frames than bodies.
+    let extension = if header.is_foreign() { extension } else { &[] };
+    let words = ((frame::HEADER_BYTES + extension.len()) / 8) as u8; // At most 64.
+    let header = Header { words, meta_back, ..*header };
+    out.extend_from_slice(&header.to_bytes_with(extension));
     out.extend_from_slice(stored);
     frame::finish(&header, out);
     Ok(())
@@ -228,7 +238,8 @@ pub fn select(
             count.2 = count.2.max(head.seq.saturating_add(1));
         }
         copied.clear();
-        copy(header, &stored, begun.get(&key).map_or(0, |snapshot| at - snapshot), &mut copied)?;
+        let extension = if header.is_foreign() { extension(input, found.offset)? } else { Vec::new() };
+        copy(header, &extension, &stored, begun.get(&key).map_or(0, |snapshot| at - snapshot), &mut copied)?;
         out.write_all(&copied)?;
         at += copied.len() as u64;
     }
@@ -447,7 +458,8 @@ impl Ring {
             let lost = u32::try_from(lost).unwrap_or(frame::LOST_MANY);
             let meta_back = begun.get(&key).map_or(0, |snapshot| at - snapshot);
             all.clear();
-            copy(&Header { lost, ..*header }, stored_of(header, frame), meta_back, &mut all)?;
+            let extension = frame.get(frame::HEADER_BYTES..usize::from(header.words) * 8).unwrap_or_default();
+            copy(&Header { lost, ..*header }, extension, stored_of(header, frame), meta_back, &mut all)?;
             out.write_all(&all)?;
             at += all.len() as u64;
         }

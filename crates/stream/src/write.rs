@@ -167,6 +167,11 @@ struct State<W> {
 impl<W: Write> State<W> {
     /// Writes a frame whose payload is sealed: what only the whole stream knows is added to its header here.
     fn write(&mut self, header: &mut Header, stored: &[u8]) -> io::Result<()> {
+        self.write_extended(header, &[], stored)
+    }
+
+    /// The same with an extension of the header.
+    fn write_extended(&mut self, header: &mut Header, extension: &[u8], stored: &[u8]) -> io::Result<()> {
         if self.is_ended {
             return Err(io::Error::other("the stream has ended"));
         }
@@ -182,10 +187,11 @@ impl<W: Write> State<W> {
             Some(at) if !header.has(flag::SNAPSHOT_START) => self.at - at,
             _ => 0,
         };
+        header.words = ((frame::HEADER_BYTES + extension.len()) / 8) as u8; // At most 64.
         let mut rest = Vec::new();
         frame::finish(header, &mut rest);
         self.is_torn = true;
-        self.out.write_all(&header.to_bytes())?;
+        self.out.write_all(&header.to_bytes_with(extension))?;
         self.out.write_all(stored)?;
         self.out.write_all(&rest)?;
         self.is_torn = false;

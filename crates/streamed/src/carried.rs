@@ -14,8 +14,8 @@ use quipu_model::{Finding, Place, Result};
 use quipu_source::{CarrierDamage, Content, ContentPart, Source};
 use quipu_stream::blob::{Piece, Section};
 use quipu_stream::finding;
-use quipu_stream::frame::{Header, encoding, kind};
-use quipu_stream::index::frame_at;
+use quipu_stream::frame::{Extension, Header, MAX_RAW_BYTES, encoding, kind};
+use quipu_stream::index::{extension, frame_at};
 use quipu_stream::scan::FrameAt;
 use quipu_stream::session::Session;
 use quipu_stream::wire::record::Record;
@@ -528,7 +528,7 @@ fn file(
             (frames, lengths, None)
         }
         None => {
-            let (mut with_gaps, mut lengths, mut next) = (Vec::new(), Vec::new(), None);
+            let (mut with_gaps, mut lengths, mut next, mut end) = (Vec::new(), Vec::new(), None, 0_u64);
             for frame in frames {
                 let there = frame_at(input, frame.offset)?;
                 let is_same = |there: &FrameAt| quipu_stream::survey::is_same(&there.header, &frame.header);
@@ -537,8 +537,11 @@ fn file(
                     None if look.survey.is_indexed => return Ok(None),
                     None => Header::default(),
                 };
-                // How long what is missing was is not known, so a byte stands for it.
-                let is_missing = next.is_some_and(|next| next != frame.header.seq);
+                let n_missing = header.seq.saturating_sub(next.unwrap_or(0));
+                let extension = Extension::read(&extension(input, frame.offset)?);
+                // Without an extension, nothing says whether frames stood before the first one.
+                let is_missing =
+                    next.map_or(n_missing > 0 && extension.is_some(), |next| next != frame.header.seq);
                 if is_missing || header.lost > 0 {
                     let place = Place {
                         file: Some(look.name.clone()),
@@ -548,11 +551,18 @@ fn file(
                     let why = (!is_missing).then(|| dropped(&rules::lost(header.lost, stream, place)));
                     reasons.extend(why.map(|why| (with_gaps.len(), why)));
                     with_gaps.push(None);
-                    lengths.push(1);
+                    // How long what is missing was, only such a header says; else a byte stands for it.
+                    let place = extension.and_then(|extension| extension.bytes_before.checked_sub(end));
+                    let most = n_missing.saturating_mul(u64::from(MAX_RAW_BYTES));
+                    let len = place.filter(|len| is_missing && (1..=most).contains(len)).unwrap_or(1);
+                    lengths.push(len);
+                    end = end.saturating_add(len);
                 }
                 next = frame.header.seq.checked_add(1);
                 with_gaps.push(Some(frame));
-                lengths.push(if is_empty(&frame) { 0 } else { header.raw_len.into() });
+                let len = if is_empty(&frame) { 0 } else { header.raw_len.into() };
+                lengths.push(len);
+                end = end.saturating_add(len);
             }
             if let Some(n) = described.dropped_at_end.get(&stream) {
                 let (offset, n) = *n;
@@ -807,6 +817,14 @@ impl Content for Frames {
     fn next_readable(&self, at: u64) -> Option<u64> {
         let end = *self.ends.get(self.ends.partition_point(|end| *end <= at))?;
         (Some(&end) != self.ends.last()).then_some(end)
+    }
+
+    fn said_at(&self, at: u64) -> Option<Vec<u8>> {
+        let begin = |frame: usize| if frame == 0 { 0 } else { self.ends[frame - 1] };
+        let frame = self.ends.partition_point(|end| *end <= at);
+        let mut input = SourceInput::new(&self.look.container, HEADER_READ_BYTES, &Arc::default()).ok()?;
+        let there = (*self.frames.get(frame)?).filter(|_| begin(frame) == at)?;
+        extension(&mut input, there.offset).ok().filter(|said| !said.is_empty())
     }
 
     fn said(&self, name: &str) -> Option<&str> {

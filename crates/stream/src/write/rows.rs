@@ -3,7 +3,7 @@
 use super::Writer;
 use crate::codec::PayloadPacker;
 use crate::datum::{Datum, put_plain};
-use crate::frame::{self, Header, LOST_MANY, encoding, flag, kind, seal};
+use crate::frame::{self, Extension, Header, LOST_MANY, encoding, flag, kind, seal};
 use crate::pack::Packed;
 use crate::record::{Body, Record};
 use crate::schema::Schema;
@@ -195,7 +195,7 @@ impl<W: Write> StreamWriter<W> {
         };
         let rows = std::mem::take(&mut self.rows);
         let of_epoch = (header.records > 0).then_some(self.epoch);
-        let written = self.payload(header, &rows, of_epoch);
+        let written = self.payload(header, &[], &rows, of_epoch);
         self.rows = rows;
         self.rows.clear();
         if written.is_err() {
@@ -223,7 +223,7 @@ impl<W: Write> StreamWriter<W> {
             ts_last: packed.ts_last,
             ..Header::default()
         };
-        self.payload(header, &packed.payload, None)
+        self.payload(header, &[], &packed.payload, None)
     }
 
     /// Writes the body of another format as one frame; it begins and ends between native records.
@@ -232,26 +232,36 @@ impl<W: Write> StreamWriter<W> {
     /// If it cannot be written.
     pub fn foreign(&mut self, encoding: u16, records: u32, times: (u64, u64), body: &[u8]) -> io::Result<()> {
         self.flush_rows()?;
-        let header = Header {
-            kind: if (encoding::AGGREGATIONS..encoding::FIRST_PRIVATE).contains(&encoding) {
-                kind::AGG
-            } else {
-                kind::DATA
-            },
-            encoding,
-            records,
-            ts_first: times.0,
-            ts_last: times.1,
-            ..Header::default()
-        };
-        self.payload(header, body, None)
+        let header = foreign(encoding, records, times);
+        self.payload(header, &[], body, None)
+    }
+
+    /// The same of a body whose header says what a reader needs that has lost frames before it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn foreign_extended(
+        &mut self,
+        encoding: u16,
+        records: u32,
+        extension: &Extension,
+        body: &[u8],
+    ) -> io::Result<()> {
+        self.flush_rows()?;
+        self.payload(foreign(encoding, records, (0, 0)), &extension.to_bytes(), body, None)
     }
 
     /// Packs and writes a payload; only the last part takes the lock. What was lost before it is still to be said if that
     /// fails.
-    fn payload(&mut self, mut header: Header, payload: &[u8], of_epoch: Option<u32>) -> io::Result<()> {
+    fn payload(
+        &mut self,
+        mut header: Header,
+        extension: &[u8],
+        payload: &[u8],
+        of_epoch: Option<u32>,
+    ) -> io::Result<()> {
         header.lost = std::mem::take(&mut self.lost);
-        let written = self.write_payload(&mut header, payload, of_epoch);
+        let written = self.write_payload(&mut header, extension, payload, of_epoch);
         if written.is_err() {
             self.lost = header.lost;
         }
@@ -261,6 +271,7 @@ impl<W: Write> StreamWriter<W> {
     fn write_payload(
         &mut self,
         header: &mut Header,
+        extension: &[u8],
         payload: &[u8],
         of_epoch: Option<u32>,
     ) -> io::Result<()> {
@@ -286,7 +297,7 @@ impl<W: Write> StreamWriter<W> {
         }
         state.prepare_for(header, payload)?;
         header.meta_version = state.n_sent as u32; // At most a million.
-        state.write(header, &self.stored)
+        state.write_extended(header, extension, &self.stored)
     }
 
     /// Writes a record of values, for programs that learn their schemas from elsewhere; see [`Writer::metadata`].
@@ -319,6 +330,19 @@ impl<W: Write> StreamWriter<W> {
     pub fn finish(mut self) -> io::Result<()> {
         self.is_finished = true;
         self.flush()
+    }
+}
+
+/// The header of a body of another format.
+fn foreign(encoding: u16, records: u32, times: (u64, u64)) -> Header {
+    let is_of_aggregations = (encoding::AGGREGATIONS..encoding::FIRST_PRIVATE).contains(&encoding);
+    Header {
+        kind: if is_of_aggregations { kind::AGG } else { kind::DATA },
+        encoding,
+        records,
+        ts_first: times.0,
+        ts_last: times.1,
+        ..Header::default()
     }
 }
 
