@@ -334,7 +334,7 @@ fn what_an_encoding_has_no_room_for_is_refused() {
     let memory = Memory { access: Some(1), size: Some(8), address: Some(1), id: None };
     assert_eq!(put(Event::Memory(memory), Detail::SIGRIND), Ok(()));
     let ten = Memory { size: Some(10), ..memory };
-    assert_eq!(put(Event::Memory(ten), Detail::SIGRIND), Err(Wrong::NoRoom("this size")));
+    assert_eq!(put(Event::Memory(ten), Detail::SIGRIND), Err(Wrong::NoSize(10)));
     let high = Memory { address: Some(1 << 56), ..memory };
     assert_eq!(
         put(Event::Memory(high), Detail::SIGRIND),
