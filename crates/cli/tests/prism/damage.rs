@@ -393,7 +393,7 @@ fn a_damaged_byte_costs_the_events_of_its_frame_alone() {
         assert!(frames.len() > 3, "{path}");
         for (nth, (offset, n_header, n_events)) in frames.iter().enumerate() {
             // Its payload, or its header, so that not even its number is known.
-            for damaged in [offset + n_header + 20, offset + 40] {
+            for (damaged, is_header) in [(offset + n_header + 20, false), (offset + 40, true)] {
                 let mut bad = bytes.clone();
                 bad[damaged] ^= 0x55;
                 let bad = put(folder.path(), "bad.prism", &bad);
@@ -403,7 +403,6 @@ fn a_damaged_byte_costs_the_events_of_its_frame_alone() {
                 assert!(is_within(&kept, &all), "{path} {nth}: something is invented");
                 // A header that is damaged does not say how many events there were; the frame after it may.
                 let n = quipu::model::number::grouped(*n_events as u64);
-                let is_header = damaged < offset + n_header;
                 assert!(
                     said.contains(&format!("{n} records are lost"))
                         || is_header && said.contains("an unknown number of records"),
