@@ -75,9 +75,11 @@ mod role {
 }
 
 /// A field: name, type, role. Its place in plain rows follows from its position, if its schema is written so.
+#[derive(Debug)]
 struct Field(&'static str, u64, u64);
 
 /// A schema.
+#[derive(Debug)]
 struct Schema {
     id: u32,
     name: &'static str,
@@ -223,6 +225,34 @@ const SCHEMAS: &[Schema] = &[
         fields: &[Field("kind", ty::U8, role::NONE)],
     },
 ];
+
+/// A table of recordings, as it is described.
+#[derive(Clone, Copy, Debug)]
+pub struct Table(&'static Schema);
+
+impl Table {
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// What its rows are, if roles do not say it.
+    #[must_use]
+    pub fn category(self) -> Option<&'static str> {
+        Some(self.0.category).filter(|category| !category.is_empty())
+    }
+
+    /// Names of its fields.
+    pub fn fields(self) -> impl Iterator<Item = &'static str> {
+        self.0.fields.iter().map(|field| field.0)
+    }
+}
+
+/// The tables of recordings.
+pub fn tables() -> impl Iterator<Item = Table> {
+    SCHEMAS.iter().map(Table)
+}
 
 type Names = &'static [(u64, &'static str)];
 

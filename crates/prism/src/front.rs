@@ -16,6 +16,7 @@ use quipu_model::lens::{AccessKind, CallEdge, InstrClass, NO_CODE, Taken, Thread
 use quipu_model::values::Type;
 use quipu_model::{Columns, ThreadId, Trace};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// Lens columns that events are made of.
 pub(crate) const COLUMNS: Columns = Columns::ACCESSES
@@ -35,6 +36,8 @@ const MAX_NAME_BYTES: usize = 256;
 const MAX_KINDS: u32 = 1 << 13;
 /// Calls of a thread whose return is awaited.
 const MAX_OPEN: usize = 1 << 16;
+/// Functions without names that are remembered.
+const MAX_FUNCTIONS: usize = 1 << 20;
 
 /// The fields that events made of these columns have.
 pub(crate) fn detail_of(columns: Columns, arch: Option<Arch>) -> Detail {
@@ -72,6 +75,8 @@ enum Hidden {
 
 /// Functions of this number and above are system calls, where their arguments are recorded.
 const SYSTEM_CALLS: u64 = 1 << 32;
+/// Functions of this number and above are addresses of code, but for system calls; lists of functions are shorter.
+const ADDRESSES: u64 = 1 << 16;
 
 /// A call that has not returned.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +88,7 @@ struct Open {
 /// What a function is to events.
 #[derive(Clone, Debug)]
 struct Function {
-    name: Vec<u8>,
+    name: Arc<[u8]>,
     /// The synchronization that a call of it is, and whether it happens where it is entered.
     sync: Option<(u8, bool)>,
 }
@@ -95,7 +100,8 @@ pub(crate) struct Front {
     decoder: Option<Decoder>,
     works: FxHashMap<(u32, u32), Work>,
     functions: FxHashMap<(u16, u64), Function>,
-    n_types: usize,
+    /// Types of each shard that were looked at for them.
+    n_types: FxHashMap<u32, usize>,
     /// What marks say of threads, by kind.
     marks: FxHashMap<u32, Mark>,
     /// The mark of threads that begin with the number of their creation, if the trace has such.
@@ -133,7 +139,7 @@ impl Front {
             decoder,
             works: FxHashMap::default(),
             functions,
-            n_types: 0,
+            n_types: FxHashMap::default(),
             begins: None,
             numbered: FxHashMap::default(),
             n_threads: 0,
@@ -185,13 +191,18 @@ impl Front {
 
     /// Learns names of functions that the batch is the first to know.
     fn learn(&mut self, of: &quipu_model::Batch) {
-        for ty in of.types.as_slice().get(self.n_types..).unwrap_or(&[]) {
+        let n_types = self.n_types.entry(of.span.shard).or_insert(0);
+        for ty in of.types.as_slice().get(*n_types..).unwrap_or(&[]) {
             if let Type::Function(function) = &**ty {
                 let known = self.functions.entry((of.span.thread.workload, function.id));
-                known.or_insert_with(|| function_of(function.name.clone()));
+                known.or_insert_with(|| match is_code(function.id) {
+                    // What such a program waits for is recorded by itself.
+                    true => Function { name: function.name.as_slice().into(), sync: None },
+                    false => function_of(function.name.clone()),
+                });
             }
         }
-        self.n_types = of.types.len();
+        *n_types = of.types.len();
     }
 
     fn put(&mut self, event: Event) {
@@ -251,9 +262,11 @@ impl Front {
         let thread = of.span.thread;
         let calls = &of.calls;
         let id = calls.function[row];
-        let function = self.functions.get(&(thread.workload, id)).cloned();
-        let open = self.open.entry(thread).or_default();
         let is_enter = calls.edge[row] == CallEdge::Enter;
+        if is_code(id) && !is_enter {
+            return self.leave(thread, id, counts);
+        }
+        let open = self.open.entry(thread).or_default();
         let args = if is_enter {
             let values = calls.args.get(row);
             let args = [values.first().copied(), values.get(1).copied(), values.get(2).copied()];
@@ -271,7 +284,7 @@ impl Front {
                 None => [None; 3],
             }
         };
-        let Some(Function { name, sync }) = function.filter(|function| !function.name.is_empty()) else {
+        let Some(Function { name, sync }) = self.function(thread, id) else {
             match sync_of_system_call(self.arch, id, args) {
                 Some((kind, at_entry)) if at_entry == is_enter => {
                     let second = (kind == sync::WAIT).then_some(0);
@@ -298,9 +311,49 @@ impl Front {
                 (None, _) => counts.blind_syncs += 1,
             }
         }
+        self.pass(if is_enter { context::ENTER } else { context::EXIT }, &name, counts);
+    }
+
+    /// Enters or leaves a function.
+    fn pass(&mut self, kind: u8, name: &[u8], counts: &mut Counts) {
         counts.calls += 1;
         counts.cut_names += u64::from(name.len() > MAX_NAME_BYTES);
-        self.named(if is_enter { context::ENTER } else { context::EXIT }, &name);
+        self.named(kind, name);
+    }
+
+    /// What a function is; one that is an address without a name is called so.
+    fn function(&mut self, thread: ThreadId, id: u64) -> Option<Function> {
+        let known = self.functions.get(&(thread.workload, id)).cloned();
+        let known = known.filter(|function| !function.name.is_empty());
+        if known.is_none() && is_code(id) {
+            let function = Function { name: format!("function {id:#x}").into_bytes().into(), sync: None };
+            if self.functions.len() < MAX_FUNCTIONS {
+                self.functions.insert((thread.workload, id), function.clone());
+            }
+            return Some(function);
+        }
+        known
+    }
+
+    /// Leaves a function of code that records itself, where the call of the recorder returns to. Where compilers jump to it, that is
+    /// in the caller: so it is the innermost function that is left, unless only one further out is known to be there. Those in
+    /// between were left by a jump.
+    fn leave(&mut self, thread: ThreadId, id: u64, counts: &mut Counts) {
+        let open = self.open.entry(thread).or_default();
+        let depth = match open.iter().rposition(|open| open.function == id) {
+            _ if open.is_empty() => {
+                let name = self.function(thread, id).map(|function| function.name).unwrap_or_default();
+                return self.pass(context::EXIT, &name, counts);
+            }
+            Some(at) if at + 2 < open.len() => at,
+            _ => open.len() - 1,
+        };
+        while let Some(Open { function, .. }) =
+            self.open.get_mut(&thread).filter(|open| open.len() > depth).and_then(Vec::pop)
+        {
+            let name = self.function(thread, function).map(|function| function.name).unwrap_or_default();
+            self.pass(context::EXIT, &name, counts);
+        }
     }
 
     fn mark(&mut self, of: &quipu_model::Batch, row: usize, counts: &mut Counts) {
@@ -481,7 +534,12 @@ fn taken(outcome: Taken) -> Option<bool> {
 /// What a function of this name is.
 fn function_of(name: Vec<u8>) -> Function {
     let sync = sync_of_function(&name);
-    Function { name, sync }
+    Function { name: name.into(), sync }
+}
+
+/// Whether the number of a function is the address of its code.
+fn is_code(function: u64) -> bool {
+    function >= ADDRESSES && !(SYSTEM_CALLS..2 * SYSTEM_CALLS).contains(&function)
 }
 
 /// The synchronization that a call of a function is, and whether it happens where the function is entered. As in Prism, locks

@@ -241,7 +241,7 @@ fn together(all: Vec<Trace>) -> Vec<Trace> {
         let known = OWN_WRITERS.iter().any(|(_, name)| trace.format.as_deref() == Some(*name));
         known && trace.entries.len() == 1
     };
-    if all.len() < 2 || !all.iter().all(|trace| is_own(trace) && trace.format == all[0].format) {
+    if !all.iter().all(|trace| is_own(trace) && trace.format == all[0].format) {
         return all;
     }
     let format = all[0].format.clone();

@@ -12,6 +12,7 @@
 //! | [`trace`] | recognising and opening a trace, its shards |
 //! | [`reader`] | frames → batches |
 //! | [`recording`] | cells of programs that record themselves |
+//! | `functions` | which function an address of code is in |
 //! | `lens` | rows → lenses, by the roles of their fields |
 //! | [`carried`] | traces of other formats that a stream carries |
 //! | [`carry`] | traces of other formats put into streams |
@@ -38,6 +39,7 @@ pub mod diff;
 pub mod edit;
 mod folder;
 mod frozen;
+mod functions;
 mod lens;
 mod look;
 pub mod print;

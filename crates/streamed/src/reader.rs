@@ -2,6 +2,7 @@
 
 use crate::bytes::{SourceInput, unreadable};
 use crate::column::{extend, number, plain};
+use crate::functions;
 use crate::lens::{self, Running};
 use crate::rules;
 use crate::schema::{Means, N_OWN, RECORDS};
@@ -10,6 +11,7 @@ use quipu_cells::cell::Cell;
 use quipu_model::batch::Span;
 use quipu_model::column::Cells;
 use quipu_model::lens::ThreadEvent;
+use quipu_model::values::{FunctionType, Type};
 use quipu_model::{
     Batch, ColumnTable, Columns, Error, Finding, Place, Reader, Result, Scan, TableBuf, ThreadId, Window,
 };
@@ -31,6 +33,8 @@ use std::sync::Arc;
 
 /// Threads whose beginning is remembered; of more, a beginning may be told twice.
 const MAX_THREADS: usize = 1 << 20;
+/// Addresses of code that are remembered with their functions, and functions that have names.
+const MAX_FUNCTIONS: usize = 1 << 20;
 
 /// A read of records.
 #[derive(Debug)]
@@ -59,6 +63,10 @@ pub struct RowReader {
     /// Whether records that are passed over may change what is known of memory.
     has_regions: bool,
     threads: FxHashSet<u64>,
+    /// Functions by the addresses in them that calls had.
+    functions: FxHashMap<u64, u64>,
+    /// Functions whose names were given away.
+    named: FxHashSet<u64>,
     running: Running,
     findings: Vec<Finding>,
     holes: FxHashSet<(u64, u32)>,
@@ -120,6 +128,8 @@ impl RowReader {
             has_regions: scan.columns.has(Columns::REGIONS)
                 && opened.tables.any(|means| means.region.is_some()),
             threads: FxHashSet::default(),
+            functions: FxHashMap::default(),
+            named: FxHashSet::default(),
             running: Running::default(),
             findings: Vec::new(),
             holes: FxHashSet::default(),
@@ -375,7 +385,7 @@ impl RowReader {
 
     /// Hands out the next rows of what was decoded; false if none of them is wanted.
     fn fill(&mut self) -> Result<bool> {
-        let RowReader { opened, worker, batch, rows, delivered, tables, .. } = self;
+        let RowReader { opened, worker, batch, rows, delivered, tables, functions, named, .. } = self;
         let part = &opened.parts[self.shard as usize];
         let Some(current) = &self.current else { return Ok(false) };
         let decoded = worker.batch();
@@ -449,6 +459,9 @@ impl RowReader {
                 }
                 let number_of = tables[place as usize].unwrap_or(RECORDS) as u32; // Few.
                 lens::record(batch, self.columns, (at, number_of), means, table, row);
+                if means.is_code && self.columns.has(Columns::CALLS) && means.is_call() {
+                    name_function(opened, part.producer, batch, functions, named);
+                }
             }
             let cpu = means.cpu.map(|field| number(&table.columns[field], row)).or(part.cpu);
             if cpu != self.running.cpu {
@@ -503,6 +516,32 @@ impl RowReader {
             }
         }
         Ok(at > 0)
+    }
+}
+
+/// Makes the function of the last call of a batch known by where it begins, and tells its name once.
+fn name_function(
+    opened: &Arc<Opened>,
+    producer: u64,
+    batch: &mut Batch,
+    known: &mut FxHashMap<u64, u64>,
+    named: &mut FxHashSet<u64>,
+) {
+    let Some(function) = batch.calls.function.last_mut() else { return };
+    if let Some(start) = known.get(function) {
+        *function = *start;
+        return;
+    }
+    let address = *function;
+    if let Some((start, name)) = functions::at(opened, producer, address) {
+        *function = start;
+        if named.len() < MAX_FUNCTIONS && named.insert(start) {
+            let (name, args) = (name.as_bytes().to_vec(), Vec::new());
+            batch.types.push(Arc::new(Type::Function(FunctionType { id: start, name, args, flags: 0 })));
+        }
+    }
+    if known.len() < MAX_FUNCTIONS {
+        known.insert(address, *function);
     }
 }
 

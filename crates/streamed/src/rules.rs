@@ -5,6 +5,7 @@ use quipu_model::{Finding, Loss, Place, RuleInfo};
 use quipu_source::CarrierDamage;
 use quipu_stream::finding::{self, Key};
 use quipu_stream::frame::{Header, encoding};
+use quipu_stream::meta::Metadata;
 
 quipu_model::rules! {
     "frames of streams" {
@@ -67,6 +68,9 @@ quipu_model::rules! {
         LATE "stream/late-frame" Note
             "Frames come in order."
             "A frame that was missing, or a copy of a damaged one, came later and is used." []
+        TWICE "stream/frame-twice" Note
+            "A frame of records stands once in a stream."
+            "Further copies are not read, unless the first is damaged. A file that is in its folder twice is read once." []
         ORDER "stream/order-of-producers" Note
             "Clocks of several producers are related exactly."
             "Where they are not, the order of their records is open within the uncertainty." []
@@ -82,6 +86,9 @@ quipu_model::rules! {
         NO_END "stream/no-end-frame" Warning
             "A producer ends its stream."
             "It was killed, still runs, or the file was cut between two frames." []
+        OTHER_RECORDER "stream/other-recorder" Warning
+            "A recording has the tables that recorders of this version write."
+            "It was made by another runtime: what its tables lack is missing in analyses and conversions. Compile and record anew." []
         LOST "stream/lost" Error
             "A producer writes all that happens."
             "It says itself how much it had to drop." []
@@ -248,6 +255,29 @@ pub(crate) fn ended_early(what: u64, place: Place, counted: bool) -> Option<Find
     let finding = LOST.broken(place.clone(), format!("{why}: what came later was not recorded")).stated();
     // Threads count what they did not record, in the buffers that they have.
     Some(if counted { finding } else { finding.losing(Loss::from(place)) })
+}
+
+/// What tables of a recording lack, if it was made by another runtime.
+pub(crate) fn other_recorder(metadata: &Metadata, file: &str) -> Option<Finding> {
+    let described = metadata.schemas();
+    let mut lacks = Vec::new();
+    for table in quipu_cells::describe::tables() {
+        let name = table.name();
+        let Some(schema) = described.iter().find(|schema| schema.name() == name) else {
+            lacks.push(format!("there is no table `{name}`"));
+            continue;
+        };
+        if let Some(category) = table.category().filter(|of| schema.record.category.as_deref() != Some(of)) {
+            lacks.push(format!("the table `{name}` does not say that it is of category `{category}`"));
+        }
+        let is_missing = |field: &&str| schema.fields.iter().all(|of| of.field.name != **field);
+        lacks.extend(
+            table.fields().filter(is_missing).map(|field| format!("the table `{name}` has no `{field}`")),
+        );
+    }
+    let place = Place { file: Some(file.to_owned()), ..Place::default() };
+    let what = format!("it was recorded by another runtime: {}", lacks.join("; "));
+    (!lacks.is_empty()).then(|| OTHER_RECORDER.broken(place, what))
 }
 
 /// Records that a producer had to drop after its last frame.

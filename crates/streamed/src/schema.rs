@@ -11,6 +11,7 @@ use quipu_stream::meta::Metadata;
 use quipu_stream::schema as stream;
 use quipu_stream::wire::layout::Shape;
 use quipu_stream::wire::record::field_flag;
+use quipu_stream::wire::types::Type as Described;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -60,6 +61,8 @@ pub(crate) struct Means {
     /// What each number of the field `kind` does, where its names say it.
     pub(crate) kinds: Vec<(u64, AccessKind)>,
     pub(crate) function: Option<usize>,
+    /// The function is an address of code.
+    pub(crate) is_code: bool,
     pub(crate) returned: Option<usize>,
     pub(crate) arguments: Vec<usize>,
     /// The number that a mark has.
@@ -187,6 +190,7 @@ impl Means {
         };
         let kind = find(Role::ACCESS_KIND);
         let flags = schema.record.flags.unwrap_or_default();
+        let function = find(Role::FUNCTION).or(find(Role::CALL_NUMBER)).or(find(Role::SYSCALL));
         let is_argument = |(_, field): &(usize, &stream::SchemaField)| {
             field.field.role == Some(Role::ARGUMENT.0.into()) && is_number(field)
         };
@@ -199,7 +203,9 @@ impl Means {
             size: find(Role::SIZE),
             kind,
             kinds: kind.map(|at| access_kinds(&schema.fields[at])).unwrap_or_default(),
-            function: find(Role::FUNCTION).or(find(Role::CALL_NUMBER)).or(find(Role::SYSCALL)),
+            function,
+            is_code: function
+                .is_some_and(|at| matches!(schema.fields[at].layout.ty, Described::Address { .. })),
             returned: find(Role::RETURNED),
             arguments: schema.fields.iter().enumerate().filter(is_argument).map(|(at, _)| at).collect(),
             value: [Role::COUNT, Role::BYTES, Role::DURATION, Role::SEVERITY].into_iter().find_map(find),

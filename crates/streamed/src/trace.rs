@@ -7,12 +7,14 @@ use crate::INFO;
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
 use crate::carried::{is_carried, is_empty};
 use crate::folder;
+use crate::functions::Modules;
 use crate::look::{self, Look};
 use crate::print::RecordPrinter;
 use crate::reader::RowReader;
 use crate::recording::{Process, rows_of_page, rows_of_process};
 use crate::rules;
 use crate::schema::{EpochId, Means, RECORDS, Tables};
+use quipu_model::number::counted;
 use quipu_model::schema::Schema;
 use quipu_model::trace::{Carries, Clock, Fact, Function, PrintOptions, Recorded, Surveyed};
 use quipu_model::{
@@ -123,6 +125,8 @@ pub(crate) struct Opened {
     pub(crate) parts: Vec<Part>,
     pub(crate) epochs: BTreeMap<EpochId, Arc<Metadata>>,
     pub(crate) tables: Tables,
+    /// Files of the code that calls are of, which are read when a call is.
+    pub(crate) modules: Modules,
 }
 
 impl Opened {
@@ -202,7 +206,8 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     let columns = columns_of(&tables);
     let is_body = |frame: &&FrameAt| frame.header.is_foreign() || frame.header.kind == kind::AGG;
     let bodies = survey.frames.iter().filter(is_body).copied().collect();
-    let opened = Opened { look: Arc::clone(&look), name, parts, epochs, tables };
+    let modules = Modules::default();
+    let opened = Opened { look: Arc::clone(&look), name, parts, epochs, tables, modules };
     Ok(StreamTrace { opened: Arc::new(opened), bodies, meta, shards, columns })
 }
 
@@ -220,6 +225,16 @@ pub(crate) fn findings_of(look: &Arc<Look>) -> Result<Vec<Finding>> {
     findings.extend(foreign_findings(survey, name));
     findings.extend(damaged_aggregations(look)?);
     findings.extend(endings(look)?);
+    if let Some(first) = survey.copies.values().map(|frame| frame.offset).min() {
+        let place = Place { file: Some(name.clone()), offset: Some(first), ..Place::default() };
+        let n = counted(survey.copies.len() as u64, "frame");
+        findings.push(rules::TWICE.broken(place, format!("of {n} a second copy stands in the stream")));
+    }
+    // Where something is lost, that may be descriptions.
+    let recorded = session.epochs().values().find(|epoch| cells::is_named(&epoch.metadata));
+    let is_whole = findings.iter().all(|finding| finding.loss.is_none());
+    let recorded = recorded.filter(|_| is_whole);
+    findings.extend(recorded.and_then(|epoch| rules::other_recorder(&epoch.metadata, name)));
     state_losses(&mut findings, look)?;
     // Those about the end come before others that were noticed later.
     findings.sort_by_key(|finding| finding.place.offset.unwrap_or(u64::MAX));

@@ -5,6 +5,7 @@
 //! | [`attribute`] | which type, element and field an access hits |
 //! | [`dwarf`] | what a program's debug information says: types, variables, functions, lines |
 //! | [`extract`] | files of types from debug information |
+//! | [`functions`] | which function has the code at an address |
 //! | [`layout`] | the leaves of a type, byte by byte |
 //! | [`regions`] | which of the live regions of memory an address lies in |
 //! | [`types_file`] | types as Cacheray's extractor writes them, and how names are looked up in them |
@@ -15,6 +16,7 @@
 pub mod attribute;
 pub mod dwarf;
 pub mod extract;
+pub mod functions;
 pub mod layout;
 pub mod regions;
 pub mod remap;

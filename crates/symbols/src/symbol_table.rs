@@ -1,4 +1,4 @@
-//! What an ELF file's own tables say of its variables: a name, an address and a size, but no type.
+//! What an ELF file's own tables say of its variables and functions: a name, an address and a size, but no type.
 //!
 //! Programs without debug information have them unless they were stripped, and libraries always have those that others use.
 
@@ -6,7 +6,7 @@ use crate::dwarf::DebugError;
 use object::read::{Object, ObjectSymbol, ReadCache, SymbolKind};
 use std::path::Path;
 
-/// The most variables that are read of one file.
+/// The most variables, and the most functions, that are read of one file.
 const MAX_SYMBOLS: usize = 1 << 20;
 
 /// A variable of unknown type.
@@ -20,28 +20,54 @@ pub struct DataSymbol {
     pub size: u64,
 }
 
+/// A function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeSymbol {
+    /// Its name, as linkers know it.
+    pub name: String,
+    /// Where its code begins in the file.
+    pub address: u64,
+    /// Bytes of its code; more than 0.
+    pub size: u64,
+}
+
 /// The variables that a program's or library's tables of symbols name, by address; of several at one address the largest, and of
 /// those the first by name.
 ///
 /// # Errors
 /// If the file cannot be read or is no ELF file.
 pub fn data_symbols(path: &Path) -> Result<Vec<DataSymbol>, DebugError> {
+    let variable = |(name, address, size)| DataSymbol { name, address, size };
+    Ok(symbols(path, SymbolKind::Data)?.into_iter().map(variable).collect())
+}
+
+/// The functions that the same tables name, in the same order.
+///
+/// # Errors
+/// If the file cannot be read or is no ELF file.
+pub fn code_symbols(path: &Path) -> Result<Vec<CodeSymbol>, DebugError> {
+    let function = |(name, address, size)| CodeSymbol { name, address, size };
+    Ok(symbols(path, SymbolKind::Text)?.into_iter().map(function).collect())
+}
+
+/// Names, addresses and sizes of symbols of a kind.
+fn symbols(path: &Path, kind: SymbolKind) -> Result<Vec<(String, u64, u64)>, DebugError> {
     let file = std::fs::File::open(path)
         .map_err(|error| DebugError::new(format!("cannot read the file: {error}")).in_file(path))?;
     let cache = ReadCache::new(file);
     let elf = object::File::parse(&cache)
         .map_err(|error| DebugError::new(format!("no ELF file: {error}")).at(0).in_file(path))?;
-    let mut found: Vec<DataSymbol> = elf
+    let mut found: Vec<(String, u64, u64)> = elf
         .symbols()
         .chain(elf.dynamic_symbols())
-        .filter(|symbol| symbol.kind() == SymbolKind::Data && symbol.is_definition() && symbol.size() > 0)
+        .filter(|symbol| symbol.kind() == kind && symbol.is_definition() && symbol.size() > 0)
         .filter_map(|symbol| {
             let name = String::from_utf8_lossy(symbol.name_bytes().ok()?).into_owned();
-            Some(DataSymbol { name, address: symbol.address(), size: symbol.size() })
+            Some((name, symbol.address(), symbol.size()))
         })
         .take(MAX_SYMBOLS)
         .collect();
-    found.sort_by(|a, b| (a.address, b.size, &a.name).cmp(&(b.address, a.size, &b.name)));
-    found.dedup_by_key(|symbol| symbol.address);
+    found.sort_by(|a, b| (a.1, b.2, &a.0).cmp(&(b.1, a.2, &b.0)));
+    found.dedup_by_key(|symbol| symbol.1);
     Ok(found)
 }

@@ -251,6 +251,76 @@ fn what_threads_do_to_each_other_is_synchronization_of_workload_events() {
     });
 }
 
+/// Functions that are entered and left among the events of a recording, in order: whether it is entered, and the name.
+fn passed(scene: &Scene, prism: &str) -> Vec<(bool, String)> {
+    let events = said(scene, &["view", "-q", "--table", "events", "--csv", "--columns", "type,name", prism]);
+    let of = |line: &str| {
+        let (what, name) = line.split_once(',')?;
+        matches!(what, "enter" | "exit").then(|| (what == "enter", name.trim_matches('"').to_owned()))
+    };
+    events.lines().filter_map(of).collect()
+}
+
+#[test]
+fn functions_of_recorded_programs_have_names_in_workload_events() {
+    // Compilers jump to the recorder where `fill` and `pass` are left, so that it returns to who called them.
+    const SOURCE: &str = "
+        static int cells[64];
+        __attribute__((noinline)) void fill(int n) { for (int i = 0; i < n; i++) cells[i] = i; }
+        __attribute__((noinline)) void pass(int n) { fill(n); }
+        __attribute__((noinline)) int sum(int n) {
+            int all = 0;
+            for (int i = 0; i < n; i++) all += cells[i];
+            return all;
+        }
+        int main(int argc, char **argv) {
+            (void)argv;
+            pass(63 + argc);
+            pass(31 + argc);
+            return sum(63 + argc) == 2016 ? 0 : 1;
+        }";
+    // From debug information, and from the table of symbols.
+    for flags in [&["-O1"][..], &["-O2"], &["-O2", "-g0"]] {
+        for_each(C, SOURCE, "prog.c", flags, |scene, _| {
+            let about = format!("{} {flags:?}", scene.compiler);
+            said(scene, &["convert", "-q", "prog.quipu", "-o", "prog.prism"]);
+            let names = "+main +pass +fill -fill -pass +pass +fill -fill -pass +sum -sum -main";
+            let shown =
+                |(enters, name): &(bool, String)| format!("{}{name}", if *enters { '+' } else { '-' });
+            let events: Vec<String> = passed(scene, "prog.prism").iter().map(shown).collect();
+            assert_eq!(events.join(" "), names, "{about}");
+            said(scene, &["run", "-q", "--backend", "sigilclassic", "prog.quipu", "-o", "run"]);
+            let table = fs::read_to_string(scene.path("run/sigilclassic.tsv")).unwrap();
+            // 256 bytes, then 128 of them before anybody read them; 256 are read.
+            for row in ["1\tfill\t2\t0\t0\t0\t0\t0\t0\t256\t128", "1\tfill\t1\tsum\t256\t0"] {
+                assert!(table.lines().any(|line| line == row), "{about}: {row}: {table}");
+            }
+            let functions = said(scene, &["analyze", "functions", "--json", "prog.quipu"]);
+            let functions: Value = serde_json::from_str(&functions).unwrap();
+            let known = functions["results"]["functions"]["functions"].as_array().unwrap();
+            for (name, calls) in [("main", 1), ("pass", 2), ("fill", 2), ("sum", 1)] {
+                let found = known.iter().find(|function| function["names"][0] == name);
+                assert_eq!(found.unwrap()["calls"], calls, "{about}: {name}: {functions}");
+            }
+            let work = said(scene, &["analyze", "workload", "--json", "prog.prism"]);
+            assert!(work.contains("\"fill\"") && work.contains("\"sum\""), "{about}: {work}");
+            // Without the program, each is called by where it was entered.
+            fs::remove_file(scene.path("prog")).unwrap();
+            said(scene, &["convert", "-q", "--force", "prog.quipu", "-o", "prog.prism"]);
+            let (mut open, mut n_entered) = (Vec::new(), 0);
+            for (enters, name) in passed(scene, "prog.prism") {
+                assert!(name.starts_with("function 0x"), "{about}: {name}");
+                match enters {
+                    true => open.push(name),
+                    false => assert_eq!(open.pop(), Some(name), "{about}"),
+                }
+                n_entered += u64::from(enters);
+            }
+            assert_eq!((n_entered, open.len()), (6, 0), "{about}");
+        });
+    }
+}
+
 #[test]
 fn what_was_inlined_has_the_line_of_the_function_that_it_is_in() {
     const SOURCE: &str = r#"

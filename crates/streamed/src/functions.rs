@@ -1,0 +1,130 @@
+//! Functions of recorded programs: calls say addresses within them, and the stream says which files lay where.
+//!
+//! A table `module` with the fields `base`, `bytes` and `file` lists programs and libraries. Where calls have addresses of code,
+//! the file there says which function it is: from then on the function is known by the address where it begins, so that where it
+//! is entered and where it is left are one. What no file says stays as it is.
+//!
+//! The first frames of all streams are read for modules when the first call is, all others only if an address lies in none of
+//! those.
+//!
+//! SPEC: stream.md#what-verbs-make-of-it.
+
+use crate::reader::RowReader;
+use crate::schema::N_OWN;
+use crate::trace::Opened;
+use quipu_model::schema::{Schema, Type};
+use quipu_model::{Columns, Reader, Result, Scan, ShardId};
+use quipu_symbols::functions::Functions;
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// The table that lists programs and libraries, and its fields.
+const TABLE: (&str, [&str; 3]) = ("module", ["base", "bytes", "file"]);
+/// Modules that are remembered.
+const MAX_MODULES: usize = 1 << 14;
+
+/// Modules of all producers.
+#[derive(Debug, Default)]
+pub(crate) struct Modules {
+    first: OnceLock<Vec<Module>>,
+    rest: OnceLock<Vec<Module>>,
+}
+
+/// A program or library.
+#[derive(Debug)]
+struct Module {
+    producer: u64,
+    addresses: Range<u64>,
+    path: PathBuf,
+    functions: OnceLock<Functions>,
+}
+
+impl Module {
+    fn has(&self, producer: u64, address: u64) -> bool {
+        self.producer == producer && self.addresses.contains(&address)
+    }
+
+    /// The function at an address, which is where it begins or where it continues after a call.
+    fn function(&self, address: u64) -> Option<(u64, &str)> {
+        let base = self.addresses.start;
+        let functions = self.functions.get_or_init(|| Functions::open(&self.path));
+        let at = address.checked_sub(base)?;
+        let begun = functions.at(at).filter(|(start, _)| *start == at);
+        let (start, name) = begun.or_else(|| functions.at(at.checked_sub(1)?))?;
+        Some((base.checked_add(start)?, name))
+    }
+}
+
+/// The function that has the code at an address of a producer: where it begins, and its name.
+pub(crate) fn at(opened: &Arc<Opened>, producer: u64, address: u64) -> Option<(u64, &str)> {
+    let Modules { first, rest } = &opened.modules;
+    let known = first.get_or_init(|| modules(opened, |n| 0..n.min(1)));
+    if let Some(module) = known.iter().find(|module| module.has(producer, address)) {
+        return module.function(address);
+    }
+    let later = rest.get_or_init(|| modules(opened, |n| n.min(1)..n));
+    later.iter().find(|module| module.has(producer, address))?.function(address)
+}
+
+/// The modules that some frames of each stream list. What is wrong there, readers of the frames say.
+fn modules(opened: &Arc<Opened>, wanted: impl Fn(u32) -> Range<u32>) -> Vec<Module> {
+    let mut all = Vec::new();
+    let tables: Vec<(usize, [usize; 3])> = (0..opened.tables.schemas.len())
+        .filter_map(|table| Some((table, fields(&opened.tables.schemas[table])?)))
+        .collect();
+    for (shard, part) in (0..).zip(&opened.parts) {
+        let pieces = wanted(u32::try_from(part.pieces.len()).unwrap_or(u32::MAX));
+        for (table, fields) in tables.iter().filter(|_| !pieces.is_empty()) {
+            let scan = Scan {
+                columns: Columns::NONE,
+                tables: vec![*table],
+                pieces: Some(pieces.clone()),
+                ..Scan::new(ShardId(shard))
+            };
+            // A stream that cannot be read further has no further modules.
+            let _ = read(opened, &scan, part.producer, *fields, &mut all);
+        }
+    }
+    all
+}
+
+fn read(
+    opened: &Arc<Opened>,
+    scan: &Scan,
+    producer: u64,
+    [base, bytes, file]: [usize; 3],
+    all: &mut Vec<Module>,
+) -> Result<()> {
+    let mut reader = RowReader::new(opened, scan)?;
+    while let Some(batch) = reader.read()? {
+        let Some(table) = batch.tables.first() else { continue };
+        for row in 0..table.n_rows() {
+            let start = table.column(base).number(row);
+            let addresses = start..start.saturating_add(table.column(bytes).number(row));
+            let path = PathBuf::from(OsStr::from_bytes(table.column(file).bytes(row)));
+            let is_known = |known: &Module| {
+                known.producer == producer && known.addresses == addresses && known.path == path
+            };
+            if all.len() < MAX_MODULES && !all.iter().any(is_known) {
+                all.push(Module { producer, addresses, path, functions: OnceLock::new() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the fields of a table of modules stand, if it is one.
+fn fields(schema: &Schema) -> Option<[usize; 3]> {
+    let (name, names) = TABLE;
+    if schema.name.split('@').next() != Some(name) {
+        return None;
+    }
+    let [base, bytes, file] = names.map(|name| schema.position(name).filter(|at| *at >= N_OWN));
+    let (base, bytes, file) = (base?, bytes?, file?);
+    let is = |at: usize, ty: &Type| schema.fields[at].ty == *ty;
+    (is(base, &Type::Address) && is(bytes, &Type::U64) && is(file, &Type::Text))
+        .then_some([base, bytes, file])
+}
