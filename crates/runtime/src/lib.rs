@@ -57,3 +57,12 @@ mod next;
 mod process;
 mod thread;
 mod threads;
+
+/// Which sources this is built from: `quipu cc` looks for it in the file, and takes no runtime of another build.
+#[unsafe(no_mangle)]
+static QUIPU_RUNTIME_BUILD: [u8; BUILD.len()] = match BUILD.as_bytes().first_chunk() {
+    Some(bytes) => *bytes,
+    None => [0; BUILD.len()],
+};
+
+const BUILD: &str = concat!("\0quipu runtime ", env!("QUIPU_RUNTIME_BUILD"), "\0");

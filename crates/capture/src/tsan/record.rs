@@ -1,13 +1,15 @@
 //! Recording a program that was compiled with instrumentation: it runs by itself, and a trace is made when it ended.
 
 use crate::child::Child;
+use crate::library;
 use crate::limits::Limits;
 use crate::program::Program;
 use crate::record::{Job, Next, ProcessSummary, Summary};
 use crate::tsan::file::Ending;
 use crate::tsan::trace::{Output, collect};
-use quipu_model::Damaged;
+use crate::tsan::wrap;
 use quipu_model::fresh::{self, cannot};
+use quipu_model::{Damaged, Finding, Place, RuleInfo, Severity};
 use quipu_model::{Error, Result};
 use quipu_source::Pool;
 use std::ffi::OsString;
@@ -18,6 +20,8 @@ use std::process::Command;
 
 /// What programs have in them that the runtime records: the name of its library, or its own name if it is a part of them.
 const MARKS: [&[u8]; 2] = [b"libquipu_rt.so\0", b"\0quipu_region_end\0"];
+/// The runtime that is loaded.
+const LIBRARY: &str = "libquipu_rt.so";
 /// Larger programs are not searched.
 const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 
@@ -40,7 +44,7 @@ fn has_runtime(path: &Path) -> bool {
         return false;
     }
     let Ok(bytes) = fs::read(path) else { return false };
-    MARKS.iter().any(|mark| bytes.windows(mark.len()).any(|window| window == *mark))
+    MARKS.iter().any(|mark| memchr::memmem::find(&bytes, mark).is_some())
 }
 
 /// Records a program into one file for each process, with what it was made of beside it: `NAME.quipu`.
@@ -75,6 +79,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     }
     let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
     let (mut processes, mut is_limited) = (Vec::new(), false);
+    let findings = other_build(&program.path)?.into_iter().collect();
     for (nth, (name, capture)) in captures.iter().enumerate() {
         // The first is the program itself.
         let trace = if nth == 0 { path.clone() } else { with_process(&path, name) };
@@ -108,16 +113,37 @@ pub fn record(job: &Job) -> Result<Summary> {
             },
         });
     }
-    Ok(Summary {
-        path,
-        processes,
-        findings: Vec::new(),
-        n_refused: 0,
-        is_limited,
-        status,
-        machine: program.machine,
-    })
+    Ok(Summary { path, processes, findings, n_refused: 0, is_limited, status, machine: program.machine })
 }
+
+/// What is said if a program records by a runtime of another build: one that is a part of it, or that is loaded.
+fn other_build(program: &Path) -> Result<Option<Finding>> {
+    let bytes = fs::read(program).map_err(|cause| cannot("read", program, cause))?;
+    let is_loaded = memchr::memmem::find(&bytes, MARKS[0]).is_some();
+    let file = match is_loaded {
+        // That it is nowhere to be found is no matter to a program that runs.
+        true => library::find(LIBRARY, wrap::PACKAGE).ok(),
+        false => Some(program.to_owned()),
+    };
+    let other = file.map(|file| wrap::other_build(&file)).transpose()?.flatten();
+    Ok(other.map(|build| {
+        let place = Place { file: Some(program.display().to_string()), ..Place::default() };
+        let what = format!(
+            "it is recorded by a runtime of another build ({build}), and tables of the recording may lack something: compile it anew"
+        );
+        OTHER_RUNTIME.broken(place, what)
+    }))
+}
+
+/// The rule that the runtime of a program is the one that goes with this program.
+static OTHER_RUNTIME: RuleInfo = RuleInfo {
+    name: "record/other-runtime",
+    group: "",
+    severity: Severity::Warning,
+    summary: "A program is recorded by the runtime that goes with Quipu.",
+    doc: "",
+    original: &[],
+};
 
 /// A trace cannot have the name of the recording beside it.
 fn refuse_name(path: &Path) -> Result<()> {

@@ -514,16 +514,75 @@ pub fn rustc_flags(library: &Path) -> OsString {
 /// Where the runtime is: in the folder that QUIPU_LIB names, beside the program, or where it was installed.
 ///
 /// # Errors
-/// `Missing`, with what to do.
+/// `Missing`, with what to do; `Unsupported` if it is of another build, whose recordings may lack what this program looks for.
 pub fn find_runtime(name: &str) -> Result<PathBuf> {
-    let path = library::find(name, "quipu-rt")?;
+    let path = library::find(name, PACKAGE)?;
     // Programs look for it from anywhere.
-    path.canonicalize().map_err(|cause| cannot("find", &path, cause))
+    let path = path.canonicalize().map_err(|cause| cannot("find", &path, cause))?;
+    match other_build(&path)? {
+        None => Ok(path),
+        Some(build) => {
+            let what = format!("the runtime is of another build than this program: {build}, not {BUILD}");
+            let hint = format!(
+                "build both from the same sources (cargo build --release -p quipu-cli -p {PACKAGE}), or install both"
+            );
+            Err(Error::unsupported(what).in_file(path.display().to_string()).hint(hint))
+        }
+    }
 }
+
+/// The package that makes the runtime.
+pub(crate) const PACKAGE: &str = "quipu-rt";
+/// Which sources the runtime is built from that goes with this program.
+const BUILD: &str = env!("QUIPU_RUNTIME_BUILD");
+/// What a runtime says before its own.
+const SAYS_BUILD: &[u8] = b"\0quipu runtime ";
+
+/// The build of a runtime, in words, if it is not that of this program.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn other_build(path: &Path) -> Result<Option<String>> {
+    let bytes = std::fs::read(path).map_err(|cause| cannot("read", path, cause))?;
+    Ok(match build_of(&bytes) {
+        Some(build) if build == BUILD => None,
+        Some(build) => Some(build),
+        None => Some("one of an earlier version".to_owned()),
+    })
+}
+
+/// The build of the runtime that is in a file, if it says one.
+pub(crate) fn build_of(bytes: &[u8]) -> Option<String> {
+    let rest = bytes.get(memchr::memmem::find(bytes, SAYS_BUILD)? + SAYS_BUILD.len()..)?;
+    let end = rest.iter().take(MAX_BUILD_BYTES).position(|byte| *byte == 0)?;
+    Some(String::from_utf8_lossy(&rest[..end]).into_owned())
+}
+
+/// The longest name of a build.
+const MAX_BUILD_BYTES: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_runtime_says_which_build_it_is() {
+        let says = |build: &str| [b"\x7fELF", SAYS_BUILD, build.as_bytes(), b"\0more"].concat();
+        assert_eq!(build_of(&says(BUILD)).as_deref(), Some(BUILD));
+        assert_eq!(build_of(&says("0.0.1-5")).as_deref(), Some("0.0.1-5"));
+        assert_eq!(build_of(&says(&"7".repeat(99))), None);
+        assert_eq!(build_of(b"\x7fELF and no word of it"), None);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rt.so");
+        for (bytes, other) in [
+            (says(BUILD), None),
+            (says("0.0.1-5"), Some("0.0.1-5")),
+            (b"\x7fELF".to_vec(), Some("one of an earlier version")),
+        ] {
+            std::fs::write(&file, bytes).unwrap();
+            assert_eq!(other_build(&file).unwrap().as_deref(), other);
+        }
+    }
 
     fn planned(family: Family, line: &str) -> Vec<String> {
         let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();

@@ -46,6 +46,83 @@ fn make_takes_it_for_a_compiler() {
 }
 
 #[test]
+fn a_runtime_of_another_build_is_refused() {
+    let scene = Scene::new("cc");
+    fs::write(scene.path("prog.c"), "int cell; int main(void) { cell = 1; return 0; }").unwrap();
+    let whole = fs::read(library().join("libquipu_rt.so")).unwrap();
+    let mark = b"\0quipu runtime ";
+    let at = whole.windows(mark.len()).position(|window| window == mark).unwrap() + mark.len();
+    let with = |place: usize, byte: u8| {
+        let mut other = whole.clone();
+        other[place] = byte;
+        other
+    };
+    for (other, says) in [(with(at, b'9'), "9.1.0-"), (with(at - 3, b'?'), "one of an earlier version")] {
+        fs::write(scene.path("libquipu_rt.so"), other).unwrap();
+        for args in [&["cc", "prog.c", "-o", "prog"][..], &["rustc-flags"]] {
+            let output = quipu()
+                .current_dir(&scene.folder)
+                .env("QUIPU_LIB", scene.path(""))
+                .args(args)
+                .output()
+                .unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+            assert!(said.contains("of another build") && said.contains(says), "{args:?}: {said}");
+            assert!(said.contains("libquipu_rt.so") && !scene.path("prog").exists(), "{args:?}: {said}");
+        }
+    }
+    // A program that has such a runtime is recorded, and said to.
+    scene.compile("int cell; int main(void) { cell = 1; return 0; }", "prog.c", &["-O0"]);
+    fs::write(scene.path("libquipu_rt.so"), with(at, b'9')).unwrap();
+    let record = ["record", "-o", "prog.trace", "--", "./prog"];
+    let output =
+        quipu().current_dir(&scene.folder).env("QUIPU_LIB", scene.path("")).args(record).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("record/other-runtime") || said.contains("of another build (9.1.0-"), "{said}");
+}
+
+/// Makes the checksums of a frame right again that has a byte of the payload at a place.
+fn seal(bytes: &mut [u8], at: usize) {
+    use quipu_cells::checksum::of_constant as crc;
+    let sync = [0xF5, 0x51, 0x50, 0x55, 0x31, 0x0D, 0x0A, 0x1A];
+    let start = bytes[..at].windows(sync.len()).rposition(|window| window == sync).unwrap();
+    let len = u32::from_le_bytes(bytes[start + 16..start + 20].try_into().unwrap()) as usize;
+    let payload = crc(&bytes[start + 96..][..len]);
+    bytes[start + 84..start + 88].copy_from_slice(&payload.to_le_bytes());
+    let header = crc(&bytes[start..start + 92]);
+    bytes[start + 92..start + 96].copy_from_slice(&header.to_le_bytes());
+}
+
+#[test]
+fn a_recording_of_an_older_runtime_says_what_its_tables_lack() {
+    let scene = Scene::new("cc");
+    let source = "#include <pthread.h>
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+        int main(void) { pthread_mutex_lock(&lock); return pthread_mutex_unlock(&lock); }";
+    scene.compile(source, "prog.c", &["-O0"]);
+    scene.run("prog");
+    let says = |verb: &[&str], name: &str| {
+        let output = quipu().current_dir(&scene.folder).args(verb).arg(name).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{verb:?}: {output:?}");
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    assert!(!says(&["check"], "prog.quipu").contains("stream/other-recorder"));
+    // As it was before the table of synchronization was said to be one.
+    let mut bytes = fs::read(scene.path("prog.quipu")).unwrap();
+    let (category, key) = (b"\x07\x64sync", 1..6);
+    let at = bytes.windows(category.len()).position(|window| window == category).unwrap();
+    bytes[at..][key].copy_from_slice(b"\x64sink");
+    seal(&mut bytes, at);
+    fs::write(scene.path("old.quipu"), bytes).unwrap();
+    for verb in [&["check"][..], &["info"], &["report", "--no-machine"]] {
+        let said = says(verb, "old.quipu");
+        assert!(said.contains("`sync` does not say that it is of category `sync`"), "{verb:?}: {said}");
+    }
+}
+
+#[test]
 fn the_wrapper_has_the_exit_code_of_the_compiler_and_says_what_is_missing() {
     let scene = Scene::new("cc");
     let mut compile = quipu();
