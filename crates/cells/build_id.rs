@@ -1,7 +1,7 @@
-// For build scripts: which sources a runtime, or a program that knows one, is built from.
+//! For build scripts: which sources a runtime, or a program that knows one, is built from.
 
 /// A number of the sources of the runtime and of the cells that it writes, with the version of the package.
-fn build_id() -> String {
+pub(crate) fn build_id() -> String {
     let package = std::path::PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     // FNV-1a.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

@@ -2,18 +2,22 @@
 //! before; devices, pipes and sockets, which are written into as they are.
 //!
 //! What is written goes to a hidden name beside the final one, on the same file system, and is renamed at the end. If it
-//! does not come to that (an error, a signal, a panic) the hidden one is removed. What goes to a device, a pipe or a
+//! does not come to that (an error, a signal, a panic) the hidden one is removed; what a killed process left is removed by the
+//! next one that writes to the same name. What goes to a device, a pipe or a
 //! socket waits in a temporary file and is copied at the end, so that no reader gets half an output there either.
 //!
 //! An input is never written over, under whatever name: [`quipu_source::Reading`] says which files those are.
 
 use crate::error::{Error, ErrorKind, Result};
 use quipu_source::{Closings, OutputFile, Temporary, is_input};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+/// What hidden names end with.
+const PART: &str = ".part";
 /// How many hidden names are tried.
 const MAX_ATTEMPTS: u32 = 100;
 
@@ -168,7 +172,7 @@ pub fn folder_beside(path: &Path) -> Result<Temporary> {
     let name = path.file_name().unwrap_or_default();
     let mut attempt = 0;
     loop {
-        let mut hidden = std::ffi::OsString::from(".");
+        let mut hidden = OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}-{attempt}.way", std::process::id()));
         match Temporary::make(&path.with_file_name(hidden), |folder| fs::create_dir(folder)) {
@@ -190,6 +194,8 @@ pub struct Fresh {
     path: PathBuf,
     replace: Replace,
     goal: Goal,
+    /// Keeps it for this process, which may be one of another machine to those that look.
+    held: Option<File>,
 }
 
 /// What is in the making.
@@ -220,7 +226,8 @@ impl Fresh {
             let goal = Goal::Special { into, written };
             let closings = Closings::default();
             let file = OutputFile::new(file, temporary.path(), &closings);
-            return Ok((Fresh { temporary, closings, path: path.to_owned(), replace, goal }, file));
+            let fresh = Fresh { temporary, closings, path: path.to_owned(), replace, goal, held: None };
+            return Ok((fresh, file));
         }
         Fresh::begin(path, replace, Goal::File, &OutputFile::create_new)
     }
@@ -238,7 +245,7 @@ impl Fresh {
         Ok((fresh, folder))
     }
 
-    /// Makes a file or folder under a hidden name that nothing else has.
+    /// Makes a file or folder under a hidden name that nothing else has, and removes what killed processes left of such.
     fn begin<T>(
         path: &Path,
         replace: Replace,
@@ -252,11 +259,12 @@ impl Fresh {
         let target = follow_link(path)?;
         let path = target.as_deref().unwrap_or(path);
         let name = path.file_name().unwrap_or(name);
+        remove_left(path, name);
         let mut attempt = 0;
         loop {
-            let mut hidden = std::ffi::OsString::from(".");
+            let mut hidden = OsString::from(".");
             hidden.push(name);
-            hidden.push(format!(".{}-{attempt}.part", std::process::id()));
+            hidden.push(format!(".{}-{attempt}{PART}", std::process::id()));
             match Temporary::make(&path.with_file_name(hidden), |temporary| make(temporary, &closings)) {
                 // Another of this process, or what a killed one left.
                 Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => {
@@ -264,7 +272,11 @@ impl Fresh {
                 }
                 Err(cause) => return Err(cannot("create", path, cause)),
                 Ok((temporary, made)) => {
-                    return Ok((Fresh { temporary, closings, path: path.to_owned(), replace, goal }, made));
+                    let held = hold(temporary.path());
+                    return Ok((
+                        Fresh { temporary, closings, path: path.to_owned(), replace, goal, held },
+                        made,
+                    ));
                 }
             }
         }
@@ -276,7 +288,9 @@ impl Fresh {
     /// `Usage` if something of that name has appeared meanwhile that must stay; `Io` if it cannot be done. Then it is
     /// removed.
     pub fn commit(self) -> Result<()> {
-        let Fresh { temporary, closings, path, replace, goal } = self;
+        let Fresh { temporary, closings, path, replace, goal, held } = self;
+        // It is complete once it has its name.
+        let _held = held;
         let failed = |cause: io::Error| match cause.kind() {
             io::ErrorKind::AlreadyExists if replace == Replace::Never => taken(&path),
             _ => cannot("write", &path, cause),
@@ -316,6 +330,36 @@ impl Fresh {
             }
         }
     }
+}
+
+/// Locks what is in the making, if its file system has locks.
+fn hold(path: &Path) -> Option<File> {
+    let file = File::open(path).ok()?;
+    file.try_lock().ok()?;
+    Some(file)
+}
+
+/// Removes what processes that are no more left on the way to a name. What fails there is no matter to who writes now.
+fn remove_left(path: &Path, name: &OsStr) {
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let left = entry.path();
+        let hidden = entry.file_name();
+        let of = hidden.to_str().filter(|hidden| hidden.ends_with(PART)).and_then(hidden_for);
+        let is_left = of.is_some_and(|(of, process)| name == of && !is_alive(process));
+        if is_left && hold(&left).is_some() && !entry.metadata().is_ok_and(|meta| is_input(&meta)) {
+            let _ = match entry.file_type() {
+                Ok(kind) if kind.is_dir() => fs::remove_dir_all(&left),
+                _ => fs::remove_file(&left),
+            };
+        }
+    }
+}
+
+/// Whether a process runs. Where nothing says so, all do.
+fn is_alive(process: &str) -> bool {
+    let processes = Path::new("/proc");
+    !processes.join("self").exists() || processes.join(process).exists()
 }
 
 /// Gives a file a name that nothing may have: a link fails where a rename would replace.
@@ -455,16 +499,18 @@ pub fn cannot(what: &str, path: &Path, cause: io::Error) -> Error {
 
 /// What a path means to who named the output: hidden names, which [`Fresh::begin`] and [`folder_beside`] make, become that name.
 fn final_name(path: &Path) -> PathBuf {
-    let shown = |part: std::path::Component<'_>| {
-        let name = part.as_os_str().to_str()?;
-        let hidden = name.strip_prefix('.')?;
-        let hidden = hidden.strip_suffix(".part").or_else(|| hidden.strip_suffix(".way"))?;
-        let (name, number) = hidden.rsplit_once('.')?;
-        let (process, attempt) = number.split_once('-')?;
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        (is_number(process) && is_number(attempt)).then(|| name.to_owned())
-    };
+    let shown = |part: std::path::Component<'_>| Some(hidden_for(part.as_os_str().to_str()?)?.0.to_owned());
     path.components().map(|part| shown(part).map_or(part.as_os_str().to_owned(), Into::into)).collect()
+}
+
+/// What a hidden name is for, and the number of the process that made it.
+fn hidden_for(hidden: &str) -> Option<(&str, &str)> {
+    let hidden = hidden.strip_prefix('.')?;
+    let hidden = hidden.strip_suffix(PART).or_else(|| hidden.strip_suffix(".way"))?;
+    let (name, number) = hidden.rsplit_once('.')?;
+    let (process, attempt) = number.split_once('-')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(process) && is_number(attempt)).then_some((name, process))
 }
 
 #[cfg(test)]
@@ -488,6 +534,42 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"first");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_by_the_next_and_nothing_else() {
+        let home = std::env::temp_dir().join(format!("quipu-fresh-left-{}", std::process::id()));
+        fs::create_dir_all(&home).unwrap();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let (ended_pid, own) = (ended.id(), std::process::id());
+        ended.wait().unwrap();
+        let at = |name: String| home.join(name);
+        let stays = [
+            at(format!(".out.{own}-7.part")),
+            at(format!(".other.{ended_pid}-0.part")),
+            at(format!(".out.{ended_pid}-0.part.old")),
+            at(format!(".out.{ended_pid}-x.part")),
+            at(format!(".out.{ended_pid}-0.way")),
+            at(format!(".out.{ended_pid}-3.part")),
+        ];
+        stays.iter().for_each(|path| fs::write(path, b"stays").unwrap());
+        // As one of another machine would hold it.
+        let held = hold(&stays[5]).unwrap();
+        let goes = [at(format!(".out.{ended_pid}-0.part")), at(format!(".out.{ended_pid}-1.part"))];
+        fs::write(&goes[0], b"goes").unwrap();
+        fs::create_dir(&goes[1]).unwrap();
+        fs::write(goes[1].join("trace"), b"goes").unwrap();
+        let (fresh, file) = Fresh::file(&home.join("out"), Replace::Never).unwrap();
+        assert!(stays.iter().all(|path| path.exists()));
+        assert!(goes.iter().all(|path| !path.exists()));
+        drop((file, held));
+        // What was locked before is not any more.
+        let (second, other) = Fresh::file(&home.join("out"), Replace::Never).unwrap();
+        assert!(!stays[5].exists());
+        drop((second, other));
+        fresh.commit().unwrap();
+        assert_eq!(fs::read_dir(&home).unwrap().count(), stays.len());
+        fs::remove_dir_all(&home).unwrap();
     }
 
     #[test]

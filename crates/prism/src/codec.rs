@@ -144,6 +144,8 @@ pub struct State {
     cut: Option<Cut>,
     /// What follows an end mark.
     undefined: Undefined,
+    /// The last event was an end mark.
+    has_ended: bool,
     /// Events were met that cannot be passed, so that nothing after them can be read.
     is_lost: bool,
     /// The next buffer may begin anywhere.
@@ -284,6 +286,7 @@ impl RecordCodec for Codec {
             names: Vec::new(),
             cut: None,
             undefined: Undefined::default(),
+            has_ended: false,
             is_lost: false,
             is_searching: false,
             has_turns: false,
@@ -349,8 +352,11 @@ impl RecordCodec for Codec {
             cut.tell(out);
         }
         state.undefined.tell(out);
+        let is_plain = self.encoding == Encoding::Variable && self.may_be_nonsense;
         if out.n_records() == 0 {
             out.tell(&rules::EMPTY, "the stream has no event".to_owned());
+        } else if is_plain && !state.has_ended && !state.is_lost {
+            out.tell(&rules::NO_END, "the events end without a mark: later ones may be missing".to_owned());
         }
     }
 }
@@ -605,8 +611,10 @@ impl Codec {
             let after = out.offset() + 1;
             let n_left = after.next_multiple_of(BUFFER_BYTES) - after;
             state.undefined = Undefined { start: after, n_left, n_filled: 0 };
+            state.has_ended = true;
             return Step::Other(1);
         }
+        state.has_ended = false;
         self.room(state, out);
         let n_names = state.events.names.len();
         match state.decoder.event(bytes, &mut state.events) {
@@ -627,7 +635,10 @@ impl Codec {
             }
             Ok((event, len)) => self.take(state, event, &bytes[..len], n_names, out),
             Err(Wrong::Truncated) if !input.is_last() => Step::More(MAX_EVENT_BYTES),
-            Err(what @ Wrong::Truncated) => Step::Rest(&rules::CUT, what.sentence()),
+            Err(what @ Wrong::Truncated) => {
+                state.is_lost = true;
+                Step::Rest(&rules::CUT, what.sentence())
+            }
             Err(what @ Wrong::UnknownConfig(_)) if bytes.len() > 1 => lost(&rules::CONFIGURED, what, Some(2)),
             Err(Wrong::UnknownConfig(_)) if !input.is_last() => Step::More(2),
             Err(what) => {

@@ -10,7 +10,7 @@ use crate::trace::PrismTrace;
 use crate::{fixed, variable};
 use quipu_model::damaged::{Damaged, Intake, Reading, SoFar};
 use quipu_model::transform::{Progress, TransformJob};
-use quipu_model::{Error, OpenOptions, Place, Reader, Result, Scan, ShardId, Window};
+use quipu_model::{Error, OpenOptions, Place, Reader, Result, Scan, ShardId, Trace, Window};
 use quipu_records::Records;
 use quipu_records::write::n_good;
 use quipu_source::Codec as Packing;
@@ -55,6 +55,8 @@ pub(crate) fn each_batch(
     let threads = &job.opening.threads;
     let (mut packed_bytes, mut n_written, mut latest) = (0, 0, None);
     let mut n_rejoined = 0;
+    // What opening has found is no damage.
+    intake.take(&mut trace.meta().findings.clone(), so_far(0))?;
     loop {
         let (mut findings, span) = match reader.read() {
             Ok(Some(batch)) => (std::mem::take(&mut batch.findings), batch.span),

@@ -338,7 +338,11 @@ impl EventFile {
             Encoding::Fixed => self.flush_buffer()?,
             Encoding::Variable => self.variable.end(),
         }
-        self.frame()?;
+        // A frame without events would only be one more to be damaged; a stream without any begins with it.
+        let is_begun = matches!(&self.out, Out::Stream { begun: Some(_), .. });
+        if self.position() > self.n_bytes || !is_begun {
+            self.frame()?;
+        }
         let (n_bytes, packed_bytes) = match self.out {
             Out::Plain(file) => {
                 let written = file.finish()?;
@@ -416,26 +420,43 @@ fn begin(path: &Path, name: &str, replace: Replace, level: i32, how: Reads, firs
     Ok(Begun { fresh, writer, stream })
 }
 
-/// Copies all events of a batch, whose bytes have the encoding of the file.
+/// Copies the events of a batch that `takes` chooses, whose bytes have the encoding of the file.
 ///
 /// # Errors
 /// As [`EventFile::copy`].
-pub(crate) fn copy_batch(file: &mut EventFile, batch: &Batch, bytes: &EventBytes) -> Result<()> {
-    (0..batch.events.len()).try_for_each(|index| file.copy(batch, index, bytes.get(index)))
+pub(crate) fn copy_batch(
+    file: &mut EventFile,
+    batch: &Batch,
+    bytes: &EventBytes,
+    mut takes: impl FnMut(&Event) -> bool,
+) -> Result<()> {
+    for (index, event) in batch.events.iter().enumerate() {
+        if takes(event) {
+            file.copy(batch, index, bytes.get(index))?;
+        }
+    }
+    Ok(())
 }
 
-/// Puts all events of a batch. Configuration events before all others say which fields those of the fixed encoding have.
+/// Puts the events of a batch that `takes` chooses. Configuration events before all others say which fields those of the fixed
+/// encoding have.
 ///
 /// # Errors
 /// As [`EventFile::put`].
-pub(crate) fn put_batch(file: &mut EventFile, batch: &Batch, detail: &mut Detail) -> Result<()> {
+pub(crate) fn put_batch(
+    file: &mut EventFile,
+    batch: &Batch,
+    detail: &mut Detail,
+    mut takes: impl FnMut(&Event) -> bool,
+) -> Result<()> {
     for (index, event) in batch.events.iter().enumerate() {
         match event {
             Event::Config(config) if file.encoding == Encoding::Fixed && file.n_events == 0 => {
                 detail.configure(*config);
                 file.set_detail(*detail);
             }
-            _ => file.put(batch, index)?,
+            _ if takes(event) => file.put(batch, index)?,
+            _ => {}
         }
     }
     Ok(())

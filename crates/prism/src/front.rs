@@ -335,9 +335,9 @@ impl Front {
         known
     }
 
-    /// Leaves a function of code that records itself, where the call of the recorder returns to. Where compilers jump to it, that is
-    /// in the caller: so it is the innermost function that is left, unless only one further out is known to be there. Those in
-    /// between were left by a jump.
+    /// Leaves a function of a program that records itself: the one that the recorder returns to. Where compilers jump to the
+    /// recorder, that is the caller, so the innermost function is left, unless only one beyond its caller is known to be there:
+    /// then a jump has left those in between.
     fn leave(&mut self, thread: ThreadId, id: u64, counts: &mut Counts) {
         let open = self.open.entry(thread).or_default();
         let depth = match open.iter().rposition(|open| open.function == id) {

@@ -100,7 +100,57 @@ pub(crate) fn in_stream(bytes: &[u8], decoder: &Decoder, is_last: bool) -> Verdi
     if n_unknown > MAX_UNKNOWN { Verdict::Nonsense(n_unknown) } else { Verdict::Trace }
 }
 
+/// Chooses among events that are kept of damage and written without a stream: of unknown types at most 8 of 64, so that readers take
+/// none of them for nonsense.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sparse {
+    /// A bit for each of the events before the next one, the last of them lowest: whether its type is unknown.
+    before: u64,
+    pub(crate) n_left_out: u64,
+}
+
+impl Sparse {
+    pub(crate) fn takes(&mut self, event: &Event) -> bool {
+        // With it, the window has the events before.
+        const OTHERS: u64 = (1 << (WINDOW - 1)) - 1;
+        let is_unknown = is_unknown(event);
+        if is_unknown && (self.before & OTHERS).count_ones() as usize >= MAX_UNKNOWN {
+            self.n_left_out += 1;
+            return false;
+        }
+        self.before = self.before << 1 | u64::from(is_unknown);
+        true
+    }
+}
+
 /// What is said of it.
 pub(crate) fn sentence(n_unknown: usize) -> String {
     format!("`{n_unknown}` of the next `{WINDOW}` events are of unknown types")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Sync;
+
+    /// If one of eight events is unknown, all are taken; if two of three are, at most eight of 64.
+    #[test]
+    fn no_window_of_what_is_taken_has_more_than_eight_of_unknown_types() {
+        let event = |kind: u8| Event::Sync(Sync { kind, data: 7, second: None });
+        let (known, unknown) = (event(sync::SWAP), event(31));
+        let mut sparse = Sparse::default();
+        for nth in 0..1000 {
+            assert!(sparse.takes(if nth % 8 == 0 { &unknown } else { &known }), "{nth}");
+        }
+        let mut sparse = Sparse::default();
+        let taken: Vec<bool> = (0..1000)
+            .filter_map(|nth| {
+                let event = if nth % 3 == 0 { &known } else { &unknown };
+                sparse.takes(event).then(|| is_unknown(event))
+            })
+            .collect();
+        let most = taken.windows(WINDOW).map(|window| window.iter().filter(|is| **is).count()).max();
+        assert_eq!(most, Some(MAX_UNKNOWN));
+        assert_eq!(sparse.n_left_out as usize + taken.len(), 1000);
+    }
 }

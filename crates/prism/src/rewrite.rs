@@ -3,9 +3,12 @@
 use crate::codec::Encoding;
 use crate::drive::{Job, each_batch};
 use crate::dump;
+use crate::event::Event;
 use crate::file::{EventFile, Target, copy_batch, put_batch};
+use crate::nonsense::Sparse;
 use crate::trace::{self, PrismTrace};
 use quipu_model::damaged::Damaged;
+use quipu_model::number::counted;
 use quipu_model::options::Kind;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{OptionSpec, Options, Result};
@@ -79,15 +82,19 @@ impl Transform for Rewrite {
         }
         let mut detail = codec.detail;
         let mut n_read = 0;
+        // Plain events have no checksums, so readers judge them.
+        let is_judged = job.options.flag(&PLAIN) && job.damaged == Damaged::Keep;
+        let mut sparse = Sparse::default();
         let reading = Job { keeps_bytes: is_same && !is_copy, ..Job::of(job) };
         let reading = each_batch(&trace, reading, progress, |batch, bytes| {
             n_read += batch.events.len() as u64;
             if is_copy {
                 return Ok(n_read);
             }
+            let takes = |event: &Event| !is_judged || sparse.takes(event);
             match is_same {
-                true => copy_batch(&mut file, batch, bytes)?,
-                false => put_batch(&mut file, batch, &mut detail)?,
+                true => copy_batch(&mut file, batch, bytes, takes)?,
+                false => put_batch(&mut file, batch, &mut detail, takes)?,
             }
             Ok(file.n_events())
         })
@@ -100,14 +107,21 @@ impl Transform for Rewrite {
             // Of damaged buffers, the events that readers take.
             let again = Job { keeps_bytes: true, damaged: Damaged::Keep, strict: false, ..Job::of(job) };
             each_batch(&trace, again, progress, |batch, bytes| {
-                copy_batch(&mut file, batch, bytes)?;
+                copy_batch(&mut file, batch, bytes, |event| !is_judged || sparse.takes(event))?;
                 Ok(file.n_events())
             })?;
+        }
+        let mut notes = Vec::new();
+        if sparse.n_left_out > 0 {
+            let n = counted(sparse.n_left_out, "event");
+            notes.push(format!(
+                "{n} of unknown types left out: so close to each other they would be nonsense"
+            ));
         }
         if let Some(error) = reading.nothing_left().filter(|_| file.n_events() == 0) {
             return Err(error);
         }
-        Ok(Transformed { facts: file.finish()?, reading, ..Transformed::default() })
+        Ok(Transformed { facts: file.finish()?, reading, notes, ..Transformed::default() })
     }
 }
 

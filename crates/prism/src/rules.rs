@@ -23,6 +23,9 @@ quipu_model::rules! {
         AFTER_END "prism/bytes-after-end" Warning
             "Bytes after the end of a buffer of the variable encoding are zero."
             "They are passed over, since they mean nothing. If a byte within the events was damaged and reads as an end, they are events that are lost." []
+        NO_END "prism/no-end" Note
+            "Plain events of the variable encoding end with an end of a buffer."
+            "They may have been cut between two events, or the front end was killed: what came later is missing, and nothing says whether there was anything." []
         BUFFER "prism/buffer" Error
             "A buffer has at most 4096 events and 4096 bytes of names."
             "The dump is no dump of buffers, or damaged. Reading continues with the next buffer that can be told." []
@@ -41,6 +44,11 @@ quipu_model::rules! {
         MUTEX "prism/wait-without-mutex" Warning
             "A wait for a condition has a mutex."
             "Prism's writer of the variable encoding leaves out a null mutex, which its reader expects." []
+    }
+    "files of threads" {
+        ONE_THREAD "prism/one-thread" Note
+            "Events are those of all threads."
+            "This is the file of one thread of several. It is read as a trace by itself; its folder is the trace of all." []
     }
     "what events say" {
         NO_BYTES "prism/no-bytes" Warning

@@ -6,9 +6,9 @@ use crate::event::Kind;
 use crate::fixed::{NAME_BYTES, SLOTS};
 use crate::here::Here;
 use crate::variable::Dialect;
-use crate::{DETAIL, DIALECT, ENCODING, INFO, SIGRIND, dump, turns};
+use crate::{DETAIL, DIALECT, ENCODING, INFO, SIGRIND, dump, rules, turns};
 use quipu_model::trace::{Carries, Fact};
-use quipu_model::{Error, Meta, OpenOptions, Result};
+use quipu_model::{Error, Meta, OpenOptions, Place, Result};
 use quipu_records::trace::FlatTrace;
 use quipu_source::Source;
 use quipu_stream::frame::Extension;
@@ -116,8 +116,13 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<PrismTrace> {
     if encoding == Encoding::Variable {
         facts.push(Fact::new("buffer_bytes", "bytes of a buffer", BUFFER_BYTES));
     }
+    let findings = turns::of_one_thread(source).map(|what| {
+        let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
+        rules::ONE_THREAD.broken(place, what)
+    });
     let meta = Meta {
         facts,
+        findings: findings.into_iter().collect(),
         carries: vec![
             Carries::new("instructions", true, "where they begin; neither their lengths nor their bytes"),
             Carries::new("data-accesses", true, "of code that the front end watches"),

@@ -7,6 +7,8 @@
 //!
 //! SPEC: prism.md#files-of-threads
 
+use crate::rules;
+use quipu_model::number::{counted, grouped};
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_source::{Bytes, CarrierDamage, Container, Content, Source};
 use quipu_stream::frame::Extension;
@@ -177,7 +179,11 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
     let says_turns = |file: &&Source| {
         is_of_events(file) && file.said(WHOLE).is_some() && file.said(&format!("{TURNS}0")).is_some()
     };
-    let Some(first) = files.iter().find(says_turns) else { return Err(foreign(&files[0])) };
+    let first = match (files.iter().find(says_turns), &*files) {
+        (Some(first), _) => first,
+        (None, [alone]) => return Ok(Some(alone.clone())),
+        (None, all) => return Err(foreign(&all[0])),
+    };
     let threads = first.said(THREADS).unwrap_or_default();
     let mut absent: BTreeSet<u64> = threads.split(' ').filter_map(|thread| thread.parse().ok()).collect();
     let (mut turns, mut starts, mut parts) = (Vec::new(), Vec::new(), Vec::new());
@@ -257,18 +263,40 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
         let (len, n_events) = (turn.len.saturating_add(extra), turn.n_events.saturating_add(n_extra));
         add(*number, begin - extra, len, local - n_extra, n_events);
     }
-    let lost = lost(n_events - n_there, n_events, &absent, &damaged);
+    let n_lost = n_events - n_there;
+    let lost = lost(n_lost, n_events, &absent, &damaged).map(|what| CarrierDamage {
+        file: folder.name().to_owned(),
+        rule: rules::CUT.name,
+        what,
+        records: Some(n_lost),
+        // The loss of a damaged file is reported where its events stood.
+        is_beside: n_lost == 0,
+        ..CarrierDamage::default()
+    });
     let said = ["encoding", "detail", "sizes"].into_iter();
     let said = said.filter_map(|name| Some((name, first.said(name)?.to_owned()))).collect();
     let content = Gathered { pieces, files: parts, said, lost };
     Ok(Some(Source::of_content(folder.name(), Arc::new(content))))
 }
 
+/// What is said of a file that is opened by itself, if it has the events of one thread among several.
+pub(crate) fn of_one_thread(file: &Source) -> Option<String> {
+    let n_all: u64 = file.said(ALL_EVENTS).filter(|_| file.said(WHOLE).is_some())?.parse().ok()?;
+    let (_, turns) = turns_of(file).ok()??;
+    let n_own = turns.iter().fold(0_u64, |sum, turn| sum.saturating_add(turn.n_events));
+    let n = n_all.checked_sub(n_own).filter(|n| *n > 0)?;
+    Some(format!("{} of other threads are not here: this is the file of one of them", counted(n, "event")))
+}
+
 /// What is said of events that no file has, if there are such, and of damaged files.
 fn lost(n: u64, n_all: u64, absent: &BTreeSet<u64>, damaged: &[String]) -> Option<String> {
     let mut parts = Vec::new();
     if n > 0 {
-        parts.push(format!("`{n}` of the `{n_all}` events of all threads are not here"));
+        parts.push(format!(
+            "{} of other threads are not here, of {} of all",
+            counted(n, "event"),
+            grouped(n_all)
+        ));
     }
     let absent: Vec<String> = absent.iter().map(|thread| format!("{NAME}{thread}.prism")).collect();
     for (what, names) in [("missing files", &*absent), ("damaged files", damaged)] {
@@ -305,7 +333,7 @@ struct Gathered {
     files: Vec<File>,
     said: Vec<(&'static str, String)>,
     /// What is not there of the trace.
-    lost: Option<String>,
+    lost: Option<CarrierDamage>,
 }
 
 impl Gathered {
@@ -323,7 +351,7 @@ impl Content for Gathered {
 
     fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
         if let Some(lost) = self.lost.as_ref().filter(|_| at >= self.end() && !out.is_empty()) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, lost.clone()));
+            return Err(lost.clone().into_io());
         }
         let mut n_read = 0;
         // Turns are short: several fill the buffer of a reader.

@@ -253,12 +253,15 @@ fn what_threads_do_to_each_other_is_synchronization_of_workload_events() {
 
 /// Functions that are entered and left among the events of a recording, in order: whether it is entered, and the name.
 fn passed(scene: &Scene, prism: &str) -> Vec<(bool, String)> {
-    let events = said(scene, &["view", "-q", "--table", "events", "--csv", "--columns", "type,name", prism]);
-    let of = |line: &str| {
-        let (what, name) = line.split_once(',')?;
-        matches!(what, "enter" | "exit").then(|| (what == "enter", name.trim_matches('"').to_owned()))
+    let text = said(scene, &["view", "-q", "--table", "events", "--csv", prism]);
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = lines.next().unwrap();
+    let [what, name] = ["type", "name"].map(|name| head.iter().position(|column| *column == name).unwrap());
+    let of = |line: Vec<&str>| {
+        let is_one = matches!(line[what], "enter" | "exit");
+        is_one.then(|| (line[what] == "enter", line[name].to_owned()))
     };
-    events.lines().filter_map(of).collect()
+    lines.filter_map(of).collect()
 }
 
 #[test]

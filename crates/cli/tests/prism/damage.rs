@@ -26,6 +26,7 @@ fn broken() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("nonsense", "fixed", with(&[&[9][..]; 9], b"")),
         ("nonsense", "variable", configured(&[0; 80])),
         ("bytes-after-end", "variable", configured(&[0xc0, 1])),
+        ("no-end", "variable", configured(&[])),
         ("buffer", "fixed", [whole.clone(), head].concat()),
         ("name", "fixed", with(&[&named(3, 2, 9)], b"main\0")),
         ("name", "fixed", with(&[&named(3, 0, 4)], b"main\0")),
@@ -58,6 +59,14 @@ fn each_rule_of_prism_is_broken_once() {
         assert_eq!(output.status.code(), Some(code), "{nth} {rule}: {said}");
         seen.push(full);
     }
+    // That of a file that has one thread of several.
+    let threads = folder.path().join("threads").to_str().unwrap().to_owned();
+    assert_eq!(quipu(&["split", "-q", &in_turns(folder.path()), "-o", &threads]).status.code(), Some(0));
+    let output = quipu(&["check", "--json", &format!("{threads}/thread-2.prism")]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("prism/one-thread"), "{said}");
+    seen.push("prism/one-thread".to_owned());
     for rule in rules {
         assert!(seen.iter().any(|seen| seen == rule.name), "{} is broken by no bytes", rule.name);
     }
@@ -520,4 +529,68 @@ fn a_folder_of_files_of_threads_says_what_is_missing_of_it() {
     }
     std::fs::remove_file(&member).unwrap();
     refuses("missing");
+    // One that is left over, and one that is named by itself.
+    let left = format!("{threads}/thread-1.prism");
+    std::fs::remove_file(format!("{threads}/thread-3.prism")).unwrap();
+    let says = |path: &str, wanted: i32| {
+        let out = at("out");
+        for args in [
+            &["check", path][..],
+            &["info", path],
+            &["run", "--backend", "simplecount", path, "-o", &out, "--force"],
+            &["convert", path, "-o", &at("out.prism"), "--force"],
+        ] {
+            let output = quipu(args);
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert_eq!(output.status.code(), Some(wanted), "{args:?}: {said}");
+            assert!(said.contains("42,000 events of other threads are not here"), "{args:?}: {said}");
+        }
+    };
+    says(&left, 0);
+    says(&threads, 1);
+    let output = quipu(&["check", "--json", &threads]);
+    let check: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(check["lost"]["records"], 42_000, "{check}");
+    // A copy of a file is no further thread.
+    assert_eq!(quipu(&["split", "-q", "--force", &whole, "-o", &threads]).status.code(), Some(0));
+    std::fs::copy(&left, format!("{threads}/thread-11.prism")).unwrap();
+    let output = quipu(&["check", &threads]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("stream/frame-twice"), "{said}");
+    assert!(events_of(&threads).0 == all);
+}
+
+/// What is kept of a damaged dump and written without a stream is read back whole: events of unknown types that ended one buffer
+/// and began the next stand in one.
+#[test]
+fn plain_events_that_are_kept_of_damage_are_no_nonsense() {
+    let folder = tempfile::tempdir().unwrap();
+    let (swap, lock, odd, none) = (sync(5, 1), sync(12, 0x40), sync(31, 7), [0; 18]);
+    let mut slots: Vec<&[u8]> = vec![&lock; 200];
+    (0..8).for_each(|nth| slots[185 + nth * 2] = &odd);
+    let mut further: Vec<&[u8]> = vec![&lock; 200];
+    (0..8).for_each(|nth| further[nth * 2] = &odd);
+    let mut damaged: Vec<&[u8]> = vec![&lock; 200];
+    (0..40).for_each(|nth| damaged[100 + nth] = &none);
+    let all = [&[&swap[..]][..], &slots].concat();
+    let bytes =
+        [buffer(&all, b""), buffer(&further, b""), buffer(&damaged, b""), buffer(&[&lock], b"")].concat();
+    let path = put(folder.path(), "odd.bin", &bytes);
+    let open = ["--format", "prism", "--open", "encoding=fixed"];
+    let n_rows = |path: &str| {
+        let output = quipu(&[&["view", "-q", "--table", "events", "--csv"], &open[..], &[path]].concat());
+        String::from_utf8(output.stdout).unwrap().lines().count() as u64 - 1
+    };
+    assert_eq!(n_rows(&path), 602 - 40);
+    let out = folder.path().join("out.bin").to_str().unwrap().to_owned();
+    let convert = ["convert", "--plain", "--keep-damaged"];
+    let output = quipu(&[&convert, &open[..], &[&path, "-o", &out]].concat());
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("8 events of unknown types left out"), "{said}");
+    assert_eq!(n_rows(&out), 602 - 40 - 8, "{said}");
+    let check = quipu(&[&["check", "--json"], &open[..], &[&out]].concat());
+    let check: Value = serde_json::from_slice(&check.stdout).unwrap();
+    assert!(!check.to_string().contains("prism/nonsense"), "{check}");
 }

@@ -536,10 +536,8 @@ fn files_of_threads_are_one_trace_and_merge_into_what_was_split() {
         std::fs::remove_file(&first).unwrap();
         let left = quipu(&["view", "--table", "events", "--csv", &threads]);
         let said = String::from_utf8_lossy(&left.stderr).into_owned();
-        // A file that is alone in its folder is a trace by itself.
-        let is_alone = n_threads == 2;
-        assert_eq!(left.status.code(), Some(i32::from(!is_alone)), "{name}: {said}");
-        assert!(is_alone || said.contains("missing files: thread-1.prism"), "{name}: {said}");
+        assert_eq!(left.status.code(), Some(1), "{name}: {said}");
+        assert!(said.contains("missing files: thread-1.prism"), "{name}: {said}");
         let left = String::from_utf8(left.stdout).unwrap().lines().map(str::to_owned).collect();
         let rest = without_ordinal(left, "2,");
         assert!(!rest.is_empty() && rest == without_ordinal(rows(&[&whole]), "2,"), "{name}");

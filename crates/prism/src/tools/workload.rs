@@ -4,8 +4,9 @@
 //! critical path is the longest chain of work in which each part had to wait for the one before it, at creations and joins of
 //! threads, locks, barriers and conditions: no number of processors makes the run shorter.
 //!
-//! Events are read twice where other analyses run beside it: these share lenses, which have no computations and no second value of
-//! waits. So it has a reader of its own for rows of the table `events`, at the end. That costs the time of decoding, and no memory.
+//! Events are read twice where other analyses run beside it: these share lenses, which have no computations and no second value
+//! of waits. So it has a reader of its own for rows of the table `events`, at the end. That costs the time of decoding, and no
+//! memory.
 //!
 //! * **Needs** workload events.
 //! * **Options** `top` (functions that are listed, those with the most work; default 20; JSON has all).
