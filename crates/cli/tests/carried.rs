@@ -327,3 +327,34 @@ fn the_size_on_disk_is_that_of_the_frames() {
         assert!((size / 2..=size).contains(&on_disk), "{name}: {on_disk} of {size}");
     }
 }
+
+#[test]
+fn what_was_split_and_merged_again_is_the_stream_that_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut n_whole = 0;
+    for entry in fs::read_dir(fixtures("stream")).unwrap() {
+        let stream = entry.unwrap().path();
+        if stream.extension().is_none_or(|end| end != "quipu") {
+            continue;
+        }
+        let (parts, merged) = (folder.path().join("parts"), folder.path().join("merged.quipu"));
+        let json = |args: &[&str]| -> Option<Value> {
+            let (code, out, _) = quipu(args);
+            (code == Some(0)).then(|| serde_json::from_str(&out).unwrap())
+        };
+        let Some(whole) = json(&["check", "--json", "--format", "stream", path(&stream)]) else { continue };
+        let split = ["split", "--json", "--format", "stream", path(&stream), "-o", path(&parts), "--force"];
+        let Some(split) = json(&split) else { continue };
+        assert_eq!(split["records"], whole["records"], "{}", stream.display());
+        let merge = ["merge", "--format", "stream", path(&parts), "-o", path(&merged), "--force"];
+        let (code, _, said) = quipu(&merge);
+        assert_eq!(code, Some(0), "{}: {said}", stream.display());
+        let (code, out, said) = quipu(&["check", "--json", "--format", "stream", path(&merged)]);
+        assert_eq!(code, Some(0), "{}: {out} {said}", stream.display());
+        let again: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(again["records"], whole["records"], "{}", stream.display());
+        fs::remove_dir_all(&parts).unwrap();
+        n_whole += 1;
+    }
+    assert!(n_whole >= 10, "{n_whole}");
+}

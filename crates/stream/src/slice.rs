@@ -11,12 +11,14 @@ use crate::index::extension;
 use crate::input::Input;
 use crate::loss::Loss;
 use crate::meta::Metadata;
+use crate::order::{Order, Verdict};
 use crate::scan::{FrameAt, Scanner};
 use crate::select::{self, Choice, Everything, NoRecord, Select};
 use crate::session::{OPEN_HEAD_BYTES, OpenHead};
 use crate::snapshot::{end_frame, meta_frames};
 use quipu_wire::cbor::{self, Value};
 use quipu_wire::crc32c;
+use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -109,9 +111,9 @@ pub fn slice(input: &mut impl Input, range: Range<u64>, out: &mut impl Write) ->
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sliced {
-    /// Frames of the range that were copied or became padding, ends among them.
+    /// Frames of the range that were copied or became padding, ends among them. One that came twice counts once.
     pub frames: u64,
-    /// Data records that were written.
+    /// Data records that were written, those in buffers that were being written among them.
     pub records: u64,
 }
 
@@ -170,17 +172,27 @@ pub fn select(
         }
     }
     frames.retain(|found| choose.frame(found) != Choice::Nothing);
+    let n_chosen = frames.len() as u64;
+    leave_out_padding_of_others(&mut frames);
     choose.order(&mut frames);
     let mut copied = Vec::new();
     let mut at = 0;
     // Before the slice's first frame of stream 0: the number before that frame's, of each producer.
     let mut begun: BTreeMap<(u64, u32), u64> = BTreeMap::new();
     let mut counts: BTreeMap<u64, (u64, u64, u64, u32, u32)> = BTreeMap::new();
-    let mut n_left_out = 0;
+    // As a reader of the copy sees them: it takes of several frames with one number the first that is whole.
+    let (mut order, mut order_findings) = (Order::default(), Vec::new());
+    let mut n_left_out = n_chosen - frames.len() as u64;
+    let mut n_open_records = 0;
     for found in frames.iter().filter(|found| found.header.kind != kind::END) {
         let key = (found.header.producer, found.header.epoch);
         let stored = stored(input, found)?;
-        if choose.frame(found) == Choice::Rows && is_closed(found, &stored, &frames) {
+        let head = (found.header.kind == kind::OPEN)
+            .then(|| OpenHead::read(stored.get(..OPEN_HEAD_BYTES).unwrap_or_default()))
+            .flatten();
+        let is_vacant = head.is_some_and(|head| head.state == 0);
+        let is_closed = head.is_some_and(|head| is_closed(found, &head, &frames));
+        if choose.frame(found) == Choice::Rows && (is_vacant || is_closed) {
             n_left_out += 1;
             continue;
         }
@@ -216,8 +228,22 @@ pub fn select(
                 out.write_all(&snapshot)?;
                 at += snapshot.len() as u64;
                 let count = counts.entry(header.producer).or_default();
-                count.0 += n_frames;
+                for left in (0..n_frames).rev() {
+                    let header = Header { stream: 0, seq: seq.saturating_sub(left), ..*header };
+                    count.0 += u64::from(order.frame(at, &header, &mut order_findings) == Verdict::Use);
+                }
                 count.2 = count.2.max(seq.saturating_add(1));
+            }
+        }
+        if header.kind != kind::OPEN {
+            let verdict = order.frame(at, header, &mut order_findings);
+            order_findings.clear();
+            if verdict == Verdict::Duplicate {
+                n_left_out += 1;
+                continue;
+            }
+            if crc32c(&stored) != header.payload_crc {
+                order.damaged(header);
             }
         }
         if header.has(flag::SNAPSHOT_START) {
@@ -231,11 +257,17 @@ pub fn select(
             if header.stream == 0 {
                 count.2 = count.2.max(header.seq.saturating_add(1));
             }
-        } else if let Some(head) = OpenHead::read(stored.get(..OPEN_HEAD_BYTES).unwrap_or_default())
-            && head.stream == 0
-        {
-            // A reader would take the buffer for closed if a frame had its number.
-            count.2 = count.2.max(head.seq.saturating_add(1));
+        } else if let Some(head) = head.filter(|head| head.state != 0) {
+            // A reader would take the buffer for closed if a frame had its number. A vacant one keeps the number of another
+            // stream.
+            if head.stream == 0 {
+                count.2 = count.2.max(head.seq.saturating_add(1));
+            }
+            if !is_closed {
+                let rows =
+                    select::rows(found, stored.clone(), epochs.get(&key), &mut unpacker, &mut Everything)?;
+                n_open_records += u64::from(if rows.0.kind == kind::DATA { rows.0.records } else { 0 });
+            }
         }
         copied.clear();
         let extension = if header.is_foreign() { extension(input, found.offset)? } else { Vec::new() };
@@ -243,7 +275,7 @@ pub fn select(
         out.write_all(&copied)?;
         at += copied.len() as u64;
     }
-    let records = counts.values().map(|count| count.1).sum();
+    let records = counts.values().map(|count| count.1).sum::<u64>() + n_open_records;
     for (producer, (n_frames, n_records, seq, epoch, meta_version)) in counts {
         let (header, mut payload) = end_frame(n_frames, n_records, 0);
         let mut header = Header { producer, epoch, seq, meta_version, ..header };
@@ -309,15 +341,34 @@ pub fn closed(input: &mut impl Input, open: &[FrameAt]) -> io::Result<Vec<(Heade
 }
 
 /// Whether a buffer that was being written is there as a frame, too, so that its rows would come twice.
-fn is_closed(found: &FrameAt, stored: &[u8], frames: &[FrameAt]) -> bool {
-    let head = (found.header.kind == kind::OPEN).then(|| stored.get(..OPEN_HEAD_BYTES)).flatten();
-    head.and_then(OpenHead::read).is_some_and(|head| {
-        frames.iter().map(|frame| &frame.header).any(|header| {
-            header.kind != kind::OPEN
-                && (header.producer, header.stream) == (found.header.producer, head.stream)
-                && header.seq == head.seq
-        })
+fn is_closed(found: &FrameAt, head: &OpenHead, frames: &[FrameAt]) -> bool {
+    frames.iter().map(|frame| &frame.header).any(|header| {
+        header.kind != kind::OPEN
+            && (header.producer, header.stream) == (found.header.producer, head.stream)
+            && header.seq == head.seq
     })
+}
+
+/// Leaves out padding that has the number of a frame with something in it: parts of a stream have it in place of what the others
+/// have, and a reader takes the first frame of each number.
+fn leave_out_padding_of_others(frames: &mut Vec<FrameAt>) {
+    let key = |header: &Header| (header.producer, header.stream, header.seq);
+    let is_numbered = |frame: &&FrameAt| frame.header.kind != kind::OPEN;
+    let padding: FxHashSet<_> = frames
+        .iter()
+        .filter(|frame| frame.header.kind == kind::PAD)
+        .map(|frame| key(&frame.header))
+        .collect();
+    if padding.is_empty() {
+        return;
+    }
+    let others: FxHashSet<_> = frames
+        .iter()
+        .filter(is_numbered)
+        .filter(|frame| frame.header.kind != kind::PAD && padding.contains(&key(&frame.header)))
+        .map(|frame| key(&frame.header))
+        .collect();
+    frames.retain(|frame| frame.header.kind != kind::PAD || !others.contains(&key(&frame.header)));
 }
 
 fn stored(input: &mut impl Input, found: &FrameAt) -> io::Result<Vec<u8>> {
