@@ -9,7 +9,7 @@ from typing import IO, Any, Iterable, Mapping, Sequence, Union
 
 from . import _native, _verbs
 from ._analyses import Analyses
-from ._errors import MissingError, UnsupportedError, UsageError
+from ._errors import UsageError
 from ._passes import Pass, R, run_pass
 from ._progress import Bar, Progress
 from ._result import Answered, Result, Results
@@ -131,7 +131,7 @@ class Trace(Analyses):
 
     @property
     def tools(self) -> dict[str, dict[str, Any]]:
-        """The analyses for its format, with their options."""
+        """The analyses for its format, with their options; `is_able` says whether it has what each needs without any."""
         if self._tools is None:
             self._tools = {tool["name"]: tool for tool in json.loads(self._native.tools())}
         return self._tools
@@ -304,15 +304,7 @@ class Trace(Analyses):
 
     def report(self, progress: Progress = None, **options: Any) -> Results:
         """The analyses of `quipu report`, in one read: those whose data the trace has."""
-        wanted = [tool["name"] for tool in self.tools.values() if tool["in_report"]]
-        able: list[str] = []
-        for name in wanted:
-            try:
-                # A window without records: what the tool needs is looked at, and nothing is read.
-                self._run([(name, {})], records=(0, 0), jobs=1, progress=False)
-            except (MissingError, UnsupportedError, UsageError):
-                continue
-            able.append(name)
+        able = [tool["name"] for tool in self.tools.values() if tool["in_report"] and tool["is_able"]]
         return self.run(*able, progress=progress, **options)
 
     def apply(self, analysis: Pass[R], *, jobs: int = 0, **selection: Any) -> R:

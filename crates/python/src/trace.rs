@@ -218,10 +218,19 @@ impl Trace {
         Ok(listed.raise(py)?.to_string())
     }
 
-    /// Its analyses with their options, as JSON.
-    fn tools(&self) -> PyResult<String> {
-        let format = self.opened()?.trace.meta().format.to_string();
-        Ok(quipu::tools_of(&format).map(described).collect::<Value>().to_string())
+    /// Its analyses with their options, and whether it has what each needs without any, as JSON.
+    fn tools(&self, py: Python<'_>) -> PyResult<String> {
+        let opened = self.opened()?;
+        let watch = Arc::new(Watch::new());
+        watched(py, &watch, None, || {
+            let trace = &*opened.trace;
+            let listed = quipu::tools_of(&trace.meta().format).map(|tool| {
+                let mut about = described(tool);
+                about["is_able"] = plan(tool, &Given::default(), trace).is_ok().into();
+                about
+            });
+            listed.collect::<Value>().to_string()
+        })
     }
 
     /// Rows of a table or lens.
