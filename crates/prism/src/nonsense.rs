@@ -100,8 +100,8 @@ pub(crate) fn in_stream(bytes: &[u8], decoder: &Decoder, is_last: bool) -> Verdi
     if n_unknown > MAX_UNKNOWN { Verdict::Nonsense(n_unknown) } else { Verdict::Trace }
 }
 
-/// Chooses among events that are kept of damage and written without a stream: of unknown types at most 8 of 64, so that readers take
-/// none of them for nonsense.
+/// Chooses among events that are kept of damage and written without a stream: of unknown types at most 8 of 64, so that readers
+/// take none of them for nonsense.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sparse {
     /// A bit for each of the events before the next one, the last of them lowest: whether its type is unknown.
