@@ -146,9 +146,15 @@ fn add(base: &mut Capture, other: Capture, number: u32) -> Result<()> {
 /// Bytes of the names of machines that are written out; of more, their number and a hash of them are the name.
 const MAX_MACHINES_BYTES: usize = 256;
 
+/// What stands for a machine without a name beside those of others.
+const UNNAMED: &str = "?";
+
 /// The names of all machines, so that captures of others are never taken for the same: equal ones may be merged by steps.
 fn machines(base: Option<String>, other: Option<String>) -> Option<String> {
-    let both = [base?, other?];
+    if base.is_none() && other.is_none() {
+        return None;
+    }
+    let both = [base, other].map(|name| name.unwrap_or_else(|| UNNAMED.to_owned()));
     let names: BTreeSet<&str> = both.iter().flat_map(|names| names.split(", ")).collect();
     let joined = names.iter().copied().collect::<Vec<_>>().join(", ");
     if joined.len() <= MAX_MACHINES_BYTES {

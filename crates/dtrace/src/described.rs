@@ -73,6 +73,8 @@ pub(crate) struct Describer {
     pub(crate) gaps: FxHashMap<u32, Vec<(u64, u64)>>,
     /// Further hosts, by their numbers.
     hosts: BTreeMap<u32, host::Described>,
+    /// How many settings are of hosts beyond those that a capture may have.
+    n_beyond: usize,
 }
 
 impl Describer {
@@ -93,6 +95,7 @@ impl Describer {
             counts: Vec::new(),
             gaps: FxHashMap::default(),
             hosts: BTreeMap::new(),
+            n_beyond: 0,
         }
     }
 
@@ -217,6 +220,10 @@ impl Describer {
             }
             _ => {
                 if let Some((number, name)) = host::of_setting(name) {
+                    if self.hosts.len() >= host::MAX_HOSTS && !self.hosts.contains_key(&number) {
+                        self.n_beyond += 1;
+                        return Ok(());
+                    }
                     return self.hosts.entry(number).or_default().take(name, value);
                 }
                 let Capture { locale, names, settings, .. } = &mut self.capture;
@@ -245,7 +252,8 @@ impl Describer {
         capture.symbols = Symbols::new(symbols);
         capture.types = self.types.finish();
         let hosts = self.hosts.into_values().map(host::Described::finish);
-        let odd = capture.add_hosts(hosts.collect(), first_id(capture.dialect));
+        let mut odd = capture.add_hosts(hosts.collect(), first_id(capture.dialect));
+        odd.extend((self.n_beyond > 0).then(|| host::beyond_limit(self.n_beyond)));
         let place = Place { file: Some(capture.name.clone()), ..Place::default() };
         capture
             .findings

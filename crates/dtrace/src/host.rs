@@ -191,6 +191,14 @@ pub(crate) fn more_odd(n: u64) -> String {
     format!("`{n}` more words of hosts cannot be, beside the first `{MAX_ODD}`")
 }
 
+/// Further hosts of a capture: descriptions of a few bytes each would take kilobytes of memory.
+pub(crate) const MAX_HOSTS: usize = 1 << 14;
+
+/// The sentence for hosts beyond those.
+pub(crate) fn beyond_limit(n: usize) -> String {
+    format!("`{n}` descriptions of further hosts are left out: a capture has at most `{MAX_HOSTS}`")
+}
+
 /// Further hosts as `meta.json` lists them, with the numbers of their enablings. What is none is left out, and said.
 pub(crate) fn listed(said: Json, odd: &mut Vec<String>) -> Vec<(Host, String)> {
     let list = match said {
@@ -203,7 +211,8 @@ pub(crate) fn listed(said: Json, odd: &mut Vec<String>) -> Vec<(Host, String)> {
     };
     let mut unread = Met::default();
     let (mut hosts, mut n_more, mut of_one) = (Vec::new(), 0, Vec::new());
-    for (number, said) in (1_u64..).zip(list) {
+    let n_beyond = list.len().saturating_sub(MAX_HOSTS);
+    for (number, said) in (1_u64..).zip(list.into_iter().take(MAX_HOSTS)) {
         match serde_json::from_value::<Said>(said) {
             Ok(said) => hosts.push(said.host(&mut of_one)),
             Err(_) => unread.add(|| number.to_string()),
@@ -216,6 +225,7 @@ pub(crate) fn listed(said: Json, odd: &mut Vec<String>) -> Vec<(Host, String)> {
         }
     }
     odd.extend(unread.said("further hosts cannot be read, and are left out: the first is"));
+    odd.extend((n_beyond > 0).then(|| beyond_limit(n_beyond)));
     if n_more > 0 {
         odd.insert(0, more_odd(n_more));
     }

@@ -110,6 +110,8 @@ struct Lines {
     types: Vec<Type>,
     /// Further hosts, with the numbers of their statements.
     hosts: Vec<(Host, String)>,
+    /// How many hosts came beyond those that a capture may have.
+    n_hosts_beyond: usize,
     /// What is odd in what a line says of a host.
     odd: Vec<String>,
 }
@@ -170,9 +172,10 @@ pub fn read(file: &str, text: &[u8]) -> Result<Capture> {
             Some(_) => origin.event(line, &[]),
         }
     }
-    let Lines { mut capture, symbols, types, hosts, .. } = lines;
+    let Lines { mut capture, symbols, types, hosts, n_hosts_beyond, .. } = lines;
     let of_file = || Place { file: Some(file.to_owned()), ..Place::default() };
-    let odd = capture.add_hosts(hosts, 0);
+    let mut odd = capture.add_hosts(hosts, 0);
+    odd.extend((n_hosts_beyond > 0).then(|| host::beyond_limit(n_hosts_beyond)));
     capture.findings.extend(odd.into_iter().map(|message| rules::METADATA.broken(of_file(), message)));
     // What counts the others stands first: of each rule, the first findings are shown.
     if n_wrong > MAX_WRONG {
@@ -289,6 +292,7 @@ impl Lines {
             Line::Zone(said) => capture.zone = host::zone(said, &mut self.odd),
             Line::Locale(said) => capture.locale = host::locale(said, &mut self.odd),
             Line::Names(said) => capture.names = host::names(said, &mut self.odd),
+            Line::Host(_) if self.hosts.len() == host::MAX_HOSTS => self.n_hosts_beyond += 1,
             Line::Host(said) => self.hosts.push(said.host(&mut self.odd)),
             Line::Lost(lost) => capture.lost.push(lost),
             Line::Other => {}

@@ -45,12 +45,19 @@ struct Inner<'b> {
 
 /// The record at the beginning of some bytes; `None` if it does not fit.
 fn inner(bytes: &[u8], order: ByteOrder) -> Option<Inner<'_>> {
+    let (inner, crc) = unchecked(bytes, order)?;
+    let is_right = crc == crc32c(&bytes[16..HEAD + inner.payload.len()]);
+    Some(Inner { is_right, ..inner })
+}
+
+/// The same without its checksum, which is given: it counts as wrong.
+fn unchecked(bytes: &[u8], order: ByteOrder) -> Option<(Inner<'_>, u32)> {
     let word = |at| order.u32_at(bytes, at);
     let (crc, kind, len) = (word(12)?, word(16)?, word(20)? as usize);
     let end = HEAD.checked_add(len)?;
     let payload = bytes.get(HEAD..end)?;
-    let is_right = crc == crc32c(&bytes[16..end]);
-    Some(Inner { kind, payload, bytes: end.next_multiple_of(4).min(bytes.len()), is_right })
+    let bytes = end.next_multiple_of(4).min(bytes.len());
+    Some((Inner { kind, payload, bytes, is_right: false }, crc))
 }
 
 /// The byte order of a buffer that begins with such a record; where it is damaged and is a beginning, the next one says it.
@@ -165,6 +172,8 @@ impl Described {
     fn lead_to_records(&self, search: &mut Search<'_>) -> bool {
         let (mut at, mut n) = (self.end, 0_usize);
         loop {
+            let Some(n_steps) = search.n_steps.checked_sub(1) else { return false };
+            search.n_steps = n_steps;
             match self.order.u32_at(search.bytes, at) {
                 Some(0) => at += 4,
                 Some(RESERVED) => match search.record(at, self.order) {
@@ -196,6 +205,8 @@ struct Search<'b> {
     word: memmem::Finder<'static>,
     /// Bytes of records whose checksums may yet turn out to be wrong.
     n_left: usize,
+    /// Records and words between them that may yet be passed from descriptions on, whose ranges may lie in each other.
+    n_steps: usize,
     /// No record is right from where reading is up to here.
     none_until: usize,
 }
@@ -203,7 +214,22 @@ struct Search<'b> {
 impl<'b> Search<'b> {
     fn new(bytes: &'b [u8]) -> Search<'b> {
         let n_left = bytes.len().saturating_mul(WRONG_TIMES);
-        Search { bytes, word: memmem::Finder::new(&[0xff; 4]), n_left, none_until: 0 }
+        Search { bytes, word: memmem::Finder::new(&[0xff; 4]), n_left, n_steps: n_left, none_until: 0 }
+    }
+
+    /// The record at `at`, if it fits; one that the limit has no room for is taken as wrong. Right ones that are read one after
+    /// the other cost nothing.
+    fn checked(&mut self, at: usize, order: ByteOrder) -> Option<Inner<'b>> {
+        let rest = self.bytes.get(at..)?;
+        let len = order.u32_at(rest, 20)? as usize;
+        if len > self.n_left {
+            return unchecked(rest, order).map(|(inner, _)| inner);
+        }
+        let inner = inner(rest, order)?;
+        if !inner.is_right {
+            self.n_left = self.n_left.saturating_sub(HEAD + len);
+        }
+        Some(inner)
     }
 
     /// How long the record at `at` is, if its checksum is right. Records may stand in each other, so that all share the limit.
@@ -328,13 +354,16 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
         resumed: (to < bytes.len()).then(|| place(to)),
         ..quipu_model::Loss::from(place(from))
     };
-    // Where the descriptions begin that are being read, and how many of them came.
+    // Where the descriptions begin that are being read, and how many of them came; or a record since their end is wrong, so that
+    // their beginning may be it.
     let mut open: Option<(usize, u32)> = None;
+    let mut may_begin = false;
     while let Some(id) = order.u32_at(&bytes, at) {
         match id {
             0 => at += 4,
             RESERVED => {
-                let Some(inner) = inner(&bytes[at..], order) else {
+                let Some(inner) = search.checked(at, order) else {
+                    may_begin = true;
                     let message = "a record of descriptions does not fit into the buffer".to_owned();
                     let next = search.right(at + 4, bytes.len(), order).unwrap_or(bytes.len());
                     findings.push(rules::CUT.broken(place(at), message).losing(without(at, next)));
@@ -347,6 +376,7 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                 }
                 match (inner.is_right, inner.kind) {
                     (false, _) => {
+                        may_begin = true;
                         let message =
                             "a record of descriptions has a wrong checksum, and is not used".to_owned();
                         let finding = rules::CHECKSUM.broken(place(at), message);
@@ -371,11 +401,19 @@ pub fn read(file: &str, bytes: Vec<u8>) -> Result<Capture> {
                     }
                     (true, kind::END) => {
                         let said = order.u32_at(inner.payload, 0);
-                        if let Some((start, n)) = open.take().filter(|(_, n)| said != Some(*n)) {
-                            let said = said.map_or("no number".to_owned(), |said| said.to_string());
-                            let message = format!("{said} descriptions are announced, and there are {n}");
-                            findings.push(rules::METADATA.broken(place(start), message));
+                        let said = said.map_or("no number".to_owned(), |said| said.to_string());
+                        match open.take() {
+                            Some((start, n)) if said != n.to_string() => {
+                                let message = format!("{said} descriptions are announced, and there are {n}");
+                                findings.push(rules::METADATA.broken(place(start), message));
+                            }
+                            None if !may_begin => {
+                                let message = format!("descriptions have no beginning: {said} are announced");
+                                findings.push(rules::CUT.broken(place(at), message));
+                            }
+                            _ => {}
                         }
+                        may_begin = false;
                     }
                     (true, kind::METADATA) => {
                         let record = cbor::decode(inner.payload).ok().map(|item| Record::read(&item.value));

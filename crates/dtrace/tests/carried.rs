@@ -509,6 +509,14 @@ fn captures_that_are_the_same_are_one_unless_their_machines_have_other_names() {
         assert_eq!(said, [""; 0]);
         let (at_once, _) = count([["a", "b"], ["c", "d"]].map(|two| two.map(|name| of(Some(name))).concat()));
         assert_eq!(four, at_once, "{case}");
+        // One without a name is another for each that it is merged with.
+        let with_unnamed = |name: &str| {
+            let merged = carried::read("two", &[of(Some(name)), of(None)].concat()).unwrap();
+            let producer = quipu_dtrace::build::producer_of(&merged);
+            carry::write(&merged, producer, Encoded::Plain, Vec::new()).unwrap()
+        };
+        let (sum, said) = count([with_unnamed("a"), with_unnamed("b")]);
+        assert_eq!((sum, said), (at_once, Vec::new()), "{case}");
         // However long the names are.
         let long = "n".repeat(200);
         let [c, d] = ["c", "d"].map(|end| format!("{long}{end}"));

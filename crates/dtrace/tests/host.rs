@@ -513,6 +513,11 @@ fn hosts_that_cannot_be_read_are_findings_and_the_rest_prints() {
     let (found, _) = with_hosts(json!(vec![json!({"enablings": "1", "zone": 7}); 300]));
     assert_eq!(found[0], "`200` more words of hosts cannot be, beside the first `100`");
     assert_eq!(found.len(), 103, "{found:?}");
+    // A capture has no more than a limit: a few bytes of a list would take kilobytes each.
+    let (found, text) = with_hosts(json!(vec![json!({}); 20_000]));
+    let beyond = "`3616` descriptions of further hosts are left out: a capture has at most `16384`";
+    assert!(found.iter().any(|found| found == beyond), "{found:?}");
+    assert_eq!(text, expected);
 }
 
 /// A buffer with another text of the same length in a description, whose checksum is right.

@@ -114,6 +114,27 @@ fn a_description_that_is_missing_is_found() {
 }
 
 #[test]
+fn descriptions_without_their_beginning_are_found() {
+    let good = sample();
+    let mut at = 0;
+    let mut n = 0;
+    // Cut before each of the first descriptions, but the beginning, and before their end.
+    loop {
+        at = (at + 24 + word(&good, at + 20)).next_multiple_of(4);
+        let Ok(capture) = mid::read("front", good[at..].to_vec()) else { panic!("the one at {at}") };
+        let found = capture.findings.iter().any(|found| {
+            found.rule == "dtrace/cut-record" && found.message.contains("descriptions have no beginning")
+        });
+        assert!(found, "the one at {at}: {:?}", capture.findings);
+        n += 1;
+        if word(&good, at + 16) == 3 {
+            break;
+        }
+    }
+    assert!(n > 10, "{n}");
+}
+
+#[test]
 fn after_a_description_with_a_wrong_length_reading_begins_with_the_next() {
     let (_, written) = long();
     let at = snapshots(&written);
@@ -261,8 +282,10 @@ fn records_that_claim_all_that_follows_take_time_for_their_bytes_only() {
         reserved(quipu_wire::crc32c(&payload), 2, 0)
     };
     // Beginnings as long as the rest, and right ones before a description that is as long.
-    for heads in [vec![false], vec![true, false]] {
-        let mut hostile = [sample(), vec![0x77; 4]].concat();
+    for (heads, between) in
+        [(vec![false], 4), (vec![true, false], 4), (vec![false], 0), (vec![false, true], 0)]
+    {
+        let mut hostile = [sample(), vec![0x77; between]].concat();
         let end = hostile.len() + (3 << 20);
         while hostile.len() < end {
             for is_right in &heads {
@@ -277,11 +300,44 @@ fn records_that_claim_all_that_follows_take_time_for_their_bytes_only() {
         assert!(!mid::is_within(&hostile[sample().len()..]));
         assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
         // Whole descriptions after some of it are found still.
-        let start = sample().len();
-        let good = [&hostile[start..start + 4800], &sample()].concat();
-        let capture = mid::read("good", good).unwrap();
-        assert!(capture.findings.is_empty() && capture.lost[0].text.starts_with("4800 bytes"));
+        if between > 0 {
+            let start = sample().len();
+            let good = [&hostile[start..start + 4800], &sample()].concat();
+            let capture = mid::read("good", good).unwrap();
+            assert!(capture.findings.is_empty() && capture.lost[0].text.starts_with("4800 bytes"));
+        }
     }
+}
+
+#[test]
+fn descriptions_that_all_lead_to_the_same_zeros_are_passed_in_time_for_their_bytes() {
+    let record = |kind: u32, payload: &[u8]| {
+        let said = [&kind.to_le_bytes()[..], &(payload.len() as u32).to_le_bytes(), payload].concat();
+        let mut record = reserved(quipu_wire::crc32c(&said), kind, payload.len() as u32);
+        record.extend_from_slice(payload);
+        record.resize(record.len().next_multiple_of(4), 0);
+        record
+    };
+    // An enabling of that many bytes.
+    let described = |size: u32| {
+        let head = [0xa6, 0, 15, 1, 1, 2, 0x18, 100, 3, 0, 4, 0x1a];
+        let enabling = [&head[..], &size.to_be_bytes(), &[5, 0x80]].concat();
+        [record(2, &[]), record(1, &enabling), record(3, &1_u32.to_le_bytes())].concat()
+    };
+    let mut hostile = [[0x77; 40].to_vec(), described(12), 9_u32.to_le_bytes().to_vec()].concat();
+    let each = described(1 << 20).len() + 4;
+    let n = (1 << 20) / each;
+    let end = hostile.len() + n * each;
+    for _ in 0..n {
+        let size = end - (hostile.len() + each - 4);
+        hostile.extend(described(size as u32));
+        hostile.extend(1_u32.to_le_bytes());
+    }
+    hostile.resize(hostile.len() + (1 << 20), 0);
+    hostile.extend([0x77; 4]);
+    let started = std::time::Instant::now();
+    assert_eq!(DTRACE.probe_far(&Source::from_bytes("hostile", hostile)), Confidence::No);
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
 }
 
 /// A capture whose descriptions are long, so that they are repeated seldom.
