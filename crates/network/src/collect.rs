@@ -449,7 +449,7 @@ impl Collector {
                     }
                     Err(error) => {
                         if fault.is_none() {
-                            end = Some(Some(Fault::new(Code::Malformed, error.to_string())));
+                            end = Some(Some(Fault::new(Code::Malformed, broken(&error))));
                         }
                         break;
                     }
@@ -686,6 +686,22 @@ impl Collector {
             self.forget(id, fault, notice);
         }
     }
+}
+
+/// Why a connection broke, in words for people who set up both sides.
+fn broken(error: &io::Error) -> String {
+    use rustls::{CertificateError as Wrong, Error};
+    let why = match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {
+        Some(Error::InvalidMessage(_)) => {
+            "it does not speak TLS: a sender without a token or a certificate does not"
+        }
+        Some(Error::InvalidCertificate(Wrong::UnknownIssuer)) => "its certificate is none that is accepted",
+        Some(Error::InvalidCertificate(Wrong::Expired)) => "its certificate has expired",
+        Some(Error::InvalidCertificate(Wrong::NotValidYet)) => "its certificate is not valid yet",
+        Some(Error::NoCertificatesPresented) => "it shows no certificate",
+        _ => return error.to_string(),
+    };
+    why.to_owned()
 }
 
 /// Takes what a sender has sent, to the end of `input`.
