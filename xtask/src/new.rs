@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Its name: small letters, digits, hyphens
     name: String,
     /// What it is for, in a few words
-    #[arg(long, default_value = "something new")]
+    #[arg(long)]
     title: String,
 }
 

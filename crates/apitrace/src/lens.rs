@@ -34,8 +34,8 @@ impl Lenses {
                     calls.edge.push(*edge);
                     calls.return_to.push(0);
                     let result = match edge {
-                        CallEdge::Leave if call.result != NO_NODE => values.node(call.result).bits(),
-                        _ => 0,
+                        CallEdge::Leave if call.result != NO_NODE => Some(values.node(call.result).bits()),
+                        _ => None,
                     };
                     calls.result.push(result);
                     let args = if *edge == CallEdge::Enter { values.args_of(call) } else { &[] };

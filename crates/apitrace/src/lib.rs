@@ -69,7 +69,6 @@ pub static INFO: FormatInfo = FormatInfo {
     name: "apitrace",
     title: "graphics API calls with their values (stream versions 0 to 6)",
     extensions: &["trace"],
-    abilities: &["read", "view", "analyze", "check", "write", "edit", "compare", "recover"],
     beyond_lenses: &["values of arguments that do not fit into 64 bits, stacks"],
     doc: "docs/formats/apitrace.md",
     options: &[INDEX],

@@ -391,14 +391,14 @@ fn rules_are_chosen_by_name_those_of_containers_too() {
         counts(&*report).into_iter().map(|(rule, _)| rule).collect()
     };
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-    assert_eq!(rules(&odd, "rules", "thread-number"), set(&["apitrace/thread-number"]));
+    assert_eq!(rules(&odd, "rule", "thread-number"), set(&["apitrace/thread-number"]));
     assert_eq!(
-        rules(&odd, "skip-rules", "apitrace/thread-number,incomplete-call"),
+        rules(&odd, "skip-rule", "apitrace/thread-number,incomplete-call"),
         set(&["apitrace/missing-argument", "apitrace/never-entered"])
     );
-    assert_eq!(rules(&cut, "rules", "source/truncated"), set(&["source/truncated"]));
-    assert_eq!(rules(&cut, "skip-rules", "truncated"), set(&[]));
-    for option in ["rules", "skip-rules"] {
+    assert_eq!(rules(&cut, "rule", "source/truncated"), set(&["source/truncated"]));
+    assert_eq!(rules(&cut, "skip-rule", "truncated"), set(&[]));
+    for option in ["rule", "skip-rule"] {
         let error = checked(&cut, &[(option, "no-such-rule")]).err().unwrap();
         assert_eq!(error.message(), "there is no rule `no-such-rule`");
     }
@@ -407,11 +407,11 @@ fn rules_are_chosen_by_name_those_of_containers_too() {
 #[test]
 fn violations_are_counted_beyond_those_that_are_kept_and_calls_need_not_be_looked_at() {
     let odd = common::bytes("synth-d3d-kinds");
-    let report = checked(&odd, &[("rules", "missing-argument"), ("max-per-rule", "2")]).unwrap();
+    let report = checked(&odd, &[("rule", "missing-argument"), ("max-per-rule", "2")]).unwrap();
     assert_eq!(counts(&*report), [("apitrace/missing-argument".to_owned(), 5)]);
     assert_eq!(report.findings().len(), 2);
     let stored = [("apitrace/never-entered".to_owned(), 1)];
-    assert_eq!(counts(&*checked(&odd, &[("decode", "false")]).unwrap()), stored);
+    assert_eq!(counts(&*checked(&odd, &[("no-decode", "true")]).unwrap()), stored);
     assert!(!report.is_flawed());
     assert!(broken(&odd).len() == 4);
 }

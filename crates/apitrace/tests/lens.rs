@@ -28,7 +28,7 @@ fn each_call_is_entered_and_left_at_its_record() {
     while let Some(batch) = reader.read().unwrap() {
         for row in 0..batch.calls.len() {
             let at = first + batch.calls.at[row];
-            edges.push((at, batch.calls.function[row], batch.calls.edge[row], batch.calls.result[row]));
+            edges.push((at, batch.calls.function[row], batch.calls.edge[row], batch.calls.result.get(row)));
             args.push(batch.calls.args.get(row).to_vec());
         }
         threads
@@ -42,14 +42,14 @@ fn each_call_is_entered_and_left_at_its_record() {
     assert_eq!(
         edges,
         [
-            (0, 5, enter, 0),
-            (0, 5, leave, 7),
-            (1, 5, enter, 0),
-            (1, 5, leave, 0),
-            (2, 9, enter, 0),
-            (2, 9, leave, 0),
+            (0, 5, enter, None),
+            (0, 5, leave, Some(7)),
+            (1, 5, enter, None),
+            (1, 5, leave, None),
+            (2, 9, enter, None),
+            (2, 9, leave, None),
             // It never returned.
-            (3, 5, enter, 0),
+            (3, 5, enter, None),
         ]
     );
     let minus_two = (-2_i64).cast_unsigned();

@@ -155,7 +155,7 @@ fn frames_end_where_the_dump_has_an_empty_line() {
         };
         let found = ours["frames"].as_array().unwrap();
         assert_eq!(found.iter().map(parts).collect::<Vec<_>>(), expected, "{name}");
-        assert_eq!(Some(&ours["behind"]).filter(|of| !of.is_null()).map(parts), open, "{name}");
+        assert_eq!(Some(&ours["unfinished"]).filter(|of| !of.is_null()).map(parts), open, "{name}");
         let mut sizes: Vec<u64> = expected.iter().map(|frame| frame.2).collect();
         sizes.sort_unstable();
         let spread = &ours["calls_per_frame"];

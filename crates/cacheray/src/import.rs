@@ -3,7 +3,7 @@
 use crate::plausible::{is_address, is_possible};
 use crate::record::{Dialect, Record};
 use crate::write::{DIALECT, TraceWriter, access, facts, region};
-use quipu_model::convert::{Fate, Ledger, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
+use quipu_model::convert::{Ledger, Outcome, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
 use quipu_model::fresh::Replace;
 use quipu_model::lens::{AccessKind, ThreadEvent};
 use quipu_model::options::{Kind, OptionSpec};
@@ -79,23 +79,23 @@ struct Counts {
 
 impl Counts {
     fn enter(&self, largest: u32, ledger: &mut Ledger) {
-        ledger.add("reads", Fate::Kept, self.reads);
-        ledger.add("writes", Fate::Kept, self.writes);
-        ledger.add("prefetches", Fate::Dropped, self.prefetches);
-        ledger.add("flushes", Fate::Dropped, self.flushes);
-        ledger.add("fetches", Fate::Dropped, self.fetches);
-        ledger.add("accesses of unknown size, written as of 1 byte", Fate::Changed, self.sizeless);
-        ledger.add("accesses of 17 to 127 bytes, which Cacheray never writes", Fate::Kept, self.wide);
+        ledger.add("reads", Outcome::Kept, self.reads);
+        ledger.add("writes", Outcome::Kept, self.writes);
+        ledger.add("prefetches", Outcome::Dropped, self.prefetches);
+        ledger.add("flushes", Outcome::Dropped, self.flushes);
+        ledger.add("fetches", Outcome::Dropped, self.fetches);
+        ledger.add("accesses of unknown size, written as of 1 byte", Outcome::Changed, self.sizeless);
+        ledger.add("accesses of 17 to 127 bytes, which Cacheray never writes", Outcome::Kept, self.wide);
         ledger.add(
             "accesses of 128 to 255 bytes, whose sizes Cacheray takes for negative",
-            Fate::Kept,
+            Outcome::Kept,
             self.too_wide,
         );
         let split = format!("accesses of more than {largest} bytes, written as several of {USUAL_SIZE}");
-        ledger.add(&split, Fate::Changed, self.split);
-        ledger.add("accesses of more than 64 KiB, cut off there", Fate::Changed, self.cut);
+        ledger.add(&split, Outcome::Changed, self.split);
+        ledger.add("accesses of more than 64 KiB, cut off there", Outcome::Changed, self.cut);
         let impossible = "accesses to addresses that no machine has, which readers take for damage";
-        ledger.add(impossible, Fate::Dropped, self.impossible);
+        ledger.add(impossible, Outcome::Dropped, self.impossible);
     }
 }
 
@@ -171,14 +171,14 @@ impl Typed {
             region(regions.what[row], (addr, batch.span.thread.packed()), (element_bytes, n_elements), name);
         if !is_possible(&record) {
             let what = "annotations of addresses or names that no program has, which readers take for damage";
-            ledger.add(what, Fate::Dropped, 1);
+            ledger.add(what, Outcome::Dropped, 1);
             return Ok(());
         }
-        let (what, fate) = match fits {
-            true => ("annotations", Fate::Kept),
-            false => ("annotations of more than 4 GiB, or 2^32 elements, cut off there", Fate::Changed),
+        let (what, outcome) = match fits {
+            true => ("annotations", Outcome::Kept),
+            false => ("annotations of more than 4 GiB, or 2^32 elements, cut off there", Outcome::Changed),
         };
-        ledger.add(what, fate, 1);
+        ledger.add(what, outcome, 1);
         self.writer.record(&record)
     }
 }
@@ -204,8 +204,8 @@ impl RecordSink for Typed {
         for what in &batch.threads.what {
             match what {
                 // A thread begins with its first record.
-                ThreadEvent::Start => ledger.add("beginnings of threads", Fate::Kept, 1),
-                _ => ledger.add("events of threads", Fate::Dropped, 1),
+                ThreadEvent::Start => ledger.add("beginnings of threads", Outcome::Kept, 1),
+                _ => ledger.add("events of threads", Outcome::Dropped, 1),
             }
         }
         Ok(())
@@ -216,7 +216,7 @@ impl RecordSink for Typed {
     }
 
     fn end(&mut self, ledger: &mut Ledger) -> Result<()> {
-        ledger.add("numbers of processes", Fate::Dropped, self.processes.len() as u64);
+        ledger.add("numbers of processes", Outcome::Dropped, self.processes.len() as u64);
         self.writer.refuse_formless()
     }
 

@@ -44,7 +44,6 @@ pub static INFO: FormatInfo = FormatInfo {
     name: "cacheray",
     title: "memory accesses with the types of what they touch",
     extensions: &["trace", "cacheray"],
-    abilities: &["read", "view", "analyze", "check", "write", "import"],
     beyond_lenses: &["flags of atomic and unaligned accesses"],
     doc: "docs/formats/cacheray.md",
     options: &[DIALECT],

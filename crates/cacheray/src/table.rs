@@ -25,9 +25,9 @@ rows! {
         atomic: Vec<u8> as Type::Bool => "an atomic operation made the access";
         unaligned: Vec<u8> as Type::Bool => "the compiler could not prove that the access is aligned";
         addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "first byte";
-        size: Vec<u8>, role(Role::SIZE), unit(Unit::BYTES) => "bytes accessed; 0 for annotations";
-        element_bytes: Vec<u32>, unit(Unit::BYTES) => "bytes of an annotated element";
-        n_elements("elements"): Vec<u32> => "annotated elements";
+        size: Vec<u8>, missing(0u8), role(Role::SIZE), unit(Unit::BYTES) => "bytes accessed; none of annotations";
+        element_bytes: Vec<u32>, missing(0u32), unit(Unit::BYTES) => "bytes of an annotated element";
+        n_elements("elements"): Vec<u32>, missing(0u32) => "annotated elements";
         type_name: Maybe<Strings> => "name of the elements' type";
     }
 }

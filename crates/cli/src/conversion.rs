@@ -1,7 +1,7 @@
 //! `quipu convert --to FORMAT`: a trace in another format. The plan is printed before anything is read, the ledger at the end.
 
 use quipu::engine::{ConversionPlan, convert, plan_conversion};
-use quipu::model::convert::{Fate, RecordJob, RecordWriter};
+use quipu::model::convert::{self, RecordJob, RecordWriter};
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::fresh::{check_file, folder_beside};
 use quipu::model::{Columns, Error, Format, Given, Options, Trace, result};
@@ -146,15 +146,15 @@ pub(crate) fn run(
         let rows = lines.iter().map(|line| {
             let is_counted = !converted.uncounted.contains(&line.what);
             let count = if is_counted { Cell::Count(line.count) } else { Cell::Empty };
-            vec![line.fate.name().into(), count, line.what.clone().into()]
+            vec![line.outcome.name().into(), count, line.what.clone().into()]
         });
-        let head = ["fate", "count", "what"].map(str::to_owned).into();
+        let head = ["outcome", "count", "what"].map(str::to_owned).into();
         let document = Document::new(format!("{}: {from} as {name}", rewrite::title(&target.path)))
             .with(Block::Grid(Grid { title: String::new(), head, rows: rows.collect(), more: 0 }));
         screen.documents([&document])?;
     }
     let outcome = verdict.tell(screen);
-    let is_lossless = lines.iter().all(|line| line.fate == Fate::Kept);
+    let is_lossless = lines.iter().all(|line| line.outcome == convert::Outcome::Kept);
     Ok(if options.is_lossless() && !is_lossless { outcome.and(Outcome::Flawed) } else { outcome })
 }
 

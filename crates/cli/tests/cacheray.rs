@@ -280,12 +280,12 @@ fn converted(args: &[&str]) -> (Option<i32>, serde_json::Value, String) {
     (output.status.code(), answer, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-fn fates(answer: &serde_json::Value) -> Vec<(String, String, u64)> {
+fn outcomes(answer: &serde_json::Value) -> Vec<(String, String, u64)> {
     let text = |line: &serde_json::Value, key: &str| line[key].as_str().unwrap().to_owned();
     let lines = answer["ledger"].as_array().unwrap();
     lines
         .iter()
-        .map(|line| (text(line, "fate"), text(line, "what"), line["count"].as_u64().unwrap()))
+        .map(|line| (text(line, "outcome"), text(line, "what"), line["count"].as_u64().unwrap()))
         .collect()
 }
 
@@ -306,10 +306,10 @@ fn typed_accesses_become_entries_and_come_back() {
         ("made up", "size of lines", 1),
         ("made up", "size of pages", 1),
     ];
-    let mut found = fates(&answer);
+    let mut found = outcomes(&answer);
     found.sort();
     let mut expected: Vec<_> =
-        expected.iter().map(|(fate, what, n)| ((*fate).to_owned(), (*what).to_owned(), *n)).collect();
+        expected.iter().map(|(outcome, what, n)| ((*outcome).to_owned(), (*what).to_owned(), *n)).collect();
     expected.sort();
     assert_eq!(found, expected);
     let checked = quipu(&["check", &there]);
@@ -554,5 +554,5 @@ fn threads_of_64_bits_are_read_and_stand_in_the_ledger_where_they_do_not_fit() {
         line["what"] == "threads of more than 48 bits, whose upper bits name a workload"
     };
     let wide = answer["ledger"].as_array().unwrap().iter().find(line).unwrap();
-    assert_eq!((&wide["fate"], &wide["count"]), (&"changed".into(), &2.into()), "{answer}");
+    assert_eq!((&wide["outcome"], &wide["count"]), (&"changed".into(), &2.into()), "{answer}");
 }

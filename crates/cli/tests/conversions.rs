@@ -180,3 +180,69 @@ fn whatever_is_converted_can_be_read() {
     let (n_whole, n_damaged) = n_written.into_inner().unwrap();
     assert!(n_whole > 60 && n_damaged > 100, "{n_whole} and {n_damaged} files were written");
 }
+
+/// The lines of a ledger of one outcome, with their counts.
+fn ledger(answer: &Value, outcome: &str) -> Vec<(String, u64)> {
+    let lines = answer["ledger"].as_array().unwrap().iter().filter(|line| line["outcome"] == outcome);
+    lines.map(|line| (line["what"].as_str().unwrap().to_owned(), line["count"].as_u64().unwrap())).collect()
+}
+
+#[test]
+fn what_a_stream_has_beside_its_lenses_is_in_the_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let convert = |name: &str, to: &str| {
+        let trace = quipu_testkit::fixtures("stream").join(name);
+        let out = folder.path().join(format!("{name}.{to}"));
+        let (answer, code) =
+            json(&["convert", "--json", "--to", to, trace.to_str().unwrap(), "-o", out.to_str().unwrap()]);
+        assert_eq!(code, Some(0), "{name} to {to}");
+        answer
+    };
+    let counted = |what: &str, count: u64| (what.to_owned(), count);
+    // Of three variables four keys, and no record.
+    let aggregations = convert("agg-rows.quipu", "prism");
+    assert_eq!(ledger(&aggregations, "dropped"), [counted("aggregations", 4)]);
+    assert_eq!(aggregations["lossless"], false);
+    let fields = convert("all-types.quipu", "prism");
+    let values = counted("values of records that no lens shows", 124);
+    assert_eq!(
+        ledger(&fields, "dropped"),
+        [counted("readings of the clock", 4), values, counted("marks", 4)]
+    );
+    let runs = convert("stride-runs.quipu", "drmemtrace");
+    assert!(ledger(&runs, "dropped").contains(&counted("readings of the clock", 3001)));
+    assert_eq!(ledger(&runs, "changed"), [counted("accesses of unknown size, written as of 1 byte", 2001)]);
+    // Nor are they lost in tables.
+    let out = folder.path().join("tables.parquet");
+    let trace = quipu_testkit::fixtures("stream").join("agg-rows.quipu");
+    let (answer, code) = json(&["convert", "--json", trace.to_str().unwrap(), "-o", out.to_str().unwrap()]);
+    assert_eq!((code, &answer["aggregations"]), (Some(0), &Value::from(4)));
+    let rows = quipu(&["view", "--table", "aggregations", trace.to_str().unwrap()]);
+    assert_eq!(
+        String::from_utf8_lossy(&rows.stdout),
+        "variable,name,function,key,value\n1,bytes,sum,cat,115\n1,bytes,sum,ls,1\n2,lat,quantize,3,8\n3,size,lquantize,,6\n"
+    );
+}
+
+#[test]
+fn files_of_drmemtrace_that_are_made_of_others_break_no_rule_but_that_of_the_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = [
+        ("lackey", "mixed.lackey"),
+        ("din", "labels.din"),
+        ("cacheray", "structs.trace"),
+        ("prism", "prodcons.prism"),
+        ("stream", "stride-runs.quipu"),
+    ];
+    for (family, name) in all {
+        let (trace, out) = (quipu_testkit::fixtures(family).join(name), folder.path().join(family));
+        let done =
+            quipu(&["convert", "--to", "drmemtrace", trace.to_str().unwrap(), "-o", out.to_str().unwrap()]);
+        assert_eq!(done.status.code(), Some(0), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+        let (check, code) = json(&["check", "--json", out.to_str().unwrap()]);
+        let findings = check["findings"].as_array().unwrap();
+        let others: Vec<_> =
+            findings.iter().filter(|finding| finding["rule"] != "drmemtrace/clock-missing").collect();
+        assert!(others.is_empty() && code == Some(0), "{name}: {others:?}");
+    }
+}

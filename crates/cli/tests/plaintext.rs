@@ -18,7 +18,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {errors}"))
 }
 
-/// The exit code, and the ledger as fate, what, count.
+/// The exit code, and the ledger as outcome, what, count.
 fn converted(args: &[&str]) -> (Option<i32>, Vec<(String, String, u64)>) {
     let output = quipu(&[&["convert", "--json"], args].concat());
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -26,12 +26,13 @@ fn converted(args: &[&str]) -> (Option<i32>, Vec<(String, String, u64)>) {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"));
     let text = |line: &Value, key: &str| line[key].as_str().unwrap().to_owned();
     let ledger = answer["ledger"].as_array().unwrap().iter();
-    let ledger = ledger.map(|line| (text(line, "fate"), text(line, "what"), line["count"].as_u64().unwrap()));
+    let ledger =
+        ledger.map(|line| (text(line, "outcome"), text(line, "what"), line["count"].as_u64().unwrap()));
     (output.status.code(), ledger.collect())
 }
 
 fn ledger(lines: &[(&str, &str, u64)]) -> Vec<(String, String, u64)> {
-    lines.iter().map(|(fate, what, count)| ((*fate).to_owned(), (*what).to_owned(), *count)).collect()
+    lines.iter().map(|(outcome, what, count)| ((*outcome).to_owned(), (*what).to_owned(), *count)).collect()
 }
 
 /// What the usual caches count of data.

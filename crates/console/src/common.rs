@@ -12,7 +12,8 @@ pub struct Common {
     #[arg(short, long, global = true, help_heading = "Common options")]
     pub verbose: bool,
     /// Threads to work with; all cores if not said
-    #[arg(short = 'j', long, global = true, value_name = "N", help_heading = "Common options")]
+    #[arg(short = 'j', long, global = true, value_name = "N", value_parser = crate::number::threads,
+          help_heading = "Common options")]
     pub threads: Option<std::num::NonZeroUsize>,
     /// When to use colours; NO_COLOR in the environment means never, unless this says otherwise
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Common options")]

@@ -128,6 +128,7 @@ fn parser(spec: &OptionSpec) -> ValueParser {
             ValueParser::from(number::number)
         }
         Kind::Range => ValueParser::from(number::range),
+        Kind::Set => ValueParser::from(number::set),
         _ => {
             let spec = *spec;
             ValueParser::from(move |text: &str| match spec.check(text) {

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 /// How to open a trace, whatever verb it is for.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Opening {
-    /// Only these threads; `1:TID` is one of the first further trace. Parts of a trace whose files hold several threads count
-    /// the records of all of them
+    /// Only these threads; `1:TID` names a thread of the first additional trace. In files that mix threads, --skip and --take
+    /// count the records of all threads
     #[arg(id = "thread", long, value_name = "TID", value_delimiter = ',', help_heading = "Reading")]
     pub threads: Vec<ThreadId>,
     /// An option of the trace's format; `quipu formats` lists them
@@ -24,7 +24,7 @@ pub struct Opening {
     /// Read the trace as this format, whatever it looks like
     #[arg(long, value_name = "NAME", value_parser = formats(), help_heading = "Reading")]
     pub format: Option<String>,
-    /// Stop at the first error in the trace instead of reading on after it
+    /// Stop at the first error instead of continuing after it
     #[arg(long, help_heading = "Reading")]
     pub strict: bool,
 }
@@ -74,10 +74,12 @@ pub struct Arranging {
 
 /// The order in which traces are read if nothing is said.
 const THREADS: &str = "threads";
+/// The order in which cores ran them.
+const CORES: &str = "cores";
 /// The order that a scheduler of our own makes.
 const SCHEDULED: &str = "scheduled";
 /// All.
-const ORDERS: [&str; 3] = [THREADS, "cores", SCHEDULED];
+const ORDERS: [&str; 3] = [THREADS, CORES, SCHEDULED];
 
 impl Arranging {
     /// The order, if it is none of threads: for an analysis that has another meaning for it.
@@ -128,6 +130,30 @@ impl Arranging {
             )?);
         }
         Ok(trace.by_core()?)
+    }
+}
+
+/// The order of records that are printed: a schedule of our own has none.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct RecordOrder {
+    /// Arrange threads by the cores that they ran on when they were traced
+    #[arg(long, value_name = "ORDER", value_parser = [THREADS, CORES], help_heading = "Reading")]
+    order: Option<String>,
+}
+
+impl RecordOrder {
+    /// True if threads are not read as they stand in their files.
+    pub fn rearranges(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| order != THREADS)
+    }
+
+    /// Opens a trace and arranges its threads.
+    ///
+    /// # Errors
+    /// As [`Arranging::open`].
+    pub fn open(&self, stored: &Stored) -> Result<Box<dyn Trace>> {
+        let arranging = Arranging { order: self.order.clone(), sched: Vec::new() };
+        arranging.open(&stored.path, &stored.opening, None)
     }
 }
 

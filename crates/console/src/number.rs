@@ -1,6 +1,7 @@
 //! Numbers and ranges as people type them.
 
 use quipu::model::number;
+use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 
 /// A number: decimal, or hex with `0x`; `k` or `K`, `M`, `G` for thousands, `Ki`, `Mi`, `Gi` for powers of two.
@@ -18,6 +19,37 @@ pub fn positive(text: &str) -> Result<u64, String> {
     match number(text)? {
         0 => Err("expected 1 or more".to_owned()),
         number => Ok(number),
+    }
+}
+
+/// How many threads to work with.
+pub fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    let number = usize::try_from(positive(text)?).unwrap_or(usize::MAX);
+    NonZeroUsize::new(number).ok_or_else(|| "expected 1 or more".to_owned())
+}
+
+/// How hard to pack.
+pub fn level(text: &str) -> Result<u32, String> {
+    match number(text)? {
+        level @ 0..=MAX_LEVEL => Ok(level as u32),
+        level => Err(format!("{level} is not in 0..={MAX_LEVEL}")),
+    }
+}
+
+/// The highest level of any container.
+const MAX_LEVEL: u64 = 22;
+
+/// A set of numbers, as formats read it; a range within it has a first number that is not after its last.
+pub fn set(text: &str) -> Result<String, String> {
+    let is_empty = |range: &&str| {
+        let bounds = range.split('/').next().and_then(|bounds| bounds.split_once('-'));
+        let bounds =
+            bounds.and_then(|(first, last)| Some((first.parse::<u64>().ok()?, last.parse::<u64>().ok()?)));
+        bounds.is_some_and(|(first, last)| first > last)
+    };
+    match text.split([',', ' ', '\t', '\n']).find(is_empty) {
+        Some(range) => Err(format!("the range `{range}` is empty")),
+        None => Ok(text.to_owned()),
     }
 }
 
@@ -58,6 +90,24 @@ mod tests {
         assert_eq!(range("7"), Ok(7..=7));
         assert!(range("5..5").is_err());
         assert!(range("..0").is_err());
+    }
+
+    #[test]
+    fn numbers_of_threads_and_levels_have_suffixes_too() {
+        assert_eq!(threads("0x2").map(usize::from), Ok(2));
+        assert_eq!(threads("1k").map(usize::from), Ok(1000));
+        assert_eq!(threads("0").unwrap_err(), "expected 1 or more");
+        assert_eq!(level("0x5"), Ok(5));
+        assert_eq!(level("23").unwrap_err(), "23 is not in 0..=22");
+    }
+
+    #[test]
+    fn an_empty_range_of_a_set_is_refused() {
+        for text in ["7", "7-9", "7-", "0-100/2", "0-100/draw", "frame", "@FILE", "5-*", "3,1-1"] {
+            assert_eq!(set(text).as_deref(), Ok(text));
+        }
+        assert_eq!(set("1,5-2").unwrap_err(), "the range `5-2` is empty");
+        assert_eq!(set("5-2/draw").unwrap_err(), "the range `5-2/draw` is empty");
     }
 
     #[test]

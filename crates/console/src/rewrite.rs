@@ -33,7 +33,7 @@ pub struct Target {
     pub container: Option<String>,
     /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; traces of calls: to 22 for zstd, 0 to 11 for
     /// brotli
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u32).range(0..=22), help_heading = "Writing")]
+    #[arg(long, value_name = "LEVEL", value_parser = crate::number::level, help_heading = "Writing")]
     pub level: Option<u32>,
     /// Print what was done as JSON
     #[arg(long, help_heading = "Writing")]
@@ -105,6 +105,9 @@ pub fn options_of(name: &str) -> Vec<OptionSpec> {
     flags::union(transforms.filter(|info| info.name == name).map(|info| info.options))
 }
 
+/// The transform that others can stand in for.
+const CONVERT: &str = "convert";
+
 /// The sentence about a format that lacks what others have.
 pub fn without(format: &dyn Format, name: &str, has: impl Fn(&dyn Format) -> bool) -> Error {
     let others = quipu::FORMATS.iter().filter(|format| has(**format)).map(|format| format.info().name);
@@ -112,6 +115,11 @@ pub fn without(format: &dyn Format, name: &str, has: impl Fn(&dyn Format) -> boo
     let own: Vec<&str> = format.transforms().iter().map(|transform| transform.info().name).collect();
     if !own.is_empty() {
         hint.push_str(&format!("; for this one there are: {}", own.join(", ")));
+    }
+    if name == CONVERT {
+        hint.push_str(
+            "; `--to FORMAT` writes its records in another format, `-o NAME.quipu` puts it into a stream",
+        );
     }
     Error::unsupported(format!("`{name}` is not for traces of format {}", format.info().name)).hint(hint)
 }

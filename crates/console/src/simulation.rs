@@ -109,7 +109,7 @@ pub fn check_translation(reports: &[Box<dyn Report>]) -> Result<()> {
         of_machine.or_else(|| report.downcast_ref::<Swept>()?.translation)
     };
     match reports.iter().find_map(|report| of(&**report)) {
-        Some(translation) if translation.untold > 0 && !translation.is_told => Err(Error::missing(format!(
+        Some(translation) if translation.untranslated > 0 && !translation.is_told => Err(Error::missing(format!(
             "physical addresses need pages, and none was told for {} accesses: the trace has no marks `physical_address`",
             translation.accesses
         ))

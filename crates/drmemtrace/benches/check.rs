@@ -32,12 +32,12 @@ fn batches(trace: &dyn Trace, shard: &Shard) -> Vec<Batch> {
     batches
 }
 
-fn check(bencher: Bencher<'_, '_>, decode: &str) {
+fn check(bencher: Bencher<'_, '_>, no_decode: &str) {
     let trace = trace();
     let shards: Vec<_> = trace.shards().iter().map(|shard| (shard, batches(&*trace, shard))).collect();
     let n_bytes: usize = shards.iter().flat_map(|(_, batches)| batches).map(|batch| batch.raw.len()).sum();
     let mut given = Given::default();
-    given.add("decode", decode);
+    given.add("no-decode", no_decode);
     let pass = CHECK.build(&CHECK.info().parse(&given).expect("an option"), &*trace).expect("check builds");
     bencher.counter(ItemsCount::new(n_bytes / ENTRY_BYTES)).bench_local(|| {
         for (shard, batches) in &shards {

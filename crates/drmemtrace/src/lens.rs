@@ -154,7 +154,7 @@ fn taken(kind: Type) -> Taken {
 impl Filling<'_> {
     /// Appends what all `memrefs` rows have.
     #[inline]
-    fn row(memrefs: &mut Memrefs, cx: &Interp, kind: Type, size: u64, addr: u64, pc: u64) {
+    fn row(memrefs: &mut Memrefs, cx: &Interp, kind: Type, size: u64, addr: Option<u64>, pc: u64) {
         memrefs.record.push(cx.records);
         memrefs.instr.push(cx.instrs);
         memrefs.pid.push(cx.batch_pid);
@@ -169,7 +169,14 @@ impl Filling<'_> {
 
     /// Appends what only some `memrefs` rows have.
     #[inline]
-    fn rest(memrefs: &mut Memrefs, marker: u16, value: u64, target: u64, code: u32, new_encoding: bool) {
+    fn rest(
+        memrefs: &mut Memrefs,
+        marker: Option<(Marker, u64)>,
+        target: u64,
+        code: u32,
+        new_encoding: bool,
+    ) {
+        let (marker, value) = marker.map_or((NO_MARKER, None), |(kind, value)| (kind.0, Some(value)));
         memrefs.marker.push(marker);
         memrefs.value.push(value);
         memrefs.target.push(target);
@@ -186,7 +193,7 @@ impl Filling<'_> {
         calls.function.push(call.id);
         calls.edge.push(if call.result.is_some() { CallEdge::Leave } else { CallEdge::Enter });
         calls.return_to.push(call.return_to);
-        calls.result.push(call.result.unwrap_or(0));
+        calls.result.push(call.result);
         calls.args.push(call.args);
     }
 
@@ -324,10 +331,10 @@ impl Sink for Filling<'_> {
             }
         }
         if let Some(memrefs) = &mut self.fill.memrefs {
-            Self::row(memrefs, cx, instr.kind, u64::from(instr.size), instr.pc, instr.pc);
+            Self::row(memrefs, cx, instr.kind, u64::from(instr.size), Some(instr.pc), instr.pc);
             // Before version 5 a zero target says nothing; the printer knows the version.
             let target = if cx.version >= VERSION_BRANCH_INFO { instr.target } else { 0 };
-            Self::rest(memrefs, NO_MARKER, 0, target, code, is_new);
+            Self::rest(memrefs, None, target, code, is_new);
         }
     }
 
@@ -347,8 +354,8 @@ impl Sink for Filling<'_> {
             }
         }
         if let Some(memrefs) = &mut self.fill.memrefs {
-            Self::row(memrefs, cx, kind, size, addr, cx.pc);
-            Self::rest(memrefs, NO_MARKER, 0, 0, NO_CODE, false);
+            Self::row(memrefs, cx, kind, size, Some(addr), cx.pc);
+            Self::rest(memrefs, None, 0, NO_CODE, false);
         }
     }
 
@@ -367,8 +374,8 @@ impl Sink for Filling<'_> {
             marks.value.push(value);
         }
         if let Some(memrefs) = &mut self.fill.memrefs {
-            Self::row(memrefs, cx, Type::MARKER, 0, 0, 0);
-            Self::rest(memrefs, kind.0, value, 0, NO_CODE, false);
+            Self::row(memrefs, cx, Type::MARKER, 0, None, 0);
+            Self::rest(memrefs, Some((kind, value)), 0, NO_CODE, false);
         }
     }
 
@@ -383,8 +390,8 @@ impl Sink for Filling<'_> {
             threads.value.push(0);
         }
         if let Some(memrefs) = &mut self.fill.memrefs {
-            Self::row(memrefs, cx, Type::THREAD_EXIT, 0, 0, 0);
-            Self::rest(memrefs, NO_MARKER, 0, 0, NO_CODE, false);
+            Self::row(memrefs, cx, Type::THREAD_EXIT, 0, None, 0);
+            Self::rest(memrefs, None, 0, NO_CODE, false);
         }
     }
 

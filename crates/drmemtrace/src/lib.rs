@@ -76,7 +76,6 @@ pub static INFO: FormatInfo = FormatInfo {
         "memtrace.sz",
         "trace",
     ],
-    abilities: &["read", "view", "analyze", "check", "write", "edit", "import"],
     beyond_lenses: &["markers and entries that no lens shows"],
     doc: "docs/formats/drmemtrace.md",
     options: &[ENTRY_BYTES, CPU_SCHEDULE, ALSO],

@@ -173,7 +173,7 @@ impl MemrefPrinter {
     #[inline]
     fn access(&self, cols: &Memrefs, row: usize, out: &mut Vec<u8>) {
         let name = self.names.get(usize::from(cols.kind[row])).unwrap_or(&[b' '; 12]);
-        let (size, address) = (cols.size[row], hex16(cols.addr[row]));
+        let (size, address) = (cols.size[row], hex16(cols.addr.values[row]));
         if size < 10 {
             // PERF: nearly all.
             append(out, *b"             0 byte(s) @ 0x0000000000000000 ", |text| {
@@ -275,7 +275,7 @@ impl Printer for MemrefPrinter {
             let kind = Type(cols.kind[row]);
             let record = cols.record[row].wrapping_add(ordinals.records);
             let instr = cols.instr[row].wrapping_add(ordinals.instrs);
-            let (tid, marker, value) = (cols.tid[row], Marker(cols.marker[row]), cols.value[row]);
+            let (tid, marker, value) = (cols.tid[row], Marker(cols.marker[row]), cols.value.values[row]);
             if kind == Type::MARKER && marker == Marker::TIMESTAMP {
                 self.print_held(paint, out);
                 self.held = Some(Held { record, instr, tid, value });

@@ -1,6 +1,7 @@
 //! The native tables: `entries`, which is lossless, and `memrefs`, the records as tools see them.
 
 use crate::record::{Entry, MARKER_NAMES, TYPE_NAMES, Type};
+use quipu_model::column::Maybe;
 use quipu_model::lens::NO_CODE;
 use quipu_model::schema::{Names, Role, Schema, Storage, Type as Column, Unit};
 use quipu_model::{Error, Result, TableBuf, rows};
@@ -99,17 +100,17 @@ rows! {
         tid: Vec<u64>, role(Role::THREAD) => "Thread, with the workload in the top 16 bits.";
         kind("type"): Vec<u16> as Column::Enum(TYPES.clone()), role(Role::ACCESS_KIND) => "Type of the record.";
         marker: Vec<u16> as Column::Enum(MARKERS.clone()), missing(NO_MARKER)
-            => "Kind of a marker; 65535 elsewhere.";
-        size: Vec<u64>, role(Role::SIZE), unit(Unit::BYTES) => "Bytes accessed or fetched; 0 for markers.";
-        addr: Vec<u64> as Column::Address, role(Role::ADDRESS) => "Address accessed or fetched; 0 for markers.";
-        pc: Vec<u64> as Column::Address, role(Role::PC)
+            => "Kind of a marker; none of other records.";
+        size: Vec<u64>, missing(0u64), role(Role::SIZE), unit(Unit::BYTES) => "Bytes accessed or fetched.";
+        addr: Maybe<Vec<u64>> as Column::Address, role(Role::ADDRESS) => "Address accessed or fetched.";
+        pc: Vec<u64> as Column::Address, missing(0u64), role(Role::PC)
             => "Instruction of a data access; its own address for an instruction.";
-        target: Vec<u64> as Column::Address => "Where an indirect branch went, if recorded, else 0.";
-        value: Vec<u64>, hex() => "Value of a marker.";
+        target: Vec<u64> as Column::Address, missing(0u64) => "Where an indirect branch went, if recorded.";
+        value: Maybe<Vec<u64>>, hex() => "Value of a marker.";
         code: Vec<u32> as Column::Code, missing(NO_CODE) => "The instruction, where its bytes are known.";
         new_encoding: Vec<u8> as Column::Bool => "The trace gave the encoding right here.";
         kernel: Vec<u8> as Column::Bool => "The record is in a kernel region.";
-        time: Vec<u64>, role(Role::TIME), unit(Unit::MICROSECONDS)
+        time: Vec<u64>, missing(0u64), role(Role::TIME), unit(Unit::MICROSECONDS)
             => "Latest clock reading of the thread: microseconds since 1601.";
     }
 }

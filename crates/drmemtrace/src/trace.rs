@@ -304,12 +304,12 @@ impl DrmemTrace {
         if self.files.iter().all(|file| known.contains(&file.header.tid)) {
             return Ok(stretches);
         }
-        // What is only beside the trace otherwise is what the arrangement comes from.
+        // The schedule file is normally optional; here the arrangement depends on it, so a fault in it is an error.
         for finding in findings.iter_mut().filter(|finding| finding.rule == SCHEDULE_FILE) {
             finding.severity = Severity::Error;
         }
         let Some(source) = beside else { return Ok(stretches) };
-        // That it cannot be read was told when the trace was opened.
+        // Opening the trace has reported that it cannot be read.
         let members = schedule::read(source).unwrap_or_default();
         let n_known = stretches.len();
         let others = members.into_iter().flat_map(|(_, stretches)| stretches);

@@ -64,7 +64,7 @@ fn conversion_to_regdeps_alone_leaves_what_published_traces_remove() {
 #[test]
 fn fixtures_are_clean_without_decoding_too() {
     let mut given = Given::default();
-    given.add("decode", "false");
+    given.add("no-decode", "true");
     for name in ["threadsig.x64", "thr.core_sharded_kernel", "tiny.func"] {
         let report = check(&*open(&fixtures().join(name)), &given);
         assert_eq!(report.findings(), [], "{name}");
@@ -74,7 +74,7 @@ fn fixtures_are_clean_without_decoding_too() {
 #[test]
 fn only_the_rules_asked_for_are_judged() {
     let mut given = Given::default();
-    given.add("rules", "event-value");
+    given.add("rule", "event-value");
     given.add("max-per-rule", "3");
     let report = check(&*open(&fixtures().join("legacy-for-record-filter")), &given);
     let broken: Vec<_> = report.broken().map(|(rule, count)| (rule.short_name(), count)).collect();

@@ -55,7 +55,7 @@ fn each_stretch_that_differs_is_counted_and_the_first_are_told() {
     let report = compare(&*open(folder.path()));
     assert!(report.is_flawed());
     let member = &report.members[0];
-    assert_eq!((member.stretches, member.differing, report.differing), (n_stretches, 1, 1));
+    assert_eq!((member.slices, member.differing, report.differing), (n_stretches, 1, 1));
     assert_eq!(&*report.differences[0].rule, "drmemtrace/serial-schedule-entry");
     assert_eq!(report.differences[0].offset, Some(32));
     // One stretch less is another form; nothing of it can be compared.

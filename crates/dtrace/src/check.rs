@@ -18,7 +18,7 @@ static CHECK_INFO: ToolInfo = ToolInfo {
     summary: "whether a trace follows the rules of its format, and where not",
     needs: Needs { format: Some("dtrace"), required: Columns::NONE, optional: Columns::MARKS },
     order: Order::Shards,
-    options: &check::options("read records; without, only what opening finds is reported"),
+    options: &check::options("report only what opening finds, without reading records"),
     in_report: false,
 };
 

@@ -10,6 +10,7 @@ use crate::locale::Locale;
 use crate::names::Names;
 use crate::options::{Refused, Settings};
 use crate::zone::Zone;
+use quipu_model::result::json;
 use quipu_model::{Error, Result};
 use quipu_wire::cbor::Value;
 use serde::{Deserialize, Serialize};
@@ -249,9 +250,9 @@ impl Said {
     /// What a capture says of its further hosts.
     pub(crate) fn of(capture: &Capture) -> Vec<Said> {
         let of = |(host, enablings): (&Host, String)| Said {
-            zone: serde_json::json!(host.zone),
-            locale: serde_json::json!(host.locale),
-            names: serde_json::json!(host.names),
+            zone: json(&host.zone),
+            locale: json(&host.locale),
+            names: json(&host.names),
             options: export::options(&host.settings, ",", "").into(),
             enablings: enablings.into(),
         };

@@ -137,8 +137,8 @@ pub static INFO: FormatInfo = FormatInfo {
     name: "dtrace",
     title: "what DTrace recorded: buffers with their descriptions",
     extensions: &["jsonl"],
-    abilities: &["read", "view", "analyze", "check"],
-    beyond_lenses: &["values of records, aggregations"],
+    // The reader counts aggregations.
+    beyond_lenses: &["aggregations", "values of records"],
     doc: "docs/formats/dtrace.md",
     options: &[CONSUMER],
     print_options: &[QUIRKS],

@@ -41,6 +41,7 @@ pub struct RecordReader {
     batch: Batch,
     wanted: Vec<usize>,
     columns: Columns,
+    counts_beyond: bool,
     window: Window,
     most: u64,
     batch_records: u32,
@@ -88,6 +89,7 @@ impl RecordReader {
             batch: Batch { tables, ..Batch::default() },
             wanted: scan.tables.clone(),
             columns: scan.columns,
+            counts_beyond: scan.beyond,
             window: scan.window.clone(),
             most: scan.most,
             batch_records: scan.batch_records.max(1),
@@ -266,7 +268,7 @@ impl RecordReader {
                 calls.function.push(*function);
                 calls.edge.push(if enters { CallEdge::Enter } else { CallEdge::Leave });
                 calls.return_to.push(0);
-                calls.result.push(if enters { 0 } else { seen.value });
+                calls.result.push((!enters).then_some(seen.value));
                 calls.args.push(std::iter::empty());
             }
         } else if self.columns.has(Columns::MARKS) {
@@ -290,6 +292,9 @@ impl RecordReader {
                 _ => {}
             }
         }
+        if self.counts_beyond {
+            self.batch.beyond.push(table::n_aggregations(&self.capture));
+        }
         if self.n_errors > MAX_ERRORS {
             let place = Place { file: Some(self.capture.name.clone()), ..Place::default() };
             let message = format!("{} more errors of clauses", self.n_errors - MAX_ERRORS);
@@ -309,8 +314,9 @@ impl Reader for RecordReader {
             }
             self.batch.span.first_record = self.n_records;
             self.close();
-            let is_empty =
-                self.findings.is_empty() && self.batch.tables.iter().all(|table| table.n_rows() == 0);
+            let is_empty = self.findings.is_empty()
+                && self.batch.beyond.is_empty()
+                && self.batch.tables.iter().all(|table| table.n_rows() == 0);
             if is_empty {
                 return Ok(None);
             }

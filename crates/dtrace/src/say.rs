@@ -5,6 +5,7 @@ use crate::export;
 use crate::host::{Host, Said};
 use crate::locale::Locale;
 use crate::zone::Zone;
+use quipu_model::result;
 use serde_json::{Map, Value as Json};
 use std::fmt::Write as _;
 
@@ -108,13 +109,13 @@ pub(crate) fn json(capture: &Capture) -> Json {
     let mut all = Map::new();
     all.insert("dialect".to_owned(), capture.dialect.name().into());
     let host = [
-        ("zone", serde_json::json!(capture.zone)),
-        ("locale", serde_json::json!(capture.locale)),
-        ("names", serde_json::json!(capture.names)),
+        ("zone", result::json(&capture.zone)),
+        ("locale", result::json(&capture.locale)),
+        ("names", result::json(&capture.names)),
     ];
     all.extend(host.into_iter().map(|(key, value)| (key.to_owned(), value)));
     if !capture.hosts.is_empty() {
-        all.insert("hosts".to_owned(), serde_json::json!(Said::of(capture)));
+        all.insert("hosts".to_owned(), result::json(&Said::of(capture)));
     }
     let names = |probe: &crate::describe::Probe| {
         let names = [&probe.provider, &probe.module, &probe.function, &probe.name];

@@ -7,6 +7,7 @@ use crate::describe::{Capture, Event, Rec};
 use crate::put;
 use crate::symbols::{Address, Shown};
 use crate::text::{self, Bytes};
+pub use quipu_model::aggregations::Aggregations;
 use quipu_model::column::Strings;
 use quipu_model::rows;
 use quipu_model::schema::{Role, Type};
@@ -39,17 +40,6 @@ rows! {
     }
 }
 
-rows! {
-    /// A row for each key of an aggregation, or for each cell of its histogram.
-    pub struct Aggregations: "aggregations" exact "keys and values of aggregations, merged over all CPUs" {
-        variable: Vec<u64> => "number of the variable";
-        name: Strings => "name of the variable, where the capture says it";
-        does("function"): Strings => "what the aggregation does";
-        key: Strings => "the members of the key, with commas";
-        value: Vec<i64> => "the number that is printed; of a histogram, the sum of its cells";
-    }
-}
-
 /// Appends a row for each probe, by number.
 pub(crate) fn probes(capture: &Capture, to: &mut Probes) {
     let mut all: Vec<_> = capture.probes.values().collect();
@@ -78,6 +68,11 @@ pub(crate) fn aggregations(capture: &Capture, to: &mut Aggregations) {
         to.key.push(&key);
         to.value.push(value_of(entry));
     }
+}
+
+/// How many keys all aggregations have.
+pub(crate) fn n_aggregations(capture: &Capture) -> u64 {
+    merged(capture).entries().count() as u64
 }
 
 /// The members of a key, with commas.

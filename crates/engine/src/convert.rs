@@ -2,8 +2,9 @@
 
 use crate::merge::Merge;
 use crate::watch::Watch;
-use quipu_model::convert::{Fate, Ledger, MadeUp, RecordJob, RecordSink, RecordWriter, Said};
+use quipu_model::convert::{Ledger, MadeUp, Outcome, RecordJob, RecordSink, RecordWriter, Said};
 use quipu_model::damaged::{Intake, Reading, SoFar};
+use quipu_model::lens::Threads;
 use quipu_model::trace::{Fact, settled};
 use quipu_model::{Batch, Columns, Error, ErrorKind, Result, Scan, ShardId, Trace};
 use std::collections::BTreeMap;
@@ -56,7 +57,8 @@ pub fn plan_conversion(
             _ => made_up.push(*what),
         }
     }
-    let columns = lenses().fold(carried, |columns, lens| columns | has.and(lens.rows));
+    let own_rows = Threads::OF_COLUMNS.iter().fold(Columns::NONE, |all, (column, _)| all | *column);
+    let columns = lenses().fold(carried | has.and(own_rows), |columns, lens| columns | has.and(lens.rows));
     Ok(ConversionPlan { carried, dropped, made_up, perhaps_made_up, columns })
 }
 
@@ -112,7 +114,7 @@ impl ConversionPlan {
     /// `Internal` for a format that makes up what it does not declare.
     fn check(&self, ledger: &Ledger) -> Result<()> {
         let is_said = |what: &str| self.made_up.iter().chain(&self.perhaps_made_up).any(|said| *said == what);
-        match ledger.lines().iter().find(|line| line.fate == Fate::MadeUp && !is_said(&line.what)) {
+        match ledger.lines().iter().find(|line| line.outcome == Outcome::MadeUp && !is_said(&line.what)) {
             None => Ok(()),
             Some(line) => Err(Error::new(
                 ErrorKind::Internal,
@@ -164,7 +166,7 @@ fn convert_once(
             }
             count_lost(plan, batch, &mut ledger);
             for (what, count) in beyond_lenses.iter().zip(&batch.beyond) {
-                ledger.add(what, Fate::Dropped, *count);
+                ledger.add(what, Outcome::Dropped, *count);
             }
             n_records += u64::from(batch.span.records);
             n_counted = n_counted.max(batch.beyond.len());
@@ -179,7 +181,7 @@ fn convert_once(
     intake.end(read, so_far(sink.n_written()))?;
     // What a format does not count may be in any of its records.
     for what in beyond_lenses.iter().skip(n_counted).filter(|_| n_records > 0) {
-        ledger.add(what, Fate::Dropped, 1);
+        ledger.add(what, Outcome::Dropped, 1);
         uncounted.push((*what).to_owned());
     }
     Ok((sink, Converted { ledger, facts: Vec::new(), reading: intake.finish(), uncounted }))
@@ -190,18 +192,28 @@ fn interrupted() -> Error {
 }
 
 /// Writes rows that have no room into the ledger, then details that rows lose. Details of rows that are left out went with
-/// them.
-fn count_lost(plan: &ConversionPlan, batch: &Batch, ledger: &mut Ledger) {
+/// them. Rows that only a detail brought are counted by themselves, and the target does not see them.
+fn count_lost(plan: &ConversionPlan, batch: &mut Batch, ledger: &mut Ledger) {
+    let is_lost = |column| plan.columns.has(column) && !plan.carried.has(column);
+    let mut lost = Columns::NONE;
+    for (column, event) in Threads::OF_COLUMNS.into_iter().filter(|(column, _)| is_lost(*column)) {
+        lost |= column;
+        let n_rows = batch.threads.remove(event);
+        let details = Columns::LENSES.iter().flat_map(|lens| lens.details);
+        details
+            .filter(|(detail, _)| *detail == column)
+            .for_each(|(_, words)| ledger.add(words, Outcome::Dropped, n_rows));
+    }
     let lenses = || Columns::LENSES.iter().zip(batch.lenses().map(|(_, rows)| rows.n_rows() as u64));
     for (lens, n_rows) in lenses() {
         if plan.columns.has(lens.rows) && !plan.carried.has(lens.rows) {
-            ledger.add(lens.words, Fate::Dropped, n_rows);
+            ledger.add(lens.words, Outcome::Dropped, n_rows);
         }
     }
     for (lens, n_rows) in lenses().filter(|(lens, _)| plan.carried.has(lens.rows)) {
-        for (_, words) in lens.details {
+        for (_, words) in lens.details.iter().filter(|(column, _)| !lost.has(*column)) {
             if plan.dropped.iter().any(|dropped| dropped == words) {
-                ledger.add(words, Fate::Dropped, n_rows);
+                ledger.add(words, Outcome::Dropped, n_rows);
             }
         }
     }

@@ -9,7 +9,7 @@
 //! - [`rows()`] hands out rows of a table or lens to other programs: chosen columns, chosen rows, read on many threads.
 //! - [`print()`] writes rows of a table as text, while others are read.
 //!
-//! Who watches a run shares a [`Watch`] with it: a flag to stop it, and how far it has come.
+//! A caller that follows a run shares a [`Watch`] with it: a flag to stop it, and how far it has come.
 //!
 //! ```
 //! use quipu_engine::{RunOptions, Watch, plan, run};

@@ -37,7 +37,7 @@ pub struct RunOptions<'a> {
     pub threads_wanted: Vec<ThreadId>,
     /// Which parts of the trace have results of their own.
     pub division: Division,
-    /// Who watches.
+    /// Receives progress and carries the cancel flag.
     pub watch: &'a Watch,
 }
 

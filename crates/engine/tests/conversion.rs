@@ -2,7 +2,7 @@
 
 use quipu_engine::{Watch, convert, plan_conversion};
 use quipu_model::convert::{
-    Fate, Ledger, MadeUp, RecordJob, RecordSink, RecordWriter, RecordWriterInfo, Said,
+    Ledger, MadeUp, Outcome, RecordJob, RecordSink, RecordWriter, RecordWriterInfo, Said,
 };
 use quipu_model::trace::Fact;
 use quipu_model::{Batch, Columns, Damaged, ErrorKind, Options, Result};
@@ -45,7 +45,7 @@ impl RecordSink for Invented {
     }
 
     fn end(&mut self, ledger: &mut Ledger) -> Result<()> {
-        ledger.add(self.0, Fate::MadeUp, 1);
+        ledger.add(self.0, Outcome::MadeUp, 1);
         Ok(())
     }
 

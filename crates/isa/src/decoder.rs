@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::{Arch, Instr, Syntax, aarch64, regdeps, x86};
+use crate::{Arch, Instr, Syntax, Work, aarch64, regdeps, x86};
 
 /// Decodes and prints instructions of one architecture, on any host. Reusable; cheap to make, one per thread.
 pub struct Decoder {
@@ -50,6 +50,16 @@ impl Decoder {
             Kind::X86(x86) => x86.decode(pc, bytes),
             Kind::Aarch64 => aarch64::decode(pc, bytes),
             Kind::Regdeps => regdeps::decode(bytes),
+        }
+    }
+
+    /// What the instruction at the front of `bytes` computes, which was decoded to `instr`; `None` if nothing. A second look at
+    /// the bytes, which few callers want.
+    pub fn work(&mut self, instr: &Instr, pc: u64, bytes: &[u8]) -> Option<Work> {
+        match &mut self.kind {
+            Kind::X86(x86) => x86.work(instr, pc, bytes),
+            Kind::Aarch64 => aarch64::work(instr, bytes),
+            Kind::Regdeps => regdeps::work(instr, bytes),
         }
     }
 

@@ -1,6 +1,6 @@
 //! One decoded instruction: everything that analyses ask about, without its text.
 
-use crate::{Arch, Categories, Opcode, Reg, RegSet, Work};
+use crate::{Arch, Categories, Opcode, Reg, RegSet};
 
 /// What an instruction does, by value: no allocation, copied freely. Decode each distinct instruction once and
 /// keep this.
@@ -27,9 +27,6 @@ pub struct Instr {
     pub conditional: bool,
     /// Whether a string operation repeats (`rep`, `repne`): its memory operands are those of one iteration.
     pub repeated: bool,
-    /// What it computes; none of instructions that compute nothing. Of REGDEPS, as far as categories and registers say it:
-    /// operations other than moves are hidden, and so are constants.
-    pub work: Option<Work>,
     /// Where a direct jump, conditional jump or call goes. Needs the pc; never known for REGDEPS.
     pub target: Option<u64>,
     /// REGDEPS: bytes of the largest source operand, as far as the code is known. Other architectures: none.
@@ -54,7 +51,6 @@ impl Instr {
             writes_flags: false,
             conditional: false,
             repeated: false,
-            work: None,
             target: None,
             operation_bytes: None,
             mems: MemList { len: 0, mems: [Mem::NONE; Instr::MAX_MEMS] },

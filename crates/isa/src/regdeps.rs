@@ -49,7 +49,6 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Instr, DecodeError> {
     instr.writes_flags = parts.header >> 8 & 1 == 1;
     instr.reads_flags = parts.header >> 9 & 1 == 1;
     instr.operation_bytes = parts.operation_size.and_then(operation_bytes);
-    instr.work = work(&instr, parts.sources.len());
     Ok(instr)
 }
 
@@ -59,7 +58,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Instr, DecodeError> {
 /// Vector instructions that load or store are taken for plain moves unless they count as arithmetic. Those without a category
 /// are instructions that DynamoRIO never looked at, such as `sbb`, `set` and `cdq`: they compute if they turn registers or flags
 /// into others.
-fn work(instr: &Instr, n_sources: usize) -> Option<Work> {
+pub(crate) fn work(instr: &Instr, bytes: &[u8]) -> Option<Work> {
+    let n_sources = split(bytes).ok()?.sources.len();
     const NOTHING: [Categories; 3] = [Categories::BRANCH, Categories::STATE, Categories::OTHER];
     let is = |category| instr.categories.contains(category);
     let has_memory = is(Categories::LOAD) || is(Categories::STORE);

@@ -34,12 +34,15 @@ fn describe(decoder: &mut Decoder, bytes: &[u8], out: &mut String) {
     out.push_str("    ");
     decoder.text(PC, bytes, out);
     match decoder.decode(PC, bytes) {
-        Ok(instr) => facts(&instr, decoder.arch(), out),
+        Ok(instr) => {
+            let work = decoder.work(&instr, PC, bytes);
+            facts(&instr, work, decoder.arch(), out);
+        }
         Err(error) => writeln!(out, "\n    {error}").unwrap(),
     }
 }
 
-fn facts(instr: &Instr, arch: Arch, out: &mut String) {
+fn facts(instr: &Instr, work: Option<Work>, arch: Arch, out: &mut String) {
     write!(out, "\n    {} {}: {}", instr.opcode, instr.class.name(), instr.categories).unwrap();
     let flags = [
         (instr.reads_flags, "reads flags"),
@@ -55,7 +58,7 @@ fn facts(instr: &Instr, arch: Arch, out: &mut String) {
         write!(out, ", operates on {bytes} bytes").unwrap();
     }
     out.push('\n');
-    if let Some(Work { operation, is_float, bytes, arity }) = instr.work {
+    if let Some(Work { operation, is_float, bytes, arity }) = work {
         let format = if is_float { "float" } else { "integer" };
         writeln!(out, "    computes {}, {format} of {bytes} bytes, from {arity}", operation.name()).unwrap();
     }

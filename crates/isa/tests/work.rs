@@ -16,7 +16,8 @@ fn check(arch: Arch, known: &[Known]) {
     for (bytes, expected) in known {
         let mut text = String::new();
         decoder.text(0x1000, bytes, &mut text);
-        let work = decoder.decode(0x1000, bytes).unwrap().work;
+        let instr = decoder.decode(0x1000, bytes).unwrap();
+        let work = decoder.work(&instr, 0x1000, bytes);
         let found =
             work.map(|Work { operation, is_float, bytes, arity }| (operation, is_float, bytes, arity));
         assert_eq!(found, *expected, "{text}");
@@ -194,7 +195,8 @@ fn aarch64_instructions_compute_what_manuals_say() {
     for (bytes, expected) in known {
         let mut text = String::new();
         decoder.text(0x1000, bytes, &mut text);
-        let work = decoder.decode(0x1000, bytes).unwrap().work;
+        let instr = decoder.decode(0x1000, bytes).unwrap();
+        let work = decoder.work(&instr, 0x1000, bytes);
         let found =
             work.map(|Work { operation, is_float, bytes, arity }| (operation, is_float, bytes, arity));
         assert_eq!(found, expected, "{text}");
@@ -328,7 +330,8 @@ fn scalable_and_atomic_instructions_compute_what_objdump_calls_them() {
         }
         let expected = if is_memory || name == "zero" { None } else { of_text(word, name, operands) };
         let Ok(instr) = decoder.decode(0x1000, &word.to_le_bytes()) else { continue };
-        let found = instr.work.map(|work| (work.operation, work.is_float, work.bytes));
+        let work = decoder.work(&instr, 0x1000, &word.to_le_bytes());
+        let found = work.map(|work| (work.operation, work.is_float, work.bytes));
         if found != expected && wrong.len() < 40 {
             wrong.push(format!("{line}: {found:?} instead of {expected:?}"));
         }
@@ -372,7 +375,8 @@ fn a_program_of_scalable_vectors_computes_with_every_instruction_but_loads_and_s
             continue;
         }
         let operands = columns.get(3).copied().unwrap_or_default();
-        let work = decoder.decode(0x1000, &word.to_le_bytes()).unwrap().work;
+        let instr = decoder.decode(0x1000, &word.to_le_bytes()).unwrap();
+        let work = decoder.work(&instr, 0x1000, &word.to_le_bytes());
         let found = work.map(|work| (work.operation, work.is_float, work.bytes));
         assert_eq!(found, of_text(word, name, operands), "{line}");
         (n_checked, n_float) = (n_checked + 1, n_float + usize::from(work.unwrap().is_float));
@@ -468,8 +472,10 @@ fn widths_are_those_of_the_text_of_objdump() {
         };
         let bytes: Option<Vec<u8>> =
             bytes.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
-        let Ok(instr) = decoder.decode(0x1000, &bytes.unwrap()) else { continue };
-        let work = instr.work.unwrap_or_else(|| panic!("{line}: nothing is computed"));
+        let bytes = bytes.unwrap();
+        let Ok(instr) = decoder.decode(0x1000, &bytes) else { continue };
+        let work =
+            decoder.work(&instr, 0x1000, &bytes).unwrap_or_else(|| panic!("{line}: nothing is computed"));
         assert_eq!(work.bytes, expected, "{line}");
         let is_scalar = ["addsd", "mulsd", "subss", "divsd", "ucomisd", "addps", "mulpd"].contains(&name);
         assert_eq!(work.is_float, is_scalar, "{line}");

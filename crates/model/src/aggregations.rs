@@ -3,10 +3,13 @@
 //! A format merges its own and gives [`OneVariable`]s to a [`Merging`], the pass of its tool `aggregations`. Values are those of
 //! the whole run, whatever part of the records is asked for: aggregations have no times.
 
+use crate::column::Strings;
 use crate::doc::{Bars, Block, Cell, Document, Grid, MAX_BARS};
 use crate::options::{Kind, OptionSpec, Options};
 use crate::pass::{Detail, Needs};
-use crate::{Batch, Columns, Finding, Order, Pass, Report, ReportBody, Result, Shard, ToolInfo, result};
+use crate::{
+    Batch, Columns, Finding, Order, Pass, Report, ReportBody, Result, Shard, ToolInfo, result, rows,
+};
 use std::sync::Arc;
 
 const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "20", "how many keys of each variable to list");
@@ -66,6 +69,17 @@ impl Pass for Merging {
     fn finish(self) -> Result<Box<dyn Report>> {
         let (variables, findings) = (self.variables)()?;
         Ok(Box::new(AggregationValues { top: self.top, variables, findings }))
+    }
+}
+
+rows! {
+    /// A row for each key of an aggregation.
+    pub struct Aggregations: "aggregations" derived "keys and values of aggregations, merged over the whole run" {
+        variable: Vec<u64> => "number of the variable";
+        name: Strings => "name of the variable, where the trace says it";
+        does("function"): Strings => "what the aggregation does";
+        key: Strings => "the members of the key, with commas";
+        value: Vec<i64> => "the number that is printed; of a histogram, the sum of its cells";
     }
 }
 

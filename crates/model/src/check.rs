@@ -31,20 +31,20 @@ pub const MAX_PER_RULE: OptionSpec = OptionSpec::new(
     "max-per-rule",
     Kind::Count,
     "8",
-    "how many violations of each rule are kept one by one; the rest are counted",
+    "how many violations of each rule to list; the rest are counted",
 );
 /// Which rules are looked at.
 pub const RULES: OptionSpec =
-    OptionSpec::new("rules", Kind::Text, "", "only these rules").value("RULE,…").listed();
+    OptionSpec::new("rule", Kind::Text, "", "look at these rules only").value("RULE").listed();
 /// Which are not.
 pub const SKIP_RULES: OptionSpec =
-    OptionSpec::new("skip-rules", Kind::Text, "", "all rules but these").value("RULE,…").listed();
-/// Whether all that is looked at is decoded; each format says what is left out without it.
-pub const DECODE: OptionSpec = OptionSpec::new("decode", Kind::Flag, "true", "");
+    OptionSpec::new("skip-rule", Kind::Text, "", "leave out these rules").value("RULE").listed();
+/// Whether what takes decoding is left out; each format says what that is.
+pub const NO_DECODE: OptionSpec = OptionSpec::flag("no-decode", "");
 
-/// The options that such a tool has; `decode` says what is left out without it.
-pub const fn options(decode: &'static str) -> [OptionSpec; 4] {
-    [MAX_PER_RULE, RULES, SKIP_RULES, DECODE.doc(decode)]
+/// The options that such a tool has; `no_decode` says what is left out with it.
+pub const fn options(no_decode: &'static str) -> [OptionSpec; 4] {
+    [MAX_PER_RULE, RULES, SKIP_RULES, NO_DECODE.doc(no_decode)]
 }
 
 /// Which rules are asked for.
@@ -55,7 +55,7 @@ pub struct WantedRules {
 }
 
 impl WantedRules {
-    /// Those that the options `rules` and `skip-rules` leave of a format's rules and the shared ones.
+    /// Those that the options `rule` and `skip-rule` leave of a format's rules and the shared ones.
     ///
     /// # Errors
     /// `Usage` if there is no rule of a name.
@@ -86,8 +86,7 @@ impl WantedRules {
 pub struct CheckLog {
     wanted: WantedRules,
     max_per_rule: u64,
-    /// What was found when the trace was opened: passes are forked from one that is thrown away, so each knows it, and the
-    /// one that ends tells it.
+    /// Findings from opening the trace. Every fork carries them; [`close`](CheckLog::close) reports them once.
     opening: Arc<[Finding]>,
     kept: Vec<Finding>,
     counts: BTreeMap<Text, (Severity, u64)>,
@@ -269,7 +268,7 @@ impl FoundPass {
     /// As for [`CheckLog::new`].
     pub fn new(options: &Options, rules: &'static [RuleInfo], opening: &[Finding]) -> Result<FoundPass> {
         let log = CheckLog::new(options, rules, opening)?;
-        Ok(FoundPass { log, decodes: options.flag(&DECODE), n_records: 0 })
+        Ok(FoundPass { log, decodes: !options.flag(&NO_DECODE), n_records: 0 })
     }
 }
 

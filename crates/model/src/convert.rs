@@ -107,7 +107,7 @@ pub trait RecordSink {
 
 /// What became of something in a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fate {
+pub enum Outcome {
     /// It was carried over as it is.
     Kept,
     /// It was written in another way, from which it cannot be told exactly what it was.
@@ -118,19 +118,19 @@ pub enum Fate {
     MadeUp,
 }
 
-impl Fate {
+impl Outcome {
     /// Stable name.
     pub fn name(self) -> &'static str {
         match self {
-            Fate::Kept => "kept",
-            Fate::Changed => "changed",
-            Fate::Dropped => "dropped",
-            Fate::MadeUp => "made up",
+            Outcome::Kept => "kept",
+            Outcome::Changed => "changed",
+            Outcome::Dropped => "dropped",
+            Outcome::MadeUp => "made up",
         }
     }
 }
 
-crate::result_names!(Fate);
+crate::result_names!(Outcome);
 
 /// One line of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -138,7 +138,7 @@ pub struct LedgerLine {
     /// What it is about.
     pub what: String,
     /// What became of it.
-    pub fate: Fate,
+    pub outcome: Outcome,
     /// How often.
     pub count: u64,
 }
@@ -151,26 +151,26 @@ pub struct Ledger {
 
 impl Ledger {
     /// Adds to a line; nothing if the count is 0.
-    pub fn add(&mut self, what: &str, fate: Fate, count: u64) {
+    pub fn add(&mut self, what: &str, outcome: Outcome, count: u64) {
         if count == 0 {
             return;
         }
-        match self.lines.iter_mut().find(|line| line.fate == fate && line.what == what) {
+        match self.lines.iter_mut().find(|line| line.outcome == outcome && line.what == what) {
             Some(line) => line.count += count,
-            None => self.lines.push(LedgerLine { what: what.to_owned(), fate, count }),
+            None => self.lines.push(LedgerLine { what: what.to_owned(), outcome, count }),
         }
     }
 
     /// The lines: what was kept first, then what was changed, dropped, made up.
     pub fn lines(&self) -> Vec<LedgerLine> {
         let mut lines = self.lines.clone();
-        lines.sort_by_key(|line| line.fate);
+        lines.sort_by_key(|line| line.outcome);
         lines
     }
 
     /// True if nothing was changed, dropped or made up.
     pub fn is_lossless(&self) -> bool {
-        self.lines.iter().all(|line| line.fate == Fate::Kept)
+        self.lines.iter().all(|line| line.outcome == Outcome::Kept)
     }
 }
 
@@ -181,11 +181,11 @@ mod tests {
     #[test]
     fn lines_are_summed_and_sorted_by_fate() {
         let mut ledger = Ledger::default();
-        ledger.add("prefetches", Fate::Dropped, 2);
-        ledger.add("reads", Fate::Kept, 1);
-        ledger.add("nothing", Fate::Dropped, 0);
+        ledger.add("prefetches", Outcome::Dropped, 2);
+        ledger.add("reads", Outcome::Kept, 1);
+        ledger.add("nothing", Outcome::Dropped, 0);
         assert!(!ledger.is_lossless());
-        ledger.add("prefetches", Fate::Dropped, 3);
+        ledger.add("prefetches", Outcome::Dropped, 3);
         let lines: Vec<_> = ledger.lines().into_iter().map(|line| (line.what, line.count)).collect();
         assert_eq!(lines, [("reads".to_owned(), 1), ("prefetches".to_owned(), 5)]);
     }

@@ -7,7 +7,8 @@
 //! `for_each_lens!` is the only list of lenses: the sets of columns, the fields of a batch, copying, and what a conversion
 //! says of rows that it drops come from it.
 
-use crate::column::{Cells, CellsRef, Column, ColumnRef, Lists, Store, Strings};
+use crate::Columns;
+use crate::column::{Cells, CellsRef, Column, ColumnRef, Lists, Maybe, Store, Strings};
 use crate::rows;
 use crate::schema::{Names, Role, Storage, Type, Unit};
 use std::ops::Range;
@@ -54,9 +55,9 @@ macro_rules! for_each_lens {
                 /// Rows of the threads lens: start, stop, clock ticks, cpus, idling.
                 THREADS = 24 "threads" "events of threads";
                 /// The time of day, among the rows of the threads lens.
-                THREAD_CLOCK = 25 "threads.clock";
+                THREAD_CLOCK = 25 "threads.clock" "readings of the clock";
                 /// The processor, among the rows of the threads lens.
-                THREAD_CPU = 26 "threads.cpu";
+                THREAD_CPU = 26 "threads.cpu" "numbers of processors";
             }
             /// Named moments.
             marks: Marks {
@@ -163,8 +164,8 @@ rows! {
     pub struct Accesses: "accesses" derived "Memory accesses.", len addr {
         at: Vec<u32> => "Record index inside the batch.";
         addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "First byte touched.";
-        size: Vec<u32>, role(Role::SIZE), unit(Unit::BYTES)
-            => "Bytes touched; 0 if the trace does not know. Flushes beyond 4 GiB saturate.";
+        size: Vec<u32>, missing(0u32), role(Role::SIZE), unit(Unit::BYTES)
+            => "Bytes touched, where the trace knows. Flushes beyond 4 GiB saturate.";
         kind: Vec<AccessKind>, role(Role::ACCESS_KIND) => "What the access does.";
         pc: Vec<u64> as Type::Address, role(Role::PC)
             => "The instruction that made it; for a fetch, the instruction itself. Needs `ACCESS_PC`.";
@@ -275,7 +276,7 @@ rows! {
         class: Vec<InstrClass> => "Control flow. Needs `INSTR_CLASS`.";
         taken: Vec<Taken> => "Outcome of branches. Needs `INSTR_TAKEN`.";
         target: Vec<u64> as Type::Address, missing(0u64)
-            => "Where an indirect branch went; 0 elsewhere. Needs `INSTR_TARGET`.";
+            => "Where an indirect branch went. Needs `INSTR_TARGET`.";
         code: Vec<u32> as Type::Code, missing(NO_CODE)
             => "Index into [`Batch::codes`](crate::Batch::codes), or [`NO_CODE`]. Needs `INSTR_CODE`.";
     }
@@ -298,8 +299,8 @@ rows! {
         function: Vec<u64>, role(Role::FUNCTION)
             => "The trace's id of the function; [`Meta::functions`](crate::Meta::functions) has the names.";
         edge: Vec<CallEdge> => "Entered or left.";
-        return_to: Vec<u64> as Type::Address, missing(0u64) => "Return address where known, else 0.";
-        result: Vec<u64>, role(Role::RETURNED) => "The result, for [`CallEdge::Leave`], else 0.";
+        return_to: Vec<u64> as Type::Address, missing(0u64) => "Return address, where known.";
+        result: Maybe<Vec<u64>>, role(Role::RETURNED) => "The result, where known, of a function that is left.";
         args: Lists, role(Role::ARGUMENT) => "The arguments.";
     }
 }
@@ -353,6 +354,27 @@ rows! {
     }
 }
 
+impl Threads {
+    /// The columns that have rows of their own among these, with the event of those rows.
+    pub const OF_COLUMNS: [(Columns, ThreadEvent); 2] =
+        [(Columns::THREAD_CLOCK, ThreadEvent::Clock), (Columns::THREAD_CPU, ThreadEvent::Cpu)];
+
+    /// Removes all rows of an event; returns how many there were.
+    pub fn remove(&mut self, event: ThreadEvent) -> u64 {
+        let (n_rows, mut n_kept) = (self.len(), 0);
+        for row in 0..n_rows {
+            if self.what[row] != event {
+                self.at[n_kept] = self.at[row];
+                self.what[n_kept] = self.what[row];
+                self.value[n_kept] = self.value[row];
+                n_kept += 1;
+            }
+        }
+        self.truncate(n_kept);
+        (n_rows - n_kept) as u64
+    }
+}
+
 rows! {
     /// Named moments with a value.
     pub struct Marks: "marks" derived "Named moments with a value.", len kind {
@@ -382,9 +404,9 @@ rows! {
         at: Vec<u32> => "Record index inside the batch.";
         what: Vec<RegionEvent> => "What happens.";
         addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "First byte of the region.";
-        element_bytes: Vec<u64>, unit(Unit::BYTES)
-            => "Bytes of an element, as the trace has it; 0 for a removal.";
-        n_elements: Vec<u64> => "Number of elements; 0 for a removal.";
+        element_bytes: Vec<u64>, missing(0u64), unit(Unit::BYTES)
+            => "Bytes of an element, as the trace has it; none of a removal.";
+        n_elements: Vec<u64>, missing(0u64) => "Number of elements; none of a removal.";
         type_name: Strings as Type::Bytes
             => "Name of the elements' type, as the trace has it; empty for a removal.";
     }

@@ -16,8 +16,8 @@ use std::any::Any;
 /// `merge` is associative and is called in the order of shards and pieces, so an answer never depends on the number
 /// of threads.
 pub trait Pass: Send + Sized + 'static {
-    /// An empty pass with the same options for one piece of `shard`. What a tool builds is only forked: what it holds itself
-    /// is in no result, unless its forks have it too.
+    /// An empty pass with the same options for one piece of `shard`. The engine runs forks only: state that is kept in the pass
+    /// that [`Tool::build`] returned never reaches the result.
     fn fork(&self, shard: &Shard) -> Self;
 
     /// Takes in one batch. One virtual call each; the loop over rows is inside.
@@ -189,9 +189,14 @@ impl Needs {
         }
         let missing = self.required.minus(trace.columns());
         if !missing.is_empty() {
-            return Err(Error::missing(format!(
-                "tool `{tool}` needs {missing}, which this trace does not carry"
-            )));
+            let error =
+                Error::missing(format!("tool `{tool}` needs {missing}, which this trace does not carry"));
+            let is_stored = trace.origin().is_none_or(|origin| !origin.columns().has(missing));
+            return Err(if is_stored {
+                error
+            } else {
+                error.hint("the threads as recorded carry it: leave their order as it is")
+            });
         }
         Ok(self.required | self.optional.and(trace.columns()))
     }

@@ -194,6 +194,11 @@ fn position(schema: &Schema, role: Role, name: &str) -> Option<usize> {
     schema.position_of(role).or_else(|| schema.position(name))
 }
 
+/// Whether the bitmap of a column, if it has one, says that a row has a value.
+fn is_there(column: ColumnRef<'_>, row: u32) -> bool {
+    column.valid.is_none_or(|valid| valid.get(row as usize))
+}
+
 impl Chosen {
     /// Finds the columns.
     ///
@@ -282,11 +287,17 @@ impl Chosen {
         for (position, test) in &self.tests {
             let column = column_at(*position);
             match test {
-                Test::OneOf(values) => out.retain(|&row| values.contains(&column.number(row as usize))),
-                Test::Within(range) => out.retain(|&row| range.contains(&column.number(row as usize))),
+                Test::OneOf(values) => {
+                    out.retain(|&row| is_there(column, row) && values.contains(&column.number(row as usize)))
+                }
+                Test::Within(range) => {
+                    out.retain(|&row| is_there(column, row) && range.contains(&column.number(row as usize)))
+                }
                 Test::Touches(range, size) => {
                     let size = size.map(&column_at);
-                    out.retain(|&row| touches(range, column.number(row as usize), bytes(size, row)));
+                    out.retain(|&row| {
+                        is_there(column, row) && touches(range, column.number(row as usize), bytes(size, row))
+                    });
                 }
                 Test::Named(value, missing, shift) => {
                     let shift = match shift {

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// One trace format, as one static value. The program knows formats only through this.
 pub trait Format: Sync {
-    /// Name, title and abilities.
+    /// Name, title and options.
     fn info(&self) -> &'static FormatInfo;
 
     /// Says how sure this format is that `source` is one of its traces; reads a few bytes at most.
@@ -150,8 +150,6 @@ pub struct FormatInfo {
     pub title: &'static str,
     /// Usual endings of file names.
     pub extensions: &'static [&'static str],
-    /// What Quipu can do with it: `read`, `view`, …
-    pub abilities: &'static [&'static str],
     /// What its traces may hold that no lens shows, so that no other format gets it: for the ledger of conversions.
     pub beyond_lenses: &'static [&'static str],
     /// The page that describes the format, relative to the repository's root.

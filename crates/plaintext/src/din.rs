@@ -60,7 +60,6 @@ static INFO: FormatInfo = FormatInfo {
     name: "din",
     title: "addresses with labels, as the cache simulator Dinero reads them",
     extensions: &["din", "xdin"],
-    abilities: &["read", "view", "analyze", "check"],
     beyond_lenses: &[],
     doc: "docs/formats/din.md",
     options: &[DIALECT, WORD],

@@ -59,7 +59,6 @@ static INFO: FormatInfo = FormatInfo {
     name: "lackey",
     title: "accesses as Valgrind's lackey prints them",
     extensions: &["lackey", "txt", "trace"],
-    abilities: &["read", "view", "analyze", "check"],
     beyond_lenses: &["messages of Valgrind"],
     doc: "docs/formats/lackey.md",
     options: &[],

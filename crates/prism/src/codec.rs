@@ -767,7 +767,7 @@ fn lenses(state: &mut State, event: &Event, out: &mut Fill) {
                     calls.function.push(function);
                     calls.edge.push(if kind == context::ENTER { CallEdge::Enter } else { CallEdge::Leave });
                     calls.return_to.push(0);
-                    calls.result.push(0);
+                    calls.result.push(None);
                     calls.args.push(std::iter::empty());
                 }
             }

@@ -11,7 +11,7 @@ use crate::event::{
     Compute, Context, Control, Event, Memory, Place, Sync, access, context, control, format, sync,
 };
 use quipu_isa::{Arch, Decoder, Operation, Syntax};
-use quipu_model::convert::{Fate, Ledger};
+use quipu_model::convert::{Ledger, Outcome};
 use quipu_model::lens::{AccessKind, CallEdge, InstrClass, NO_CODE, Taken, ThreadEvent, instr_flags};
 use quipu_model::values::Type;
 use quipu_model::{Columns, ThreadId, Trace};
@@ -443,7 +443,9 @@ impl Front {
             (None, Some(_)) => without(Hidden::Unknown),
             (Some(decoder), Some(code)) => match decoder.decode(code.pc, code.bytes()) {
                 Ok(instr) => {
-                    Work { compute: instr.work.map(computed), target: instr.target, hidden: hidden(&instr) }
+                    let work = decoder.work(&instr, code.pc, code.bytes());
+                    let hidden = if work.is_some() { None } else { hidden(&instr) };
+                    Work { compute: work.map(computed), target: instr.target, hidden }
                 }
                 Err(_) => without(Hidden::Undecodable),
             },
@@ -488,11 +490,11 @@ impl Front {
     }
 }
 
-/// Whether an instruction is of an extension that the decoder does not know, or stands for bytes that could not be decoded: what
-/// it computes is not known either.
+/// Whether an instruction, which computes nothing that is known, is of an extension that the decoder does not know, or stands for
+/// bytes that could not be decoded: what it computes is not known either.
 fn hidden(instr: &quipu_isa::Instr) -> Option<Hidden> {
     let has_registers = !instr.reads.is_empty() || !instr.writes.is_empty();
-    if instr.work.is_some() || instr.reads_memory() || instr.writes_memory() {
+    if instr.reads_memory() || instr.writes_memory() {
         return None;
     }
     match instr.opcode.name() {
@@ -680,38 +682,46 @@ impl Counts {
     }
 
     fn enter(&self, ledger: &mut Ledger) {
-        for (what, fate, count) in [
-            ("instructions", Fate::Kept, self.instrs),
-            ("computations, by the bytes of instructions", Fate::Kept, self.computes),
-            ("of the instructions, those without encodings: no computation", Fate::Kept, self.codeless),
-            ("of the instructions, those whose bytes are none: no computation", Fate::Kept, self.undecodable),
+        for (what, outcome, count) in [
+            ("instructions", Outcome::Kept, self.instrs),
+            ("computations, by the bytes of instructions", Outcome::Kept, self.computes),
+            ("of the instructions, those without encodings: no computation", Outcome::Kept, self.codeless),
+            (
+                "of the instructions, those whose bytes are none: no computation",
+                Outcome::Kept,
+                self.undecodable,
+            ),
             (
                 "of the instructions, those that the decoder does not know: no computation",
-                Fate::Kept,
+                Outcome::Kept,
                 self.unknown,
             ),
-            ("loads", Fate::Kept, self.loads),
-            ("stores", Fate::Kept, self.stores),
-            ("instructions that accesses name", Fate::Kept, self.places),
-            ("branches", Fate::Kept, self.controls),
-            ("of the branches, those whose target the trace does not say", Fate::Kept, self.blind_targets),
-            ("of the branches, those whose outcome the trace does not say", Fate::Kept, self.blind_outcomes),
-            ("functions entered and left", Fate::Kept, self.calls),
-            ("synchronization", Fate::Kept, self.syncs),
-            ("beginnings of threads", Fate::Kept, self.starts),
-            ("accesses of unknown size, written as of 1 byte", Fate::Changed, self.sizeless),
-            ("accesses of more than 65535 bytes, cut off there", Fate::Changed, self.wide),
-            ("names of functions longer than 256 bytes, cut off there", Fate::Changed, self.cut_names),
-            ("further iterations of string loops", Fate::Dropped, self.iterations),
-            ("prefetches", Fate::Dropped, self.prefetches),
-            ("flushes", Fate::Dropped, self.flushes),
-            ("fetches", Fate::Dropped, self.fetches),
-            ("calls of functions without a name", Fate::Dropped, self.nameless),
-            ("synchronization whose object is not recorded", Fate::Dropped, self.blind_syncs),
-            ("marks", Fate::Dropped, self.marks),
-            ("events of threads", Fate::Dropped, self.thread_events),
+            ("loads", Outcome::Kept, self.loads),
+            ("stores", Outcome::Kept, self.stores),
+            ("instructions that accesses name", Outcome::Kept, self.places),
+            ("branches", Outcome::Kept, self.controls),
+            ("of the branches, those whose target the trace does not say", Outcome::Kept, self.blind_targets),
+            (
+                "of the branches, those whose outcome the trace does not say",
+                Outcome::Kept,
+                self.blind_outcomes,
+            ),
+            ("functions entered and left", Outcome::Kept, self.calls),
+            ("synchronization", Outcome::Kept, self.syncs),
+            ("beginnings of threads", Outcome::Kept, self.starts),
+            ("accesses of unknown size, written as of 1 byte", Outcome::Changed, self.sizeless),
+            ("accesses of more than 65535 bytes, cut off there", Outcome::Changed, self.wide),
+            ("names of functions longer than 256 bytes, cut off there", Outcome::Changed, self.cut_names),
+            ("further iterations of string loops", Outcome::Dropped, self.iterations),
+            ("prefetches", Outcome::Dropped, self.prefetches),
+            ("flushes", Outcome::Dropped, self.flushes),
+            ("fetches", Outcome::Dropped, self.fetches),
+            ("calls of functions without a name", Outcome::Dropped, self.nameless),
+            ("synchronization whose object is not recorded", Outcome::Dropped, self.blind_syncs),
+            ("marks", Outcome::Dropped, self.marks),
+            ("events of threads", Outcome::Dropped, self.thread_events),
         ] {
-            ledger.add(what, fate, count);
+            ledger.add(what, outcome, count);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::detail::Detail;
 use crate::event::{Compute, Config, Event, Kind as EventKind, Memory, Place};
 use crate::file::{EVENTS as EVENTS_NAME, EventFile, Target};
 use crate::front::{COLUMNS, Front, detail_of};
-use quipu_model::convert::{Fate, Ledger, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
+use quipu_model::convert::{Ledger, Outcome, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
 use quipu_model::options::Kind;
 use quipu_model::trace::Fact;
 use quipu_model::{Columns, OptionSpec, Result};
@@ -83,7 +83,7 @@ impl RecordSink for Written {
                     compute(file, work, *fields, has_width, ledger)?;
                 }
                 (Encoding::Variable, Event::Context(_) | Event::Control(_)) if is_high(event) => {
-                    ledger.add("events of addresses of more than 56 bits", Fate::Dropped, 1);
+                    ledger.add("events of addresses of more than 56 bits", Outcome::Dropped, 1);
                 }
                 _ => file.put(events, index)?,
             }
@@ -131,7 +131,7 @@ fn compute(
     let width = work.width.filter(|width| width.is_power_of_two() && *width <= MAX_BYTES);
     if is_said && work.width.is_some() && width.is_none() {
         let what = "computations whose width is no power of two up to 128, written without it";
-        ledger.add(what, Fate::Changed, 1);
+        ledger.add(what, Outcome::Changed, 1);
     }
     if is_said && *has_width != width.is_some() {
         *has_width = width.is_some();
@@ -151,13 +151,13 @@ fn single(file: &mut EventFile, event: Event) -> Result<()> {
 fn split(file: &mut EventFile, memory: &Memory, ledger: &mut Ledger) -> Result<()> {
     let (address, size) = (memory.address.unwrap_or(0), memory.size.unwrap_or(1).max(1));
     if address > MAX_ADDRESS - u64::from(size) {
-        ledger.add("accesses to addresses of more than 56 bits", Fate::Dropped, 1);
+        ledger.add("accesses to addresses of more than 56 bits", Outcome::Dropped, 1);
         return Ok(());
     }
     let is_whole = size.is_power_of_two() && size <= MAX_BYTES;
     if !is_whole {
         let what = "accesses whose size is no power of two up to 128, written as several";
-        ledger.add(what, Fate::Changed, 1);
+        ledger.add(what, Outcome::Changed, 1);
     }
     let (mut at, mut left) = (address, size);
     while left > 0 {

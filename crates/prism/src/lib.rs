@@ -118,7 +118,6 @@ pub static INFO: FormatInfo = FormatInfo {
     name: "prism",
     title: "workload events of Prism (Sigil2)",
     extensions: &["prism"],
-    abilities: &["read", "view", "analyze", "check", "write", "import"],
     beyond_lenses: &["computations"],
     doc: "docs/formats/prism.md",
     options: &[ENCODING, DETAIL, DIALECT],

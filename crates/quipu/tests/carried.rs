@@ -569,3 +569,12 @@ fn of_several_traces_in_a_stream_one_must_be_named() {
         }
     }
 }
+
+#[test]
+fn bodies_in_streams_are_of_formats_that_there_are() {
+    use quipu::streamed::carried::{FORMATS, OWN_WRITERS};
+    let is_known = |name: &str| quipu::FORMATS.iter().any(|format| format.info().name == name);
+    for (encoding, name) in FORMATS.iter().chain(OWN_WRITERS) {
+        assert!(is_known(name), "bodies of encoding {encoding} are of `{name}`, which there is not");
+    }
+}

@@ -219,7 +219,7 @@ fn all_results_become_arrow() {
     for column in [
         "hot.lines addr",
         "hot.threads.lines thread",
-        "caches.caches causes.first_met",
+        "caches.caches causes.compulsory",
         "tlbs.caches miss_rate",
         "check.rules rule",
     ] {

@@ -58,8 +58,7 @@ pub struct Check<C> {
     codec: PhantomData<fn() -> C>,
 }
 
-static OPTIONS: [OptionSpec; 4] =
-    check::options("look at what records say; without, only at how they are stored");
+static OPTIONS: [OptionSpec; 4] = check::options("look only at how records are stored, not at what they say");
 
 /// What is known of the tool of a format whose rules look at these columns.
 pub const fn info(format: &'static str, required: Columns) -> ToolInfo {
@@ -104,7 +103,7 @@ impl<C: Family> Tool for Check<C> {
         Ok(Box::new(CheckPass {
             codec: codec.clone(),
             log: Log { log, file: opened.container().name().to_owned() },
-            rules: options.flag(&check::DECODE).then(|| C::Rules::new(codec)),
+            rules: (!options.flag(&check::NO_DECODE)).then(|| C::Rules::new(codec)),
             n_records: 0,
         }))
     }

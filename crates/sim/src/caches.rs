@@ -3,7 +3,7 @@
 //! All accesses run through a hierarchy of caches in the order of time: instruction fetches through the instruction cache of
 //! the core, data through its data cache, and what these miss through the caches below them. Unless told otherwise there
 //! are four cores with 32 KiB of eight ways for instructions and as much for data, whose misses fetch the next line as well,
-//! over one shared cache of 8 MiB and sixteen ways; lines have 64 bytes and the one not used for longest gives way.
+//! over one shared cache of 8 MiB and sixteen ways; lines have 64 bytes and the least recently used one is evicted.
 //! (SPEC: drmemtrace.md#simulators.)
 //!
 //! A thread runs on the core with the fewest live threads when it first does something, and stays there until it ends; in a

@@ -1,4 +1,4 @@
-//! Belady's policy: the line that is used again last, or never, gives way. No policy that has to bring in what it misses has
+//! Belady's policy: the line that is used again last, or never, is evicted. No policy that has to bring in what it misses has
 //! fewer misses, so it bounds all others.
 //!
 //! It looks into the future; but which accesses are hits can be told when they come, without looking ahead. Count the
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Belady's policy by looking ahead: of the lines held, the one whose next use is farthest gives way.
+    /// Belady's policy by looking ahead: of the lines held, the one whose next use is farthest is evicted.
     fn plain(lines: &[u64], sets: u64, ways: usize) -> Vec<bool> {
         let mut held: Vec<Vec<u64>> = vec![Vec::new(); sets as usize];
         let next_use = |line: u64, from: usize| lines[from..].iter().position(|next| *next == line);

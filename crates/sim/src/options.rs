@@ -90,7 +90,7 @@ pub(crate) const RESET_AT: OptionSpec = option(
 pub(crate) const CPU_SCHEDULING: OptionSpec =
     OptionSpec::flag("cpu-scheduling", "threads run on the processors that the trace names").group(MACHINE);
 pub(crate) const CAUSES: OptionSpec =
-    OptionSpec::flag("causes", "divide misses: first met, too small, too few ways");
+    OptionSpec::flag("causes", "classify misses as compulsory, capacity or conflict");
 pub(crate) const TOP: OptionSpec =
     option("top", Kind::Count, "10", "how many instructions to list that miss most", "");
 

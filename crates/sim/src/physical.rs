@@ -21,7 +21,7 @@ result! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Translation {
         pub accesses: u64 => "Accesses, those that are left out or warm up among them.";
-        pub untold: u64 =>
+        pub untranslated: u64 =>
             "Those to pages without a known physical address, which keep the lower 28 bits of their virtual addresses.";
     } beside {
         pub is_told: bool => "Whether the trace, or a file, told any page.";
@@ -31,11 +31,11 @@ result! {
 impl Translation {
     /// What was not told, in a sentence.
     pub(crate) fn shortfall(self) -> Option<String> {
-        let Translation { accesses, untold, .. } = self;
-        (untold > 0).then(|| {
+        let Translation { accesses, untranslated, .. } = self;
+        (untranslated > 0).then(|| {
             format!(
                 "the physical address of the page is missing for {} of {}; the lower 28 bits of the virtual address stand for it",
-                grouped(untold),
+                grouped(untranslated),
                 counted(accesses, "access")
             )
         })
@@ -54,7 +54,7 @@ pub struct Translator {
     pending: Option<u64>,
     /// Accesses, and those of them to pages of unknown physical address.
     n: u64,
-    untold: u64,
+    untranslated: u64,
     /// Whether any page was told.
     is_told: bool,
 }
@@ -95,7 +95,7 @@ impl Translator {
             pages: HashMap::default(),
             pending: None,
             n: 0,
-            untold: 0,
+            untranslated: 0,
         })
     }
 
@@ -106,7 +106,7 @@ impl Translator {
 
     /// What became of the addresses so far.
     pub fn translation(&self) -> Translation {
-        Translation { is_told: self.is_told, accesses: self.n, untold: self.untold }
+        Translation { is_told: self.is_told, accesses: self.n, untranslated: self.untranslated }
     }
 
     /// Translates all accesses of a batch.
@@ -123,7 +123,7 @@ impl Translator {
             }
             let (addr, is_told) = self.physical(process, *addr);
             self.n += 1;
-            self.untold += u64::from(!is_told);
+            self.untranslated += u64::from(!is_told);
             out.addr.push(addr);
             if let Some(pc) = accesses.pc.get(row) {
                 let (pc, _) = self.physical(process, *pc);

@@ -5,7 +5,7 @@
 mod document;
 mod make;
 
-pub(crate) use document::FIRST_MET;
+pub(crate) use document::COMPULSORY;
 pub(crate) use make::{Told, data_level_names, data_levels, make};
 
 use crate::fields::MissingField;
@@ -31,8 +31,8 @@ result! {
         pub accesses: u64 =>
             "Accesses simulated with statistics, fetches, prefetches and flushes among them.";
         pub incomplete: Vec<String> =>
-            "Why this is not what was asked for, in sentences: a warm-up that did not end, addresses that \
-             without a physical address. Empty if it is.";
+            "Why the result is incomplete, in sentences: a warm-up that did not end, pages without a physical \
+             address. Empty if it is complete.";
         pub rollovers: u64, perhaps =>
             "How often TLBs were emptied because more processes came than page numbers leave room for; left \
              out if never.";
@@ -98,7 +98,7 @@ result! {
         pub entries: u64, only_in_tables => "Lines that it can hold, or pages that a TLB can.";
         pub line_size: u64, only_in_tables => "Bytes in one.";
         pub assoc: u64 => "Lines in a set.";
-        pub policy: &'static str => "Which line gives way.";
+        pub policy: &'static str => "Which line is evicted.";
         pub coherent: bool => "True if it takes part in coherence.";
         pub inclusive: bool => "True if it holds every line of its children.";
         pub exclusive: bool => "True if it holds no line of its children.";
@@ -117,8 +117,7 @@ result! {
         pub bytes_in: u64 =>
             "Bytes that came from the next level: misses and prefetches not found, in whole lines.";
         pub causes: Option<[u64; 3]> as Causes =>
-            "Misses of accesses by cause: never met before, too small, too few ways; `null` unless asked for \
-             with `causes`.";
+            "Misses of accesses by cause: compulsory, capacity, conflict; `null` unless asked for with `causes`.";
         pub warmup: Option<WarmupCounts> =>
             "Hits and misses before the statistics; `null` without warm-up. If it did not end, those up to \
              the end, and all other counts are 0.";
@@ -133,9 +132,9 @@ result! {
     /// The items of that list.
     #[derive(Debug)]
     struct CauseColumns {
-        first_met: u64 => "Misses of lines that were never met before.";
-        too_small: u64 => "Misses that one set of all lines would have, too.";
-        too_few_ways: u64 => "Misses that it would not have.";
+        compulsory: u64 => "Misses of lines that were never referenced before.";
+        capacity: u64 => "Misses that a fully associative cache of the same size would have, too.";
+        conflict: u64 => "Misses that it would not have.";
     }
 }
 
@@ -153,11 +152,8 @@ impl Value for Causes<'_, Option<[u64; 3]>> {
     }
 
     fn cells(&self, cells: &mut Cells<'_>) {
-        let columns = self.0.map(|[first_met, too_small, too_few_ways]| CauseColumns {
-            first_met,
-            too_small,
-            too_few_ways,
-        });
+        let columns =
+            self.0.map(|[compulsory, capacity, conflict]| CauseColumns { compulsory, capacity, conflict });
         columns.cells(cells);
     }
 }
@@ -196,7 +192,7 @@ result! {
         pub thread: ThreadId, flat => "The thread.";
         pub hits: u64 => "Accesses found in the first caches.";
         pub misses: u64 => "Accesses not found there.";
-        pub last_misses: u64 => "Accesses that no cache had.";
+        pub last_level_misses: u64 => "Accesses that no cache had.";
     }
 }
 
@@ -205,8 +201,8 @@ result! {
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct MissingPc {
         pub pc: u64 as Hex => "The instruction.";
-        pub first_misses: u64 => "Accesses not found in a first cache.";
-        pub last_misses: u64 => "Accesses that no cache had.";
+        pub first_level_misses: u64 => "Accesses not found in a first cache.";
+        pub last_level_misses: u64 => "Accesses that no cache had.";
     }
 }
 
@@ -215,8 +211,8 @@ result! {
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct MissingAt {
         pub addr: u64 as Hex => "Its first address.";
-        pub first_misses: u64 => "Accesses not found in a first cache.";
-        pub last_misses: u64 => "Accesses that no cache had.";
+        pub first_level_misses: u64 => "Accesses not found in a first cache.";
+        pub last_level_misses: u64 => "Accesses that no cache had.";
     }
 }
 

@@ -1,4 +1,4 @@
-//! Replacement policies: what each remembers of the lines at their ways, and which way gives way. SPEC: drmemtrace.md#simulators.
+//! Replacement policies: what each remembers of the lines at their ways, and which it evicts. SPEC: drmemtrace.md#simulators.
 //!
 //! Places are numbered through all sets. Lines themselves are the business of `sets`.
 
@@ -21,7 +21,7 @@ pub(crate) trait Rule {
     fn used(&mut self, set: Set, at: usize, hit: bool);
     /// The line at `at`, the one used last in its set, is used this many times more.
     fn again(&mut self, _at: usize, _times: u64) {}
-    /// The place in a full set that gives way.
+    /// The place in a full set whose line is evicted.
     fn victim(&mut self, set: Set) -> usize;
     /// The place is about to get a new line.
     fn evict(&mut self, set: Set, at: usize);

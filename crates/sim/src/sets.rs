@@ -1,4 +1,4 @@
-//! The lines that a cache holds, and which of them gives way: flat arrays, one type for each policy.
+//! The lines that a cache holds, and which of them is evicted: flat arrays, one type for each policy.
 //!
 //! A miss is two steps, because the parent is asked in between and may take lines away: [`Store::choose`] says which
 //! place the new line will have, [`Store::fill`] puts it there. SPEC: drmemtrace.md#simulators.

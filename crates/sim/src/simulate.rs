@@ -427,7 +427,7 @@ impl Simulation {
                     }
                     self.sources.miss(miss.addr >> shift, u64::from(miss.size) >> shift, is_last);
                 }
-                counts.last_misses += u64::from(is_last);
+                counts.last_level_misses += u64::from(is_last);
                 if is_last && miss.purpose == Purpose::Read && self.settings.strides.is_some() {
                     self.strides.add(miss.pc, miss.addr >> shift);
                 }

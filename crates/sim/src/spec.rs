@@ -15,7 +15,7 @@ pub const MAX_DEPTH: usize = 32;
 /// No machine holds more lines in all its caches together.
 pub const MAX_LINES: u64 = 1 << 28;
 
-/// Which line of a set gives way.
+/// Which line of a set is evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Policy {
     /// The one not used for longest.
@@ -159,7 +159,7 @@ pub struct CacheSpec {
     pub ways: u64,
     /// Name of the cache that it asks on a miss; memory if `None`.
     pub parent: Option<String>,
-    /// Which line gives way.
+    /// Which line is evicted.
     pub policy: Policy,
     /// What it brings in by itself.
     pub prefetch: Prefetch,

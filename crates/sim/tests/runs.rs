@@ -366,7 +366,7 @@ fn what_threads_and_cores_have_adds_up() {
     assert_eq!(of.threads.iter().map(|of| of.hits).sum::<u64>(), firsts().map(|of| of.hits).sum::<u64>());
     assert_eq!(of.threads.iter().map(|of| of.misses).sum::<u64>(), firsts().map(|of| of.misses).sum::<u64>());
     let last = of.caches.last().expect("a last cache");
-    assert_eq!(of.threads.iter().map(|of| of.last_misses).sum::<u64>(), last.misses);
+    assert_eq!(of.threads.iter().map(|of| of.last_level_misses).sum::<u64>(), last.misses);
 }
 
 #[test]

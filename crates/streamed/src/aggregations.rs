@@ -6,13 +6,14 @@
 use crate::bytes::unreadable;
 use crate::rules;
 use crate::trace::{Opened, StreamTrace};
-use quipu_model::aggregations::{self, AggregationValues, Merging, OneCell, OneKey, OneVariable};
+use quipu_model::aggregations::{
+    self, AggregationValues, Aggregations as Rows, Merging, OneCell, OneKey, OneVariable,
+};
 use quipu_model::options::Options;
 use quipu_model::result::{Fields, Shape};
 use quipu_model::{DynPass, Finding, Result, Tool, ToolInfo, Trace};
 use quipu_stream::aggregate::{Merged, Merger, Total};
 use quipu_stream::index::frame_at;
-use quipu_stream::scan::FrameAt;
 use quipu_stream::work::Worker;
 use std::sync::Arc;
 
@@ -32,19 +33,18 @@ impl Tool for Aggregations {
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let trace = StreamTrace::of(trace)?;
-        let (opened, frames) = (Arc::clone(trace.opened()), trace.aggregations());
-        Ok(Box::new(Merging::new(options, move || variables(&opened, &frames))))
+        let opened = Arc::clone(StreamTrace::of(trace)?.opened());
+        Ok(Box::new(Merging::new(options, move || variables(&opened))))
     }
 }
 
 /// Merges the rows of frames; what of a frame is damaged is left out and said.
-fn variables(opened: &Opened, frames: &[FrameAt]) -> Result<(Vec<OneVariable>, Vec<Finding>)> {
+pub(crate) fn variables(opened: &Opened) -> Result<(Vec<OneVariable>, Vec<Finding>)> {
     let mut input = opened.input()?;
     let (mut worker, mut merger) = (Worker::default(), Merger::default());
     let mut findings = Vec::new();
     let unreadable = |cause| unreadable(&opened.name, cause);
-    for frame in frames {
+    for frame in &opened.aggregations {
         // An index does not say all that a header does.
         let Some(frame) = frame_at(&mut input, frame.offset).map_err(unreadable)? else { continue };
         let header = &frame.header;
@@ -65,6 +65,19 @@ fn variables(opened: &Opened, frames: &[FrameAt]) -> Result<(Vec<OneVariable>, V
         (1..).zip(&merged).map(|(number, (name, merged))| variable(number, name, merged)).collect(),
         findings,
     ))
+}
+
+/// Appends a row for each key.
+pub(crate) fn append(variables: &[OneVariable], to: &mut Rows) {
+    for variable in variables {
+        for key in &variable.keys {
+            to.variable.push(variable.variable);
+            to.name.push(variable.name.as_deref().unwrap_or("").as_bytes());
+            to.does.push(variable.function.as_bytes());
+            to.key.push(key.key.as_bytes());
+            to.value.push(key.value);
+        }
+    }
 }
 
 fn variable(number: u64, name: &str, merged: &Merged) -> OneVariable {

@@ -35,7 +35,8 @@ pub const ATTACHED_SETTING: &str = "quipu.attached";
 /// The setting that says that the files stand in a folder.
 pub const FOLDER_SETTING: &str = "quipu.folder";
 
-/// Formats by the encoding of their bodies. Of lines, the first format whose values make sense is meant.
+/// Formats by the encoding of their bodies: the numbers are those of the container's page, so the names stand here, too. Of
+/// lines, the first format whose values make sense is meant.
 pub const FORMATS: &[(u16, &str)] = &[
     (encoding::DRMEMTRACE, "drmemtrace"),
     (encoding::RAW_WORDS, "drmemtrace-raw"),
@@ -46,7 +47,7 @@ pub const FORMATS: &[(u16, &str)] = &[
 ];
 
 /// Formats that write streams themselves, by the encoding of bodies that they read there.
-const OWN_WRITERS: &[(u16, &str)] = &[(encoding::PRISM, "prism"), (encoding::PRISM_VARIABLE, "prism")];
+pub const OWN_WRITERS: &[(u16, &str)] = &[(encoding::PRISM, "prism"), (encoding::PRISM_VARIABLE, "prism")];
 
 /// What the names of streams of these formats end in.
 pub(crate) const OWN_EXTENSIONS: &[&str] = &["prism"];

@@ -19,7 +19,7 @@ static CHECK_INFO: ToolInfo = ToolInfo {
     summary: "whether a trace follows the rules of its format, and where not",
     needs: Needs { format: Some("stream"), required: Columns::NONE, optional: Columns::ACCESSES },
     order: Order::Shards,
-    options: &check::options("decode records; without, the findings of frames and headers only are kept"),
+    options: &check::options("look only at frames and headers, without decoding records"),
     in_report: false,
 };
 
@@ -33,7 +33,7 @@ impl Tool for Check {
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let opening = StreamTrace::of(trace)?.findings_of_frames(options.flag(&check::DECODE))?;
+        let opening = StreamTrace::of(trace)?.findings_of_frames(!options.flag(&check::NO_DECODE))?;
         Ok(Box::new(FoundPass::new(options, rules::RULES, &opening)?))
     }
 }

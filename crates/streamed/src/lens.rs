@@ -60,7 +60,7 @@ pub(crate) fn record(
             calls.function.push(value(means.function).unwrap_or(0));
             calls.edge.push(if means.enters { CallEdge::Enter } else { CallEdge::Leave });
             calls.return_to.push(0);
-            calls.result.push(if means.enters { 0 } else { value(means.returned).unwrap_or(0) });
+            calls.result.push(value(means.returned.filter(|_| !means.enters)));
             let arguments = means.arguments.iter().map(|field| number(&rows.columns[*field], row));
             calls.args.push(arguments);
         }

@@ -1,5 +1,6 @@
 //! One sequential read over a stream of a producer, or some of its frames: frames in, batches out.
 
+use crate::aggregations;
 use crate::bytes::{SourceInput, unreadable};
 use crate::column::{extend, number, plain};
 use crate::functions;
@@ -8,12 +9,14 @@ use crate::rules;
 use crate::schema::{Means, N_OWN, RECORDS};
 use crate::trace::{Opened, Part, Piece};
 use quipu_cells::cell::Cell;
+use quipu_model::aggregations::Aggregations;
 use quipu_model::batch::Span;
 use quipu_model::column::Cells;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::values::{FunctionType, Type};
 use quipu_model::{
-    Batch, ColumnTable, Columns, Error, Finding, Place, Reader, Result, Scan, TableBuf, ThreadId, Window,
+    Batch, ColumnTable, Columns, Error, Finding, Place, Reader, Result, Scan, ShardId, TableBuf, ThreadId,
+    Window,
 };
 use quipu_stream::batch::{Remark, Rows, Side};
 use quipu_stream::cells;
@@ -56,6 +59,9 @@ pub struct RowReader {
     batch: Batch,
     wanted: Vec<usize>,
     columns: Columns,
+    counts_beyond: bool,
+    /// Whether rows of aggregations are still to come: the last piece of the first shard has them.
+    has_aggregations: bool,
     window: Window,
     most: u64,
     batch_records: u32,
@@ -104,10 +110,17 @@ impl RowReader {
         let schemas = &opened.tables.schemas;
         let table = |table: &usize| {
             let schema = schemas.get(*table).ok_or_else(|| Error::usage("the trace has no such table"))?;
-            Ok(Box::new(ColumnTable::new(schema.clone())) as Box<dyn TableBuf>)
+            Ok(match opened.tables.aggregations == Some(*table) {
+                true => Box::new(Aggregations::default()) as Box<dyn TableBuf>,
+                false => Box::new(ColumnTable::new(schema.clone())),
+            })
         };
         let tables = scan.tables.iter().map(table).collect::<Result<Vec<_>>>()?;
         let is_over = scan.most == 0 || matches!(&scan.window, Window::Records(range) if range.is_empty());
+        let is_last = scan.pieces.as_ref().is_none_or(|pieces| pieces.end as usize >= n);
+        let has_aggregations = scan.shard == ShardId(0)
+            && is_last
+            && (scan.beyond || opened.tables.aggregations.is_some_and(|own| scan.tables.contains(&own)));
         Ok(RowReader {
             opened: Arc::clone(opened),
             shard: scan.shard.0,
@@ -121,6 +134,8 @@ impl RowReader {
             batch: Batch { tables, ..Batch::default() },
             wanted: scan.tables.clone(),
             columns: scan.columns,
+            counts_beyond: scan.beyond,
+            has_aggregations,
             window: scan.window.clone(),
             most: scan.most,
             batch_records: scan.batch_records.max(1),
@@ -383,6 +398,29 @@ impl RowReader {
         found.iter().for_each(|found| self.find(found, record));
     }
 
+    /// What comes after the last record: aggregations, which are rows of no record. False if there are none.
+    fn close(&mut self) -> Result<bool> {
+        let opened = Arc::clone(&self.opened);
+        let Some(own) = opened.tables.aggregations.filter(|_| std::mem::take(&mut self.has_aggregations))
+        else {
+            return Ok(false);
+        };
+        let (variables, findings) = aggregations::variables(&opened)?;
+        let is_new =
+            |found: &Finding| found.place.offset.is_none_or(|offset| !opened.found_at.contains(&offset));
+        self.findings.extend(findings.into_iter().filter(is_new));
+        for (buffer, wanted) in self.batch.tables.iter_mut().zip(&self.wanted) {
+            if let Some(rows) = buffer.get_mut::<Aggregations>().filter(|_| *wanted == own) {
+                aggregations::append(&variables, rows);
+            }
+        }
+        if self.counts_beyond {
+            let n_keys = variables.iter().map(|variable| variable.keys.len() as u64).sum();
+            self.batch.beyond = vec![n_keys, 0];
+        }
+        Ok(true)
+    }
+
     /// Hands out the next rows of what was decoded; false if none of them is wanted.
     fn fill(&mut self) -> Result<bool> {
         let RowReader { opened, worker, batch, rows, delivered, tables, functions, named, .. } = self;
@@ -432,7 +470,7 @@ impl RowReader {
         let begin = rows.start;
         let limit = u64::from(self.batch_records).min(self.most);
         let has_lens = self.columns.any(Columns::OF_LENSES);
-        let mut at = 0_u32;
+        let (mut at, mut n_beyond) = (0_u32, 0);
         while u64::from(at) < limit
             && let Some(place) = order.get(rows.start).copied()
         {
@@ -463,6 +501,10 @@ impl RowReader {
                     name_function(opened, part.producer, batch, functions, named);
                 }
             }
+            if self.counts_beyond {
+                let is_known = tables[place as usize].is_some();
+                n_beyond += if is_known { means.n_beyond } else { table.schema.fields.len() as u64 };
+            }
             let cpu = means.cpu.map(|field| number(&table.columns[field], row)).or(part.cpu);
             if cpu != self.running.cpu {
                 self.running.cpu = cpu;
@@ -490,6 +532,9 @@ impl RowReader {
             ..Span::default()
         };
         self.most -= u64::from(at);
+        if self.counts_beyond {
+            batch.beyond = vec![0, n_beyond];
+        }
         if !self.remarks.is_empty() {
             // One right before the next record comes with that.
             let end = first_record + u64::from(at);
@@ -637,7 +682,7 @@ impl Reader for RowReader {
                     quipu_model::Remark { at: 0, clock, text: remark.text }
                 });
                 self.batch.remarks.extend(last);
-                if self.findings.is_empty() && self.batch.remarks.is_empty() {
+                if !self.close()? && self.findings.is_empty() && self.batch.remarks.is_empty() {
                     return Ok(None);
                 }
                 break;

@@ -5,6 +5,7 @@
 //! called `name@2`.
 
 use crate::column::Form;
+use quipu_model::aggregations::Aggregations;
 use quipu_model::lens::AccessKind;
 use quipu_model::schema::{Fidelity, Field, FieldFlags, Role, Schema, Type, Unit};
 use quipu_stream::meta::Metadata;
@@ -13,7 +14,8 @@ use quipu_stream::wire::layout::Shape;
 use quipu_stream::wire::record::field_flag;
 use quipu_stream::wire::types::Type as Described;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 /// Columns that each table begins with: the record and its time.
@@ -77,6 +79,8 @@ pub(crate) struct Means {
     pub(crate) region: Option<RegionMeans>,
     /// What a record says of threads that wait for each other.
     pub(crate) sync: Option<SyncMeans>,
+    /// How many fields no lens shows.
+    pub(crate) n_beyond: u64,
 }
 
 /// Which fields of a schema say what threads do to each other. SPEC: stream.md#what-verbs-make-of-it.
@@ -214,7 +218,29 @@ impl Means {
             is_range: schema.record.category.as_deref() == Some("range"),
             region: RegionMeans::of(schema).filter(|_| find(Role::ADDRESS).is_some()),
             sync: None,
+            n_beyond: 0,
         }
+    }
+
+    /// How many of the fields of a schema no lens shows.
+    fn count_beyond(&self, n_fields: usize) -> u64 {
+        let mut shown = vec![self.thread, self.process, self.cpu];
+        if self.is_access() {
+            shown.extend([self.addr, self.size, self.kind, self.pc]);
+        } else if self.is_call() {
+            shown.extend([self.function, self.returned.filter(|_| !self.enters)]);
+            shown.extend(self.arguments.iter().map(|at| Some(*at)));
+        } else if let Some(region) = &self.region {
+            shown.push(self.addr);
+            let said = [region.element_bytes, region.elements, region.type_name];
+            shown.extend(said.into_iter().filter(|_| region.begins));
+        } else if let Some(sync) = &self.sync {
+            shown.extend([Some(sync.what), Some(sync.object), Some(sync.value)]);
+        } else {
+            shown.push(self.value);
+        }
+        let shown: BTreeSet<usize> = shown.into_iter().flatten().collect();
+        n_fields.saturating_sub(shown.len()) as u64
     }
 
     /// Records are accesses.
@@ -264,6 +290,8 @@ pub struct Tables {
     pub(crate) means: Vec<Arc<Means>>,
     /// Names of marks beyond those that are called as their tables: their numbers begin at [`MAX_TABLES`].
     mark_names: Vec<String>,
+    /// The table of aggregations, the last one, of a stream that has some.
+    pub(crate) aggregations: Option<usize>,
 }
 
 impl Tables {
@@ -273,6 +301,7 @@ impl Tables {
             by_id: FxHashMap::default(),
             means: vec![Arc::default()],
             mark_names: Vec::new(),
+            aggregations: None,
         };
         // Tables of one name are found without a look at all of them.
         let mut by_name: FxHashMap<String, Vec<usize>> = FxHashMap::default();
@@ -303,13 +332,8 @@ impl Tables {
                 if self.mark_names.len() < MAX_MARKS {
                     means.sync = SyncMeans::of(schema, &mut self.mark_names);
                 }
-                let is_taken = |name: &str| self.schemas.iter().any(|schema| schema.name == name);
-                let mut unique = name.clone();
-                let mut n = 2;
-                while is_taken(&unique) {
-                    unique = format!("{name}@{n}");
-                    n += 1;
-                }
+                means.n_beyond = means.count_beyond(schema.fields.len());
+                let unique = self.unique(&name);
                 let doc = match &schema.record.category {
                     Some(category) => format!("records of category {category}"),
                     None => "records of one schema".to_owned(),
@@ -321,6 +345,36 @@ impl Tables {
             }
         };
         self.by_id.insert((epoch, schema.id()), table);
+    }
+
+    /// A name that no table has yet.
+    fn unique(&self, name: &str) -> String {
+        let is_taken = |name: &str| self.schemas.iter().any(|schema| schema.name == name);
+        let (mut unique, mut n) = (name.to_owned(), 2);
+        while is_taken(&unique) {
+            unique = format!("{name}@{n}");
+            n += 1;
+        }
+        unique
+    }
+
+    /// Adds the table of aggregations.
+    pub(crate) fn add_aggregations(&mut self) {
+        let own = Aggregations::table_schema();
+        let name = self.unique(&own.name);
+        self.aggregations = Some(self.schemas.len());
+        self.schemas.push(Arc::new(Schema::new(
+            name,
+            Fidelity::Derived,
+            own.doc.clone(),
+            own.fields.clone(),
+        )));
+        self.means.push(Arc::default());
+    }
+
+    /// Tables of records of one schema.
+    pub(crate) fn of_schemas(&self) -> Range<usize> {
+        RECORDS + 1..self.aggregations.unwrap_or(self.schemas.len())
     }
 
     /// The table of a schema of the stream.

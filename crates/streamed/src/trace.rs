@@ -36,7 +36,7 @@ use quipu_stream::wire::record::Record;
 use quipu_stream::work::Worker;
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -127,6 +127,10 @@ pub(crate) struct Opened {
     pub(crate) tables: Tables,
     /// Files of the code that calls are of, which are read when a call is.
     pub(crate) modules: Modules,
+    /// Frames with rows of aggregations.
+    pub(crate) aggregations: Vec<FrameAt>,
+    /// Where opening found something wrong.
+    pub(crate) found_at: BTreeSet<u64>,
 }
 
 impl Opened {
@@ -174,7 +178,13 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     let session = &survey.session;
     let epochs: BTreeMap<EpochId, Arc<Metadata>> =
         session.epochs().iter().map(|(id, epoch)| (*id, Arc::clone(&epoch.metadata))).collect();
-    let tables = Tables::of(&epochs);
+    let mut tables = Tables::of(&epochs);
+    let is_aggregation =
+        |frame: &&FrameAt| frame.header.kind == kind::AGG && frame.header.encoding == encoding::AGGREGATIONS;
+    let aggregations: Vec<FrameAt> = survey.frames.iter().filter(is_aggregation).copied().collect();
+    if !aggregations.is_empty() {
+        tables.add_aggregations();
+    }
     let mut parts = parts_of(survey, &epochs);
     let order = align(&mut parts, session, &epochs);
     let n_foreign = survey.frames.iter().filter(|frame| frame.header.is_foreign()).count();
@@ -207,7 +217,9 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     let is_body = |frame: &&FrameAt| frame.header.is_foreign() || frame.header.kind == kind::AGG;
     let bodies = survey.frames.iter().filter(is_body).copied().collect();
     let modules = Modules::default();
-    let opened = Opened { look: Arc::clone(&look), name, parts, epochs, tables, modules };
+    let found_at = meta.findings.iter().filter_map(|finding| finding.place.offset).collect();
+    let look = Arc::clone(&look);
+    let opened = Opened { look, name, parts, epochs, tables, modules, aggregations, found_at };
     Ok(StreamTrace { opened: Arc::new(opened), bodies, meta, shards, columns })
 }
 
@@ -563,7 +575,7 @@ fn meta_of(
         Fact::new("programs", "written by", programs.clone()),
         Fact::new("producers", "producers", session.producers().len()),
         Fact::new("streams", "streams", parts.len()),
-        Fact::new("schemas", "kinds of records", tables.schemas.len() - 1),
+        Fact::new("schemas", "kinds of records", tables.of_schemas().len()),
         Fact::new("records", "records", n_records),
     ];
     if let Some(clock) = clock {
@@ -720,14 +732,6 @@ impl StreamTrace {
         own.ok_or_else(|| Error::missing("this is no trace of format stream"))
     }
 
-    /// The frames with rows of aggregations.
-    pub(crate) fn aggregations(&self) -> Vec<FrameAt> {
-        let is_one = |frame: &&FrameAt| {
-            frame.header.kind == kind::AGG && frame.header.encoding == encoding::AGGREGATIONS
-        };
-        self.bodies.iter().filter(is_one).copied().collect()
-    }
-
     /// What the writer remarked between records, stream by stream, of as many frames as [`MAX_LOOKED_BYTES`] stored bytes are.
     ///
     /// # Errors
@@ -842,7 +846,7 @@ impl Trace for StreamTrace {
     }
 
     fn details(&self, table: usize) -> Range<usize> {
-        if table == RECORDS { RECORDS + 1..self.opened.tables.schemas.len() } else { 0..0 }
+        if table == RECORDS { self.opened.tables.of_schemas() } else { 0..0 }
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {

@@ -208,7 +208,7 @@ pub(crate) const MEASURES: &[Measure] = &[
     },
     Measure {
         name: "lines",
-        what: "lines of `crates/*/src`, without the crates that came after the start: the stream, Prism, DTrace and their C libraries",
+        what: "lines of `crates/*/src`, without the crates that came after the start: the stream, Prism, DTrace and their C libraries; Arrow, SQL, expressions and the network",
         goal: Goal::Fewer(3),
         take: |tree| Ok(lines_of(tree, |path| !NEWER.iter().any(|folder| path.starts_with(folder)))),
     },
@@ -253,6 +253,10 @@ const NEWER: &[&str] = &[
     "crates/dtrace/",
     "crates/dtrace-c/",
     "crates/hooks/",
+    "crates/arrow/",
+    "crates/query/",
+    "crates/expr/",
+    "crates/network/",
 ];
 
 /// The crates of families whose records are flat.
@@ -407,23 +411,17 @@ mod tests {
         assert_eq!(taken.places, [""; 0]);
     }
 
-    #[test]
-    fn there_is_one_description_of_options_and_one_of_transforms() {
-        let tree = Tree::read(&crate::root()).unwrap();
-        for name in ["option-types", "old-options", "edit-systems"] {
-            let measure = MEASURES.iter().find(|measure| measure.name == name).unwrap();
-            let taken = (measure.take)(&tree).unwrap();
-            assert!(taken.value <= measure.goal.limit(0), "{name}: {:?}", taken.places);
-        }
-    }
+    /// The measures that are not within their goals.
+    const UNMET: [&str; 1] = ["lines"];
 
     #[test]
-    fn all_measures_can_be_taken_and_have_names_of_their_own() {
+    fn all_measures_have_names_of_their_own_and_are_within_their_goals() {
         let tree = Tree::read(&crate::root()).unwrap();
         for (i, measure) in MEASURES.iter().enumerate() {
             assert!(MEASURES[..i].iter().all(|other| other.name != measure.name), "{}", measure.name);
-            let taken = (measure.take)(&tree);
-            assert!(taken.is_ok(), "{}: {:?}", measure.name, taken.err());
+            let Taken { value, places } = (measure.take)(&tree).unwrap();
+            let limit = if UNMET.contains(&measure.name) { u64::MAX } else { measure.goal.limit(0) };
+            assert!(value <= limit, "{}: {value}, {places:#?}", measure.name);
         }
     }
 

@@ -35,7 +35,7 @@ static INFO: ToolInfo = ToolInfo {
     summary: "whether a trace follows the rules of its format, and where not",
     needs: Needs { format: Some("apitrace"), required: Columns::NONE, optional: Columns::NONE },
     order: Order::Shards,
-    options: &check::options("look at the calls themselves; without, only at how they are stored"),
+    options: &check::options("look only at how calls are stored, not at what they say"),
     in_report: false,
 };
 
@@ -69,7 +69,7 @@ impl Tool for Check {
         // A header is judged again when the trace is read past its damage.
         let told = trace.meta().findings.iter().filter(|finding| finding.rule != rules::LOST_HEADER.name);
         let log = CheckLog::new(options, RULES, &told.cloned().collect::<Vec<_>>())?;
-        let pass = CheckPass { container, log, decodes: options.flag(&check::DECODE) };
+        let pass = CheckPass { container, log, decodes: !options.flag(&check::NO_DECODE) };
         Ok(Box::new(pass))
     }
 }

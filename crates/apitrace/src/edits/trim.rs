@@ -31,7 +31,7 @@ const FRAMES: OptionSpec =
 const SKIP: OptionSpec = OptionSpec::new("skip", Kind::Count, "0", "Leave out this many calls at the start.");
 const TAKE: OptionSpec = OptionSpec::new("take", Kind::Count, "", "Keep this many calls.");
 const SETUP: OptionSpec =
-    truth("setup", "no", "Keep as well what these calls need of those before them.").group(PART);
+    truth("setup", "no", "Also keep the earlier calls that these depend on.").group(PART);
 
 static INFO: TransformInfo = TransformInfo {
     name: "trim",

@@ -91,7 +91,7 @@ impl Shown<'_> {
     fn call(&mut self, function: &FunctionType) -> Value {
         let mut object = Map::new();
         object.insert("call".into(), self.call.number.into());
-        object.insert("thread".into(), self.call.thread.into());
+        object.insert("tid".into(), self.call.thread.into());
         object.insert("function".into(), words(&function.name).into());
         let mut args = Vec::new();
         for arg in self.values.args_of(self.call) {

@@ -71,10 +71,10 @@ result! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct FrameCounts {
         pub frames: Vec<OneFrame> => "The frames that have ended.";
-        pub behind: Option<InFrame> => "The calls after the last frame.";
+        pub unfinished: Option<InFrame> => "The calls after the last frame.";
         pub calls_per_frame: Option<CallsPerFrame> => "How many calls a frame has; absent without frames.";
     } beside {
-        top: usize => "TODO";
+        top: usize => "How many frames are listed.";
     }
 }
 
@@ -164,7 +164,7 @@ impl Pass for Framing {
         let Framing { top, frames, open } = self;
         let calls_per_frame = spread(&frames);
         let frames = (0..).zip(frames).map(|(frame, calls)| OneFrame { frame, calls }).collect();
-        Ok(Box::new(FrameCounts { top, frames, behind: open, calls_per_frame }))
+        Ok(Box::new(FrameCounts { top, frames, unfinished: open, calls_per_frame }))
     }
 }
 
@@ -229,7 +229,7 @@ impl ReportBody for FrameCounts {
             ends: ("0".to_owned(), (n_frames - 1).to_string()),
             lines,
         }));
-        if let Some(open) = &self.behind {
+        if let Some(open) = &self.unfinished {
             let text = format!("After the last frame: {}.", counted(open.calls, "call"));
             document.blocks.push(Block::Note(text));
         }

@@ -61,7 +61,7 @@ pub(crate) struct Stream<'r> {
     seen: Vec<u32>,
     /// The present chunk.
     chunk: u32,
-    /// What of `out` need not be looked at again.
+    /// Ranges of `out` that are final.
     runs: Vec<Settled>,
     /// The encodings that were written.
     codes: FxHashMap<u64, ([u8; 16], u8)>,

@@ -1,13 +1,14 @@
 //! `quipu check`: whether a trace follows the rules of its format.
 
 use quipu::engine::plan;
+use quipu::model::check::{RULES, SKIP_RULES};
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
 use quipu::model::result::json;
-use quipu::model::{Error, Finding, Format, Given, Lost, OpenOptions, Report, RuleInfo};
+use quipu::model::{Error, Finding, Format, Given, Lost, OpenOptions, OptionSpec, Report, RuleInfo};
 use quipu_console::Common;
+use quipu_console::flags::{self, Flagged, Flags};
 use quipu_console::input::{Stored, check_threads};
-use quipu_console::number;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Extent, Verdict, lost_json};
 use serde_json::{Map, Value};
@@ -24,18 +25,8 @@ pub(crate) struct Options {
     /// Print JSON: one object with the findings and the counts
     #[arg(long)]
     json: bool,
-    /// List at most this many violations of each rule
-    #[arg(long, value_name = "N", value_parser = number::number, default_value = "8")]
-    max_per_rule: u64,
-    /// Look at these rules only
-    #[arg(long = "rule", value_name = "RULE", value_delimiter = ',')]
-    rules: Vec<String>,
-    /// Leave out these rules
-    #[arg(long = "skip-rule", value_name = "RULE", value_delimiter = ',')]
-    skip_rules: Vec<String>,
-    /// Leave out the rules that need encodings, which is faster
-    #[arg(long)]
-    no_decode: bool,
+    #[command(flatten)]
+    flags: Flags<CheckFlags>,
     /// List all rules instead
     #[arg(long, conflicts_with = "explain")]
     list: bool,
@@ -43,6 +34,19 @@ pub(crate) struct Options {
     #[arg(long, value_name = "RULE")]
     explain: Option<String>,
 }
+
+/// The options of the tools called `check` of all formats.
+struct CheckFlags;
+
+impl Flagged for CheckFlags {
+    fn specs() -> Vec<OptionSpec> {
+        let tools = quipu::FORMATS.iter().flat_map(|format| format.tools()).map(|tool| tool.info());
+        flags::union(tools.filter(|info| info.name == NAME).map(|info| info.options))
+    }
+}
+
+/// What formats call it.
+const NAME: &str = "check";
 
 /// The rule of what could not be read at all, which every format has.
 const UNREADABLE: &str = "engine/unreadable";
@@ -66,15 +70,15 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if let Some(name) = &options.explain {
         return explain(name, options, screen);
     }
-    let (trace, carrier) = options.input.open_for("check")?;
+    let (trace, carrier) = options.input.open_for(NAME)?;
     let carrier = match carrier {
         Some(carrier) => check_carrier(&carrier, options, common, screen)?,
         None => None,
     };
     check_threads(&*trace, &options.input.opening.threads)?;
-    let tool = quipu::tool("check", &trace.meta().format)?;
+    let tool = quipu::tool(NAME, &trace.meta().format)?;
     let of_carrier = carrier.as_ref().map(|carrier| carrier.format);
-    let planned = vec![plan(tool, &options.given(|rule| !is_of(of_carrier, rule)), &*trace)?];
+    let planned = vec![plan(tool, &options.given(|rule| !is_of(of_carrier, rule), |_| true), &*trace)?];
     let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let Some(report) = outcome.reports.first() else { return Ok(Outcome::Fine) };
@@ -155,13 +159,15 @@ fn check_carrier(
     screen: &Screen,
 ) -> Result<Option<OfCarrier>> {
     let format = carrier.format;
-    let is_asked = |rule: &String| is_of(Some(format), rule);
-    if !options.rules.is_empty() && !options.rules.iter().any(is_asked) {
+    let is_asked = |rule: &str| is_of(Some(format), rule);
+    if options.names(&RULES).next().is_some() && !options.names(&RULES).any(is_asked) {
         return Ok(None);
     }
     let trace = format.open(&carrier.source, &OpenOptions::default())?;
-    let tool = quipu::tool("check", format.info().name)?;
-    let planned = vec![plan(tool, &options.given(|rule| is_of(Some(format), rule)), &*trace)?];
+    let tool = quipu::tool(NAME, format.info().name)?;
+    // A part that was asked for is one of what is carried.
+    let has = |option: &str| tool.info().options.iter().any(|own| own.name == option);
+    let planned = vec![plan(tool, &options.given(|rule| is_of(Some(format), rule), has), &*trace)?];
     let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
@@ -171,29 +177,31 @@ fn check_carrier(
 }
 
 impl Options {
-    /// What the tool is given, of rules those that are its own.
-    fn given(&self, is_own: impl Fn(&str) -> bool) -> Given {
-        let own = |rules: &[String]| {
-            let own: Vec<&str> = rules.iter().map(|rule| &**rule).filter(|rule| is_own(rule)).collect();
-            own.join(",")
-        };
-        let rules = match own(&self.rules) {
-            // No rule is all rules.
-            own if own.is_empty() && !self.rules.is_empty() => UNREADABLE.to_owned(),
-            own => own,
-        };
-        Given::from([
-            ("max-per-rule", self.max_per_rule.to_string()),
-            ("rules", rules),
-            ("skip-rules", own(&self.skip_rules)),
-            ("decode", (!self.no_decode).to_string()),
-        ])
+    /// The rules that an option names.
+    fn names(&self, option: &OptionSpec) -> impl Iterator<Item = &str> {
+        self.flags.given().iter().filter(|(name, _)| *name == option.name).map(|(_, rule)| rule)
+    }
+
+    /// What the tool is given: of rules those that are its own, of other options those that it has.
+    fn given(&self, is_own: impl Fn(&str) -> bool, has: impl Fn(&str) -> bool) -> Given {
+        let mut given = Given::default();
+        for (name, value) in self.flags.given().iter().filter(|(name, _)| has(name)) {
+            if ![RULES.name, SKIP_RULES.name].contains(&name) || is_own(value) {
+                given.add(name, value);
+            }
+        }
+        // No rule is all rules.
+        if self.names(&RULES).next().is_some() && !self.names(&RULES).any(is_own) {
+            given.add(RULES.name, UNREADABLE);
+        }
+        given
     }
 
     /// Whether a finding that the tool did not make is asked for.
     fn wants(&self, finding: &Finding) -> bool {
-        let is_called = |name: &String| rules().any(|rule| rule.name == finding.rule && rule.is_called(name));
-        (self.rules.is_empty() || self.rules.iter().any(is_called)) && !self.skip_rules.iter().any(is_called)
+        let is_called = |name: &str| rules().any(|rule| rule.name == finding.rule && rule.is_called(name));
+        let mut asked = self.names(&RULES).peekable();
+        (asked.peek().is_none() || asked.any(is_called)) && !self.names(&SKIP_RULES).any(is_called)
     }
 }
 

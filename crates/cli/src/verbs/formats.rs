@@ -34,7 +34,7 @@ struct Described {
     name: &'static str,
     title: &'static str,
     extensions: &'static [&'static str],
-    abilities: &'static [&'static str],
+    abilities: Vec<&'static str>,
     settings: Vec<Setting>,
     #[serde(rename = "print_settings")]
     printing: Vec<Setting>,
@@ -59,7 +59,7 @@ impl Described {
             name: info.name,
             title: info.title,
             extensions: info.extensions,
-            abilities: info.abilities,
+            abilities: abilities(format),
             settings: settings(info.options),
             printing: settings(info.print_options),
             import_settings: settings(import_options(format)),
@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         .map(|format| {
             let info = format.info();
             let facts = vec![
-                ("can".to_owned(), vec![Cell::Text(info.abilities.join(", "))]),
+                ("can".to_owned(), vec![Cell::Text(abilities(*format).join(", "))]),
                 ("files".to_owned(), vec![Cell::Text(info.extensions.join(", "))]),
                 ("described in".to_owned(), vec![Cell::Text(info.doc.to_owned())]),
             ];
@@ -94,6 +94,16 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         .collect();
     screen.documents(&documents)?;
     Ok(Outcome::Fine)
+}
+
+/// What can be done with traces of a format, by the names of verbs.
+fn abilities(format: &dyn Format) -> Vec<&'static str> {
+    let mut all = vec!["read", "view", "analyze"];
+    all.extend(format.tools().iter().map(|tool| tool.info().name).filter(|name| *name == "check"));
+    all.extend(edits(format).map(|edit| edit.name));
+    // Records of other formats become its own.
+    all.extend(format.record_writer().map(|_| "import"));
+    all
 }
 
 /// The options with which a format takes records of others.

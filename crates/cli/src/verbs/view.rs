@@ -9,7 +9,7 @@ use quipu::model::{Given, OptionSpec, Paint, Predicate, Printer, Schema, Sieve, 
 use quipu_console::Common;
 use quipu_console::flags::{self, Flagged, Flags};
 use quipu_console::follow::{self, FollowJob, Followed};
-use quipu_console::input::{Input, check_present, derived_table};
+use quipu_console::input::{RecordOrder, Stored, check_present, derived_table};
 use quipu_console::number;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, OF_RECORDS, Verdict};
@@ -29,7 +29,9 @@ use std::time::Instant;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     #[command(flatten)]
-    input: Input,
+    input: Stored,
+    #[command(flatten)]
+    arranging: RecordOrder,
 
     /// Print JSON, one object a line
     #[arg(long, conflicts_with = "csv")]
@@ -151,14 +153,14 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if options.follow {
         return follow(options, common, screen);
     }
-    if options.lists_events() && is_capture(&options.input.stored.path) {
+    if options.lists_events() && is_capture(&options.input.path) {
         return view_capture(options, screen);
     }
-    let trace = options.input.open()?;
+    let trace = options.arranging.open(&options.input)?;
     let (table, schema) = options.table(&*trace)?;
     // Where threads are arranged anew, they are those that were chosen.
-    let opening = &options.input.stored.opening;
-    let awaited: &[ThreadId] = if options.input.arranging.rearranges() { &[] } else { &opening.threads };
+    let opening = &options.input.opening;
+    let awaited: &[ThreadId] = if options.arranging.rearranges() { &[] } else { &opening.threads };
     let print = options.print_options(common);
     let printer = options.printer(&*trace, &schema, &print)?;
     let job = PrintJob {
@@ -199,7 +201,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 
 /// Prints a trace that is being written.
 fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    let stored = &options.input.stored;
+    let stored = &options.input;
     let print = options.print_options(common);
     // Nothing, or a part of the first words: they are being written.
     let is_early =
@@ -231,13 +233,13 @@ impl Options {
     /// Whether nothing was asked for that only tables of a trace have, so that the events of a recording can be listed.
     fn lists_events(&self) -> bool {
         let asks = [
-            self.input.stored.opening.format.is_some(),
+            self.input.opening.format.is_some(),
             self.csv,
             self.table.is_some(),
             self.syntax.is_some(),
             self.skip_instrs.is_some() || self.take_instrs.is_some(),
             self.since.is_some() || self.until.is_some(),
-            self.input.arranging.rearranges(),
+            self.arranging.rearranges(),
             self.condition.is_some(),
             !self.form.given().is_empty(),
         ];
@@ -251,12 +253,12 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
         skip: options.skip.unwrap_or(0),
         take: options.take.unwrap_or(u64::MAX),
         kinds: &options.kinds,
-        threads: &options.input.stored.opening.threads,
+        threads: &options.input.opening.threads,
         pc: options.pc.as_ref(),
         addr: options.addr.as_ref(),
     };
     let form = if options.json { captured::Form::Json } else { captured::Form::Text };
-    let findings = captured::view(&options.input.stored.path, &choice, form)?;
+    let findings = captured::view(&options.input.path, &choice, form)?;
     Ok(Verdict { findings, meaning: OF_RECORDS, ..Verdict::default() }.tell(screen))
 }
 
@@ -277,7 +279,7 @@ impl Options {
         let filter = self.condition.as_deref().map(Where::new).transpose()?.map(Where::filter);
         Ok(Predicate {
             // Opening leaves out files of other threads; files that hold several threads are sieved here.
-            threads: self.input.stored.opening.threads.clone(),
+            threads: self.input.opening.threads.clone(),
             kinds: self.kinds.clone(),
             pc: self.pc.clone(),
             addr: self.addr.clone(),

@@ -67,7 +67,7 @@ impl CallLines {
                     let (function, from) = (calls.function[row], calls.return_to[row]);
                     self.enter(tid, function, from, calls.args.get(row), out);
                 }
-                CallEdge::Leave => self.leave(tid, calls.result[row], out),
+                CallEdge::Leave => self.leave(tid, calls.result.get(row).unwrap_or(0), out),
             }
         }
     }

@@ -305,10 +305,10 @@ fn with_schedule(options: &OpenOptions, request: &Request) -> OpenOptions {
 
 /// Says once what DynamoRIO says at each access.
 fn say_untold(result: &Simulated, screen: &Screen) {
-    if let Some(of) = result.translation.filter(|of| of.untold > 0) {
+    if let Some(of) = result.translation.filter(|of| of.untranslated > 0) {
         screen.say(format_args!(
             "Missing physical address marker for {} of {} accesses",
-            of.untold, of.accesses
+            of.untranslated, of.accesses
         ));
     }
 }

@@ -85,8 +85,8 @@ fn sums(sums: &CoreSums, told: &Dispatched, cores_per_thread: &[Bin], out: &mut 
     let until_last = until(sums.idle_ticks_before_last_instr);
     share(sums.busy_ticks, until_last, "cpu busy by time, ignoring idle past last instr", out);
     line(out, format_args!("  Instructions per context switch histogram:"));
-    bins(&sums.stretch_instrs, out);
-    for thread in &sums.thread_stretch_instrs {
+    bins(&sums.slice_instrs, out);
+    for thread in &sums.thread_slice_instrs {
         let name = name(thread.thread);
         line(out, format_args!("  Thread {name} instructions per context switch histogram:"));
         bins(&thread.bins, out);

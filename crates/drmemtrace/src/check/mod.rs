@@ -71,9 +71,8 @@ static CHECK_INFO: ToolInfo = ToolInfo {
 
 /// The options that all tools called `check` have, and those that name a part.
 const OPTIONS: [OptionSpec; 9] = {
-    let [max, only, without, decode] = check::options(
-        "look at encodings; without, rules that need them are left out, and checking is faster",
-    );
+    let [max, only, without, decode] =
+        check::options("leave out the rules that need encodings, which is faster");
     let [skip_instrs, skip_records, from_clock, take_instrs, take_records] = range::OPTIONS;
     [max, only, without, decode, skip_instrs, skip_records, from_clock, take_instrs, take_records]
 };
@@ -104,7 +103,7 @@ impl Tool for CheckTool {
                 .collect(),
             max_per_rule: options.count(&check::MAX_PER_RULE),
         };
-        let decode = options.flag(&check::DECODE);
+        let decode = !options.flag(&check::NO_DECODE);
         let part = Part::of(options);
         // Some threads of a trace, or a part of them, cannot be compared with the schedule of all.
         let files =
@@ -178,8 +177,7 @@ struct CheckPass {
     /// The shard that is being checked.
     at_work: Option<Box<Checker>>,
     log: Log,
-    /// What was found when the trace was opened: passes are forked from one that is thrown away, so each knows it, and the
-    /// one that ends tells it.
+    /// Findings from opening the trace. Every fork carries them; the pass that finishes reports them once.
     opening: Arc<[Finding]>,
     records: u64,
     instrs: u64,

@@ -2,6 +2,7 @@
 
 use crate::record::{ENTRY_BYTES, Entry, FileType, IDLE_THREAD, Marker, Type};
 use crate::table::Memrefs;
+use quipu_model::column::Maybe;
 use quipu_model::lens::NO_CODE;
 use quipu_model::trace::{CoreForm, CoreRow};
 use quipu_model::{Error, Result, TableBuf, ThreadId};
@@ -60,7 +61,7 @@ impl CoreForm for Form {
                 _ => None,
             };
             if let Some(value) = replaced {
-                rows.value[row] = value;
+                rows.value.values[row] = value;
             }
         }
     }
@@ -70,6 +71,9 @@ impl CoreForm for Form {
             let what = format!("a core that rests has no rows of the table `{}`", rows.schema().name);
             return Err(Error::unsupported(what));
         };
+        let (mut addr, mut value) = (Maybe::default(), Maybe::default());
+        addr.push(None);
+        value.push(Some(0));
         let rest = Memrefs {
             record: vec![at.record],
             instr: vec![at.instr],
@@ -78,10 +82,10 @@ impl CoreForm for Form {
             kind: vec![Type::MARKER.0],
             marker: vec![Marker::CORE_IDLE.0],
             size: vec![0],
-            addr: vec![0],
+            addr,
             pc: vec![0],
             target: vec![0],
-            value: vec![0],
+            value,
             code: vec![NO_CODE],
             new_encoding: vec![0],
             kernel: vec![0],

@@ -38,7 +38,6 @@ static INFO: FormatInfo = FormatInfo {
     name: "drmemtrace-raw",
     title: "what DynamoRIO's tracer leaves to be converted",
     extensions: &["raw"],
-    abilities: &["read", "view", "check"],
     beyond_lenses: &["words other than markers"],
     doc: "docs/formats/drmemtrace.md",
     options: &[],

@@ -1,7 +1,7 @@
 //! `schedule-files`: the schedule files beside a trace, set against the trace.
 //!
 //! A trace of threads may come with `serial_schedule.bin` and `cpu_schedule.bin.zip`, which say which thread ran on which
-//! processor from which instruction on. This tells of each file, and of each processor's member, how many *stretches* it
+//! processor from which instruction on. This tells of each file, and of each processor's member, how many *time slices* it
 //! has, whether it is *full* or *collapsed* (neighbours of one thread taken together), and where it says otherwise than the
 //! trace's own processor markers. Differences are those of the rules `serial-schedule-…` and `cpu-schedule-…` of
 //! `quipu check`, and are errors; so is a file that cannot be read. Where nothing is compared, it says why: *no file lies
@@ -60,7 +60,7 @@ impl Tool for ScheduleFilesTool {
         &INFO
     }
 
-    /// A part of a thread has a part of its stretches.
+    /// A part of a thread has a part of its time slices.
     fn wants_whole_traces(&self) -> bool {
         true
     }
@@ -242,7 +242,7 @@ impl Pass for Recorded {
                     report.members.push(ScheduleMember {
                         file: place.file.clone().unwrap_or_default(),
                         member: place.member.clone(),
-                        stretches: in_file as u64,
+                        slices: in_file as u64,
                         in_trace: full as u64,
                         in_trace_collapsed: collapsed as u64,
                         form: form.map(|form| form.name()),
@@ -306,11 +306,11 @@ result! {
     pub struct ScheduleMember {
         pub file: String => "Name of the file.";
         pub member: Option<String> => "Name of the member: the processor's number.";
-        pub stretches: u64 => "How many stretches it has.";
+        pub slices: u64 => "How many time slices it has.";
         pub in_trace: u64 => "How many the trace tells.";
         pub in_trace_collapsed: u64 => "The same with neighbours of one thread taken together.";
         pub form: Option<&'static str> => "Which of these two it has, if it has as many.";
-        pub differing: u64 => "How many of its stretches the trace has not.";
+        pub differing: u64 => "How many of its time slices the trace does not have.";
     }
 }
 
@@ -332,7 +332,7 @@ impl ReportBody for ScheduleFiles {
             vec![
                 Cell::Text(member.file.clone()),
                 Cell::Text(member.member.clone().unwrap_or_default()),
-                Cell::Count(member.stretches),
+                Cell::Count(member.slices),
                 Cell::from(member.form.unwrap_or("")),
                 Cell::Text(verdict),
             ]
@@ -343,7 +343,7 @@ impl ReportBody for ScheduleFiles {
         };
         let rows = self.members.iter().map(row).collect();
         let mut document =
-            document.with(grid("", &["file", "processor", "stretches", "form", "compared"], rows, 0));
+            document.with(grid("", &["file", "processor", "slices", "form", "compared"], rows, 0));
         for name in &self.unreadable {
             document = document.with(Block::Note(format!("not compared: `{name}` cannot be read")));
         }

@@ -8,7 +8,7 @@ use super::{BUFFER_BYTES, ChunkRule, NoEdit, Replace, Rewriter, close};
 use crate::record::{Entry, FileType, Marker, NEWEST_VERSION, Type};
 use quipu_isa::Arch;
 use quipu_model::convert::{
-    Fate, Ledger, MadeUp, RecordJob, RecordSink, RecordWriter, RecordWriterInfo, Said,
+    Ledger, MadeUp, Outcome, RecordJob, RecordSink, RecordWriter, RecordWriterInfo, Said,
 };
 use quipu_model::fresh::Fresh;
 use quipu_model::lens::{AccessKind, InstrClass, Taken, ThreadEvent, instr_flags};
@@ -62,13 +62,11 @@ impl RecordWriter for FromOthers {
         let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, file), &pool, &pack);
         // Such files have no chunks, since each would have to say who runs.
         let rule = ChunkRule { instrs: 0, marker: None, insert: false };
-        let mut entries = vec![Entry::new(Type::HEADER, 0, NEWEST_VERSION)];
-        entries.extend(beginning(job.trace.meta()));
         Ok(Box::new(Entries {
             rewriter: Rewriter::new(packer, NoEdit, rule)?,
             fresh,
             path: job.output.to_owned(),
-            begins: Some(entries),
+            begins: Some(Beginning::of(job.trace.meta())),
             buffer: Vec::new(),
             current: None,
             threads: BTreeMap::new(),
@@ -79,21 +77,33 @@ impl RecordWriter for FromOthers {
     }
 }
 
-/// What a file says of itself after its header and its first thread.
-fn beginning(meta: &Meta) -> Vec<Entry> {
-    let arch = match meta.arch {
-        Some(Arch::X86_64) => FileType::ARCH_X86_64,
-        Some(Arch::X86_32) => FileType::ARCH_X86_32,
-        Some(Arch::Aarch64) => FileType::ARCH_AARCH64,
-        _ => FileType(0),
-    };
-    let marker = |kind, value| Entry::marker(kind, value);
-    vec![
-        marker(Marker::VERSION, NEWEST_VERSION),
-        marker(Marker::FILETYPE, arch.or(FileType::IFILTERED).0),
-        marker(Marker::CACHE_LINE_SIZE, meta.line_bytes.unwrap_or(LINE_BYTES)),
-        marker(Marker::PAGE_SIZE, meta.page_bytes.unwrap_or(PAGE_BYTES)),
-    ]
+/// What a file says of itself. SPEC: drmemtrace.md#grammar-of-a-file
+#[derive(Debug)]
+struct Beginning {
+    before_thread: [Entry; 3],
+    after_thread: [Entry; 2],
+}
+
+impl Beginning {
+    fn of(meta: &Meta) -> Beginning {
+        let arch = match meta.arch {
+            Some(Arch::X86_64) => FileType::ARCH_X86_64,
+            Some(Arch::X86_32) => FileType::ARCH_X86_32,
+            Some(Arch::Aarch64) => FileType::ARCH_AARCH64,
+            _ => FileType(0),
+        };
+        Beginning {
+            before_thread: [
+                Entry::new(Type::HEADER, 0, NEWEST_VERSION),
+                Entry::marker(Marker::VERSION, NEWEST_VERSION),
+                Entry::marker(Marker::FILETYPE, arch.or(FileType::IFILTERED).0),
+            ],
+            after_thread: [
+                Entry::marker(Marker::CACHE_LINE_SIZE, meta.line_bytes.unwrap_or(LINE_BYTES)),
+                Entry::marker(Marker::PAGE_SIZE, meta.page_bytes.unwrap_or(PAGE_BYTES)),
+            ],
+        }
+    }
 }
 
 /// What became of the accesses of a batch.
@@ -102,6 +112,8 @@ struct Counts {
     accesses: u64,
     /// Of them, those that are too large for an entry.
     cut: u64,
+    /// Of them, those whose size the source does not say.
+    sizeless: u64,
     fetches: u64,
     /// Accesses after the instruction that made them, and others whose instruction the source tells.
     placed: u64,
@@ -113,7 +125,7 @@ struct Entries {
     fresh: Fresh,
     path: PathBuf,
     /// The first entries, until the first thread is known.
-    begins: Option<Vec<Entry>>,
+    begins: Option<Beginning>,
     buffer: Vec<Entry>,
     current: Option<(ThreadId, u64)>,
     /// Threads with their processes, and whether they have ended.
@@ -133,11 +145,10 @@ impl Entries {
         }
         self.current = Some((thread, process));
         self.threads.entry(thread).or_insert((process, false));
-        let mut begins = self.begins.take().unwrap_or_default().into_iter();
-        // The header stands before all, what the file says of itself after the first thread.
-        self.buffer.extend(begins.next());
+        let begins = self.begins.take();
+        self.buffer.extend(begins.iter().flat_map(|begins| begins.before_thread));
         self.buffer.extend([Entry::new(Type::THREAD, 4, thread.packed()), Entry::new(Type::PID, 4, process)]);
-        self.buffer.extend(begins);
+        self.buffer.extend(begins.iter().flat_map(|begins| begins.after_thread));
     }
 
     /// A thread ends, and says how many instructions it executed, as far as anybody knows.
@@ -185,7 +196,8 @@ impl Entries {
                 return;
             }
         };
-        let size = u16::try_from(accesses.size[row]).unwrap_or_else(|_| {
+        counts.sizeless += u64::from(accesses.size[row] == 0);
+        let size = u16::try_from(accesses.size[row].max(1)).unwrap_or_else(|_| {
             counts.cut += 1;
             u16::MAX
         });
@@ -227,26 +239,27 @@ impl RecordSink for Entries {
         if !instrs.is_empty() {
             *self.n_instrs.entry(batch.span.thread).or_default() += instrs.len() as u64;
         }
-        ledger.add("accesses", Fate::Kept, counts.accesses - counts.cut);
-        ledger.add("accesses of 64 KiB and more, cut off there", Fate::Changed, counts.cut);
-        ledger.add("fetches", Fate::Dropped, counts.fetches);
-        ledger.add("PCs of accesses", Fate::Kept, counts.placed);
+        ledger.add("accesses", Outcome::Kept, counts.accesses - counts.cut - counts.sizeless);
+        ledger.add("accesses of unknown size, written as of 1 byte", Outcome::Changed, counts.sizeless);
+        ledger.add("accesses of 64 KiB and more, cut off there", Outcome::Changed, counts.cut);
+        ledger.add("fetches", Outcome::Dropped, counts.fetches);
+        ledger.add("PCs of accesses", Outcome::Kept, counts.placed);
         ledger.add(
             "PCs of accesses that their instructions do not stand before",
-            Fate::Dropped,
+            Outcome::Dropped,
             counts.misplaced,
         );
-        ledger.add("instructions", Fate::Kept, instrs.len() as u64);
+        ledger.add("instructions", Outcome::Kept, instrs.len() as u64);
         for what in &batch.threads.what {
             match what {
                 // A thread begins with its first record.
-                ThreadEvent::Start => ledger.add("beginnings of threads", Fate::Kept, 1),
+                ThreadEvent::Start => ledger.add("beginnings of threads", Outcome::Kept, 1),
                 ThreadEvent::Stop => {
-                    ledger.add(ENDS, Fate::Kept, 1);
+                    ledger.add(ENDS, Outcome::Kept, 1);
                     self.threads.insert(batch.span.thread, (batch.span.process, true));
                     self.exit(batch.span.thread);
                 }
-                _ => ledger.add("events of threads", Fate::Dropped, 1),
+                _ => ledger.add("events of threads", Outcome::Dropped, 1),
             }
         }
         self.rewriter.push(&self.buffer)?;
@@ -268,14 +281,18 @@ impl RecordSink for Entries {
             .filter(|(_, (_, ends))| !ends)
             .map(|(thread, (process, _))| (*thread, *process))
             .collect();
-        ledger.add(ENDS, Fate::MadeUp, open.len() as u64);
+        ledger.add(ENDS, Outcome::MadeUp, open.len() as u64);
         // All ones stand for a core without a thread.
         let is_wide =
             |thread: &&ThreadId| thread.is_idle() || ThreadId::from_packed(thread.packed()) != **thread;
         let n_wide = self.threads.keys().filter(is_wide).count() as u64;
-        ledger.add("threads of more than 48 bits, whose upper bits name a workload", Fate::Changed, n_wide);
+        ledger.add(
+            "threads of more than 48 bits, whose upper bits name a workload",
+            Outcome::Changed,
+            n_wide,
+        );
         for (what, _) in self.sizes.iter().filter(|(_, bytes)| bytes.is_none()) {
-            ledger.add(what, Fate::MadeUp, 1);
+            ledger.add(what, Outcome::MadeUp, 1);
         }
         for (thread, process) in open {
             self.switch_to(thread, process);

@@ -516,6 +516,20 @@ fn what_cannot_be_scheduled_is_said_in_a_sentence() {
     assert_eq!(refusal(threads(), options), "a quantum of nothing never ends");
 }
 
+#[test]
+fn a_schedule_has_the_names_of_its_threads_and_says_that_nothing_of_them_is_stored() {
+    let threads = MemoryTrace::new(vec![thread('A', 1)]);
+    let name = threads.mark_name(3).into_owned();
+    let trace = dispatch(Box::new(threads), small(1)).unwrap();
+    assert_eq!(trace.mark_name(3), name);
+    assert!(trace.tables().unwrap().is_empty() && trace.json_printer(&Default::default()).unwrap().is_none());
+    let needs = quipu_model::pass::Needs { format: None, required: Columns::RAW, optional: Columns::NONE };
+    let error = needs.of("counts", &*trace).unwrap_err();
+    assert_eq!(error.message(), "tool `counts` needs raw, which this trace does not carry");
+    // Nor do these threads carry it as they were recorded.
+    assert_eq!(error.advice(), None);
+}
+
 /// All that the cores of a part do, in order: the core and the record.
 fn part(trace: &dyn Trace, window: &Window, of: WindowOf, most: u64) -> Vec<(u32, String)> {
     let template = Scan::new(ShardId(0)).columns(EVERYTHING);

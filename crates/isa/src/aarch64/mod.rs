@@ -22,7 +22,7 @@ use yaxpeax_arch::{Decoder as _, U8Reader};
 use yaxpeax_arm::armv8::a64::{self, InstDecoder, Instruction};
 
 use crate::registers::A64_LR;
-use crate::{Class, DecodeError, Instr, Opcode, Reg};
+use crate::{Class, DecodeError, Instr, Opcode, Reg, Work};
 
 pub(crate) use dependencies::operands;
 pub(crate) use text::text;
@@ -133,12 +133,17 @@ pub(crate) fn decode(pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
         data::fill_registers(named, group, &mut instr);
     }
     data::fill_flags(word, &mut instr);
-    instr.work = match group {
+    Ok(instr)
+}
+
+/// What an instruction computes, which was decoded to `instr`.
+pub(crate) fn work(instr: &Instr, bytes: &[u8]) -> Option<Work> {
+    let word = Word::from_bytes(bytes).ok()?;
+    match word.group() {
         Group::Scalable | Group::Matrix => scalable::of(word),
         Group::Memory => work::of_atomic(word),
-        _ => named.as_ref().and_then(|named| work::of(named, group, &instr)),
-    };
-    Ok(instr)
+        group => work::of(&name(word)?, group, instr),
+    }
 }
 
 /// The instruction as yaxpeax-arm sees it.

@@ -19,7 +19,7 @@ use crate::regdeps::Operands;
 use crate::registers::{
     X86_BND, X86_CR, X86_DR, X86_K, X86_MM, X86_RIP, X86_SEG, X86_ST, X86_TMM, X86_TR, X86_VEC,
 };
-use crate::{Access, Class, DecodeError, Instr, Mem, Opcode, Reg, Syntax};
+use crate::{Access, Class, DecodeError, Instr, Mem, Opcode, Reg, Syntax, Work};
 
 /// The flags that arithmetic sets and branches read.
 const ARITHMETIC: u32 =
@@ -89,8 +89,13 @@ impl X86 {
         }
         let base = self.bases.get(&code, &instr);
         instr.categories = categories::of(&code, &instr, base);
-        instr.work = work::of(&code, &instr, info, &mut self.known);
         Ok(instr)
+    }
+
+    /// What an instruction computes, which was decoded to `instr`.
+    pub(crate) fn work(&mut self, instr: &Instr, pc: u64, bytes: &[u8]) -> Option<Work> {
+        let code = self.instruction(pc, bytes).ok()?;
+        work::of(&code, instr, self.info.info(&code), &mut self.known)
     }
 
     /// Appends the text; false if the bytes are no instruction.

@@ -19,7 +19,7 @@ struct Edge {
     /// Record ordinal in the shard.
     record: u64,
     return_to: u64,
-    result: u64,
+    result: Option<u64>,
     args: Box<[u64]>,
 }
 
@@ -75,7 +75,7 @@ impl Tree {
                 // The row stands at the record after the call's values.
                 record: first_record + u64::from(calls.at[row]),
                 return_to: calls.return_to[row],
-                result: calls.result[row],
+                result: calls.result.get(row),
                 args: calls.args.get(row).into(),
             });
         }
@@ -160,7 +160,7 @@ fn listed(edges: Vec<Edge>, workload: u16, names: &Names) -> Vec<Listed> {
                 // What was entered and not left before its caller is: a jump out of it, or a lost return.
                 let matching = open.iter().rposition(|&call| calls[call].function == edge.function);
                 if let Some(position) = matching {
-                    calls[open[position]].result = Some(edge.result);
+                    calls[open[position]].result = edge.result;
                     open.truncate(position);
                 }
             }

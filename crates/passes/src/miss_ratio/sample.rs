@@ -98,7 +98,7 @@ impl Weights {
     }
 }
 
-/// The distance that one among this share of the lines stands for: of an estimate of a whole number, the whole number.
+/// Scales a distance among the sampled share of the lines up to all lines, rounded down to a whole number.
 fn estimate(distance: u64, share: f64) -> u64 {
     (distance as f64 * (1.0 / share)) as u64
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const INSTRS_BIN: u64 = 50_000;
 /// Ticks in a bin.
 const TICKS_BIN: u64 = 5;
-/// How many ends of stretches are listed.
+/// How many ends of slices are listed.
 const MAX_LISTED: usize = 24;
 /// A schedule is written out up to this many letters; a trace that switches more often is not read that way.
 const MAX_LETTERS: usize = 1 << 20;
@@ -81,18 +81,18 @@ pub(super) struct CoreWatch {
     letters: Letters,
     sums: CoreSums,
     threads: BTreeSet<ThreadId>,
-    stretches: Histogram,
-    thread_stretches: BTreeMap<ThreadId, Histogram>,
+    slices: Histogram,
+    thread_slices: BTreeMap<ThreadId, Histogram>,
     switched: BTreeMap<u64, Histogram>,
     others: BTreeMap<u64, Histogram>,
     schedule: String,
     listed: Vec<SwitchOut>,
-    /// When each stretch began, by the clock, and whose it is: for migrations.
+    /// When each slice began, by the clock, and whose it is: for migrations.
     arrivals: Vec<(u64, ThreadId)>,
     doing: Doing,
     /// Instructions, idles or waits since the last letter.
     since_letter: u64,
-    /// User instructions of the stretch.
+    /// User instructions of the slice.
     user_instrs: u64,
     start_instr: u64,
     saw_call: bool,
@@ -264,7 +264,7 @@ impl CoreWatch {
         }
     }
 
-    /// The stretch of `thread` ends.
+    /// The slice of `thread` ends.
     fn leave(&mut self, thread: ThreadId, next: Doing) {
         self.sums.switches += 1;
         let voluntary = self.saw_call || self.saw_exit;
@@ -278,8 +278,8 @@ impl CoreWatch {
         if let (Some(call), Some(latency)) = (call, latency) {
             self.switched.entry(call.number).or_default().add(latency, TICKS_BIN);
         }
-        self.stretches.add(self.user_instrs, INSTRS_BIN);
-        self.thread_stretches.entry(thread).or_default().add(self.user_instrs, INSTRS_BIN);
+        self.slices.add(self.user_instrs, INSTRS_BIN);
+        self.thread_slices.entry(thread).or_default().add(self.user_instrs, INSTRS_BIN);
         if self.listed.len() < MAX_LISTED {
             self.listed.push(SwitchOut {
                 thread,
@@ -367,8 +367,8 @@ impl CoreWatch {
     /// Adds the counts of another core.
     fn add(&mut self, other: &CoreWatch) {
         self.threads.extend(&other.threads);
-        self.stretches.merge(&other.stretches);
-        merge(&mut self.thread_stretches, &other.thread_stretches);
+        self.slices.merge(&other.slices);
+        merge(&mut self.thread_slices, &other.thread_slices);
         merge(&mut self.switched, &other.switched);
         merge(&mut self.others, &other.others);
         let (sums, more) = (&mut self.sums, &other.sums);
@@ -394,16 +394,16 @@ impl CoreWatch {
                 |(number, histogram): (u64, Histogram)| CallBins { number, bins: histogram.bins(TICKS_BIN) };
             histograms.into_iter().map(bins).collect()
         };
-        let threads = self.thread_stretches.into_iter();
+        let threads = self.thread_slices.into_iter();
         let of_thread = |(thread, histogram): (ThreadId, Histogram)| ThreadBins {
             thread,
             bins: histogram.bins(INSTRS_BIN),
         };
-        let stretch_instrs: Vec<Bin> = self.stretches.bins(INSTRS_BIN);
+        let slice_instrs: Vec<Bin> = self.slices.bins(INSTRS_BIN);
         CoreSums {
             threads: self.threads.into_iter().collect(),
-            stretch_instrs,
-            thread_stretch_instrs: threads.map(of_thread).collect(),
+            slice_instrs,
+            thread_slice_instrs: threads.map(of_thread).collect(),
             switched_latencies: calls(self.switched),
             other_latencies: calls(self.others),
             ..self.sums

@@ -1,7 +1,7 @@
 //! `schedule`: who runs when: threads, processors, system calls, and how busy everybody was.
 //!
 //! For each thread: records, instructions, first and last reading of the clock, the processors it ran on, *migrations* (the
-//! processor differs from the one before, within a shard), *stretches* (how often a shard turns to the thread from another
+//! processor differs from the one before, within a shard), *slices* (how often a shard turns to the thread from another
 //! one; 1 where each thread has a file of its own), system calls, those of them that may block, *interrupts* (signals
 //! and the like), and idle and wait records.
 //!
@@ -138,7 +138,7 @@ result! {
         pub first_clock: Option<u64> => "Smallest reading of the clock.";
         pub last_clock: Option<u64> => "Largest reading of the clock.";
         pub cpus: BTreeSet<u64> => "Processors it ran on.";
-        pub stretches: u64 => "How often a shard turned to it.";
+        pub slices: u64 => "How often a shard turned to it.";
         pub migrations: u64 => "Changes of processor within a shard.";
         pub syscalls: u64 => "System calls.";
         pub may_block: u64 => "System calls that may block.";
@@ -160,7 +160,7 @@ result! {
         pub core: u64 => "Number of the core, if the trace knows it, else that of the shard.";
         pub records: u64 => "Records.";
         pub instructions: u64 => "Instructions.";
-        pub stretches: u64 => "How often it turned to a thread.";
+        pub slices: u64 => "How often it turned to a thread.";
         pub idles: u64 => "Idle records.";
         pub waits: u64 => "Wait records.";
         pub busy_ticks: u64 => "Ticks in which it was busy.";
@@ -187,7 +187,7 @@ struct Doings {
     process: u64,
     records: u64,
     instrs: u64,
-    stretches: u64,
+    slices: u64,
     clocks: Option<(u64, u64)>,
     cpus: BTreeSet<u64>,
     /// First and last processor.
@@ -237,7 +237,7 @@ impl Doings {
         self.cpus.extend(other.cpus);
         self.records += other.records;
         self.instrs += other.instrs;
-        self.stretches += other.stretches;
+        self.slices += other.slices;
         self.migrations += other.migrations;
         self.syscalls += other.syscalls;
         self.may_block += other.may_block;
@@ -325,12 +325,12 @@ impl Pass for Watch {
         }
         let doings = self.doings.entry((shard, thread), Doings::default);
         let ends = self.ends.entry(shard, || {
-            doings.stretches += 1;
+            doings.slices += 1;
             (thread, thread)
         });
         if ends.1 != thread {
             ends.1 = thread;
-            doings.stretches += 1;
+            doings.slices += 1;
         }
         let lane = match is_core {
             true => self.lanes.entry((shard, None), || Lane::new(LaneOf::Core)),
@@ -387,8 +387,8 @@ impl Pass for Watch {
                 (first, last)
             });
             if !is_new && ends.1 == first {
-                // The thread continues across the border: both sides have counted the stretch.
-                self.doings.entry((shard, first), Doings::default).stretches -= 1;
+                // The thread continues across the border: both sides have counted the slice.
+                self.doings.entry((shard, first), Doings::default).slices -= 1;
             }
             ends.1 = last;
         }
@@ -425,7 +425,7 @@ impl Pass for Watch {
                     cores.entry(shard, || CoreTimes { shard, core: number(shard), ..CoreTimes::default() });
                 core.records += doings.records;
                 core.instructions += doings.instrs;
-                core.stretches += if thread.is_idle() { 0 } else { doings.stretches };
+                core.slices += if thread.is_idle() { 0 } else { doings.slices };
                 core.idles += doings.idles;
                 core.waits += doings.waits;
             }
@@ -467,7 +467,7 @@ impl ThreadTimes {
             first_clock: doings.clocks.map(|(first, _)| first),
             last_clock: doings.clocks.map(|(_, last)| last),
             cpus: doings.cpus,
-            stretches: doings.stretches,
+            slices: doings.slices,
             migrations: doings.migrations,
             syscalls: doings.syscalls,
             may_block: doings.may_block,

@@ -106,7 +106,7 @@ impl Schedules {
         Lane {
             name: format!("core {}", core.core),
             busy: self.shares(&core.busy),
-            note: format!("{} instrs, {} stretches", grouped(core.instructions), grouped(core.stretches)),
+            note: format!("{} instrs, {} slices", grouped(core.instructions), grouped(core.slices)),
         }
     }
 
@@ -200,7 +200,7 @@ impl Schedules {
                 Cell::Count(thread.instructions),
                 Cell::Count(thread.cpus.len() as u64),
                 Cell::Count(thread.migrations),
-                Cell::Count(thread.stretches),
+                Cell::Count(thread.slices),
                 Cell::Count(thread.syscalls),
                 Cell::Count(thread.may_block),
                 Cell::Count(thread.interrupts),
@@ -215,7 +215,7 @@ impl Schedules {
             "instrs",
             "cpus",
             "migrations",
-            "stretches",
+            "slices",
             "syscalls",
             "may block",
             "interrupts",

@@ -31,8 +31,8 @@ result! {
              arranged onto cores, the position of its file modulo 26; of files of cores, its number modulo \
              26), small ones for as many further instructions as `letter` says, `_` for idling and `-` for \
              waiting.";
-        pub switch_outs: Vec<SwitchOut> => "How the first stretches ended.";
-        pub more: u64 => "How many stretches ended that are not listed.";
+        pub switch_outs: Vec<SwitchOut> => "How the first slices ended.";
+        pub more: u64 => "How many slices ended that are not listed.";
     }
 }
 
@@ -56,8 +56,8 @@ result! {
         pub busy_ticks: u64 => "Ticks of the clock in which the core was busy.";
         pub idle_ticks: u64 => "Ticks in which it was idle.";
         pub idle_ticks_before_last_instr: u64 => "Of these, the ones before its last instruction.";
-        pub stretch_instrs: Vec<Bin> => "User instructions of each stretch that ended: bins of 50,000.";
-        pub thread_stretch_instrs: Vec<ThreadBins> => "The same for each thread.";
+        pub slice_instrs: Vec<Bin> => "User instructions of each time slice that ended: bins of 50,000.";
+        pub thread_slice_instrs: Vec<ThreadBins> => "The same for each thread.";
         pub switched_latencies: Vec<CallBins> =>
             "Latencies of system calls after which the core was switched: bins of 5 ticks.";
         pub other_latencies: Vec<CallBins> => "Latencies of the others.";
@@ -93,15 +93,15 @@ result! {
 }
 
 result! {
-    /// How a stretch of a thread on a core ended.
+    /// How a slice of a thread on a core ended.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct SwitchOut {
         pub thread: ThreadId, flat => "The thread.";
-        pub start_instr: u64 => "Ordinal of the core's instruction at which the stretch began, from 1.";
-        pub instructions: u64 => "User instructions of the stretch.";
+        pub start_instr: u64 => "Ordinal of the core's instruction at which the slice began, from 1.";
+        pub instructions: u64 => "User instructions of the slice.";
         pub syscall: Option<u64> => "The system call that it ended in; null if none.";
         pub latency: Option<u64> => "Its latency in ticks; null if not known.";
-        pub voluntary: bool => "Whether the thread gave way itself.";
+        pub voluntary: bool => "Whether the thread yielded by itself.";
         pub direct: bool => "Whether the next thread is the one that it asked for.";
     }
 }

@@ -34,7 +34,7 @@ fn what_a_thread_did_is_counted() {
         ("instructions", 1),
         ("first_clock", 100),
         ("last_clock", 180),
-        ("stretches", 1),
+        ("slices", 1),
         ("migrations", 1),
         ("syscalls", 1),
         ("may_block", 0),
@@ -106,12 +106,12 @@ fn readings_that_say_nothing_and_clocks_that_run_back_add_no_time() {
 }
 
 #[test]
-fn a_stretch_begins_where_a_shard_turns_to_a_thread() {
+fn a_slice_begins_where_a_shard_turns_to_a_thread() {
     let text = "thread 1 1\nmark 1 1\nthread 2 1\nmark 1 1\nthread 1 1\nmark 1 1\npiece\nmark 1 1";
     let schedule = json(&Schedule, "", text);
-    let stretches: Vec<_> =
-        schedule["threads"].as_array().unwrap().iter().map(|thread| &thread["stretches"]).collect();
-    assert_eq!(stretches, [&json!(2), &json!(1)]);
+    let slices: Vec<_> =
+        schedule["threads"].as_array().unwrap().iter().map(|thread| &thread["slices"]).collect();
+    assert_eq!(slices, [&json!(2), &json!(1)]);
 }
 
 /// Core 0 runs thread 1 for 6 records, idles for 4, runs thread 2; core 1 never runs.
@@ -138,7 +138,7 @@ fn a_core_is_busy_for_its_share_of_records() {
         ("shard", 0),
         ("records", 13),
         ("instructions", 6),
-        ("stretches", 2),
+        ("slices", 2),
         ("idles", 4),
         ("busy_ticks", 70),
         ("idle_ticks", 40),
@@ -205,7 +205,7 @@ fn lanes_are_cores_where_shards_are_cores() {
     let Some(Block::Lanes(lanes)) = document.blocks.get(1) else { panic!("{document:?}") };
     assert_eq!(lanes.ends, ("0 µs".to_owned(), "110 µs".to_owned()));
     assert_eq!(lanes.lanes.iter().map(|lane| lane.name.as_str()).collect::<Vec<_>>(), ["core 0", "core 1"]);
-    assert_eq!(lanes.lanes[0].note, "6 instrs, 2 stretches");
+    assert_eq!(lanes.lanes[0].note, "6 instrs, 2 slices");
     // 1000 to 1060 is busy, 1100 to 1110 again; steps of 2 ticks.
     let busy: Vec<bool> = lanes.lanes[0].busy.iter().map(|busy| *busy > 0.5).collect();
     let expected: Vec<bool> = (0..56).map(|step| step < 30 || (50..55).contains(&step)).collect();

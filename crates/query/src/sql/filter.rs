@@ -141,9 +141,11 @@ fn numbers(field: &Field, range: RangeInclusive<i128>) -> Option<Pushed> {
     }
 }
 
-/// True if a column is for this, and each row has a value: what readers choose by roles knows of no missing ones.
+/// True if a column is for this, and each row has a value: what readers choose by roles knows of no missing ones, but for a
+/// time of 0, which no window has.
 fn is_role(field: &Field, role: Role) -> bool {
-    field.role == Some(role) && field.missing == Missing::Never
+    let is_there = field.missing == Missing::Never || role == Role::TIME && field.missing == Missing::Is(0);
+    field.role == Some(role) && is_there
 }
 
 fn texts(field: &Field, texts: Vec<String>) -> Option<Pushed> {

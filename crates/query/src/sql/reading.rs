@@ -1,4 +1,4 @@
-//! What all reads of a session share: who watches them, and what they found.
+//! All reads of a session share a watch and a list of findings.
 
 use quipu_engine::{Progress, Watch};
 use quipu_model::{Error, Found};

@@ -74,7 +74,7 @@ pub enum NoNumber {
 /// The number that a text of hex digits is; `0x` may stand before them.
 ///
 /// # Errors
-/// If it is none, or does not fit into 64 bits.
+/// If the text is not a number or does not fit in 64 bits.
 pub fn hex(text: &[u8]) -> Result<u64, NoNumber> {
     let digits = match text {
         [b'0', b'x' | b'X', digits @ ..] => digits,
@@ -86,7 +86,7 @@ pub fn hex(text: &[u8]) -> Result<u64, NoNumber> {
 /// The number that a text of decimal digits is.
 ///
 /// # Errors
-/// If it is none, or does not fit into 64 bits.
+/// If the text is not a number or does not fit in 64 bits.
 pub fn decimal(text: &[u8]) -> Result<u64, NoNumber> {
     digits_of(text, 10)
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// After the counters of a type's fields: what belongs to no field.
 pub(super) const GAP: u32 = 0;
 /// What lies after a region's only element.
-pub(super) const BEYOND: u32 = 1;
+pub(super) const TRAILING: u32 = 1;
 /// What was counted for several fields, so often too much for the type.
 const EXTRA: u32 = 2;
 /// How many counters stand after those of the fields.

@@ -41,7 +41,7 @@ pub use report::{
 pub use source::TypeSource;
 
 use crate::machine::{Miss, Purpose};
-use count::{BEYOND, Counters, GAP, Kind, PARTS_BEHIND, Tally};
+use count::{Counters, GAP, Kind, PARTS_BEHIND, TRAILING, Tally};
 use hashbrown::HashMap;
 use quick::{Cell, Told};
 use quipu_model::Batch;
@@ -516,6 +516,6 @@ fn spans_of_element(shape: &Shape, kind: &Kind, bytes: Range<u64>, each: &mut dy
     }
     let beyond = bytes.start.max(inside)..bytes.end;
     if beyond.start < beyond.end {
-        each(kind.base + kind.n_fields + BEYOND, beyond);
+        each(kind.base + kind.n_fields + TRAILING, beyond);
     }
 }

@@ -1,6 +1,6 @@
 //! What was counted by type, field, place of allocation and thread.
 
-use super::count::{BEYOND, GAP, Kind, Whose};
+use super::count::{GAP, Kind, TRAILING, Whose};
 use super::{Fields, Site};
 use crate::report::ThreadCounts;
 use hashbrown::HashMap;
@@ -30,8 +30,8 @@ result! {
         pub sites: Vec<SiteRow> => "Where memory was got.";
         pub more_sites: u64 => "How many further places there are.";
         pub threads: Vec<ThreadRow> => "The threads, in order of appearance.";
-        pub moves: u64 => "How often lines went from thread to thread for data.";
-        pub false_moves: u64 => "How often they did so for nothing.";
+        pub moves: u64, named("true_sharing") => "How often lines went from thread to thread for data.";
+        pub false_sharing: u64 => "How often they did so for data that the other thread did not touch.";
         pub shared: Vec<SharedLine> => "The lines that did.";
         pub more_shared: u64 => "How many further lines did.";
         pub has_types: bool => "Whether there was anything to find types in.";
@@ -69,10 +69,10 @@ result! {
             "Bytes of the type in lines in which it was touched; each time that memory is given to another \
              region, anew.";
         pub used: u64 => "Bytes of these that were touched.";
-        pub false_moves: u64 => "How often lines with this type went from thread to thread for nothing.";
+        pub false_sharing: u64 => "How often lines with this type went from thread to thread for nothing.";
         pub fields: Vec<FieldRow> => "Its fields, by offset.";
         pub padding: PartRow => "What belongs to no field.";
-        pub beyond: PartRow => "What lies after the only element of a region that is longer.";
+        pub trailing: PartRow => "What lies after the only element of a region that is longer.";
         pub threads: Vec<ThreadRow> => "Accesses of each thread; those without any are left out.";
     } beside {
         pub(super) bytes: Vec<Byte> =>
@@ -133,10 +133,10 @@ result! {
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct SharedLine {
         pub addr: u64 as Hex, key => "Its first address.";
-        pub false_moves: u64 =>
+        pub false_sharing: u64 =>
             "How often it moved for nothing: one of two threads wrote, and neither touched what the other \
              wrote.";
-        pub moves: u64 => "How often it moved for data.";
+        pub moves: u64, named("true_sharing") => "How often it moved for data.";
         pub parts: Vec<SharedPart> => "What the threads had of it where it moved for nothing.";
     }
 }
@@ -202,11 +202,11 @@ impl Fields {
         self.settle_all();
         let n_levels = around.levels.len();
         let empty = Numbers { misses: vec![0; n_levels], ..Numbers::default() };
-        let false_moves = self.false_moves_by_kind();
+        let false_sharing = self.false_sharing_by_kind();
         let mut types: Vec<TypeRow> = Vec::new();
         let (mut all, mut untyped, mut unknown) = (empty.clone(), empty.clone(), empty.clone());
         for (number, kind) in (0..).zip(&self.kinds) {
-            let row = self.type_row(number, kind, around, false_moves.get(&number).copied().unwrap_or(0));
+            let row = self.type_row(number, kind, around, false_sharing.get(&number).copied().unwrap_or(0));
             all.plus(&row.numbers);
             match number {
                 0 => unknown = row.numbers,
@@ -238,10 +238,10 @@ impl Fields {
         all.lines = self.lines.count(Whose::All);
         let mut shared: Vec<SharedLine> =
             self.sharing.lines.iter().map(|(line, of)| self.shared_line(*line, of, around)).collect();
-        let (moves, false_moves) =
-            shared.iter().fold((0, 0), |sum, line| (sum.0 + line.moves, sum.1 + line.false_moves));
-        shared.retain(|line| line.false_moves > 0);
-        shared.sort_by_key(|line| (std::cmp::Reverse(line.false_moves), line.addr));
+        let (moves, false_sharing) =
+            shared.iter().fold((0, 0), |sum, line| (sum.0 + line.moves, sum.1 + line.false_sharing));
+        shared.retain(|line| line.false_sharing > 0);
+        shared.sort_by_key(|line| (std::cmp::Reverse(line.false_sharing), line.addr));
         let more_shared = shared.len().saturating_sub(around.top) as u64;
         shared.truncate(around.top);
         TypeReport {
@@ -256,7 +256,7 @@ impl Fields {
             more_sites,
             threads,
             moves,
-            false_moves,
+            false_sharing,
             shared,
             more_shared,
             has_types: !self.attribution.types().is_empty(),
@@ -323,7 +323,7 @@ impl Fields {
         }
     }
 
-    fn type_row(&self, number: u32, kind: &Kind, around: &Around<'_>, false_moves: u64) -> TypeRow {
+    fn type_row(&self, number: u32, kind: &Kind, around: &Around<'_>, false_sharing: u64) -> TypeRow {
         let shape = kind.shape.map(|shape| self.attribution.types().shape(shape));
         let place =
             |place: &Option<quipu_symbols::dwarf::types::Place>| place.as_ref().map(ToString::to_string);
@@ -371,10 +371,10 @@ impl Fields {
             leaving: sum(|of| of.leaving),
             fetched: sum(|of| of.fetched),
             used: sum(|of| of.used),
-            false_moves,
+            false_sharing,
             fields,
             padding: self.part(behind + GAP),
-            beyond: self.part(behind + BEYOND),
+            trailing: self.part(behind + TRAILING),
             threads,
             bytes: shape
                 .filter(|shape| shape.size <= MAX_PICTURE)
@@ -433,11 +433,11 @@ impl Fields {
         parts.sort_by(|a, b| {
             (a.thread, a.element, &a.of, &a.field).cmp(&(b.thread, b.element, &b.of, &b.field))
         });
-        SharedLine { addr: line << self.line_shift, false_moves: of.moves[1], moves: of.moves[0], parts }
+        SharedLine { addr: line << self.line_shift, false_sharing: of.moves[1], moves: of.moves[0], parts }
     }
 
     /// How often lines with a type moved for nothing.
-    fn false_moves_by_kind(&self) -> HashMap<u32, u64, FxBuildHasher> {
+    fn false_sharing_by_kind(&self) -> HashMap<u32, u64, FxBuildHasher> {
         let mut moves: HashMap<u32, u64, FxBuildHasher> = HashMap::default();
         for of in self.sharing.lines.values().flat_map(|line| &line.by_kind) {
             *moves.entry(of.kind).or_default() += of.moves;

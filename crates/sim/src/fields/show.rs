@@ -46,7 +46,7 @@ impl ReportBody for TypeReport {
             document.blocks.push(Block::Note(format!(
                 "Moves of lines from thread to thread: {} for data, {} for nothing but the line (false sharing).",
                 grouped(self.moves),
-                grouped(self.false_moves)
+                grouped(self.false_sharing)
             )));
             if !self.shared.is_empty() {
                 document.blocks.push(Block::Grid(self.shared_grid()));
@@ -183,8 +183,8 @@ impl TypeReport {
         if of.padding.fetched > 0 || of.padding.numbers.accesses > 0 {
             rows.push(rest("(padding)", &of.padding));
         }
-        if of.beyond.fetched > 0 || of.beyond.numbers.accesses > 0 {
-            rows.push(rest("(beyond)", &of.beyond));
+        if of.trailing.fetched > 0 || of.trailing.numbers.accesses > 0 {
+            rows.push(rest("(trailing)", &of.trailing));
         }
         let place = of.declared.as_deref().map(|place| format!(", {}", file_and_line(place)));
         let place = place.unwrap_or_default();
@@ -261,7 +261,7 @@ impl TypeReport {
                 line.parts.iter().map(|part| format!("{}: {}", part.thread, part.spelled())).collect();
             vec![
                 Cell::Addr(line.addr),
-                Cell::Count(line.false_moves),
+                Cell::Count(line.false_sharing),
                 Cell::Count(line.moves),
                 Cell::Text(threads.join(", ")),
                 Cell::Text(parts.join(", ")),

@@ -256,12 +256,12 @@ fn lines_that_two_threads_write_at_different_bytes_are_shared_for_nothing() {
     // Now for data.
     scripts.push(Script::of(7).read(0x1018, 8));
     let report = report(scripts, &[]);
-    assert_eq!((report.false_moves, report.moves), (19, 1));
+    assert_eq!((report.false_sharing, report.moves), (19, 1));
     let [line] = &report.shared[..] else { panic!("{:?}", report.shared) };
-    assert_eq!((line.addr, line.false_moves, line.moves), (0x1000, 19, 1));
+    assert_eq!((line.addr, line.false_sharing, line.moves), (0x1000, 19, 1));
     let parts: Vec<(u64, String)> = line.parts.iter().map(|part| (part.thread.tid, part.spelled())).collect();
     assert_eq!(parts, [(7, "Pair.value".to_owned()), (8, "Pair[1].value".to_owned())]);
-    assert_eq!(report.types[0].false_moves, 19);
+    assert_eq!(report.types[0].false_sharing, 19);
     let threads: Vec<(u64, u64, u64)> =
         report.threads.iter().map(|row| (row.thread.tid, row.numbers.accesses, row.numbers.lines)).collect();
     assert_eq!(threads, [(7, 21, 1), (8, 10, 1)]);
@@ -283,8 +283,8 @@ fn what_was_shared_belongs_to_whom_the_memory_belonged_to() {
     scripts.push(Script::of(9).add(0x10000, 32, 1, "nobody.knows").write(0x10000, 4));
     scripts.push(Script::of(7).write(0x10010, 4));
     let report = report(scripts, &[]);
-    assert_eq!((report.false_moves, report.moves), (11, 0));
-    let of = |name: &str| report.types.iter().find(|row| row.name == name).unwrap().false_moves;
+    assert_eq!((report.false_sharing, report.moves), (11, 0));
+    let of = |name: &str| report.types.iter().find(|row| row.name == name).unwrap().false_sharing;
     assert_eq!((of("Pair"), of("nobody.knows")), (10, 1));
     for line in report.shared.iter().filter(|line| line.addr != 0x10000) {
         let parts: Vec<_> = line.parts.iter().map(|part| (part.thread.tid, part.spelled())).collect();
@@ -300,7 +300,7 @@ fn a_thread_does_not_share_with_itself_when_memory_changes_on_its_line() {
     scripts.push(Script::of(7).write(0x1008, 8).add(0x1010, 16, 1, "struct.Pair").write(0x1018, 8));
     scripts.push(Script::of(7).remove(0x1010).write(0x1008, 8));
     let report = report(scripts, &[]);
-    assert_eq!((report.false_moves, report.moves), (2, 0));
+    assert_eq!((report.false_sharing, report.moves), (2, 0));
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn lines_that_threads_only_read_or_that_differ_do_not_move() {
         scripts.push(Script::of(1).read(0x1008, 8).write(0x1040, 8));
         scripts.push(Script::of(2).read(0x1018, 8));
     }
-    assert_eq!(report(scripts, &[]).false_moves, 0);
+    assert_eq!(report(scripts, &[]).false_sharing, 0);
 }
 
 #[test]

@@ -8,8 +8,9 @@ use crate::recording::Instructions;
 use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu_model::pass::Detail;
-/// What the column `first met` counts.
-pub(crate) const FIRST_MET: &str = "first met: lines that came for the first time, also by a prefetch, which is no miss; so there may be more than misses";
+
+/// What the column `compulsory` counts.
+pub(crate) const COMPULSORY: &str = "compulsory: first reference to a line, prefetches included; prefetches are not misses, so this can exceed the miss count";
 
 impl ReportBody for Simulated {
     fn document(&self, detail: Detail) -> Document {
@@ -45,7 +46,7 @@ impl ReportBody for Simulated {
         }
         document.blocks.push(Block::Grid(self.cache_grid()));
         if self.caches.iter().any(|cache| cache.compulsory_misses > cache.misses) {
-            document.blocks.push(Block::Note(FIRST_MET.to_owned()));
+            document.blocks.push(Block::Note(COMPULSORY.to_owned()));
         }
         if self.cores.iter().filter(|core| is_used(core)).count() > 1 {
             document.blocks.push(Block::Grid(self.core_grid()));
@@ -90,8 +91,8 @@ impl Simulated {
             n => format!("{n} times"),
         };
         Some(format!(
-            "more processes than the TLBs have numbers for: they were emptied {often}, and what came back counts as met \
-             for the first time"
+            "more processes than the TLBs have numbers for: they were emptied {often}, and what came back counts as \
+             compulsory"
         ))
     }
 
@@ -135,7 +136,7 @@ impl Simulated {
             head.extend(["prefetches", "read from next level"]);
         }
         if causes {
-            head.extend(["first met", "too small", "too few ways"]);
+            head.extend(["compulsory", "capacity", "conflict"]);
         }
         let row = |level: &LevelCounts| {
             let mut row = vec![
@@ -204,13 +205,13 @@ impl Simulated {
             row
         };
         let mut head = if self.is_tlb { vec!["TLB", "entries", "page"] } else { vec!["cache", "size"] };
-        head.extend(["ways", "policy", "hits", "misses", "miss rate", "first met"]);
+        head.extend(["ways", "policy", "hits", "misses", "miss rate", "compulsory"]);
         if !self.is_tlb {
             head.push("invalidated");
         }
         let used = self.caches.iter().filter(|cache| cache.hits + cache.misses + cache.prefetch_misses > 0);
         Grid {
-            title: "each that was used".into(),
+            title: if self.is_tlb { "TLBs in use" } else { "caches in use" }.into(),
             head: head.into_iter().map(str::to_owned).collect(),
             rows: used.map(row).collect(),
             more: 0,
@@ -232,7 +233,7 @@ impl Simulated {
         head.extend(has_processors.then_some("processors"));
         let used = || self.cores.iter().enumerate().filter(|(_, core)| is_used(core));
         Grid {
-            title: "cores, with who was ever there".into(),
+            title: "cores, with their threads and processors".into(),
             head: head.into_iter().map(str::to_owned).collect(),
             rows: used().take(MAX_THREADS).map(row).collect(),
             more: used().count().saturating_sub(MAX_THREADS) as u64,
@@ -246,7 +247,7 @@ impl Simulated {
                 Cell::Count(of.hits),
                 Cell::Count(of.misses),
                 share(rate(of.misses, of.hits + of.misses)),
-                Cell::Count(of.last_misses),
+                Cell::Count(of.last_level_misses),
             ]
         };
         let head = ["thread", "hits", "misses", "miss rate", self.misses_of_last()];
@@ -275,7 +276,7 @@ impl Simulated {
     /// Functions or lines that miss.
     fn missing_at(&self, title: &str, head: &str, rows: &[MissingAt], more: u64) -> Grid {
         let row = |of: &MissingAt| {
-            vec![Cell::Addr(of.addr), Cell::Count(of.last_misses), Cell::Count(of.first_misses)]
+            vec![Cell::Addr(of.addr), Cell::Count(of.last_level_misses), Cell::Count(of.first_level_misses)]
         };
         Grid {
             title: title.into(),
@@ -287,7 +288,7 @@ impl Simulated {
 
     fn missing_grid(&self) -> Grid {
         let row = |of: &MissingPc| {
-            vec![Cell::Addr(of.pc), Cell::Count(of.last_misses), Cell::Count(of.first_misses)]
+            vec![Cell::Addr(of.pc), Cell::Count(of.last_level_misses), Cell::Count(of.first_level_misses)]
         };
         Grid {
             title: "instructions that miss most".into(),

@@ -53,12 +53,16 @@ pub(crate) fn make(settings: &Setup, machine: &Machine, placement: &Placement, m
     let (functions, outside) = told.sources.functions();
     let (lines, n_others) = told.sources.take_lines(settings.top);
     let (missing, more_missing) = most_missing(told.sources.pcs, settings.top);
-    let missing = missing.into_iter().map(|(pc, first_misses, last_misses)| MissingPc {
+    let missing = missing.into_iter().map(|(pc, first_level_misses, last_level_misses)| MissingPc {
         pc,
-        first_misses,
-        last_misses,
+        first_level_misses,
+        last_level_misses,
     });
-    let at = |(addr, first_misses, last_misses)| MissingAt { addr, first_misses, last_misses };
+    let at = |(addr, first_level_misses, last_level_misses)| MissingAt {
+        addr,
+        first_level_misses,
+        last_level_misses,
+    };
     let (functions, more_missing_functions) = most_missing(functions, settings.top);
     let (missing_fields, more_missing_fields) = told.fields.unzip();
     let shift = spec.line_bytes.trailing_zeros();

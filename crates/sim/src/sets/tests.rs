@@ -104,7 +104,7 @@ impl Plain {
         }
     }
 
-    /// The ways that the policy allows to give way in a full set.
+    /// The ways of a full set whose lines the policy allows to evict.
     fn victims(&self) -> Vec<usize> {
         let ways = self.lines.len();
         let first = |best: u64| vec![self.numbers.iter().position(|number| *number == best).unwrap()];

@@ -414,7 +414,7 @@ impl Sweep {
         let translation = self.physical.as_ref().map(Translator::translation);
         let is_empty = self.accesses == 0 && self.wanted.warmup != Warmup::None;
         let shortfall = self.wanted.shortfall(self.extent, self.met, is_empty, || 0.0);
-        let untold = translation.and_then(Translation::shortfall);
+        let untranslated = translation.and_then(Translation::shortfall);
         let counts = |point: &Point| self.counts(point);
         let bound = |point: &Point| self.space.bound.then(|| counts(&bound_of(*point)).misses);
         let points =
@@ -426,7 +426,7 @@ impl Sweep {
             instructions,
             executed,
             accesses: self.accesses,
-            incomplete: shortfall.into_iter().chain(untold).collect(),
+            incomplete: shortfall.into_iter().chain(untranslated).collect(),
             translation,
             impossible: self.n_impossible,
             points: points.collect(),

@@ -4,7 +4,7 @@ use super::space::{Level, Point};
 use crate::machine::Counts;
 use crate::physical::Translation;
 use crate::recording::{Instructions, Recording};
-use crate::report::{FIRST_MET, rate};
+use crate::report::{COMPULSORY, rate};
 use crate::spec::Prefetch;
 use quipu_model::ReportBody;
 use quipu_model::doc::{Block, Cell, Curve, CurveLine, Document, Figure, Grid};
@@ -43,7 +43,7 @@ result! {
         pub assoc: u64 => "Lines in a set.";
         pub sets: u64 => "Sets.";
         pub line_size: u64 => "Bytes in a line.";
-        pub policy: &'static str => "Which line gives way.";
+        pub policy: &'static str => "Which line is evicted.";
         pub prefetcher: &'static str => "What it brings in by itself.";
         pub hits: u64 => "Accesses found.";
         pub misses: u64 => "Accesses not found.";
@@ -140,7 +140,7 @@ impl ReportBody for Swept {
             document.blocks.push(Block::Curve(self.curve()));
             document.blocks.push(Block::Grid(self.grid()));
             if self.points.iter().any(|point| point.compulsory_misses > point.misses) {
-                document.blocks.push(Block::Note(FIRST_MET.to_owned()));
+                document.blocks.push(Block::Note(COMPULSORY.to_owned()));
             }
         }
         document
@@ -205,7 +205,7 @@ impl Swept {
         if has_mpki {
             head.push("MPKI");
         }
-        head.extend(["first met", "prefetches", "read from next level"]);
+        head.extend(["compulsory", "prefetches", "read from next level"]);
         if has_bound {
             head.extend(["Belady's misses", "above it"]);
         }

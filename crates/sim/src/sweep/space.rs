@@ -322,7 +322,7 @@ pub struct Point {
     pub size: u64,
     /// Lines in a set.
     pub ways: u64,
-    /// Which line gives way.
+    /// Which line is evicted.
     pub policy: Policy,
     /// Bytes in a line.
     pub line_size: u64,

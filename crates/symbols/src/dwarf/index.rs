@@ -67,7 +67,7 @@ struct Names {
 }
 
 impl Names {
-    /// Sorts hashes and entries into runs. Of more than 32 bits can count, the last are left out.
+    /// Sorts hashes and entries into runs. Names after the first `u32::MAX` are dropped.
     fn new(n_names: usize, names: impl Iterator<Item = (u64, u32)> + Clone) -> Names {
         let n_names = n_names.min(NONE as usize);
         let n_runs = n_names.next_power_of_two();

@@ -22,7 +22,7 @@ const SLOW: u32 = 0;
 pub(super) enum Role {
     /// What can be looked up by its name.
     Type,
-    /// What names of types are part of, and is no type: a namespace or module.
+    /// A scope that qualifies type names without being a type: a namespace or module.
     Scope,
     /// A function; it has code of its own if it says where.
     Function {

@@ -53,7 +53,6 @@ static INFO: FormatInfo = FormatInfo {
     name: "described",
     title: "rows with their own description",
     extensions: &[],
-    abilities: &["read", "view", "analyze", "check"],
     beyond_lenses: &[],
     doc: "crates/testkit/src/described/mod.rs",
     options: &[],

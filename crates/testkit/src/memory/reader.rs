@@ -236,7 +236,7 @@ impl MemoryReader {
                 calls.function.push(*function);
                 calls.edge.push(*edge);
                 calls.return_to.push(0);
-                calls.result.push(values.first().copied().filter(|_| leave).unwrap_or(0));
+                calls.result.push(values.first().copied().filter(|_| leave));
                 calls.args.push(values.iter().filter(|_| !leave).copied());
             }
             Record::Mark { .. } | Record::Call { .. } => {}
