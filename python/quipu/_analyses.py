@@ -125,7 +125,7 @@ class Analyses:
         reset_at: Begin the statistics anew, lines stay: after this many instructions, or at each mark of a name;
             several with commas; none if not said.
         cpu_scheduling: Threads run on the processors that the trace names.
-        causes: Divide misses: first met, too small, too few ways.
+        causes: Classify misses as compulsory, capacity or conflict.
         top: How many instructions to list that miss most; 10 if not said.
         binary: The program, whose debug information says types and variables; none if not said.
         types: A file of types, as Cacheray's extractor writes it; where both are given, for what the program does not
@@ -714,7 +714,7 @@ class Analyses:
         reset_at: Begin the statistics anew, lines stay: after this many instructions, or at each mark of a name;
             several with commas; none if not said.
         cpu_scheduling: Threads run on the processors that the trace names.
-        causes: Divide misses: first met, too small, too few ways.
+        causes: Classify misses as compulsory, capacity or conflict.
         top: How many instructions to list that miss most; 10 if not said.
         """
         options: dict[str, Any] = {

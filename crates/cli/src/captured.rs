@@ -358,9 +358,9 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
         });
         document.blocks.push(grid("Program and libraries", &["base", "bytes", "file"], rows.collect()));
     }
-    document.blocks.push(Block::Note(
-        "`quipu view` lists its events, with places and callers; `quipu report` reads it; `quipu convert --to cacheray` makes a trace of it"
-            .to_owned(),
-    ));
+    document.blocks.push(Block::Note(format!(
+        "`quipu view` lists its events, with places and callers; `quipu report` reads it; `quipu convert --to {}` makes a trace of it",
+        quipu_capture::tsan::MADE
+    )));
     Ok(Info { document, value, findings })
 }

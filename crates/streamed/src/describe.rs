@@ -1,8 +1,8 @@
 //! Metadata record by record: producers, clocks, streams, schemas, types, probes, and what else a stream says of itself.
 
 use crate::trace::StreamTrace;
-use quipu_model::Result;
 use quipu_model::trace::Carried;
+use quipu_model::{Result, result};
 use quipu_source::Source;
 use quipu_stream::frame::encoding;
 use quipu_stream::json::of_cbor;
@@ -128,7 +128,7 @@ pub fn encoding_name(number: u16) -> &'static str {
 
 fn name_of(names: &[&str], number: u64, first: u64) -> Value {
     let at = number.checked_sub(first).and_then(|at| usize::try_from(at).ok());
-    at.and_then(|at| names.get(at)).map_or(json!(number), |name| json!(name))
+    at.and_then(|at| names.get(at)).map_or_else(|| number.into(), |name| (*name).into())
 }
 
 fn value_of(value: &Cbor) -> Value {
@@ -193,12 +193,12 @@ pub fn json(trace: &StreamTrace) -> Result<Value> {
     let epochs = trace.epochs().iter().map(|((producer, epoch), metadata)| {
         let records = metadata.entries().map(|(ordinal, entry)| {
             let mut all = Map::new();
-            all.insert("ordinal".to_owned(), json!(ordinal));
+            all.insert("ordinal".to_owned(), result::json(&ordinal));
             let read = quipu_stream::wire::cbor::decode(&entry.bytes).ok();
             match read.as_ref().and_then(|item| record(&item.value)) {
                 Some((kind, rest)) => {
-                    all.insert("record".to_owned(), json!(kind));
-                    all.insert("is_used".to_owned(), json!(entry.record.is_some()));
+                    all.insert("record".to_owned(), result::json(&kind));
+                    all.insert("is_used".to_owned(), entry.record.is_some().into());
                     all.extend(rest);
                 }
                 None => drop(all.insert("record".to_owned(), Value::Null)),
@@ -219,7 +219,7 @@ pub fn json(trace: &StreamTrace) -> Result<Value> {
     });
     let losses = session.losses().into_iter().map(|(stream, loss)| {
         json!({
-            "cause": quipu_stream::loss::cause_name(loss.cause).map_or(json!(loss.cause), |name| json!(name)),
+            "cause": quipu_stream::loss::cause_name(loss.cause).map_or_else(|| loss.cause.into(), Value::from),
             "stream": loss.stream.unwrap_or(stream),
             "records": loss.records,
             "bytes": loss.bytes,

@@ -6,6 +6,7 @@ use crate::recording;
 use quipu::engine::InTime;
 use quipu::model::transform::TransformJob;
 use quipu::model::{Error, Format, Given, OptionSpec, Trace, Transform};
+use quipu_capture::tsan::MADE;
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::{Opening, Stored};
 use quipu_console::rewrite::{self, Answer, EXIT_CODES, Output, Target, Watched};
@@ -75,12 +76,12 @@ Examples:
   quipu convert trace.dir -o tables.parquet
   quipu convert trace.dir -o rows.parquet --table lens.accesses,memrefs --interop spark
   quipu convert trace.dir -o - --table lens.accesses | python3 count.py
-  quipu convert prog.quipu -o prog.trace --to cacheray
   quipu convert trace.dir -o finer.dir --chunk-instrs 1M --level 9
 ";
 
 fn help() -> String {
     let mut help = EXAMPLES.to_owned();
+    help.push_str(&format!("  quipu convert prog.quipu -o prog.trace --to {MADE}\n"));
     for format in quipu::FORMATS.iter().filter(|format| format.record_writer().is_some()) {
         let info = format.info();
         let ending = info.extensions.first().unwrap_or(&"trace");
@@ -123,8 +124,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         // that nothing be lost, is a matter of lenses.
         let is_plain = given.is_empty() && !options.conversion.is_lossless();
         let is_recording = is_plain && input.opening.format.is_none() && captured::is_capture(&input.path);
-        if is_recording && to.info().name == quipu_capture::tsan::MADE && !quipu::is_stream_name(&target.path)
-        {
+        if is_recording && to.info().name == MADE && !quipu::is_stream_name(&target.path) {
             return recording::make(&input.path, &target, &source_map, screen);
         }
         refuse_source_map(&source_map)?;
@@ -142,10 +142,10 @@ fn refuse_source_map(source_map: &[(String, String)]) -> Result<()> {
     if source_map.is_empty() {
         return Ok(());
     }
-    Err(Error::usage(
-        "`--source-map` is for recordings of programs of `quipu cc` that become Cacheray traces",
-    )
-    .hint("`quipu convert PROG.quipu -o PROG.trace --to cacheray --source-map FROM=TO`")
+    Err(Error::usage(format!(
+        "`--source-map` is for recordings of programs of `quipu cc` that become traces of format {MADE}"
+    ))
+    .hint(format!("`quipu convert PROG.quipu -o PROG.trace --to {MADE} --source-map FROM=TO`"))
     .into())
 }
 
