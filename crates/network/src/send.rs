@@ -11,7 +11,7 @@ use crate::source::{Item, Source};
 use crate::spool::Spool;
 use quipu_stream::frame::{Header, kind};
 use quipu_stream::ranges::Ranges;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ClientConfig;
 use std::collections::VecDeque;
@@ -195,8 +195,10 @@ struct Session {
     staged: Vec<u8>,
     staged_at: usize,
     in_flight: VecDeque<InFlight>,
-    /// Of each stream, the number after the last frame that was met, and what is in flight.
-    met: FxHashMap<(u64, u32), (u64, u64)>,
+    /// Records that are told of and in flight, by stream.
+    in_flight_of: FxHashMap<(u64, u32), u64>,
+    /// Streams with records in the file that is read.
+    begun: FxHashSet<(u64, u32)>,
     /// Files that were read to their end, with how many frames were sent by then.
     finished: VecDeque<(u64, PathBuf)>,
     is_at_end: bool,
@@ -237,6 +239,8 @@ struct Loop<'l> {
     /// Since when there is no connection.
     alone_since: Instant,
     delivered: FxHashMap<(u64, u32), Delivered>,
+    /// Frames of connections that broke before they were acknowledged: the collector may have them.
+    unsure: Vec<InFlight>,
     sent: Sent,
     is_first: bool,
     scratch: Vec<u8>,
@@ -271,6 +275,7 @@ pub fn send(
         n_tries: 0,
         alone_since: now,
         delivered: FxHashMap::default(),
+        unsure: Vec::new(),
         sent: Sent::default(),
         is_first: true,
         scratch: vec![0; READ_BYTES],
@@ -364,6 +369,7 @@ impl Loop<'_> {
 
     /// Counts what a connection that ended has found out about the source.
     fn settle(&mut self, session: &Session) {
+        self.unsure.extend(&session.in_flight);
         self.sent.unsent = session.unsent;
         self.sent.other_bytes = session.source.other_bytes;
         self.sent.left_open = session.source.left_open;
@@ -398,7 +404,8 @@ impl Loop<'_> {
             staged: Vec::new(),
             staged_at: 0,
             in_flight: VecDeque::new(),
-            met: FxHashMap::default(),
+            in_flight_of: FxHashMap::default(),
+            begun: FxHashSet::default(),
             finished: VecDeque::new(),
             is_at_end: false,
             unsent: 0,
@@ -549,7 +556,16 @@ impl Loop<'_> {
                     (self.pause, self.alone_since) = (FIRST_PAUSE, Instant::now());
                     notice(Notice::Connected(self.address()));
                 }
-                Event::Have(_) => {}
+                Event::Have(producer) => {
+                    let of_it = |frame: &mut InFlight| frame.producer == producer;
+                    for frame in self.unsure.extract_if(.., of_it).collect::<Vec<_>>() {
+                        let InFlight { producer, stream, seq, .. } = frame;
+                        let header = Header { producer, stream, seq, ..Header::default() };
+                        if session.sender.judge(&header) == Verdict::Skip {
+                            self.deliver(&frame);
+                        }
+                    }
+                }
                 Event::Ack(n) => self.acknowledge(session, n)?,
                 Event::Bye => {
                     let n = session.sender.n_sent();
@@ -571,7 +587,7 @@ impl Loop<'_> {
         let n_before = session.sender.n_sent() - session.in_flight.len() as u64;
         let n_new = usize::try_from(n.saturating_sub(n_before)).unwrap_or(usize::MAX);
         for frame in session.in_flight.drain(..n_new.min(session.in_flight.len())) {
-            if let Some((_, told)) = session.met.get_mut(&(frame.producer, frame.stream)) {
+            if let Some(told) = session.in_flight_of.get_mut(&(frame.producer, frame.stream)) {
                 *told = told.saturating_sub(frame.told);
             }
             self.deliver(&frame);
@@ -647,6 +663,7 @@ impl Loop<'_> {
                 Item::Frame(frame) => frame.header,
                 Item::Closed(header, _) => *header,
                 Item::FileEnd(path) => {
+                    session.begun.clear();
                     session.finished.push_back((session.sender.n_sent(), path.clone()));
                     // All of it may have been acknowledged before.
                     let n = session.sender.n_sent() - session.in_flight.len() as u64;
@@ -676,10 +693,11 @@ impl Loop<'_> {
             if matches!(item, Item::Closed(..)) {
                 session.shipper.note_closed(&header);
             }
-            if header.lost > 0 && verdict == Verdict::Send && session.source.is_recorder() {
+            let has_records = matches!(header.kind, kind::DATA | kind::AGG);
+            let is_first = has_records && session.begun.insert((header.producer, header.stream));
+            if is_first && header.lost > 0 && verdict == Verdict::Send && session.source.is_recorder() {
                 self.forget_what_was_sent(session, &mut header);
             }
-            let has_records = matches!(header.kind, kind::DATA | kind::AGG);
             let told = if has_records { u64::from(header.records) + u64::from(header.lost) } else { 0 };
             let mut in_flight = InFlight {
                 producer: header.producer,
@@ -689,8 +707,6 @@ impl Loop<'_> {
                 bytes: header.frame_len() as u32, // Within the limits.
                 told,
             };
-            let met = session.met.entry((header.producer, header.stream)).or_default();
-            met.0 = met.0.max(header.seq.saturating_add(1));
             if verdict == Verdict::Skip {
                 if self.sent.reconnects > 0 {
                     self.deliver(&in_flight);
@@ -716,30 +732,22 @@ impl Loop<'_> {
             self.ship(session, &header, &mut stored)?;
             self.stored = stored;
             in_flight.bytes = (session.staged.len() - crate::message::HEAD_BYTES) as u32; // A frame.
-            if let Some((_, in_flight)) = session.met.get_mut(&(header.producer, header.stream)) {
-                *in_flight = in_flight.saturating_add(told);
-            }
+            let in_flight_of = session.in_flight_of.entry((header.producer, header.stream)).or_default();
+            *in_flight_of = in_flight_of.saturating_add(told);
             session.in_flight.push_back(in_flight);
             return Ok(true);
         }
     }
 
-    /// A flight recorder that was faster than the network says in the first frame that is left how many records went before it.
-    /// Those that were sent did not go.
+    /// A flight recorder whose oldest segment went says in the first frame that is left of each stream how many records went
+    /// before it. Those that were sent did not go.
     fn forget_what_was_sent(&self, session: &Session, header: &mut Header) {
         let who = (header.producer, header.stream);
-        let delivered = self.delivered.get(&who);
-        let met = session.met.get(&who).copied();
-        let is_next = met.is_some_and(|(next, _)| next == header.seq)
-            || header
-                .seq
-                .checked_sub(1)
-                .zip(delivered)
-                .is_some_and(|(seq, known)| known.numbers.contains(seq));
-        if !is_next && header.lost < quipu_stream::frame::LOST_MANY {
-            let told = delivered.map_or(0, |known| known.told) + met.map_or(0, |(_, in_flight)| in_flight);
-            let told = u32::try_from(told).unwrap_or(u32::MAX);
-            header.lost = header.lost.saturating_sub(told);
+        let delivered = self.delivered.get(&who).map_or(0, |known| known.told);
+        let told = delivered + session.in_flight_of.get(&who).copied().unwrap_or(0);
+        // What a writer lost itself is less.
+        if header.lost < quipu_stream::frame::LOST_MANY && u64::from(header.lost) >= told {
+            header.lost -= told as u32; // No more than that.
         }
     }
 
