@@ -2,7 +2,7 @@
 
 use crate::verbs::sql::Options;
 use quipu::model::fresh::Fresh;
-use quipu::model::{Error, ErrorKind, Tool, Trace};
+use quipu::model::{Error, ErrorKind, Finding, Tool, Trace};
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session::{self, Verdict};
 use quipu_console::{Common, terminal};
@@ -129,7 +129,12 @@ impl Asked<'_> {
     /// Says what was found wrong with the traces.
     fn tell(&self, losses: Losses) -> Result<Outcome> {
         let Some((_, first)) = self.traces.first() else { return Ok(Outcome::Fine) };
-        let Losses { found, error, is_doubtful } = losses;
+        let Losses { mut found, error, is_doubtful } = losses;
+        // What was found when the other traces were opened counts as well.
+        for (_, other) in self.traces.iter().skip(1) {
+            let new = Finding::not_met(&other.meta().findings, found.as_slice());
+            new.into_iter().for_each(|finding| found.push(finding));
+        }
         let verdict = Verdict::new(&**first, found, error, false).meaning("the answer is about the rest");
         verdict.say_lost(self.screen);
         if is_doubtful {

@@ -39,6 +39,8 @@ const VERBS: &[&[&str]] = &[
     &["merge", "@", "-o", "%"],
     &["convert", "@", "-o", "%"],
     &["convert", "@", "-o", "%.quipu"],
+    &["convert", "@", "-o", "%.arrow"],
+    &["convert", "@", "-o", "%.parquet"],
     &["diff", "@", "@"],
 ];
 
@@ -106,6 +108,7 @@ fn harms(bytes: &[u8]) -> Vec<Harm> {
             harm(format!("{name} payload"), flipped(frame.payload + frame.len / 2), of_payload, said);
         }
         harm(format!("{name} header"), flipped(frame.at + 41), code, "");
+        harm(format!("{name} trailer"), flipped(frame.end - 3), code, "");
         let mut zeros = bytes.to_vec();
         zeros[frame.at..frame.at + 64].fill(0);
         harm(format!("{name} zeros"), zeros, code, "");
@@ -137,6 +140,8 @@ fn run(call: &[&str], stream: &Path, folder: &Path, flags: &[&str]) -> (i32, Str
     let _ = fs::remove_dir_all(&out);
     let _ = fs::remove_file(&out);
     let _ = fs::remove_file(folder.join("out.quipu"));
+    let _ = fs::remove_file(folder.join("out.arrow"));
+    let _ = fs::remove_dir_all(folder.join("out.parquet"));
     let args = call.iter().map(|arg| match *arg {
         "@" => stream.to_str().unwrap().to_owned(),
         arg => arg.replace('%', out.to_str().unwrap()),
@@ -191,6 +196,8 @@ fn walk(name: &str, stream: &Path, n_walked: &AtomicUsize) -> Vec<String> {
         for call in &able {
             n_walked.fetch_add(1, Ordering::Relaxed);
             let verb = call[0];
+            let written = ["out", "out.quipu", "out.arrow", "out.parquet"];
+            let has_output = || written.iter().any(|name| folder.path().join(name).exists());
             let (code, out, errors) = run(call, &damaged, folder.path(), &[]);
             let text = if verb == "check" { out + &errors } else { errors };
             let own = told(code, &text);
@@ -202,7 +209,7 @@ fn walk(name: &str, stream: &Path, n_walked: &AtomicUsize) -> Vec<String> {
             if !is_all_lost && code == 2 {
                 complain(format!("{verb} cannot do it: {text}"));
             }
-            if code == 1 && (own.place.is_none() || folder.path().join("out").exists()) {
+            if code == 1 && (own.place.is_none() || has_output()) {
                 complain(format!("{verb} names no place, or writes: {text}"));
             }
             // Of a recording without its descriptions nothing can be decoded, and who lists its events does not read its page.

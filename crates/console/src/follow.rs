@@ -66,12 +66,15 @@ pub fn follow(job: &FollowJob<'_>, watch: &Watch, out: &mut dyn Write) -> Result
                 if !std::mem::replace(&mut is_begun, true) {
                     printer.begin(&mut buffer);
                 }
-                print_new(job, &**trace, (table, &mut *printer), &mut seen, &mut followed, &mut buffer)?;
-                if is_ended || is_cancelled {
+                let stops = || !is_cancelled && watch.is_cancelled();
+                let mut output = Output { out: &mut *out, buffer: &mut buffer, stops: &stops };
+                let is_stopped =
+                    print_new(job, &**trace, (table, &mut *printer), &mut seen, &mut followed, &mut output)?;
+                if is_ended || is_cancelled || is_stopped {
                     printer.end(&mut buffer);
                 }
-                followed.cancelled = is_cancelled && !is_ended;
-                is_ended || is_cancelled
+                followed.cancelled = is_stopped || is_cancelled && !is_ended;
+                is_ended || is_cancelled || is_stopped
             }
         };
         out.write_all(&buffer)?;
@@ -85,15 +88,24 @@ pub fn follow(job: &FollowJob<'_>, watch: &Watch, out: &mut dyn Write) -> Result
     }
 }
 
-/// Prints the records that were not there before.
+/// Where records are printed to.
+struct Output<'o> {
+    out: &'o mut dyn Write,
+    buffer: &'o mut Vec<u8>,
+    /// Whether no more is to be printed.
+    stops: &'o dyn Fn() -> bool,
+}
+
+/// Prints the records that were not there before; true if a signal ended it. What is printed of a batch is written before the
+/// next is read: the first look finds all that was written so far, which may be very much.
 fn print_new(
     job: &FollowJob<'_>,
     trace: &dyn Trace,
     (table, printer): (usize, &mut dyn Printer),
     seen: &mut BTreeMap<ShardId, u64>,
     followed: &mut Followed,
-    buffer: &mut Vec<u8>,
-) -> Result<()> {
+    output: &mut Output<'_>,
+) -> Result<bool> {
     let mut sieve = Sieve::new(&job.predicate, trace, table)?;
     let tables: Vec<usize> = std::iter::once(table).chain(sieve.tables()).collect();
     let mut rows = Vec::new();
@@ -102,6 +114,9 @@ fn print_new(
         let window = Window::Records(*n_seen..u64::MAX);
         let mut reader = trace.scan(&Scan { tables: tables.clone(), window, ..Scan::new(shard.id) })?;
         loop {
+            if (output.stops)() {
+                return Ok(true);
+            }
             let batch = match reader.read() {
                 Ok(Some(batch)) => batch,
                 Ok(None) => break,
@@ -117,12 +132,14 @@ fn print_new(
                     ..Ordinals::default()
                 };
                 sieve.choose(batch, ordinals, &mut rows)?;
-                printer.print(batch, &rows, ordinals, &job.paint, buffer);
+                printer.print(batch, &rows, ordinals, &job.paint, output.buffer);
             }
             batch.findings.drain(..).for_each(|finding| followed.found.push(finding));
             *n_seen += u64::from(batch.span.records);
             followed.records += u64::from(batch.span.records);
+            output.out.write_all(output.buffer)?;
+            output.buffer.clear();
         }
     }
-    Ok(())
+    Ok(false)
 }

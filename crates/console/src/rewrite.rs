@@ -335,7 +335,8 @@ fn lines(facts: &[Fact]) -> Vec<(String, Vec<Cell>)> {
 /// Says on standard error from which record on an output is doubtful.
 pub fn say_doubtful(path: &Path, doubtful_from: Option<u64>, screen: &Screen) {
     if let Some(n_good) = doubtful_from {
-        let path = path.display();
+        let path =
+            if path.as_os_str().is_empty() { "standard output".into() } else { path.to_string_lossy() };
         screen.say_error(format_args!("{path}: from record {n_good} on, what was written is doubtful"));
     }
 }

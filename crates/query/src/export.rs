@@ -13,7 +13,9 @@ use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::options::{Kind, Repeats};
 use quipu_model::trace::{Fact, settled};
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, check_level};
-use quipu_model::{Columns, Error, OpenOptions, OptionSpec, Predicate, Result, ShardId, Table, Trace};
+use quipu_model::{
+    Columns, Error, Finding, OpenOptions, OptionSpec, Predicate, Result, ShardId, Table, Trace,
+};
 use quipu_source::Source;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
@@ -186,7 +188,9 @@ struct Writing<'a> {
 struct State {
     intake: Intake,
     n_rows: u64,
-    told: Vec<quipu_model::Finding>,
+    told: Vec<Finding>,
+    /// What was found wrong when the trace was opened, until it is told with what the first read finds.
+    at_opening: Vec<Finding>,
 }
 
 impl State {
@@ -223,7 +227,7 @@ impl<'a> Writing<'a> {
 impl Writing<'_> {
     fn begin(&self) -> State {
         let intake = Intake::new(self.job.damaged).strict(self.job.strict);
-        State { intake, n_rows: 0, told: Vec::new() }
+        State { intake, n_rows: 0, told: Vec::new(), at_opening: self.trace.meta().findings.clone() }
     }
 
     fn selection(&self, name: &str, shard: Option<ShardId>) -> Selection {
@@ -305,6 +309,9 @@ impl Writing<'_> {
                 "name": name, "folder": safe, "rows": n_rows, "columns": fields, "files": files,
             }));
         }
+        // Where there are no rows at all, nothing was read that could tell it.
+        let mut left = std::mem::take(&mut state.at_opening);
+        state.intake.take(&mut left, SoFar::default())?;
         let manifest = json!({ "quipu": 1, "trace": about::about(&*self.trace), "tables": tables });
         let path = folder.join(MANIFEST);
         let mut file = folder.create(&path)?;
@@ -354,10 +361,18 @@ impl Writing<'_> {
             }
         }
         self.progress.go_on()?;
-        // The same damage shows in each read.
+        // The same damage shows in each read, and in a look at the trace when it is opened.
         let (found, error) = stream.into_losses();
-        let mut new: Vec<_> = found.into_vec();
-        new.retain(|finding| !state.told.contains(finding));
+        let found = found.into_vec();
+        let mut new = Finding::not_met(&std::mem::take(&mut state.at_opening), &found);
+        if let Some(error) = &error {
+            new.retain(|finding| !error.is_same_fault(finding));
+        }
+        let is_new = |finding: &Finding| {
+            let is_known = |known: &Finding| known == finding || known.is_same_fault(finding);
+            !state.told.iter().any(is_known)
+        };
+        new.extend(found.into_iter().filter(is_new));
         state.told.extend(new.iter().cloned());
         let so_far = state.so_far();
         state.n_rows += n_rows;

@@ -401,8 +401,8 @@ fn take(fd: c_int) -> bool {
         fd
     };
     // SAFETY: the file is open.
-    let is_new =
-        unsafe { libc::ftruncate(fd, 0) == 0 && libc::ftruncate(fd, process::PAGE_BYTES as i64) == 0 };
+    let is_new = may_reach(process::PAGE_BYTES as u64)
+        && unsafe { libc::ftruncate(fd, 0) == 0 && libc::ftruncate(fd, process::PAGE_BYTES as i64) == 0 };
     // SAFETY: a new map at a place of the system's choice touches nothing that exists.
     let base = unsafe {
         libc::mmap(
@@ -514,8 +514,19 @@ fn identify() -> [u8; 16] {
     uuid
 }
 
+/// Whether the program may have files that are this long: to write beyond that would end it with a signal.
+fn may_reach(end: u64) -> bool {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: writes one structure; a failure leaves it as it is.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    limit.rlim_cur == libc::RLIM_INFINITY || end <= limit.rlim_cur
+}
+
 /// Makes sure that the disk has these bytes, so that a store to them cannot fail later.
 fn reserve(fd: c_int, offset: u64, n_bytes: u64) -> bool {
+    if !may_reach(offset + n_bytes) {
+        return false;
+    }
     loop {
         // SAFETY: the file is open.
         if unsafe { libc::fallocate(fd, 0, offset as i64, n_bytes as i64) } == 0 {
@@ -617,6 +628,10 @@ fn disk_full() {
 /// Writes bytes into the file; false if that cannot be done.
 fn write_at(bytes: &[u8], offset: u64) -> bool {
     let fd = FD.load(Ordering::Acquire);
+    if !may_reach(offset + bytes.len() as u64) {
+        disk_full();
+        return false;
+    }
     let mut done = 0;
     while let Some(rest @ [_, ..]) = bytes.get(done..) {
         // SAFETY: as many bytes as there are.

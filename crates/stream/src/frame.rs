@@ -194,6 +194,12 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|eight| eight.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
+/// Whether these bytes are the trailer of a frame with this header.
+pub(crate) fn is_trailer_of(header: &Header, bytes: &[u8]) -> bool {
+    let len = (header.frame_len() as u32).to_le_bytes(); // Within the limits.
+    bytes.len() == TRAILER_BYTES && bytes[..4] == len && bytes[4..] == TRAILER
+}
+
 impl Header {
     /// Reads the header at the front of `bytes`, which begin with [`SYNC`].
     ///

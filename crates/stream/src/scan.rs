@@ -4,7 +4,7 @@
 //! the sync bytes, so the next place that has them and a header with a right checksum is a frame.
 
 use crate::finding::Finding;
-use crate::frame::{HEADER_BYTES, Header, HeaderFault, SYNC, TRAILER, TRAILER_BYTES};
+use crate::frame::{HEADER_BYTES, Header, HeaderFault, SYNC, TRAILER_BYTES, is_trailer_of};
 use crate::input::Input;
 use memchr::memmem;
 use std::io;
@@ -173,7 +173,7 @@ impl Scanner {
             return Ok(None);
         }
         let (padding, trailer) = rest[..rest_len].split_at(rest_len - TRAILER_BYTES);
-        if trailer[..4] != (header.frame_len() as u32).to_le_bytes() || trailer[4..] != TRAILER {
+        if !is_trailer_of(&header, trailer) {
             match find_header(input, at + SYNC.len() as u64)? {
                 Ok(found) => {
                     self.findings.push(Finding::at("torn-frame", at).with("resynced_at", found));
@@ -305,7 +305,7 @@ pub fn find_header(input: &mut impl Input, from: u64) -> io::Result<Result<u64, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::kind;
+    use crate::frame::{TRAILER, kind};
 
     /// Bytes, and the most that was asked for at once.
     struct Asked<'a>(&'a [u8], usize);

@@ -18,7 +18,7 @@ use crate::session::{OPEN_HEAD_BYTES, OpenHead};
 use crate::snapshot::{end_frame, meta_frames};
 use quipu_wire::cbor::{self, Value};
 use quipu_wire::crc32c;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -184,6 +184,11 @@ pub fn select(
     let (mut order, mut order_findings) = (Order::default(), Vec::new());
     let mut n_left_out = n_chosen - frames.len() as u64;
     let mut n_open_records = 0;
+    let mut first_of_all: FxHashMap<u64, u64> = FxHashMap::default();
+    let is_of_all = |header: &&Header| header.stream == 0 && header.kind != kind::OPEN;
+    for header in frames.iter().map(|found| &found.header).filter(is_of_all) {
+        first_of_all.entry(header.producer).or_insert(header.seq);
+    }
     for found in frames.iter().filter(|found| found.header.kind != kind::END) {
         let key = (found.header.producer, found.header.epoch);
         let stored = stored(input, found)?;
@@ -214,13 +219,11 @@ pub fn select(
         }
         if header.kind != kind::OPEN && !begun.contains_key(&key) {
             begun.insert(key, at);
-            let first = frames.iter().map(|other| &other.header).find(|other| {
-                other.producer == header.producer && other.stream == 0 && other.kind != kind::OPEN
-            });
+            let first = first_of_all.get(&header.producer);
             let is_snapshot = header.has(flag::SNAPSHOT_START);
             // Without frames of stream 0 in the slice, the number of the last one before it is free.
             let seq = match first {
-                Some(first) => first.seq.checked_sub(1),
+                Some(first) => first.checked_sub(1),
                 None => Some(before.get(&header.producer).copied().unwrap_or_default()),
             };
             if let (Some(metadata), Some(seq), false) = (epochs.get(&key), seq, is_snapshot) {

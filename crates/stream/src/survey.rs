@@ -2,7 +2,7 @@
 //!
 //! No payload of data is read: the reader that decodes one says what is wrong with it.
 
-use crate::frame::{Header, kind};
+use crate::frame::{Header, TRAILER_BYTES, is_trailer_of, kind};
 use crate::index::{Directory, frame_at};
 use crate::input::Input;
 use crate::reader::StreamReader;
@@ -102,7 +102,9 @@ impl Survey {
                 self.open.extend(OpenHead::read(head).map(|head| (head, frame)));
             }
         }
-        Ok(true)
+        // A torn frame is no frame: a look at all headers says what is lost by it.
+        let trailer = input.get(frame.end() - TRAILER_BYTES as u64, TRAILER_BYTES)?;
+        Ok(is_trailer_of(&frame.header, trailer.get(..TRAILER_BYTES).unwrap_or_default()))
     }
 
     /// Whether META frames alone have the metadata that the last frame of each producer needs: records between rows are found by

@@ -7,7 +7,7 @@ use crate::batch::Batch;
 use crate::codec::Unpacker;
 use crate::decode::{Body, Decoder, Outcome};
 use crate::finding::Finding;
-use crate::frame::{Header, codec, kind};
+use crate::frame::{Header, TRAILER_BYTES, codec, is_trailer_of, kind};
 use crate::input::Input;
 use crate::meta::Metadata;
 use crate::scan::FrameAt;
@@ -191,16 +191,22 @@ fn load<'a>(
 ) -> io::Result<Result<&'a [u8], Finding>> {
     let header = &frame.header;
     let fault = |name| Finding::at(name, frame.offset).with("records", header.records);
+    let len = header.stored_len as usize; // Within the limits.
+    // The trailer is looked at with the payload: an index leads to frames without a walk that would have seen it.
+    let rest_len = (header.frame_len() - header.len_bytes()) as usize;
+    let bytes = input.get(frame.payload_at(), rest_len)?;
+    if bytes.get(..rest_len).is_some_and(|rest| !is_trailer_of(header, &rest[rest_len - TRAILER_BYTES..])) {
+        return Ok(Err(fault("torn-frame")));
+    }
     if header.codec == codec::NONE {
-        fetch(stored, frame, input)?;
+        stored.clear();
+        stored.extend_from_slice(&bytes[..bytes.len().min(len)]);
         if stored.len() < header.stored_len as usize || crc32c(stored) != header.payload_crc {
             return Ok(Err(fault("payload-crc")));
         }
         return Ok(unpacker.unpack(header, stored).map_err(|_| fault("payload-invalid")));
     }
     // PERF: what is packed is unpacked from where it lies, without a copy.
-    let len = header.stored_len as usize; // Within the limits.
-    let bytes = input.get(frame.payload_at(), len)?;
     let Some(packed) = bytes.get(..len).filter(|packed| crc32c(packed) == header.payload_crc) else {
         return Ok(Err(fault("payload-crc")));
     };

@@ -205,8 +205,9 @@ fn look_for_traces(look: &Arc<Look>) -> Result<Option<Vec<Trace>>> {
     }
     let mut all = Vec::new();
     let producers: BTreeSet<u64> = survey.session.epochs().keys().map(|(producer, _)| *producer).collect();
+    let known = Faults::of(look);
     for producer in producers {
-        let described = Described::of(look, producer);
+        let described = Described::of(look, &known, producer);
         let streams = streams.remove(&producer).unwrap_or_default();
         let traces = of_producer(&described, streams, look, producer, &mut input);
         match traces.map_err(|cause| unreadable(&look.name, cause))? {
@@ -379,7 +380,7 @@ struct Described {
     /// How bytes read, by what is said.
     reading: BTreeMap<String, String>,
     /// What of the stream is damaged, so that bytes may be missing in its files.
-    faults: Vec<Fault>,
+    faults: Arc<[Fault]>,
     /// Records that the producer dropped after the last frame of a stream: where that frame stands, and how many.
     dropped_at_end: BTreeMap<u32, (u64, u64)>,
 }
@@ -394,15 +395,15 @@ struct Fault {
     damage: CarrierDamage,
 }
 
-impl Described {
-    /// True if files of a format that is known here are described.
-    fn is_carrier(&self) -> bool {
-        !self.files.is_empty() || self.format.as_deref().is_some_and(|format| encoding_of(format).is_some())
-    }
+/// What of a stream is damaged, and what was dropped, for all its producers: a stream may have very many.
+struct Faults {
+    faults: Arc<[Fault]>,
+    dropped: BTreeMap<(u64, u32), (u64, u64)>,
+}
 
-    fn of(look: &Look, producer: u64) -> Described {
+impl Faults {
+    fn of(look: &Look) -> Faults {
         let survey = &look.survey;
-        let mut described = Described::default();
         let losing = survey.session.findings.iter().filter(|finding| finding.loses());
         // Counts that do not agree have no place: another finding says what is missing, if anything is.
         let place = |of: &finding::Finding| of.number("offset").filter(|_| of.name != "end-mismatch");
@@ -411,7 +412,6 @@ impl Described {
             stream: of.number("stream"),
             damage: rules::damage(of, &look.name),
         };
-        described.faults = losing.map(fault).collect();
         let last: BTreeMap<(u64, u32), u64> = survey
             .frames
             .iter()
@@ -419,8 +419,24 @@ impl Described {
             .collect();
         let dropped =
             survey.session.lost_after_all(|producer, stream| last.get(&(producer, stream)).copied());
-        let own = dropped.into_iter().filter(|((from, _), _)| *from == producer);
-        described.dropped_at_end = own.map(|((_, stream), lost)| (stream, lost)).collect();
+        Faults { faults: losing.map(fault).collect(), dropped }
+    }
+}
+
+impl Described {
+    /// True if files of a format that is known here are described.
+    fn is_carrier(&self) -> bool {
+        !self.files.is_empty() || self.format.as_deref().is_some_and(|format| encoding_of(format).is_some())
+    }
+
+    fn of(look: &Look, known: &Faults, producer: u64) -> Described {
+        let survey = &look.survey;
+        let own = known.dropped.range((producer, 0)..=(producer, u32::MAX));
+        let mut described = Described {
+            faults: Arc::clone(&known.faults),
+            dropped_at_end: own.map(|((_, stream), lost)| (*stream, *lost)).collect(),
+            ..Described::default()
+        };
         let range: (EpochId, EpochId) = ((producer, 0), (producer, u32::MAX));
         for (_, epoch) in survey.session.epochs().range(range.0..=range.1) {
             for (_, entry) in epoch.metadata.entries() {
@@ -698,7 +714,7 @@ impl Frames {
         let own = || {
             let (producer, stream) = self.of?;
             let look = self.look.of_headers().ok()?;
-            let described = Described::of(&look, producer);
+            let described = Described::of(&look, &Faults::of(&look), producer);
             let mut reasons = BTreeMap::new();
             let frames: Vec<Option<FrameAt>> =
                 self.frames.iter().enumerate().map(|(nth, at)| at.filter(|_| nth != frame)).collect();
@@ -760,6 +776,9 @@ impl Frames {
                     kept.piece.is_some()
                 }
                 Ok(body) => body.len() as u64 == range.end - range.start,
+                Err(fault) if fault.name == "torn-frame" => {
+                    return Err(self.without_header(frame, &said).into_io());
+                }
                 Err(fault) => {
                     return Err(rules::damage_of_body(&fault, &there.header, &self.look.name).into_io());
                 }

@@ -241,15 +241,7 @@ impl RowReader {
             match there.filter(|there| is_same(&there.header, &frame.header)) {
                 Some(there) => frame = there,
                 None => {
-                    // A look at all headers says what is wrong there, an index how many records are lost.
-                    let look = self.opened.look.of_headers()?;
-                    let is_here = |found: &&finding::Finding| {
-                        found.number("offset") == Some(frame.offset) && found.loses()
-                    };
-                    let said = look.survey.session.findings.iter().find(is_here).cloned();
-                    let said =
-                        said.unwrap_or_else(|| finding::Finding::at("records-undecodable", frame.offset));
-                    self.find(&said.with("records", frame.header.records), record);
+                    self.find_no_frame(&frame, record)?;
                     return Ok(false);
                 }
             }
@@ -259,9 +251,20 @@ impl RowReader {
             None => self.worker.begin(&frame, &mut self.input),
         };
         self.packed_bytes += frame.header.frame_len();
+        let mut is_loss_said = false;
         if let Err(fault) = begun.map_err(|cause| self.unreadable(cause))? {
+            if fault.name == "torn-frame" {
+                self.find_no_frame(&frame, record)?;
+                return Ok(false);
+            }
             self.find(&fault, record);
             let header = frame.header;
+            // What was dropped before a frame is lost beside what stands in it.
+            if header.lost > 0 && piece.open.is_none() {
+                let place = self.place(frame.offset, record);
+                self.findings.push(rules::lost(header.lost, header.stream, place));
+                is_loss_said = true;
+            }
             let copy =
                 self.opened.look.survey.copies.get(&(header.producer, header.stream, header.seq)).copied();
             let Some(copy) = copy.filter(|_| fault.name == "payload-crc" && piece.open.is_none()) else {
@@ -276,7 +279,7 @@ impl RowReader {
         let header = *self.worker.header();
         let epoch = (header.producer, header.epoch);
         let metadata = self.opened.epochs.get(&epoch).cloned().unwrap_or_default();
-        if header.lost > 0 {
+        if header.lost > 0 && !is_loss_said {
             let place = self.place(frame.offset, record);
             self.findings.push(match piece.open {
                 None => rules::lost(header.lost, header.stream, place),
@@ -294,6 +297,19 @@ impl RowReader {
         let records = header.records.into();
         self.current = Some(Current { frame, metadata, before, records, is_open });
         Ok(true)
+    }
+
+    /// Says what is wrong where an index names a frame that is none.
+    #[cold]
+    fn find_no_frame(&mut self, frame: &FrameAt, record: u64) -> Result<()> {
+        // A look at all headers says what is wrong there, an index how many records are lost.
+        let look = self.opened.look.of_headers()?;
+        let is_here =
+            |found: &&finding::Finding| found.number("offset") == Some(frame.offset) && found.loses();
+        let said = look.survey.session.findings.iter().find(is_here).cloned();
+        let said = said.unwrap_or_else(|| finding::Finding::at("records-undecodable", frame.offset));
+        self.find(&said.with("records", frame.header.records), record);
+        Ok(())
     }
 
     fn place(&self, offset: u64, record: u64) -> Place {

@@ -4,7 +4,7 @@
 //! frames there are; without one all headers are read, never payloads.
 
 use crate::INFO;
-use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
+use crate::bytes::{FRAME_READ_BYTES, HEADER_READ_BYTES, SourceInput, unreadable};
 use crate::carried::{is_carried, is_empty};
 use crate::folder;
 use crate::functions::Modules;
@@ -139,9 +139,14 @@ impl Opened {
     /// # Errors
     /// What the source says.
     pub(crate) fn input(&self) -> Result<SourceInput> {
-        SourceInput::new(&self.look.container, FRAME_READ_BYTES, &self.look.n_read)
+        // Each reader has a buffer, and a stream may have very many readers.
+        let request_bytes = if self.parts.len() > MAX_WIDE { HEADER_READ_BYTES } else { FRAME_READ_BYTES };
+        SourceInput::new(&self.look.container, request_bytes, &self.look.n_read)
     }
 }
+
+/// Streams whose readers have buffers for whole frames; where there are more, each reads less at a time.
+const MAX_WIDE: usize = 256;
 
 /// An opened stream.
 #[derive(Debug)]
@@ -282,8 +287,9 @@ pub(crate) fn count_once(findings: &mut [Finding]) {
     let counts = [rules::GAP.name, rules::END_MISMATCH.name];
     let is_count = |finding: &Finding| counts.contains(&&*finding.rule);
     let damaged = findings.iter().filter(|finding| finding.loss.is_some() && !finding.is_stated);
-    let mut placed: Vec<u64> =
-        damaged.filter(|finding| !is_count(finding)).filter_map(|finding| finding.place.offset).collect();
+    // What a producer dropped itself has no frame that could be missing.
+    let is_placed = |finding: &&Finding| !is_count(finding) && finding.rule != rules::LOST.name;
+    let mut placed: Vec<u64> = damaged.filter(is_placed).filter_map(|finding| finding.place.offset).collect();
     let first_gap = findings.iter().find(|finding| finding.rule == rules::GAP.name && finding.loss.is_some());
     let first_gap = first_gap.and_then(|gap| gap.place.offset);
     placed.sort_unstable();
@@ -814,7 +820,10 @@ impl StreamTrace {
                 findings.push(rules::lost(there.header.lost, there.header.stream, place));
             }
             let body = worker.body(&there, &mut input).map_err(|cause| unreadable(&opened.name, cause))?;
-            if let Err(fault) = body {
+            // A look at all headers has said of torn frames that they are.
+            if let Err(fault) = body
+                && fault.name != "torn-frame"
+            {
                 let said = match there.header.is_foreign() {
                     true => rules::of_damage(&rules::damage_of_body(&fault, &there.header, &opened.name)),
                     false => rules::finding(&fault, &opened.name, None),

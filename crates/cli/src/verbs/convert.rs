@@ -5,12 +5,12 @@ use crate::conversion;
 use crate::recording;
 use quipu::engine::InTime;
 use quipu::model::transform::TransformJob;
-use quipu::model::{Error, Format, Given, OptionSpec, Trace, Transform};
+use quipu::model::{Damaged, Error, Format, Given, OptionSpec, Trace, Transform};
 use quipu_capture::tsan::MADE;
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::{Opening, Stored};
 use quipu_console::rewrite::{self, Answer, EXIT_CODES, Output, Target, Watched};
-use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::{Common, session, terminal};
 use quipu_query::Form;
 use quipu_query::export::{self, Export};
@@ -102,10 +102,12 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         }
         if let Some(form) = export::form_of_name(&target.path) {
             let export = Export { open: quipu::open, form };
-            let recognised = rewrite::recognise(&input.path, &input.opening)?.spooled()?;
-            let parsed = export.info().parse(recognised.format.info().name, &given)?;
-            let (source, opening) = (&recognised.source, &input.opening);
-            return rewrite::done(rewrite::make(&export, source, opening, &parsed, &target, common, screen));
+            // What carries the trace is opened with it: what is wrong there is wrong with the rows, too.
+            let source = input.source()?.spooled().map_err(Error::from)?;
+            let opening = &input.opening;
+            let format = quipu::recognise(&source, &opening.options())?.format;
+            let parsed = export.info().parse(format.info().name, &given)?;
+            return rewrite::done(rewrite::make(&export, &source, opening, &parsed, &target, common, screen));
         }
     }
     rewrite::refuse_stdout(&target)?;
@@ -172,14 +174,20 @@ fn into_pipe(
             replace: false,
             container: target.container.as_deref(),
             level: target.level,
-            damaged: target.damaged,
+            // What has gone into a pipe cannot be taken back: as with what is printed, it is said from where on it is doubtful.
+            damaged: Damaged::Keep,
             strict: input.opening.strict,
             threads: common.threads.map_or(0, usize::from),
             sequence: &InTime(watch),
         };
         export::into_pipe(trace, &job, &Watched(watch), &mut answer)
     });
-    let written = answer.judge(written)?;
+    let written = match answer.judge(written) {
+        Err(Stop::Fault(error) | Stop::Damage(error, _)) => {
+            return Err(Stop::of_reading(error, "printing stopped there"));
+        }
+        written => written?,
+    };
     // Standard output is taken.
     rewrite::tell(written, Path::new(""), target.json, screen)
 }

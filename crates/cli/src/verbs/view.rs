@@ -5,18 +5,21 @@ use quipu::engine::{self, Doubtful, Merge, PrintJob};
 use quipu::expr::Where;
 use quipu::isa::Syntax;
 use quipu::model::trace::PrintOptions;
-use quipu::model::{Given, OptionSpec, Paint, Predicate, Printer, Schema, Sieve, ThreadId, Trace, Window};
+use quipu::model::{
+    ErrorKind, Given, OptionSpec, Paint, Predicate, Printer, Schema, Sieve, ThreadId, Trace, Window,
+};
 use quipu_console::Common;
 use quipu_console::flags::{self, Flagged, Flags};
 use quipu_console::follow::{self, FollowJob, Followed};
 use quipu_console::input::{RecordOrder, Stored, check_present, derived_table};
 use quipu_console::number;
-use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session::{self, OF_RECORDS, Verdict};
 use quipu_console::stream;
 use quipu_view::{LineForm, RowLines};
 use std::io::Write;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -203,12 +206,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     let stored = &options.input;
     let print = options.print_options(common);
-    // Nothing, or a part of the first words: they are being written.
-    let is_early =
-        || std::fs::metadata(&stored.path).is_ok_and(|meta| meta.is_file() && meta.len() < EARLY_BYTES);
     let open = || match stored.opening.open(&stored.path) {
         Ok(trace) => Ok(Some(trace)),
-        Err(_) if is_early() => Ok(None),
+        Err(error) if is_early(&stored.path, &error) => Ok(None),
         Err(error) => Err(error),
     };
     let printer = |trace: &dyn Trace| {
@@ -226,8 +226,27 @@ fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome
     Ok(verdict.tell(screen))
 }
 
-/// A file with fewer bytes may be the beginning of anything.
+/// What a stream begins with.
+const SYNC: &[u8] = b"\xF5QPU1\r\n\x1A";
+
+/// A file with fewer bytes may be the beginning of a stream.
 const EARLY_BYTES: u64 = 4096;
+
+/// Whether what cannot be opened is the beginning of a stream that is being written: nothing, room that was claimed, a part of
+/// the first frame, or whole frames that are not enough yet. What says that another program is needed stays so.
+fn is_early(path: &Path, error: &Stop) -> bool {
+    let is_file = std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() < EARLY_BYTES);
+    let Some(bytes) = std::fs::read(path).ok().filter(|_| is_file) else { return false };
+    let is_final = matches!(error, Stop::Fault(error) if error.kind() == ErrorKind::Unsupported);
+    let is_begun = bytes.starts_with(SYNC) || SYNC.starts_with(&bytes);
+    let is_room = bytes.iter().all(|byte| *byte == 0);
+    // SPEC: stream.md#frames. Bytes 16 to 19 have the length of the payload, byte 11 that of the header in words.
+    let is_one = bytes.first_chunk::<20>().is_some_and(|head| {
+        let len = u64::from(u32::from_le_bytes([head[16], head[17], head[18], head[19]]));
+        (8 * u64::from(head[11]) + len).next_multiple_of(8) + 8 <= bytes.len() as u64
+    });
+    is_room || is_begun && !(is_one && is_final)
+}
 
 impl Options {
     /// Whether nothing was asked for that only tables of a trace have, so that the events of a recording can be listed.
