@@ -189,7 +189,7 @@ struct State {
     intake: Intake,
     n_rows: u64,
     told: Vec<Finding>,
-    /// What was found wrong when the trace was opened, until it is told with what the first read finds.
+    /// What was found wrong when the trace was opened; it is said with what the first read finds.
     at_opening: Vec<Finding>,
 }
 
