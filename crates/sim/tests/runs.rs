@@ -302,7 +302,10 @@ fn processors_of_a_trace_that_is_arranged_by_core_are_refused() {
 fn people_see_who_was_where_and_how_much_counts() {
     let trace = threads_on_processors();
     let of = seen(&result(&Caches, "cores=3 top=0 sim-refs=61", &trace));
-    assert!(of.contains("\"cores, with their threads and processors\"") && of.contains("\"threads\""), "{of}");
+    assert!(
+        of.contains("\"cores, with their threads and processors\"") && of.contains("\"threads\""),
+        "{of}"
+    );
     assert!(of.contains("(\"accesses that count\", [Count(61)])"), "{of}");
     assert!(of.contains("(\"instructions that count\", [Count(31)])"), "{of}");
     let of = seen(&result(&Caches, "cores=3 top=0 cpu-scheduling", &trace));
