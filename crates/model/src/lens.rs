@@ -2,7 +2,7 @@
 //!
 //! Each lens is a set of parallel vectors, and a [`Table`](crate::Table). `at` is the index of the record inside the batch
 //! (0 … `span.records`), so it orders rows across lenses. Columns that were not asked for stay empty; see
-//! [`Columns`](crate::Columns).
+//! [`Columns`].
 //!
 //! `for_each_lens!` is the only list of lenses: the sets of columns, the fields of a batch, copying, and what a conversion
 //! says of rows that it drops come from it.
