@@ -240,7 +240,8 @@ impl Container {
         self.0.codec == Codec::Plain || self.0.is_unpacked
     }
 
-    /// What reading needs to continue at this offset after a fault, if what carries the file says it ([`said_at`](crate::tree::Content::said_at)).
+    /// What reading needs to continue at this offset after a fault, if what carries the file says it
+    /// ([`said_at`](crate::tree::Content::said_at)).
     pub fn said_at(&self, at: u64) -> Option<Vec<u8>> {
         self.0.source.said_at(at).filter(|_| self.0.codec == Codec::Plain)
     }
