@@ -91,7 +91,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     rule("word-first-met", "*first met*: *compulsory*", Check::Word("first met")),
     rule("word-too-few-ways", "*too few ways*: *conflict*", Check::Word("too few ways")),
-    rule("word-gives-way", "*gives way*: *is evicted*", Check::Word("gives way")),
+    rule("word-gives-way", "*gives way* (of a line of a cache): *is evicted*", Check::Word("gives way")),
     rule("word-fate", "*fate*: *outcome*", Check::Word("fate")),
     rule("word-who-watches", "*who watches*: *the caller*, *receives progress*", Check::Word("who watches")),
     rule("word-goes-on", "*goes on*: *continues*", Check::Word("goes on")),

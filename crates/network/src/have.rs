@@ -43,6 +43,15 @@ impl Have {
         self.n_ranges == 0
     }
 
+    /// How many times frames are missing between those of a stream that are there. Stream 0 is left out: what it describes is
+    /// repeated, so that it may begin anew.
+    #[must_use]
+    pub fn n_gaps(&self) -> u64 {
+        let of_first = self.streams.get(&0).map_or(0, |numbers| numbers.n_ranges());
+        let n_others = self.streams.len() - usize::from(of_first > 0);
+        (self.n_ranges - of_first - n_others) as u64
+    }
+
     /// The body of a HAVE.
     #[must_use]
     pub fn to_bytes(&self, producer: u64) -> Vec<u8> {
@@ -79,5 +88,22 @@ impl Have {
             have.insert_range(stream, first, end)?;
         }
         Ok((u64::from_le_bytes(*producer), have))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_between_frames_of_a_stream_that_carries_records() {
+        let mut have = Have::default();
+        assert_eq!(have.n_gaps(), 0);
+        for (stream, seq) in [(0, 0), (0, 7), (3, 5), (4, 1), (4, 2), (4, 4), (4, 9)] {
+            have.insert(stream, seq).unwrap();
+        }
+        assert_eq!(have.n_gaps(), 2);
+        have.insert(4, 3).unwrap();
+        assert_eq!(have.n_gaps(), 1);
     }
 }

@@ -195,7 +195,7 @@ struct Session {
     staged: Vec<u8>,
     staged_at: usize,
     in_flight: VecDeque<InFlight>,
-    /// Records that are told of and in flight, by stream.
+    /// Records that frames carry, or say are lost, which are sent and not yet acknowledged, by stream.
     in_flight_of: FxHashMap<(u64, u32), u64>,
     /// Streams with records in the file that is read.
     begun: FxHashSet<(u64, u32)>,

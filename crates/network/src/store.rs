@@ -36,9 +36,11 @@ pub struct Totals {
     pub records: u64,
     /// Data records that are known lost: what headers say, and what loss maps after the last frame with records of a stream say.
     pub lost: u64,
+    /// How many times frames with records are missing between those that are there.
+    pub gaps: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Whether the producer has ended.
+    /// Whether the producer has ended: none of its descriptions has a later number than its end.
     pub is_ended: bool,
 }
 
@@ -48,9 +50,26 @@ impl Totals {
         if header.kind == kind::DATA {
             self.records += u64::from(header.records);
         }
-        if !matches!(header.kind, kind::INDEX | kind::PAD) {
-            self.is_ended = header.kind == kind::END;
+    }
+}
+
+/// The last frames of stream 0, which has the end of a producer.
+#[derive(Debug, Default)]
+struct Last {
+    end: Option<u64>,
+    other: Option<u64>,
+}
+
+impl Last {
+    /// Takes a frame, in any order: frames that were missing come after the end. True if the end is the last one.
+    fn add(&mut self, header: &Header) -> bool {
+        match header.kind {
+            kind::INDEX | kind::PAD => {}
+            kind::END => self.end = self.end.max(Some(header.seq)),
+            _ if header.stream == 0 => self.other = self.other.max(Some(header.seq)),
+            _ => {}
         }
+        self.end > self.other
     }
 }
 
@@ -109,6 +128,7 @@ pub struct ProducerFile {
     /// The bytes of a frame that is being written, if it has loss maps.
     maps: Option<Vec<u8>>,
     losses: Losses,
+    last: Last,
     is_dirty: bool,
     recovery: Option<Box<Recovery>>,
     max_bytes: u64,
@@ -162,6 +182,7 @@ impl ProducerFile {
             frame: None,
             maps: None,
             losses: Losses::default(),
+            last: Last::default(),
             is_dirty: false,
             recovery: Some(Box::new(recovery)),
             max_bytes,
@@ -233,6 +254,8 @@ impl ProducerFile {
                 if !self.have.contains(header.stream, header.seq) {
                     self.have.insert(header.stream, header.seq)?;
                     self.totals.add(header);
+                    self.totals.is_ended = self.last.add(header);
+                    self.totals.gaps = self.have.n_gaps();
                     let maps = header.kind == kind::LOSS && header.stored_len <= MAX_LOSS_BYTES;
                     let len = if maps { header.stored_len as usize } else { 0 }; // 64 KiB.
                     let stored = input.get(frame.payload_at(), len).map_err(failed)?;
@@ -293,6 +316,8 @@ impl ProducerFile {
                 return Err(fault);
             }
             self.totals.add(header);
+            self.totals.is_ended = self.last.add(header);
+            self.totals.gaps = self.have.n_gaps();
             self.totals.bytes = self.len();
             let maps = self.maps.take().unwrap_or_default();
             let stored = maps.get(HEADER_BYTES..HEADER_BYTES + header.stored_len as usize); // 64 KiB.

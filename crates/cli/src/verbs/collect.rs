@@ -208,6 +208,7 @@ fn tell(summary: &Summary, json: bool, screen: &Screen) -> Result<Outcome> {
                     "frames": totals.frames,
                     "records": totals.records,
                     "lost": totals.lost,
+                    "gaps": totals.gaps,
                     "bytes": totals.bytes,
                     "ended": totals.is_ended,
                 })
@@ -218,12 +219,16 @@ fn tell(summary: &Summary, json: bool, screen: &Screen) -> Result<Outcome> {
         let mut text = String::new();
         for (path, totals) in &summary.files {
             text.push_str(&format!(
-                "{}: {}, {}, {}{}\n",
+                "{}: {}, {}, {}{}{}\n",
                 path.display(),
                 counted(totals.records, "record"),
                 bytes_text(totals.bytes),
                 if totals.is_ended { "ended" } else { "not ended" },
                 if totals.lost > 0 { format!(", {} lost", grouped(totals.lost)) } else { String::new() },
+                match totals.gaps {
+                    0 => String::new(),
+                    n => format!(", frames are missing in {}", counted(n, "place")),
+                },
             ));
         }
         text.push_str(&format!(
@@ -234,7 +239,8 @@ fn tell(summary: &Summary, json: bool, screen: &Screen) -> Result<Outcome> {
         ));
         screen.text(&text)?;
     }
-    let is_fine = summary.files.values().all(|totals| totals.is_ended && totals.lost == 0);
+    let is_fine =
+        summary.files.values().all(|totals| totals.is_ended && totals.lost == 0 && totals.gaps == 0);
     Ok(if is_fine { Outcome::Fine } else { Outcome::Flawed })
 }
 

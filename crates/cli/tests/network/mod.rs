@@ -193,6 +193,34 @@ fn a_pipe_is_sent_and_the_spool_is_empty_then() {
 }
 
 #[test]
+fn a_frame_that_was_damaged_before_it_was_sent_is_missing_there_until_it_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, good) = (folder.path().join("collected"), folder.path().join("good.quipu"));
+    let stream = trial::stream(9, 30_000);
+    fs::write(&good, &stream).unwrap();
+    // A byte in the middle of the records.
+    let mut damaged = stream.clone();
+    damaged[stream.len() / 2] ^= 0xff;
+    let bad = folder.path().join("bad.quipu");
+    fs::write(&bad, &damaged).unwrap();
+    let collect = |stream: &Path, sends: i32, collects: i32| {
+        let collecting = Collecting::start(&["-o", path(&out), "--json"]);
+        let to = collecting.address.to_string();
+        let sent = quipu(&["send", "--to", &to, "--no-follow", path(stream)]);
+        assert_eq!(sent.status.code(), Some(sends), "{}", text(&sent.stderr));
+        let (code, answer) = collecting.stop();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(code, Some(collects), "{answer}");
+        answer["files"][0].clone()
+    };
+    let lacking = collect(&bad, 1, 1);
+    assert_eq!((&lacking["gaps"], &lacking["ended"]), (&1.into(), &true.into()), "{lacking}");
+    let whole = collect(&good, 0, 0);
+    assert_eq!((&whole["gaps"], &whole["ended"]), (&0.into(), &true.into()), "{whole}");
+    assert_eq!(whole["records"].as_u64(), Some(30_000));
+}
+
+#[test]
 fn a_full_spool_drops_records_and_both_sides_say_how_many() {
     let folder = tempfile::tempdir().unwrap();
     let (out, spool) = (folder.path().join("collected"), folder.path().join("spool"));
