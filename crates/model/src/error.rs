@@ -291,7 +291,9 @@ impl Error {
     pub fn is_same_fault(&self, finding: &Finding) -> bool {
         let place = self.place();
         let is_same_place = (&place.file, place.offset) == (&finding.place.file, finding.place.offset);
-        is_same_place && self.message().contains(&finding.message)
+        // A reader that was ended by it has made it a finding of its own.
+        let said = finding.message.strip_prefix(Finding::STOPS).unwrap_or(&finding.message);
+        is_same_place && self.message().contains(said)
     }
 
     /// What the source of the bytes said, if that is the cause.

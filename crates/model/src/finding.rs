@@ -202,10 +202,13 @@ impl Finding {
         Finding::new(CUT, Severity::Error, place, error.message().to_owned()).losing(loss)
     }
 
+    /// What stands before the message of an error that ended reading.
+    pub(crate) const STOPS: &str = "reading stops here: ";
+
     /// An error that ended reading, beside another one: what follows it is lost.
     #[cold]
     pub fn of_end(error: &Error) -> Finding {
-        let message = format!("reading stops here: {}", error.message());
+        let message = format!("{}{}", Finding::STOPS, error.message());
         let finding = Finding::new("engine/unreadable", Severity::Error, error.place().clone(), message);
         finding.losing(error.loss_or_rest())
     }

@@ -519,6 +519,13 @@ fn a_folder_of_files_of_threads_says_what_is_missing_of_it() {
     }
     std::fs::write(&member, &bytes[..bytes.len() / 2]).unwrap();
     refuses("cut");
+    // What carries the files and who reads them both meet it, and it counts once.
+    let lost = |verb: &str| {
+        let output = quipu(&[verb, "--json", &threads]);
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        answer["lost"]["records"].clone()
+    };
+    assert_eq!(lost("info"), lost("check"));
     for at in (100..bytes.len()).step_by(bytes.len() / 12) {
         let mut bad = bytes.clone();
         bad[at] ^= 0x55;
