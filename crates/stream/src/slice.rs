@@ -189,6 +189,11 @@ pub fn select(
     for header in frames.iter().map(|found| &found.header).filter(is_of_all) {
         first_of_all.entry(header.producer).or_insert(header.seq);
     }
+    let numbered = if frames.iter().any(|found| found.header.kind == kind::OPEN) {
+        numbers_of(&frames, |of| of != kind::OPEN)
+    } else {
+        FxHashSet::default()
+    };
     for found in frames.iter().filter(|found| found.header.kind != kind::END) {
         let key = (found.header.producer, found.header.epoch);
         let stored = stored(input, found)?;
@@ -196,7 +201,9 @@ pub fn select(
             .then(|| OpenHead::read(stored.get(..OPEN_HEAD_BYTES).unwrap_or_default()))
             .flatten();
         let is_vacant = head.is_some_and(|head| head.state == 0);
-        let is_closed = head.is_some_and(|head| is_closed(found, &head, &frames));
+        // Its rows would come twice if the buffer is there as a frame, too.
+        let is_closed =
+            head.is_some_and(|head| numbered.contains(&(found.header.producer, head.stream, head.seq)));
         if choose.frame(found) == Choice::Rows && (is_vacant || is_closed) {
             n_left_out += 1;
             continue;
@@ -343,35 +350,23 @@ pub fn closed(input: &mut impl Input, open: &[FrameAt]) -> io::Result<Vec<(Heade
     Ok(frames)
 }
 
-/// Whether a buffer that was being written is there as a frame, too, so that its rows would come twice.
-fn is_closed(found: &FrameAt, head: &OpenHead, frames: &[FrameAt]) -> bool {
-    frames.iter().map(|frame| &frame.header).any(|header| {
-        header.kind != kind::OPEN
-            && (header.producer, header.stream) == (found.header.producer, head.stream)
-            && header.seq == head.seq
-    })
+/// Producers, streams and numbers of the frames of some kinds.
+fn numbers_of(frames: &[FrameAt], is_of: impl Fn(u8) -> bool) -> FxHashSet<(u64, u32, u64)> {
+    let headers = frames.iter().map(|frame| &frame.header).filter(|header| is_of(header.kind));
+    headers.map(|header| (header.producer, header.stream, header.seq)).collect()
 }
 
 /// Leaves out padding that has the number of a frame with something in it: parts of a stream have it in place of what the others
 /// have, and a reader takes the first frame of each number.
 fn leave_out_padding_of_others(frames: &mut Vec<FrameAt>) {
-    let key = |header: &Header| (header.producer, header.stream, header.seq);
-    let is_numbered = |frame: &&FrameAt| frame.header.kind != kind::OPEN;
-    let padding: FxHashSet<_> = frames
-        .iter()
-        .filter(|frame| frame.header.kind == kind::PAD)
-        .map(|frame| key(&frame.header))
-        .collect();
-    if padding.is_empty() {
+    if frames.iter().all(|frame| frame.header.kind != kind::PAD) {
         return;
     }
-    let others: FxHashSet<_> = frames
-        .iter()
-        .filter(is_numbered)
-        .filter(|frame| frame.header.kind != kind::PAD && padding.contains(&key(&frame.header)))
-        .map(|frame| key(&frame.header))
-        .collect();
-    frames.retain(|frame| frame.header.kind != kind::PAD || !others.contains(&key(&frame.header)));
+    let others = numbers_of(frames, |of| !matches!(of, kind::OPEN | kind::PAD));
+    frames.retain(|frame| {
+        let Header { producer, stream, seq, .. } = frame.header;
+        frame.header.kind != kind::PAD || !others.contains(&(producer, stream, seq))
+    });
 }
 
 fn stored(input: &mut impl Input, found: &FrameAt) -> io::Result<Vec<u8>> {
