@@ -285,6 +285,22 @@ fn captures_become_streams_and_buffers_that_print_the_same() {
         assert!(convert.status.success(), "{name}: {convert:?}");
         let printed = quipu(&["view", "--quirks", written.to_str().unwrap()]);
         assert!(printed.stdout == std::fs::read(case.join("stdout")).unwrap(), "{name}: {printed:?}");
+        // What stands in one file is one file, however many buffers it carries; those of aggregations have CPUs, too.
+        let about = |path: &Path| -> serde_json::Value {
+            let info = quipu(&["info", "--json", path.to_str().unwrap()]);
+            serde_json::from_slice(&info.stdout).unwrap()
+        };
+        let (folder, file) = (about(&case), about(&written));
+        assert!(folder["files"].as_u64() > Some(1), "{folder}");
+        assert_eq!(file["files"], 1, "{name}");
+        let n_cpus = match name {
+            "mixed_1000" => 4,
+            "agg_scalar" => 2, // Both have aggregations alone.
+            _ => 1,
+        };
+        for about in [folder, file] {
+            assert_eq!(about["facts"]["cpus"], n_cpus, "{name}: {about}");
+        }
     }
 }
 

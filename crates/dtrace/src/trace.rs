@@ -298,8 +298,7 @@ fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Me
     let all = || capture.buffers.iter().chain(&capture.states);
     let n_bytes: usize = all().map(|buffer| buffer.bytes.len()).sum();
     let n_own: u64 = all().map(|of| n_own_bytes(capture, of)).sum();
-    let n_cpus =
-        capture.buffers.iter().map(|buffer| buffer.cpu).collect::<std::collections::BTreeSet<_>>().len();
+    let n_cpus = all().map(|buffer| buffer.cpu).collect::<std::collections::BTreeSet<_>>().len();
     let is_linux = capture.dialect == Dialect::Linux;
     let mut facts = vec![
         Fact::new("dialect", "dialect", capture.dialect.name()),
@@ -323,7 +322,8 @@ fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Me
         format: INFO.name.into(),
         title: format!("what DTrace recorded, dialect {}", capture.dialect.name()),
         clock: has_time.then_some(Clock { per_second: 1_000_000_000, unix_epoch: None, frames_calls: false }),
-        n_files: if is_linux { 1 } else { 1 + (capture.buffers.len() + capture.states.len()) as u64 },
+        // Of a folder the descriptions and each buffer; a buffer with its descriptions and a stream are one file.
+        n_files: if source.is_folder() && !is_linux { 1 + all().count() as u64 } else { 1 },
         packed_bytes: source.size_bytes().or(Some(n_bytes as u64)),
         functions: functions.iter().map(function).collect(),
         facts,
