@@ -9,7 +9,7 @@
 use quipu_network::collect::{Collector, Door, Limits};
 use quipu_network::identity::{self, Guard, Identity};
 use quipu_network::message::Proof;
-use quipu_network::send::{Input, Target, send};
+use quipu_network::send::{Input, SILENCE, Target, send};
 use quipu_stream::codec::Codec;
 use quipu_stream::spec::{SchemaSpec, Ty};
 use quipu_stream::write::{Options, Writer};
@@ -90,7 +90,8 @@ fn run(folder: &Path, sources: &[PathBuf], with_tls: bool) -> f64 {
         fs::remove_file(&token_path).unwrap();
     }
     let collector = Collector::new("127.0.0.1:0".parse().unwrap(), &out, door, Limits::default()).unwrap();
-    let target = Target { addresses: vec![collector.address().unwrap()], tls, proof, give_up: None };
+    let addresses = vec![collector.address().unwrap()];
+    let target = Target { addresses, tls, proof, give_up: None, silence: SILENCE };
     let is_over = AtomicBool::new(false);
     let seconds = std::thread::scope(|scope| {
         let serving = scope

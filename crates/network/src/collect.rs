@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,8 +29,9 @@ const SYNC_AFTER: Duration = Duration::from_millis(50);
 const SYNC_BYTES: u64 = 16 << 20;
 /// Bytes of files that are read in one turn to find out what they hold.
 const RECOVER_BYTES: u64 = 16 << 20;
-/// Reads of one connection in one turn.
+/// Reads of one connection in one turn, and connections that are accepted in one.
 const TURN_READS: usize = 4;
+const TURN_ACCEPTS: usize = 64;
 /// Files without a connection whose state is kept, so that a sender that comes again need not wait.
 const IDLE_FILES: usize = 64;
 /// How long the end waits for acknowledgements to leave.
@@ -50,6 +52,8 @@ pub struct Limits {
     pub greeting: Duration,
     /// How long a sender may be silent.
     pub silence: Duration,
+    /// How long the collector is silent while bytes come that cannot be acknowledged yet: senders do not wait for ever.
+    pub own_silence: Duration,
 }
 
 impl Default for Limits {
@@ -61,6 +65,7 @@ impl Default for Limits {
             rate: None,
             greeting: Duration::from_secs(10),
             silence: Duration::from_secs(60),
+            own_silence: Duration::from_secs(10),
         }
     }
 }
@@ -92,6 +97,8 @@ pub enum Notice {
     Began(PathBuf, u64),
     /// A producer has ended, and all of it is on the disk.
     Ended(PathBuf, Totals),
+    /// These bytes at the end of a producer's file were no whole frame, and were cut off.
+    Cut(PathBuf, Range<u64>),
     /// A connection was ended.
     Refused(Option<SocketAddr>, Fault),
 }
@@ -122,6 +129,8 @@ struct Peer {
     receiver: Receiver,
     born: Instant,
     heard: Instant,
+    /// When it was sent something.
+    said: Instant,
     /// Producers that it sends.
     producers: Vec<u64>,
     /// Producers that it has asked about, whose files are being read.
@@ -138,6 +147,8 @@ struct Peer {
     is_closing: Option<Instant>,
     /// Bytes that may be read now.
     budget: f64,
+    /// Whether bytes came since it was sent something.
+    has_news: bool,
 }
 
 impl Peer {
@@ -146,6 +157,16 @@ impl Peer {
             self.receiver.refuse(fault);
             self.is_closing = Some(Instant::now());
         }
+    }
+
+    /// Whether it may be read from: it keeps to the rate, and takes what it is sent.
+    fn is_read(&self) -> bool {
+        self.is_closing.is_none() && self.budget > 0.0 && !self.link.wants_write()
+    }
+
+    /// Whether the next of its producers can be looked at.
+    fn is_asking(&self) -> bool {
+        !self.waiting.is_empty() && self.is_closing.is_none() && !self.link.wants_write()
     }
 
     fn needs_sync(&self, now: Instant) -> bool {
@@ -220,6 +241,8 @@ pub struct Collector {
     summary: Summary,
     /// Connections could not be accepted, for want of descriptors.
     is_short: bool,
+    /// When rates were last looked at.
+    tended: Instant,
 }
 
 impl std::fmt::Debug for Collector {
@@ -250,6 +273,7 @@ impl Collector {
             scratch: vec![0; READ_BYTES],
             summary: Summary::default(),
             is_short: false,
+            tended: Instant::now(),
         })
     }
 
@@ -304,7 +328,6 @@ impl Collector {
 
     /// Waits for something to do, and does it.
     fn turn(&mut self, is_ending: bool, notice: &mut dyn FnMut(Notice)) -> io::Result<()> {
-        let now = Instant::now();
         let mut timeout = GLANCE;
         let mut ids = Vec::with_capacity(self.peers.len());
         let mut polled = Vec::with_capacity(self.peers.len() + 2);
@@ -313,13 +336,14 @@ impl Collector {
         polled.push(PollFd::new(&self.syncer.wake, PollFlags::IN));
         for (id, peer) in &self.peers {
             let mut wanted = PollFlags::empty();
-            if peer.is_closing.is_none() && !is_ending && peer.budget > 0.0 {
+            // What a sender still sends after the last word is read, too: the system would take that word back otherwise.
+            if peer.is_closing.is_some() || peer.is_read() && !is_ending {
                 wanted |= PollFlags::IN;
             }
             if peer.link.wants_write() || peer.receiver.has_out() {
                 wanted |= PollFlags::OUT;
             }
-            if !peer.waiting.is_empty() {
+            if peer.is_asking() {
                 timeout = Duration::ZERO;
             } else if peer.budget <= 0.0 || peer.dirty_since.is_some() && peer.syncing.is_none() {
                 timeout = timeout.min(Duration::from_millis(10));
@@ -351,13 +375,12 @@ impl Collector {
             }
         }
         self.recover(notice);
-        let since = now.elapsed().max(Duration::from_micros(1)).as_secs_f64();
-        self.tend(since, notice);
+        self.tend(notice);
         Ok(())
     }
 
     fn accept(&mut self, notice: &mut dyn FnMut(Notice)) {
-        loop {
+        for _ in 0..TURN_ACCEPTS {
             let (socket, _) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -380,6 +403,7 @@ impl Collector {
                 receiver: Receiver::new(self.limits.frame_bytes),
                 born: now,
                 heard: now,
+                said: now,
                 producers: Vec::new(),
                 waiting: Vec::new(),
                 current: None,
@@ -390,6 +414,7 @@ impl Collector {
                 is_done: false,
                 is_closing: None,
                 budget: 1.0,
+                has_news: false,
             };
             self.peers.insert(self.n_peers, peer);
             self.n_peers += 1;
@@ -419,12 +444,17 @@ impl Collector {
             }
         } else {
             for _ in 0..TURN_READS {
+                // Who was not let in yet has a limit of time, and not much to send.
+                let rate = self.limits.rate.filter(|_| peer.receiver.is_welcome());
+                let most = rate.map_or(scratch.len(), |_| scratch.len().min(peer.budget.max(1.0) as usize));
                 let Peer {
                     link, receiver, current, waiting, is_pinged, is_done, dirty_bytes, budget, ..
                 } = &mut *peer;
                 let (door, files) = (&self.door, &mut self.files);
                 let mut take = |bytes: &[u8]| {
-                    *budget -= bytes.len() as f64;
+                    if rate.is_some() {
+                        *budget -= bytes.len() as f64;
+                    }
                     *dirty_bytes += bytes.len() as u64;
                     let mut input = bytes;
                     let taken = take(
@@ -439,7 +469,7 @@ impl Collector {
                         io::ErrorKind::InvalidData.into()
                     })
                 };
-                let read = link.read(&mut scratch, &mut take);
+                let read = link.read(&mut scratch[..most], &mut take);
                 match read {
                     Ok(Progress::More) => {}
                     Ok(Progress::Nothing) => break,
@@ -454,11 +484,11 @@ impl Collector {
                         break;
                     }
                 }
-                if peer.budget <= 0.0 && self.limits.rate.is_some() {
+                if peer.budget <= 0.0 {
                     break;
                 }
             }
-            peer.heard = Instant::now();
+            (peer.heard, peer.has_news) = (Instant::now(), true);
             if peer.receiver.n_frames() > peer.receiver.n_acked() {
                 peer.dirty_since.get_or_insert(peer.heard);
             }
@@ -511,15 +541,14 @@ impl Collector {
     /// Lets go of a file.
     fn release(&mut self, producer: u64) {
         if let Some(mut file) = self.files.remove(&producer) {
-            if file.is_known() {
-                self.summary.files.insert(file.path().to_owned(), file.totals);
-            }
+            let (path, is_known, totals) = (file.path().to_owned(), file.is_known(), file.totals);
             // What was not acknowledged is sent again if it does not get to the disk.
-            if let Ok(file) = file.to_sync() {
-                let _ = file.sync_data();
-                // The thread that syncs may still have it.
-                let _ = file.unlock();
+            let Ok(file) = file.to_sync() else { return };
+            if file.sync_data().is_ok() && is_known {
+                self.summary.files.insert(path, totals);
             }
+            // The thread that syncs may still have it.
+            let _ = file.unlock();
         }
     }
 
@@ -528,9 +557,10 @@ impl Collector {
         let waiting: Vec<(u64, u64)> = self
             .peers
             .iter()
-            .filter(|(_, peer)| peer.is_closing.is_none())
+            .filter(|(_, peer)| peer.is_asking())
             .filter_map(|(id, peer)| Some((*id, *peer.waiting.first()?)))
             .collect();
+        let budget = RECOVER_BYTES / waiting.len().max(1) as u64;
         for (id, producer) in waiting {
             // The newest connection of a sender is the one that counts; the other may be dead and not know it.
             if let Some(other) = self.owners.insert(producer, id).filter(|other| *other != id) {
@@ -539,16 +569,19 @@ impl Collector {
                     peer.refuse(&Fault::new(Code::TakenOver, "another connection sends this producer now"));
                 }
             }
-            match self.recover_one(producer) {
+            match self.recover_one(producer, budget) {
                 Ok(false) => {}
                 Ok(true) => {
-                    let (Some(peer), Some(file)) = (self.peers.get_mut(&id), self.files.get(&producer))
+                    let (Some(peer), Some(file)) = (self.peers.get_mut(&id), self.files.get_mut(&producer))
                     else {
                         continue;
                     };
                     peer.waiting.remove(0);
                     peer.producers.push(producer);
                     peer.receiver.have(producer, file.have());
+                    if let Some(cut) = file.take_cut() {
+                        notice(Notice::Cut(file.path().to_owned(), cut));
+                    }
                     self.summary.files.insert(file.path().to_owned(), file.totals);
                     notice(Notice::Began(file.path().to_owned(), file.totals.bytes));
                 }
@@ -564,13 +597,13 @@ impl Collector {
         }
     }
 
-    fn recover_one(&mut self, producer: u64) -> Result<bool, Fault> {
+    fn recover_one(&mut self, producer: u64, budget: u64) -> Result<bool, Fault> {
         if !self.files.contains_key(&producer) {
             let file = ProducerFile::open(&self.folder, producer, self.limits.file_bytes)?;
             self.files.insert(producer, file);
         }
         let Some(file) = self.files.get_mut(&producer) else { return Ok(false) };
-        if !file.recover(RECOVER_BYTES)? {
+        if !file.recover(budget)? {
             return Ok(false);
         }
         // What a HAVE lists has to be on the disk, as what is acknowledged.
@@ -609,8 +642,9 @@ impl Collector {
     }
 
     /// Syncs, sends, and ends what has taken too long.
-    fn tend(&mut self, elapsed: f64, notice: &mut dyn FnMut(Notice)) {
+    fn tend(&mut self, notice: &mut dyn FnMut(Notice)) {
         let now = Instant::now();
+        let elapsed = now.duration_since(std::mem::replace(&mut self.tended, now)).as_secs_f64();
         let mut gone = Vec::new();
         for (id, peer) in &mut self.peers {
             match self.limits.rate {
@@ -657,9 +691,13 @@ impl Collector {
                         self.syncer.start((*id, n_frames, files));
                     }
                 }
-            } else if peer.is_pinged && peer.syncing.is_none() && peer.receiver.is_welcome() {
-                peer.is_pinged = false;
-                peer.receiver.ack(peer.receiver.n_acked());
+            } else if peer.receiver.is_welcome() && peer.is_closing.is_none() {
+                // A frame may take longer to come than a sender waits for an answer.
+                let is_quiet = peer.has_news && now.duration_since(peer.said) >= self.limits.own_silence;
+                if peer.is_pinged && peer.syncing.is_none() || is_quiet {
+                    peer.is_pinged = false;
+                    peer.receiver.ack(peer.receiver.n_acked());
+                }
             }
             let is_acked = peer.receiver.n_frames() == peer.receiver.n_acked();
             if peer.is_done && is_acked && peer.syncing.is_none() && peer.is_closing.is_none() {
@@ -667,6 +705,9 @@ impl Collector {
                 peer.is_closing = Some(now);
             }
             let out = peer.receiver.take_out();
+            if !out.is_empty() {
+                (peer.said, peer.has_news) = (now, false);
+            }
             let sent = peer.link.write(&out).and_then(|()| {
                 if peer.is_closing.is_some() && !out.is_empty() {
                     peer.link.close();

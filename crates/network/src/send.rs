@@ -32,9 +32,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long connecting and the greeting may take.
 const GREETING: Duration = Duration::from_secs(10);
-/// How long nothing is sent before the collector is asked whether it is there, and how long it may be silent then.
+/// How long nothing is sent before the collector is asked whether it is there.
 const PING_AFTER: Duration = Duration::from_secs(10);
-const SILENCE: Duration = Duration::from_secs(30);
+/// How long a collector may be silent, if nothing else is wanted.
+pub const SILENCE: Duration = Duration::from_secs(30);
+/// Reads of a connection before more is sent.
+const TURN_READS: usize = 4;
 
 /// Where frames go.
 #[derive(Clone, Debug)]
@@ -45,8 +48,10 @@ pub struct Target {
     pub tls: Option<Arc<ClientConfig>>,
     /// Why the sender is to be let in.
     pub proof: Proof,
-    /// How long no connection may be made; forever if not said.
+    /// How long nothing may get to the collector while there is something to send; forever if not said.
     pub give_up: Option<Duration>,
+    /// How long the collector may be silent before it is taken for gone, for instance [`SILENCE`].
+    pub silence: Duration,
 }
 
 /// What is sent.
@@ -104,7 +109,7 @@ pub enum Failure {
     Refused(Fault),
     /// TLS does: one side does not trust the other, or does not speak it.
     Distrust(io::Error),
-    /// No connection could be made for too long.
+    /// No connection could be made for too long, or all of them broke.
     Unreachable(io::Error),
     /// The source cannot be read, or the spool not be written.
     Source(io::Error),
@@ -212,6 +217,8 @@ enum End {
     Bye,
     /// It broke.
     Broken(String),
+    /// The collector refuses now, and may not later.
+    Later(Fault),
     /// There is no use in another one.
     Failed(Failure),
 }
@@ -236,8 +243,10 @@ struct Loop<'l> {
     retry_at: Instant,
     pause: Duration,
     n_tries: usize,
-    /// Since when there is no connection.
+    /// Since when nothing got to the collector.
     alone_since: Instant,
+    /// Why.
+    alone_because: Failure,
     delivered: FxHashMap<(u64, u32), Delivered>,
     /// Frames of connections that broke before they were acknowledged: the collector may have them.
     unsure: Vec<InFlight>,
@@ -274,6 +283,7 @@ pub fn send(
         pause: FIRST_PAUSE,
         n_tries: 0,
         alone_since: now,
+        alone_because: Failure::Unreachable(io::ErrorKind::TimedOut.into()),
         delivered: FxHashMap::default(),
         unsure: Vec::new(),
         sent: Sent::default(),
@@ -329,8 +339,8 @@ impl Loop<'_> {
                 if let Some(limit) = self.target.give_up.filter(|_| failed.is_none())
                     && self.alone_since.elapsed() > limit
                 {
-                    let error = io::Error::new(io::ErrorKind::TimedOut, "no connection could be made");
-                    failed = Some(Failure::Unreachable(error));
+                    let because = Failure::Unreachable(io::ErrorKind::TimedOut.into());
+                    failed = Some(std::mem::replace(&mut self.alone_because, because));
                 }
                 continue;
             };
@@ -345,9 +355,12 @@ impl Loop<'_> {
                 }
                 Err(End::Broken(why)) => {
                     self.settle(&session);
-                    let address = self.address();
-                    notice(Notice::Lost(address, &why));
-                    self.lose();
+                    let error = io::Error::other(why.clone());
+                    self.lose(&why, Failure::Unreachable(error), notice);
+                }
+                Err(End::Later(fault)) => {
+                    self.settle(&session);
+                    self.lose(&fault.text.clone(), Failure::Refused(fault), notice);
                 }
                 Err(End::Failed(failure)) => {
                     self.settle(&session);
@@ -362,7 +375,9 @@ impl Loop<'_> {
     }
 
     /// Plans the next try.
-    fn lose(&mut self) {
+    fn lose(&mut self, why: &str, because: Failure, notice: &mut dyn FnMut(Notice<'_>)) {
+        notice(Notice::Lost(self.address(), why));
+        self.alone_because = because;
         self.retry_at = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
@@ -373,6 +388,12 @@ impl Loop<'_> {
         self.sent.unsent = session.unsent;
         self.sent.other_bytes = session.source.other_bytes;
         self.sent.left_open = session.source.left_open;
+        // A collector that lets a sender in and then takes nothing is as good as none.
+        let n_acked = session.sender.n_sent() - session.sender.n_unacked();
+        let is_welcome = session.sender.max_frame_bytes().is_some();
+        if is_welcome && (n_acked > 0 || session.began.elapsed() > LONGEST_PAUSE) {
+            (self.pause, self.alone_since) = (FIRST_PAUSE, Instant::now());
+        }
     }
 
     fn connect(&mut self, notice: &mut dyn FnMut(Notice<'_>)) -> Result<(), Failure> {
@@ -381,8 +402,7 @@ impl Loop<'_> {
         let link = match Link::connect(address, self.target.tls.as_ref()) {
             Ok(link) => link,
             Err(error) => {
-                notice(Notice::Lost(address, &error.to_string()));
-                self.lose();
+                self.lose(&error.to_string(), Failure::Unreachable(error), notice);
                 return Ok(());
             }
         };
@@ -488,7 +508,7 @@ impl Loop<'_> {
         if session.sender.max_frame_bytes().is_none() && now.duration_since(session.began) > GREETING {
             return Err(End::Broken("the collector does not answer".to_owned()));
         }
-        if now.duration_since(session.heard) > SILENCE {
+        if now.duration_since(session.heard) > self.target.silence {
             return Err(End::Broken("the collector is silent".to_owned()));
         }
         if now.duration_since(session.said.max(session.heard)) > PING_AFTER
@@ -507,7 +527,7 @@ impl Loop<'_> {
         let mut events = Vec::new();
         let mut wrong = None;
         let mut is_closed = false;
-        loop {
+        for _ in 0..TURN_READS {
             let sender = &mut session.sender;
             let mut take = |bytes: &[u8]| {
                 let mut input = bytes;
@@ -553,7 +573,6 @@ impl Loop<'_> {
                     if !std::mem::take(&mut self.is_first) {
                         self.sent.reconnects += 1;
                     }
-                    (self.pause, self.alone_since) = (FIRST_PAUSE, Instant::now());
                     notice(Notice::Connected(self.address()));
                 }
                 Event::Have(producer) => {
@@ -572,7 +591,7 @@ impl Loop<'_> {
                     self.acknowledge(session, n)?;
                     return Err(End::Bye);
                 }
-                Event::Refused(fault) if fault.code.is_passing() => return Err(End::Broken(fault.text)),
+                Event::Refused(fault) if fault.code.is_passing() => return Err(End::Later(fault)),
                 Event::Refused(fault) => return Err(End::Failed(Failure::Refused(fault))),
             }
         }

@@ -1,13 +1,15 @@
 //! The end of a stream as a stream: what was recorded in some time before the last record, and all that describes it.
+//!
+//! Frames are copied as they are and keep their numbers, so that those that are left out can be sent later.
 
 use quipu_stream::decode::Registry;
-use quipu_stream::frame::{Header, kind};
+use quipu_stream::frame::{Header, encoding, kind};
 use quipu_stream::input::{Chain, FileInput, Input};
 use quipu_stream::meta::Metadata;
 use quipu_stream::scan::{FrameAt, Scanner};
-use quipu_stream::session::Session;
+use quipu_stream::session::{OPEN_HEAD_BYTES, OpenHead, Session};
 use quipu_stream::slice;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -34,9 +36,8 @@ fn ticks_per_s(metadata: &Metadata, header: &Header) -> Option<u64> {
     metadata.clock(clock.unwrap_or(1)).map(|clock| clock.ticks_per_s).filter(|ticks| *ticks > 0)
 }
 
-/// Writes to `out` what the stream at `path` recorded in the time `back` before the last record of each producer.
-///
-/// An END is there only of producers that have ended.
+/// Writes to `out` the frames of the stream at `path` that have something from the time `back` before the last record of their
+/// producer on, and all frames without records.
 ///
 /// # Errors
 /// If a file cannot be read or written, or the stream has no clock that counts seconds.
@@ -44,72 +45,71 @@ pub fn cut(path: &Path, back: Duration, out: &Path) -> io::Result<()> {
     let inputs = files(path)?.into_iter().map(|path| FileInput::new(Arc::new(File::open(path)?)));
     let mut input = Chain::new(inputs.collect::<io::Result<Vec<_>>>()?);
     let (mut session, mut scanner, registry) = (Session::leaving_data(), Scanner::new(), Registry::default());
-    let mut data: Vec<FrameAt> = Vec::new();
-    let mut is_ended: BTreeMap<u64, bool> = BTreeMap::new();
+    let mut frames: Vec<FrameAt> = Vec::new();
     while let Some(found) = scanner.next(&mut input)? {
         session.observe(&found, &mut input, &registry)?;
-        let header = &found.header;
-        if matches!(header.kind, kind::DATA | kind::AGG) {
-            data.push(found);
-        }
-        if !matches!(header.kind, kind::INDEX | kind::PAD) {
-            is_ended.insert(header.producer, header.kind == kind::END);
-        }
+        frames.push(found);
     }
     let epochs = session.epochs();
-    let second_of = |header: &Header| {
-        let metadata = &epochs.get(&(header.producer, header.epoch))?.metadata;
-        Some(header.ts_last as f64 / ticks_per_s(metadata, header)? as f64)
-    };
+    let metadata_of = |header: &Header| Some(&epochs.get(&(header.producer, header.epoch))?.metadata);
+    let second_of =
+        |header: &Header| Some(header.ts_last as f64 / ticks_per_s(metadata_of(header)?, header)? as f64);
+    let has_records = |header: &Header| matches!(header.kind, kind::DATA | kind::AGG);
     let mut newest: BTreeMap<u64, f64> = BTreeMap::new();
-    for frame in &data {
-        if let Some(second) = second_of(&frame.header) {
-            let newest = newest.entry(frame.header.producer).or_insert(second);
+    for header in frames.iter().map(|frame| &frame.header).filter(|header| has_records(header)) {
+        if let Some(second) = second_of(header) {
+            let newest = newest.entry(header.producer).or_insert(second);
             *newest = newest.max(second);
         }
     }
-    if newest.is_empty() && !data.is_empty() {
+    if newest.is_empty() && frames.iter().any(|frame| has_records(&frame.header)) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "its clock does not count seconds"));
     }
-    let is_wanted = |frame: &&FrameAt| {
-        let newest = newest.get(&frame.header.producer);
+    let is_recent = |header: &Header| {
         // What has no time may be of that time.
-        let time = second_of(&frame.header).zip(newest);
+        let time = second_of(header).zip(newest.get(&header.producer));
         time.is_none_or(|(second, newest)| second >= newest - back.as_secs_f64())
     };
-    let first = data.iter().find(is_wanted).map_or(0, |frame| frame.offset);
-    let end = input.size_bytes();
+    let first = frames.iter().find(|frame| has_records(&frame.header) && is_recent(&frame.header));
+    let first = first.map_or(0, |frame| frame.offset);
+    let is_wanted = |frame: &FrameAt| match frame.header.kind {
+        kind::DATA | kind::AGG => is_recent(&frame.header),
+        // Losses before that time are those of records that are left out.
+        kind::LOSS => frame.offset >= first,
+        _ => true,
+    };
+    // How many metadata records are needed. Some may stand between rows of frames that are left out otherwise.
+    let mut needed: BTreeMap<(u64, u32), u32> = BTreeMap::new();
+    for frame in frames.iter().filter(|frame| is_wanted(frame)) {
+        let mut version = frame.header.meta_version;
+        if frame.header.kind == kind::OPEN {
+            let head = OpenHead::read(input.get(frame.payload_at(), OPEN_HEAD_BYTES)?);
+            version = head.map_or(0, |head| head.meta_version);
+        }
+        let needed = needed.entry((frame.header.producer, frame.header.epoch)).or_default();
+        *needed = version.max(*needed);
+    }
+    let may_define = |header: &Header| {
+        (header.kind, header.encoding) == (kind::DATA, encoding::PLAIN)
+            && needed
+                .get(&(header.producer, header.epoch))
+                .is_some_and(|needed| header.meta_version < *needed)
+            && metadata_of(header).is_none_or(|metadata| !metadata.knows(header.meta_version))
+    };
     let mut writer = BufWriter::new(File::create(out)?);
-    slice::slice(&mut input, first..end, &mut writer)?;
-    writer.flush()?;
-    drop(writer);
-    let ended: BTreeSet<u64> =
-        is_ended.into_iter().filter(|(_, is_ended)| *is_ended).map(|(id, _)| id).collect();
-    drop_ends(out, &ended)
-}
-
-/// Takes the ENDs away that stand at the end of a slice, but for those of these producers: the others may continue, and then
-/// have another frame with that number.
-fn drop_ends(path: &Path, ended: &BTreeSet<u64>) -> io::Result<()> {
-    let file = File::options().read(true).write(true).open(path)?;
-    let mut input = FileInput::new(Arc::new(file.try_clone()?))?;
-    let mut scanner = Scanner::new();
-    let mut cut = None;
-    let mut kept = Vec::new();
-    while let Some(found) = scanner.next(&mut input)? {
-        if found.header.kind != kind::END {
-            (cut, kept) = (None, Vec::new());
+    for frame in &frames {
+        let is_wanted = is_wanted(frame);
+        if !is_wanted && !may_define(&frame.header) {
             continue;
         }
-        cut = cut.or(Some(found.offset));
-        if ended.contains(&found.header.producer) {
-            let len = found.header.frame_len() as usize; // Within the limits.
-            kept.extend_from_slice(input.get(found.offset, len)?.get(..len).unwrap_or_default());
+        let (len, payload_at) = (frame.header.frame_len() as usize, frame.header.len_bytes() as usize); // Within the limits.
+        let bytes = input.get(frame.offset, len)?;
+        // A flight recorder may have cut it since.
+        let Some(bytes) = bytes.get(..len) else { continue };
+        let stored = &bytes[payload_at..payload_at + frame.header.stored_len as usize]; // As above.
+        if is_wanted || slice::without_records(&frame.header, stored)?.is_some() {
+            writer.write_all(bytes)?;
         }
     }
-    if let Some(cut) = cut {
-        file.set_len(cut)?;
-        std::os::unix::fs::FileExt::write_all_at(&file, &kept, cut)?;
-    }
-    Ok(())
+    writer.flush()
 }

@@ -111,10 +111,15 @@ impl Source {
                 }
                 continue;
             };
-            // A file of a folder ends where the next begins.
-            let is_last = !self.is_folder || following(&self.path, self.last.as_deref())?.is_none();
-            let file_is_over = is_over || !is_last;
-            match growing.next(|| file_is_over)? {
+            let mut next = growing.next(|| is_over)?;
+            // A file of a folder ends where the next begins: that is there before this one is looked at again.
+            if next == Next::Nothing
+                && self.is_folder
+                && following(&self.path, self.last.as_deref())?.is_some()
+            {
+                next = growing.next(|| true)?;
+            }
+            match next {
                 Next::Frame(frame) => {
                     let header = &frame.header;
                     let is_end = header.kind == kind::END;

@@ -1,12 +1,13 @@
 //! The collector's files: one for each producer, of whole frames, each frame once.
 //!
 //! A file is all that is remembered of a producer. When its sender comes again, the file is read: what it holds is what the
-//! collector has, and a frame that was not finished is cut off.
+//! collector has, and a frame that was not finished is cut off. A file that no collector wrote for this producer stays as it is,
+//! and the producer is refused.
 
 use crate::have::Have;
 use crate::message::{Code, Fault};
 use quipu_stream::codec::Unpacker;
-use quipu_stream::frame::{HEADER_BYTES, Header, kind};
+use quipu_stream::frame::{HEADER_BYTES, Header, SYNC, kind};
 use quipu_stream::input::{FileInput, Input};
 use quipu_stream::loss::Loss;
 use quipu_stream::scan::{FrameAt, Scanner};
@@ -14,6 +15,7 @@ use quipu_stream::wire::{cbor, crc32c_append};
 use rustc_hash::FxHashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +28,9 @@ const CHECK_BYTES: usize = 256 << 10;
 
 /// Bytes of a payload of loss maps that are looked at.
 const MAX_LOSS_BYTES: u32 = 64 << 10;
+
+/// Streams of a producer whose loss maps are remembered until a frame with records explains them; those of more are only added up.
+const MAX_LOSSES: usize = 65_536;
 
 /// What a producer's file holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,8 +100,11 @@ impl Losses {
             payload = payload.get(item.len_bytes..).unwrap_or_default();
             let Some(loss) = Loss::read(&item.value) else { continue };
             let n = loss.records.unwrap_or(0);
-            let after = self.after.entry(loss.stream.unwrap_or(header.stream)).or_default();
-            *after = after.saturating_add(n);
+            let stream = loss.stream.unwrap_or(header.stream);
+            if self.after.len() < MAX_LOSSES || self.after.contains_key(&stream) {
+                let after = self.after.entry(stream).or_default();
+                *after = after.saturating_add(n);
+            }
             totals.lost = totals.lost.saturating_add(n);
         }
     }
@@ -131,6 +139,8 @@ pub struct ProducerFile {
     last: Last,
     is_dirty: bool,
     recovery: Option<Box<Recovery>>,
+    /// Bytes that were cut off at the end, which are to be reported.
+    cut: Option<Range<u64>>,
     max_bytes: u64,
     /// What it holds.
     pub totals: Totals,
@@ -154,7 +164,6 @@ impl ProducerFile {
     pub fn open(folder: &Path, id: u64, max_bytes: u64) -> Result<ProducerFile, Fault> {
         let path = folder.join(file_name(id));
         let failed = |error: io::Error| storage(&path, &error);
-        let is_new = !path.exists();
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -165,10 +174,8 @@ impl ProducerFile {
         if file.try_lock().is_err() {
             return Err(Fault::new(Code::Storage, format!("another collector writes {}", path.display())));
         }
-        if is_new {
-            // Its name has to be on the disk, too.
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        }
+        // Its name has to be on the disk before anything in it is acknowledged; whoever made the file may have been killed first.
+        sync_folder(folder).map_err(failed)?;
         let file = Arc::new(file);
         let input = FileInput::new(Arc::clone(&file)).map_err(failed)?;
         let recovery = Recovery { input, scanner: Scanner::new(), good: 0, checked: None };
@@ -185,6 +192,7 @@ impl ProducerFile {
             last: Last::default(),
             is_dirty: false,
             recovery: Some(Box::new(recovery)),
+            cut: None,
             max_bytes,
             totals: Totals::default(),
         })
@@ -211,7 +219,8 @@ impl ProducerFile {
     /// Reads on in what is there, about as many bytes as `budget` says; true once all of it is known.
     ///
     /// # Errors
-    /// If the file cannot be read or cut, or has more streams than can be listed.
+    /// If the file cannot be read or cut, has more streams than can be listed, or is none that a collector wrote for this
+    /// producer: then it stays as it is.
     pub fn recover(&mut self, budget: u64) -> Result<bool, Fault> {
         let Some(recovery) = &mut self.recovery else { return Ok(true) };
         let Recovery { input, scanner, good, checked } = &mut **recovery;
@@ -220,9 +229,14 @@ impl ProducerFile {
         while n < budget {
             let Some((frame, mut done, mut crc)) = checked.take() else {
                 let Some(found) = scanner.next(input).map_err(failed)? else {
-                    // What follows the last good frame was not finished when the collector was ended.
-                    if *good < input.size_bytes() {
+                    // What follows the last good frame was not finished when the collector was ended, or got damaged.
+                    let end = input.size_bytes();
+                    if *good < end {
+                        if *good == 0 && !is_begun(input, self.id).map_err(failed)? {
+                            return Err(not_ours(&self.path));
+                        }
                         self.file.set_len(*good).and_then(|()| self.file.sync_all()).map_err(failed)?;
+                        self.cut = Some(*good..end);
                     }
                     self.written = *good;
                     self.totals.bytes = *good;
@@ -248,10 +262,14 @@ impl ProducerFile {
                 continue;
             }
             let header = &frame.header;
+            if header.producer != self.id {
+                return Err(not_ours(&self.path));
+            }
             // A damaged frame is not there, so that it is sent again.
-            if crc == header.payload_crc && header.producer == self.id {
+            if crc == header.payload_crc {
                 *good = frame.end();
-                if !self.have.contains(header.stream, header.seq) {
+                // Buffers have no number of their own. None travels, but a file that was put here may have some.
+                if header.kind != kind::OPEN && !self.have.contains(header.stream, header.seq) {
                     self.have.insert(header.stream, header.seq)?;
                     self.totals.add(header);
                     self.totals.is_ended = self.last.add(header);
@@ -264,6 +282,11 @@ impl ProducerFile {
             }
         }
         Ok(false)
+    }
+
+    /// Bytes at the end that [`ProducerFile::recover`] cut off, since they were no whole frame. They are given once.
+    pub fn take_cut(&mut self) -> Option<Range<u64>> {
+        self.cut.take()
     }
 
     fn len(&self) -> u64 {
@@ -374,10 +397,45 @@ impl ProducerFile {
     }
 }
 
-/// Makes the folder of a collector.
+/// Whether a file without a good frame can be one that a collector began for this producer: the beginning of a frame, or room
+/// that was never written.
+fn is_begun(input: &mut FileInput, id: u64) -> io::Result<bool> {
+    let head = input.get(0, HEADER_BYTES)?;
+    let n = head.len().min(SYNC.len());
+    if head[..n] == SYNC[..n] {
+        return Ok(Header::read(head).map_or(true, |header| header.producer == id));
+    }
+    let mut at = 0;
+    while at < input.size_bytes() {
+        let bytes = input.get(at, CHECK_BYTES)?;
+        if bytes.is_empty() || bytes.iter().any(|byte| *byte != 0) {
+            return Ok(bytes.is_empty());
+        }
+        at += bytes.len() as u64;
+    }
+    Ok(true)
+}
+
+fn not_ours(path: &Path) -> Fault {
+    let text = format!("{} is no file of this producer, and stays as it is: move it away", path.display());
+    Fault::new(Code::Storage, text)
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Makes the folder of a collector. Its name is on the disk then, as are those of the folders above that were made for it.
 ///
 /// # Errors
 /// If it cannot be made.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let made: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    fs::create_dir_all(folder)?;
+    for folder in made {
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        sync_folder(parent.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::made;
 use quipu_network::collect::{Collector, Door, Limits, Notice, Summary};
 use quipu_network::message::Proof;
-use quipu_network::send::{Failure, Input, Sent, Target, send};
+use quipu_network::send::{Failure, Input, SILENCE, Sent, Target, send};
 use quipu_network::spool::Spool;
 use quipu_network::store::file_name;
 use std::fs;
@@ -34,10 +34,10 @@ impl Running {
         let is_over = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut said = Vec::new();
-            let mut notice = |notice: Notice| {
-                if let Notice::Refused(_, fault) = notice {
-                    said.push(fault.text);
-                }
+            let mut notice = |notice: Notice| match notice {
+                Notice::Refused(_, fault) => said.push(fault.text),
+                Notice::Cut(_, bytes) => said.push(format!("cut {bytes:?}")),
+                Notice::Began(..) | Notice::Ended(..) => {}
             };
             let summary = collector.serve(&mut |_, _| is_over.load(Ordering::Relaxed), &mut notice).unwrap();
             (summary, said)
@@ -45,7 +45,7 @@ impl Running {
         Running { address, stop, thread: Some(thread) }
     }
 
-    /// Ends it; what it did, and why it refused.
+    /// Ends it; what it did, and why it refused or what it cut off.
     pub(crate) fn stop(mut self) -> (Summary, Vec<String>) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
@@ -54,7 +54,7 @@ impl Running {
 
 pub(crate) fn plain(address: SocketAddr) -> Target {
     let give_up = Some(Duration::from_secs(20));
-    Target { addresses: vec![address], tls: None, proof: Proof::None, give_up }
+    Target { addresses: vec![address], tls: None, proof: Proof::None, give_up, silence: SILENCE }
 }
 
 pub(crate) fn send_file(target: &Target, path: &Path) -> Result<Sent, Failure> {
@@ -177,6 +177,46 @@ fn limits_are_kept() {
     assert!(sent.is_whole(), "{sent:?}");
     let least = (sent.bytes as f64 - 50_000.0 - 262_144.0) / 200_000.0;
     assert!(seconds >= least, "{} bytes in {seconds} s", sent.bytes);
+    running.stop();
+}
+
+#[test]
+fn a_slow_connection_is_not_a_silent_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.quipu");
+    // A frame takes longer than either side waits for a word of the other.
+    fs::write(&path, made::stream(5, 12_000, 290_000)).unwrap();
+    let second = Duration::from_secs(1);
+    let limits =
+        Limits { rate: Some(150_000), silence: second, own_silence: second / 4, ..Limits::default() };
+    let running = Running::new(&folder.path().join("out"), Door::Loopback, limits);
+    let begun = Instant::now();
+    let sent = send_file(&Target { silence: second, ..plain(running.address) }, &path).unwrap();
+    assert!(sent.is_whole() && sent.reconnects == 0 && sent.bytes > 500_000, "{sent:?}");
+    assert!(begun.elapsed() > 3 * second, "{:?}", begun.elapsed());
+    let (_, refused) = running.stop();
+    assert!(refused.is_empty(), "{refused:?}");
+}
+
+#[test]
+fn a_connection_that_breaks_late_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("run.quipu"), folder.path().join("out"));
+    let stream = made::stream(5, 500, 900);
+    fs::write(&path, &stream[..stream.len() / 2]).unwrap();
+    let running = Running::new(&out, Door::Loopback, Limits::default());
+    let address = running.address;
+    // The time without a connection counts from when it broke.
+    let target = Target { give_up: Some(Duration::from_secs(2)), ..plain(address) };
+    let source = path.clone();
+    let sender = std::thread::spawn(move || send_file(&target, &source));
+    std::thread::sleep(Duration::from_millis(2500));
+    running.stop();
+    std::thread::sleep(Duration::from_millis(300));
+    let running = Running::at(address, &out, Door::Loopback, Limits::default());
+    fs::write(&path, &stream).unwrap();
+    let sent = sender.join().unwrap().unwrap();
+    assert!(sent.is_whole() && sent.reconnects == 1, "{sent:?}");
     running.stop();
 }
 

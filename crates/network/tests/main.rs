@@ -6,4 +6,5 @@ mod loopback;
 mod made;
 mod protocol;
 mod shipping;
+mod store;
 mod trust;

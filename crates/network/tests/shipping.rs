@@ -9,6 +9,7 @@ use quipu_network::source::{Item, Source};
 use quipu_network::spool::Spool;
 use quipu_stream::codec::Codec;
 use quipu_stream::recorder::Segments;
+use quipu_stream::scan::Scanner;
 use quipu_stream::spec::{SchemaSpec, Ty};
 use quipu_stream::wire::record::Clock;
 use quipu_stream::write::{Options, Writer};
@@ -154,4 +155,52 @@ fn the_last_seconds_are_a_stream_of_their_own() {
         assert_eq!(findings.len(), wanted.len(), "{findings:?}");
         assert!(findings.iter().zip(wanted).all(|(finding, name)| finding.starts_with(name)), "{findings:?}");
     }
+}
+
+#[test]
+fn the_rest_can_be_sent_after_the_last_seconds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.quipu");
+    let options =
+        Options { codec: Codec::Zstd(1), frame_bytes: 400, with_index: false, ..Options::new("test") };
+    let writer = Writer::new(fs::File::create(&path).unwrap(), options);
+    writer.define(Clock { id: 1, ticks_per_s: 10, ..Clock::default() }).unwrap();
+    let first = writer.schema(&SchemaSpec::new("first").field("n", Ty::Uint(64))).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    let mut write = |id, from: u64| {
+        for n in from..from + 500 {
+            stream.row(id, n, 8, |body| body.put(0, &n.to_le_bytes())).unwrap();
+        }
+    };
+    write(first, 0);
+    // All that describes the stream is sent with its end, in frames that keep their numbers.
+    let attached = vec![7; 3000];
+    writer.attach("notes", Some("text/plain"), &attached).unwrap();
+    let second = writer.schema(&SchemaSpec::new("second").field("n", Ty::Uint(64))).unwrap();
+    write(second, 500);
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let cut = folder.path().join("cut.quipu");
+    since::cut(&path, Duration::from_secs(30), &cut).unwrap();
+    let out = folder.path().join("out");
+    let running = Running::new(&out, Door::Loopback, Limits::default());
+    let end = send_file(&plain(running.address), &cut).unwrap();
+    let rest = send_file(&plain(running.address), &path).unwrap();
+    assert!(end.is_whole() && (300..400).contains(&end.records), "{end:?}");
+    assert!(rest.is_whole() && rest.records + end.records == 1000 && rest.already == end.frames, "{rest:?}");
+    let (summary, _) = running.stop();
+    let (file, totals) = summary.files.into_iter().next().unwrap();
+    assert!(totals.is_ended && totals.gaps == 0 && totals.lost == 0, "{totals:?}");
+    assert_eq!((totals.frames, totals.records), (end.frames + rest.frames, 1000));
+    let numbers = |path: &Path| {
+        let bytes = fs::read(path).unwrap();
+        let (mut scanner, mut all, mut input) = (Scanner::new(), Vec::new(), &bytes[..]);
+        while let Some(found) = scanner.next(&mut input).unwrap() {
+            all.push((found.header.stream, found.header.seq, found.header.payload_crc));
+        }
+        all.sort_unstable();
+        all
+    };
+    // The same frames, payloads and all.
+    assert_eq!(numbers(&file), numbers(&path));
 }

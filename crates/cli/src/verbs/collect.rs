@@ -123,6 +123,12 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
             counted(totals.records, "record"),
             bytes_text(totals.bytes)
         )),
+        Notice::Cut(path, bytes) => screen.say(format_args!(
+            "{}: {} at the end, from offset {} on, were no whole frame, and were cut off",
+            path.display(),
+            counted(bytes.end - bytes.start, "byte"),
+            grouped(bytes.start)
+        )),
         Notice::Refused(peer, fault) => {
             n_refused += 1;
             let peer = peer.map_or_else(|| "a connection".to_owned(), |peer| peer.to_string());

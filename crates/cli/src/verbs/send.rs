@@ -9,7 +9,7 @@ use quipu_console::session;
 use quipu_network::SYNC;
 use quipu_network::identity::{self, Fingerprint, Identity, Token};
 use quipu_network::message::Proof;
-use quipu_network::send::{Failure, Input, Notice, Sent, Target, send};
+use quipu_network::send::{Failure, Input, Notice, SILENCE, Sent, Target, send};
 use quipu_network::since;
 use quipu_network::spool::Spool;
 use quipu_view::bytes_text;
@@ -184,7 +184,7 @@ fn target(options: &Options) -> Result<Target> {
             (None, Proof::None)
         }
     };
-    Ok(Target { addresses, tls, proof, give_up: options.give_up })
+    Ok(Target { addresses, tls, proof, give_up: options.give_up, silence: SILENCE })
 }
 
 /// What is sent, and the folder to remove afterwards.
