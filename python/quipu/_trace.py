@@ -339,15 +339,20 @@ class Trace(Analyses):
     # ---- verbs ----
 
     def _verb(
-        self, verb: str | list[str], options: dict[str, Any], progress: Progress = None, output: Any = None
+        self,
+        verb: str | list[str],
+        options: dict[str, Any],
+        progress: Progress = None,
+        output: Any = None,
+        judges: bool = False,
     ) -> Answered:
         words = [verb] if isinstance(verb, str) else verb
-        return _verbs.call(words, [self._path], {**self._options, **options}, output, progress)
+        return _verbs.call(words, [self._path], {**self._options, **options}, output, progress, judges)
 
     def check(self, progress: Progress = None, **options: Any) -> Answered:
         """Whether it follows the rules of its format: `findings`, counts. Options are those of `quipu check`:
         `max_per_rule`, `rule`, `skip_rule`, `no_decode`."""
-        return self._verb("check", options, progress)
+        return self._verb("check", options, progress, judges=True)
 
     def simulate(self, machine: str = "cache", progress: Progress = None, **options: Any) -> Answered:
         """Simulates a hierarchy of caches, TLBs, or many caches at once: `"cache"`, `"tlb"`, `"sweep"`, with the options of
@@ -387,16 +392,15 @@ class Trace(Analyses):
         """Runs back ends over its events, which write a folder: `trace.back_ends("out", "simplecount", "stgen,c=10")`."""
         return self._verb("run", {"backend": list(back_ends), **options}, progress, output)
 
-    def diff(self, other: Trace, **options: Any) -> list[Any]:
-        """What differs between this trace and a newer one: a list of differences, empty if there is none."""
-        paths = [_verbs.path_of(path) for path in (self._path, other._path)]
-        args = [b"diff", b"--json", *_verbs.flags_of({**self._options, **options}), *paths]
-        _, out, _ = _native.answer(args, None)
-        return [json.loads(line) for line in out.splitlines() if line.strip()]
+    def diff(self, other: Trace, progress: Progress = None, **options: Any) -> Answered:
+        """What differs between this trace and a newer one: a list `differences`, empty if there is none, a `summary` that counts
+        them, and how reading `old` and `new` went. The exit code is 1 if they differ or if one of them is damaged."""
+        paths = [self._path, other._path]
+        return _verbs.call(["diff"], paths, {**self._options, **options}, None, progress, judges=True)
 
-    def describe(self) -> Any:
-        """What a trace that describes itself says of its records."""
-        return self._verb("describe", {})
+    def describe(self, progress: Progress = None) -> Answered:
+        """What a trace that describes itself says of its records: `epochs`, each with its `records`."""
+        return self._verb("describe", {}, progress)
 
 
 def open(  # noqa: A001

@@ -67,8 +67,9 @@ def call(
     options: dict[str, Any],
     output: Any = None,
     progress: Progress = None,
+    judges: bool = False,
 ) -> Answered:
-    """Runs a verb, and gives its JSON."""
+    """Runs a verb, and gives its JSON. Exit code 1 is a warning, unless the verb judges and findings are its answer."""
     args = [word.encode() for word in verb] + flags_of({"json": True, **options})
     written = None
     if output is not None:
@@ -78,11 +79,24 @@ def call(
     with Bar(progress, verb[-1]) as bar:
         code, out, err = _native.answer(args, bar.call)
     said = err.decode(errors="replace").strip()
-    value = json.loads(out) if out.strip() else {}
-    answered = Answered(value if isinstance(value, dict) else {"answer": value}, code, said, written)
-    if code == 1 and written is not None and said:
+    answered = Answered(of_lines(out) if verb == ["diff"] else json.loads(out.strip() or b"{}"), code, said, written)
+    if code == 1 and said and not judges:
         warnings.warn(said, DamageWarning, stacklevel=4)
     return answered
+
+
+def of_lines(out: bytes) -> dict[str, Any]:
+    """The lines of a comparison as one object: `differences`, `summary`, and how reading `old` and `new` went."""
+    value: dict[str, Any] = {"differences": []}
+    for line in out.splitlines():
+        item = json.loads(line)
+        if item["op"] == "summary":
+            value["summary"] = item
+        elif item["op"] == "reading":
+            value[item["trace"]] = item
+        else:
+            value["differences"].append(item)
+    return value
 
 
 def command(*words: Any) -> tuple[int, str, str]:

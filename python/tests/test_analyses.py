@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow
 import pytest
-from conftest import CALLS, SMALL, TYPED, cli_json
+from conftest import CALLS, SMALL, TRACES, TYPED, cli_json
 
 import quipu
 
@@ -118,3 +118,27 @@ def test_an_answer_of_any_command_line() -> None:
     assert code == 0 and "drmemtrace" in out and not err
     with pytest.raises(quipu.UsageError):
         quipu.command("nonsense")
+
+
+def test_differences_are_a_list_with_its_sums() -> None:
+    older, newer = (TRACES / "apitrace" / name for name in ("kinds.trace", "kinds-backtrace.trace"))
+    with quipu.open(older) as old, quipu.open(newer) as new:
+        same = old.diff(old)
+        assert (same.code, same["differences"], same["summary"]["same"]) == (0, [], 257)
+        other = old.diff(new)
+    assert other.code == 1
+    sums = {key: other["summary"][key] for key in ("changed", "deleted", "inserted")}
+    assert sums == {"changed": 1, "deleted": 50, "inserted": 3}
+    for key, n in sums.items():
+        assert sum(item["op"] == key for item in other["differences"]) == n, key
+    assert other["old"]["complete"] and other["new"]["complete"]
+
+
+def test_a_stream_says_what_its_records_are() -> None:
+    path = TRACES / "stream" / "minimal.quipu"
+    with quipu.open(path) as trace, pytest.warns(quipu.DamageWarning, match="7 records are lost"):
+        described = trace.describe()
+    assert described == cli_json("describe", "--json", path)
+    assert described["epochs"][0]["records"][0]["host"] == "hosta"
+    with quipu.open(SMALL) as trace, pytest.raises(quipu.Error):
+        trace.describe()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy
 import pyarrow
 import pytest
-from conftest import CALLS, EVENTS, SMALL, TYPED, cli, cli_json
+from conftest import CALLS, EVENTS, SMALL, TRACES, TYPED, cli, cli_json
 
 import quipu
 
@@ -26,6 +26,7 @@ def files(place: Path) -> dict[str, bytes]:
         ("merge", SMALL, {}, []),
         ("split", EVENTS, {}, []),
         ("convert", TYPED, {"container": "gzip"}, ["--container", "gzip"]),
+        ("filter", SMALL, {"drop": ["read", "prefetch"]}, ["--drop", "read", "--drop", "prefetch"]),
         ("edit", CALLS, {"replace": "s/GL_LIGHTING/GL_FOG/"}, ["--replace", "s/GL_LIGHTING/GL_FOG/"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -45,6 +46,18 @@ def test_edits_write_the_same_bytes(
     # Nothing is replaced unless that is said.
     with quipu.open(path) as trace, pytest.raises(quipu.UsageError):
         getattr(trace, verb)(ours, **options)
+
+
+def test_what_is_left_of_a_damaged_trace_is_saved(tmp_path: Path) -> None:
+    damaged = TRACES / "apitrace" / "damaged" / "xs-antspotlight-fork-corrupt.trace"
+    ours, theirs = tmp_path / "ours.trace", tmp_path / "theirs.trace"
+    with quipu.open(damaged) as trace, pytest.warns(quipu.DamageWarning):
+        answered = trace.recover(ours)
+    code, _, err = cli("recover", damaged, "-o", theirs)
+    assert code == answered.code == 1, err
+    assert ours.read_bytes() == theirs.read_bytes()
+    with answered.open() as saved:
+        assert saved.check()["findings"] == []
 
 
 def test_a_conversion_has_its_ledger(tmp_path: Path) -> None:
