@@ -18,6 +18,12 @@ impl Have {
         self.streams.get(&stream).is_some_and(|numbers| numbers.contains(seq))
     }
 
+    /// The highest number of a stream, or 0.
+    #[must_use]
+    pub fn last(&self, stream: u32) -> u64 {
+        self.streams.get(&stream).and_then(Ranges::last).unwrap_or(0)
+    }
+
     /// Adds a frame.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! What a sender reads: a file that grows, or a folder of such files, in the order of their names.
 
+use quipu_stream::ending::Ending;
 use quipu_stream::follow::{Growing, Next};
 use quipu_stream::frame::{Header, kind};
 use quipu_stream::input::FileInput;
@@ -41,8 +42,7 @@ pub struct Source {
     ends: Vec<FrameAt>,
     /// What is given out before more is read.
     queue: VecDeque<Item>,
-    /// Producers, and whether they have ended.
-    producers: FxHashMap<u64, bool>,
+    producers: FxHashMap<u64, Ending>,
     /// Numbers of frames that were met, by producer and stream.
     seen: FxHashMap<(u64, u32), Ranges>,
     /// Bytes that are no frame.
@@ -125,8 +125,9 @@ impl Source {
                     let is_end = header.kind == kind::END;
                     let seen = self.seen.entry((header.producer, header.stream)).or_default();
                     seen.insert(header.seq..header.seq.saturating_add(1));
-                    if !matches!(header.kind, kind::INDEX | kind::PAD) {
-                        self.producers.insert(header.producer, is_end);
+                    let ending = self.producers.entry(header.producer).or_default();
+                    ending.add(header);
+                    if is_end || !ending.is_ended() {
                         // A producer that continues had not ended.
                         let (before, others) = std::mem::take(&mut self.ends)
                             .into_iter()
@@ -180,7 +181,7 @@ impl Source {
 
     /// Whether some producer was met, and each that was has ended.
     fn has_ended(&self) -> bool {
-        !self.producers.is_empty() && self.producers.values().all(|has_ended| *has_ended)
+        !self.producers.is_empty() && self.producers.values().all(Ending::is_ended)
     }
 
     /// The file after the last one.

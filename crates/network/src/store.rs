@@ -7,6 +7,7 @@
 use crate::have::Have;
 use crate::message::{Code, Fault};
 use quipu_stream::codec::Unpacker;
+use quipu_stream::ending::Ending;
 use quipu_stream::frame::{HEADER_BYTES, Header, SYNC, kind};
 use quipu_stream::input::{FileInput, Input};
 use quipu_stream::loss::Loss;
@@ -58,39 +59,24 @@ impl Totals {
     }
 }
 
-/// The last frames of stream 0, which has the end of a producer.
-#[derive(Debug, Default)]
-struct Last {
-    end: Option<u64>,
-    other: Option<u64>,
-}
-
-impl Last {
-    /// Takes a frame, in any order: frames that were missing come after the end. True if the end is the last one.
-    fn add(&mut self, header: &Header) -> bool {
-        match header.kind {
-            kind::INDEX | kind::PAD => {}
-            kind::END => self.end = self.end.max(Some(header.seq)),
-            _ if header.stream == 0 => self.other = self.other.max(Some(header.seq)),
-            _ => {}
-        }
-        self.end > self.other
-    }
-}
-
 /// What is lost of each stream by loss maps that no later frame with records has explained.
 #[derive(Debug, Default)]
 struct Losses {
-    after: FxHashMap<u32, u64>,
+    /// The number of the last such loss map, if it stands in that stream, and how many records.
+    after: FxHashMap<u32, (u64, u64)>,
     unpacker: Unpacker,
 }
 
 impl Losses {
-    /// Takes a frame; of one with loss maps, `stored` is the payload as stored.
-    fn add(&mut self, header: &Header, stored: &[u8], totals: &mut Totals) {
+    /// Takes a frame, in any order; of one with loss maps, `stored` is the payload as stored. `last` is the highest number in its
+    /// stream.
+    fn add(&mut self, header: &Header, stored: &[u8], last: u64, totals: &mut Totals) {
         if matches!(header.kind, kind::DATA | kind::AGG) {
-            let explained = self.after.remove(&header.stream).unwrap_or(0);
-            totals.lost = totals.lost.saturating_sub(explained).saturating_add(header.lost.into());
+            if let Some((_, n)) = self.after.get(&header.stream).filter(|(seq, _)| *seq <= header.seq) {
+                totals.lost = totals.lost.saturating_sub(*n);
+                self.after.remove(&header.stream);
+            }
+            totals.lost = totals.lost.saturating_add(header.lost.into());
         }
         if header.kind != kind::LOSS {
             return;
@@ -101,9 +87,14 @@ impl Losses {
             let Some(loss) = Loss::read(&item.value) else { continue };
             let n = loss.records.unwrap_or(0);
             let stream = loss.stream.unwrap_or(header.stream);
+            let is_own = stream == header.stream;
+            if is_own && header.seq < last {
+                // A frame after it says so, too.
+                continue;
+            }
             if self.after.len() < MAX_LOSSES || self.after.contains_key(&stream) {
-                let after = self.after.entry(stream).or_default();
-                *after = after.saturating_add(n);
+                let (seq, after) = self.after.entry(stream).or_default();
+                (*seq, *after) = (if is_own { header.seq } else { *seq }, after.saturating_add(n));
             }
             totals.lost = totals.lost.saturating_add(n);
         }
@@ -136,7 +127,7 @@ pub struct ProducerFile {
     /// The bytes of a frame that is being written, if it has loss maps.
     maps: Option<Vec<u8>>,
     losses: Losses,
-    last: Last,
+    ending: Ending,
     is_dirty: bool,
     recovery: Option<Box<Recovery>>,
     /// Bytes that were cut off at the end, which are to be reported.
@@ -189,7 +180,7 @@ impl ProducerFile {
             frame: None,
             maps: None,
             losses: Losses::default(),
-            last: Last::default(),
+            ending: Ending::default(),
             is_dirty: false,
             recovery: Some(Box::new(recovery)),
             cut: None,
@@ -272,12 +263,14 @@ impl ProducerFile {
                 if header.kind != kind::OPEN && !self.have.contains(header.stream, header.seq) {
                     self.have.insert(header.stream, header.seq)?;
                     self.totals.add(header);
-                    self.totals.is_ended = self.last.add(header);
+                    self.ending.add(header);
+                    self.totals.is_ended = self.ending.is_ended();
                     self.totals.gaps = self.have.n_gaps();
                     let maps = header.kind == kind::LOSS && header.stored_len <= MAX_LOSS_BYTES;
                     let len = if maps { header.stored_len as usize } else { 0 }; // 64 KiB.
                     let stored = input.get(frame.payload_at(), len).map_err(failed)?;
-                    self.losses.add(header, stored.get(..len).unwrap_or_default(), &mut self.totals);
+                    let last = self.have.last(header.stream);
+                    self.losses.add(header, stored.get(..len).unwrap_or_default(), last, &mut self.totals);
                 }
             }
         }
@@ -339,12 +332,14 @@ impl ProducerFile {
                 return Err(fault);
             }
             self.totals.add(header);
-            self.totals.is_ended = self.last.add(header);
+            self.ending.add(header);
+            self.totals.is_ended = self.ending.is_ended();
             self.totals.gaps = self.have.n_gaps();
             self.totals.bytes = self.len();
             let maps = self.maps.take().unwrap_or_default();
             let stored = maps.get(HEADER_BYTES..HEADER_BYTES + header.stored_len as usize); // 64 KiB.
-            self.losses.add(header, stored.unwrap_or_default(), &mut self.totals);
+            let last = self.have.last(header.stream);
+            self.losses.add(header, stored.unwrap_or_default(), last, &mut self.totals);
         }
         self.frame = None;
         Ok(())

@@ -1,5 +1,6 @@
 //! A file that still grows: its frames as they are finished.
 
+use crate::ending::Ending;
 use crate::frame::{Header, SYNC, TRAILER, TRAILER_BYTES, kind};
 use crate::input::{FileInput, Input};
 use crate::scan::{FrameAt, find_header};
@@ -39,8 +40,7 @@ pub struct Growing {
     file: Arc<File>,
     /// Where the next frame should begin.
     at: u64,
-    /// Producers, and whether they have ended.
-    producers: FxHashMap<u64, bool>,
+    producers: FxHashMap<u64, Ending>,
     open: Vec<FrameAt>,
     stuck: Option<Instant>,
     is_at_end: bool,
@@ -81,7 +81,7 @@ impl Growing {
     /// Whether some producer was met, and each that was has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        !self.producers.is_empty() && self.producers.values().all(|has_ended| *has_ended)
+        !self.producers.is_empty() && self.producers.values().all(Ending::is_ended)
     }
 
     /// What comes next. `is_over` says that nothing more will be written; it is asked before the file is looked at.
@@ -111,10 +111,7 @@ impl Growing {
                     self.open.push(frame);
                     continue;
                 }
-                let has_ended = self.producers.entry(header.producer).or_default();
-                if !matches!(header.kind, kind::INDEX | kind::PAD) {
-                    *has_ended = header.kind == kind::END;
-                }
+                self.producers.entry(header.producer).or_default().add(&header);
                 return Ok(Next::Frame(frame));
             }
             let rest = self.at..size;

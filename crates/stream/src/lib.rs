@@ -19,7 +19,7 @@
 //! | [`mod@write`], [`spec`], [`record`], [`datum`], [`pack`] | writing: the stream, schemas, rows of structures and of values |
 //! | [`open`] | rooms in files that programs have mapped, which outlive the program |
 //! | [`mod@slice`] | parts of streams as streams, flight recorders, appending |
-//! | [`follow`] | files that grow |
+//! | [`follow`], [`ending`] | files that grow; whether a producer has ended |
 //! | [`ranges`] | sets of numbers of frames |
 //! | [`json`], [`text`], [`float`], [`summary`] | records for programs and people |
 //!
@@ -35,6 +35,7 @@ pub mod codec;
 pub mod column;
 pub mod datum;
 pub mod decode;
+pub mod ending;
 pub mod finding;
 pub mod float;
 pub mod follow;

@@ -97,38 +97,54 @@ enum Event {
     Record(u64),
 }
 
+/// Where something is said: where its frame belongs, where that stands, and whether it stands inside data.
+type Place = (u64, u64, bool);
+
+/// What comes before what: a frame that came late stands after the one that it belongs before.
+fn order_of((place, offset, inside): Place) -> (u64, bool, u64, bool) {
+    (place, place == offset, offset, inside)
+}
+
 /// Everything that is said of losses, with its place: what is found late may stand early.
 #[derive(Debug, Default)]
 pub(crate) struct LossLog {
-    events: Vec<(u64, bool, u64, u32, Event)>,
+    events: Vec<(Place, u64, u32, Event)>,
 }
 
 impl LossLog {
-    pub(crate) fn frame(&mut self, offset: u64, producer: u64, stream: u32, lost: u32) {
+    /// A frame of data, by where it belongs and where it stands.
+    pub(crate) fn frame(&mut self, (place, offset): (u64, u64), producer: u64, stream: u32, lost: u32) {
         // A frame that says nothing still explains the records before it.
-        self.events.push((offset, false, producer, stream, Event::Frame(lost)));
+        self.events.push(((place, offset, false), producer, stream, Event::Frame(lost)));
     }
 
     /// A record in a frame; `inside` data it counts as standing after its frame.
-    pub(crate) fn record(&mut self, offset: u64, inside: bool, producer: u64, stream: u32, loss: &Loss) {
+    pub(crate) fn record(
+        &mut self,
+        (place, offset): (u64, u64),
+        inside: bool,
+        producer: u64,
+        stream: u32,
+        loss: &Loss,
+    ) {
         let stream = loss.stream.unwrap_or(stream);
         let event = Event::Record(loss.records.unwrap_or_default());
-        self.events.push((offset, inside, producer, stream, event));
+        self.events.push(((place, offset, inside), producer, stream, event));
     }
 
     /// What loss records say that no frame of their stream explains, since none comes later: by producer and stream, with the
-    /// place of the last of them. `last` gives where the last frame of a stream stands.
+    /// place of the last of them. `last` gives where the frame of a stream with the highest number stands.
     pub(crate) fn after_all(
         &self,
         last: impl Fn(u64, u32) -> Option<u64>,
     ) -> BTreeMap<(u64, u32), (u64, u64)> {
         let mut sums: BTreeMap<(u64, u32), (u64, u64)> = BTreeMap::new();
-        for (offset, inside, producer, stream, event) in &self.events {
+        for ((place, offset, inside), producer, stream, event) in &self.events {
             let Event::Record(n) = event else { continue };
-            let is_after = last(*producer, *stream).is_none_or(|at| *offset > at || *inside && *offset == at);
+            let is_after = last(*producer, *stream).is_none_or(|at| *place > at || *inside && *offset == at);
             if is_after && *n > 0 {
-                let (place, sum) = sums.entry((*producer, *stream)).or_default();
-                (*place, *sum) = (*offset.max(place), sum.saturating_add(*n).min(MANY));
+                let (at, sum) = sums.entry((*producer, *stream)).or_default();
+                (*at, *sum) = (*offset.max(at), sum.saturating_add(*n).min(MANY));
             }
         }
         sums
@@ -137,9 +153,9 @@ impl LossLog {
     /// What each stream lost, if anything: by producer and stream.
     pub(crate) fn totals(&self) -> BTreeMap<(u64, u32), u64> {
         let mut events: Vec<_> = self.events.iter().collect();
-        events.sort_by_key(|(offset, inside, ..)| (*offset, *inside));
+        events.sort_by_key(|(place, ..)| order_of(*place));
         let mut sums: FxHashMap<(u64, u32), (u64, u64)> = FxHashMap::default();
-        for (_, _, producer, stream, event) in events {
+        for (_, producer, stream, event) in events {
             let (total, pending) = sums.entry((*producer, *stream)).or_default();
             match event {
                 Event::Frame(lost) => {
@@ -163,15 +179,20 @@ mod tests {
     fn what_a_frame_repeats_is_not_counted_twice() {
         let mut log = LossLog::default();
         let loss = |records: u64| Loss { cause: 1, records: Some(records), ..Loss::default() };
-        log.record(100, false, 7, 0, &loss(5));
-        log.frame(200, 7, 0, 5);
-        log.record(200, true, 7, 0, &loss(3));
-        log.record(300, false, 7, 0, &Loss { stream: Some(1), ..loss(9) });
+        log.record((100, 100), false, 7, 0, &loss(5));
+        log.frame((200, 200), 7, 0, 5);
+        log.record((200, 200), true, 7, 0, &loss(3));
+        log.record((300, 300), false, 7, 0, &Loss { stream: Some(1), ..loss(9) });
         assert_eq!(log.totals().into_iter().collect::<Vec<_>>(), [((7, 0), 8), ((7, 1), 9)]);
         let last = |_, stream| (stream == 0).then_some(200);
         let after = [((7, 0), (200, 3)), ((7, 1), (300, 9))];
         assert_eq!(log.after_all(last).into_iter().collect::<Vec<_>>(), after);
-        log.frame(400, 7, 0, u32::MAX);
+        // Frames that came late belong before the first one.
+        log.record((100, 320), false, 7, 0, &loss(2));
+        log.frame((100, 340), 7, 0, 2);
+        assert_eq!(log.totals()[&(7, 0)], 10);
+        assert_eq!(log.after_all(last)[&(7, 0)], (200, 3));
+        log.frame((400, 400), 7, 0, u32::MAX);
         assert_eq!(log.totals()[&(7, 0)], MANY);
     }
 }

@@ -7,6 +7,8 @@ use crate::finding::Finding;
 use crate::frame::Header;
 use crate::ranges::Ranges;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// How many ranges of missing frames are remembered for each stream.
 const MAX_RANGES: usize = 4096;
@@ -23,8 +25,29 @@ struct StreamOrder {
     next: u64,
     /// Numbers in gaps that were reported, and those before the first frame that was seen.
     missing: Ranges,
+    /// Numbers below this one may be missing and were forgotten.
+    forgotten: u64,
+    /// Numbers of frames before which some are missing, or were, and where they stand.
+    shown: BTreeMap<u64, u64>,
     /// Numbers of frames whose payload was damaged.
     damaged: Ranges,
+}
+
+impl StreamOrder {
+    /// Notes that numbers are missing before a frame.
+    fn miss(&mut self, numbers: Range<u64>, offset: u64) {
+        if numbers.is_empty() {
+            return;
+        }
+        self.shown.insert(numbers.end, offset);
+        self.missing.insert(numbers);
+        if self.missing.n_ranges() > MAX_RANGES {
+            self.forgotten = self.missing.forget_lowest().map_or(self.forgotten, |range| range.end);
+        }
+        if self.shown.len() > MAX_RANGES {
+            self.shown.pop_first();
+        }
+    }
 }
 
 /// A gap in the numbers of a stream.
@@ -61,17 +84,14 @@ impl Order {
         let order = self.streams.entry((producer, stream)).or_insert_with(|| {
             let first = if from_start { 0 } else { seq };
             let mut order = StreamOrder { next: first, ..StreamOrder::default() };
-            order.missing.insert(0..first);
+            order.miss(0..first, offset);
             order
         });
         if seq >= order.next {
             if seq > order.next {
                 self.gaps.push(Gap { producer, stream, expected: order.next, got: seq, offset });
                 self.with_gaps.insert(producer);
-                order.missing.insert(order.next..seq);
-                if order.missing.n_ranges() > MAX_RANGES {
-                    order.missing.forget_lowest();
-                }
+                order.miss(order.next..seq, offset);
             }
             order.next = seq.saturating_add(1);
             return Verdict::Use;
@@ -84,12 +104,20 @@ impl Order {
         Verdict::Duplicate
     }
 
+    /// Where a frame belongs: one that came late before the frame that showed that it was missing, others where they stand.
+    pub(crate) fn place(&self, offset: u64, header: &Header) -> u64 {
+        let order = self.streams.get(&(header.producer, header.stream));
+        let after = header.seq.checked_add(1).zip(order);
+        let shown = after.and_then(|(after, order)| order.shown.range(after..).next());
+        shown.map_or(offset, |(_, at)| offset.min(*at))
+    }
+
     /// Notes that the payload of a frame was damaged, so that another copy of it would be of use.
     pub(crate) fn damaged(&mut self, header: &Header) {
         if let Some(order) = self.streams.get_mut(&(header.producer, header.stream)) {
             order.damaged.insert(header.seq..header.seq.saturating_add(1));
             if order.damaged.n_ranges() > MAX_RANGES {
-                order.damaged.forget_lowest();
+                let _ = order.damaged.forget_lowest();
             }
         }
     }
@@ -116,13 +144,20 @@ impl Order {
         self.from_start.contains(&producer) && !self.with_gaps.contains(&producer)
     }
 
-    /// Reports the gaps. A gap whose numbers all stand in open frames is none.
+    /// Reports the gaps. A gap whose numbers all came late, or stand in open frames, is none.
     pub(crate) fn finish(&mut self, is_open: impl Fn(u64, u32, u64) -> bool, findings: &mut Vec<Finding>) {
         let (mut filled, mut unfilled) = (FxHashSet::default(), FxHashSet::default());
         for gap in self.gaps.drain(..) {
-            // A gap of more than a few thousand numbers is not looked into.
-            let is_filled = gap.got - gap.expected <= MAX_RANGES as u64
-                && (gap.expected..gap.got).all(|seq| is_open(gap.producer, gap.stream, seq));
+            let order = self.streams.get(&(gap.producer, gap.stream));
+            let order = order.filter(|order| order.forgotten <= gap.expected);
+            let numbers = gap.expected..gap.got;
+            // A gap of more than a few thousand numbers is looked into as a whole only.
+            let is_filled = order.is_some_and(|order| !order.missing.meets(&numbers))
+                || gap.got - gap.expected <= MAX_RANGES as u64
+                    && numbers.clone().all(|seq| {
+                        is_open(gap.producer, gap.stream, seq)
+                            || order.is_some_and(|order| !order.missing.contains(seq))
+                    });
             let producers = if is_filled { &mut filled } else { &mut unfilled };
             producers.insert(gap.producer);
             if !is_filled {

@@ -63,6 +63,18 @@ impl Ranges {
         (first < end).then_some(first)
     }
 
+    /// Whether some number of a range is there.
+    #[must_use]
+    pub fn meets(&self, range: &Range<u64>) -> bool {
+        self.map.range(..range.end).next_back().is_some_and(|(_, end)| range.start < *end)
+    }
+
+    /// The highest number.
+    #[must_use]
+    pub fn last(&self) -> Option<u64> {
+        self.map.last_key_value().map(|(_, end)| end - 1)
+    }
+
     /// The end of the range that has a number.
     #[must_use]
     pub fn end_of(&self, n: u64) -> Option<u64> {
@@ -75,9 +87,9 @@ impl Ranges {
         self.map.len()
     }
 
-    /// Forgets the lowest range.
-    pub fn forget_lowest(&mut self) {
-        self.map.pop_first();
+    /// Forgets the lowest range, and gives it.
+    pub fn forget_lowest(&mut self) -> Option<Range<u64>> {
+        self.map.pop_first().map(|(start, end)| start..end)
     }
 }
 
@@ -98,7 +110,8 @@ mod tests {
         );
         assert!(set.remove(3) && !set.remove(3) && !set.remove(7));
         assert!(set.contains(2) && set.contains(4) && !set.contains(3));
+        assert!(set.meets(&(0..1)) && set.meets(&(3..5)) && !set.meets(&(3..4)) && !set.meets(&(7..9)));
         set.insert(3..4);
-        assert_eq!(set.n_ranges(), 1);
+        assert_eq!((set.n_ranges(), set.last()), (1, Some(6)));
     }
 }

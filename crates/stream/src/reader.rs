@@ -12,7 +12,7 @@ use crate::input::Input;
 use crate::meta::Metadata;
 use crate::scan::{FrameAt, Scanner};
 use crate::session::{OPEN_HEAD_BYTES, OpenHead, Seen, Session, open_rows};
-use crate::survey::{Copies, Survey};
+use crate::survey::{Copies, Survey, in_order};
 use quipu_wire::crc32c;
 use std::collections::VecDeque;
 use std::io;
@@ -147,6 +147,13 @@ impl<I: Input> StreamReader<I> {
         self.scanner.unwritten_bytes
     }
 
+    /// Looks at all frames of an input that can be read at any place.
+    fn scan_all(&mut self) -> io::Result<()> {
+        while self.scan_one()? {}
+        self.queue = in_order(std::mem::take(&mut self.queue).into(), |pending| &pending.frame.header).into();
+        self.learn_from_rows()
+    }
+
     /// The frames with data, after a look at the headers of all frames: units of work for several threads, which decode them
     /// with the metadata of [`Session::metadata`] and say which are damaged. Of an input that can be read once there are none.
     ///
@@ -154,8 +161,7 @@ impl<I: Input> StreamReader<I> {
     /// If the input cannot be read.
     pub fn data_frames(&mut self) -> io::Result<Vec<FrameAt>> {
         if self.is_seekable && !std::mem::replace(&mut self.is_scanned, true) {
-            while self.scan_one()? {}
-            self.learn_from_rows()?;
+            self.scan_all()?;
         }
         Ok(self.queue.iter().filter(|_| self.is_seekable).map(|pending| pending.frame).collect())
     }
@@ -212,8 +218,7 @@ impl<I: Input> StreamReader<I> {
     fn begin_next(&mut self) -> io::Result<bool> {
         loop {
             if self.is_seekable && !std::mem::replace(&mut self.is_scanned, true) {
-                while self.scan_one()? {}
-                self.learn_from_rows()?;
+                self.scan_all()?;
             }
             let is_ready = self.queue.front().is_some_and(|front| {
                 self.is_scanned

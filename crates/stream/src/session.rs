@@ -7,6 +7,7 @@ use crate::blob::{self, Attachment, Attachments, Piece};
 use crate::clock::Correlation;
 use crate::codec::{PayloadFault, Unpacker};
 use crate::decode::{Outcome, Registry};
+use crate::ending::Ending;
 use crate::finding::Finding;
 use crate::frame::{HEADER_BYTES, Header, flag, kind};
 use crate::input::Input;
@@ -110,7 +111,7 @@ impl OpenHead {
 
 #[derive(Debug, Default)]
 struct Producer {
-    is_ended: bool,
+    ending: Ending,
     n_frames: u64,
     n_records: u64,
     /// Where an end stands, what it says, and what was counted.
@@ -198,7 +199,8 @@ impl Session {
         }
         let is_data = matches!(header.kind, kind::DATA | kind::AGG);
         if is_data && verdict == Verdict::Use {
-            self.log.frame(offset, header.producer, header.stream, header.lost);
+            let place = (self.order.place(offset, &header), offset);
+            self.log.frame(place, header.producer, header.stream, header.lost);
         }
         let unknown = unknown_of(&header, registry);
         let is_known_data = is_data && unknown.is_none();
@@ -303,9 +305,7 @@ impl Session {
                     producer.n_records += u64::from(header.records);
                 }
             }
-            if !matches!(header.kind, kind::INDEX | kind::PAD) {
-                producer.is_ended = header.kind == kind::END;
-            }
+            producer.ending.add(&header);
         }
         (verdict, counted)
     }
@@ -421,7 +421,8 @@ impl Session {
     }
 
     fn note_loss(&mut self, offset: u64, inside: bool, header: &Header, loss: Loss) {
-        self.log.record(offset, inside, header.producer, header.stream, &loss);
+        let place = (self.order.place(offset, header), offset);
+        self.log.record(place, inside, header.producer, header.stream, &loss);
         self.losses.push((offset, header.stream, loss));
     }
 
@@ -531,7 +532,7 @@ impl Session {
         // The header of a closed copy whose payload is damaged has told of them.
         if !self.order.is_damaged(producer, head.stream, head.seq) {
             // Open frames stand anywhere and are read last.
-            self.log.frame(u64::MAX, producer, head.stream, head.lost);
+            self.log.frame((u64::MAX, u64::MAX), producer, head.stream, head.lost);
         }
     }
 
@@ -554,10 +555,12 @@ impl Session {
             if let [(offset, says, counted)] = producer.ends.as_slice()
                 && self.order.is_whole(*id)
                 && says != counted
+                // Frames that came late stand after it.
+                && *says != [producer.n_frames.saturating_sub(1), producer.n_records]
             {
                 self.findings.push(Finding::at("end-mismatch", *offset));
             }
-            if !producer.is_ended {
+            if !producer.ending.is_ended() {
                 self.findings.push(Finding::new("no-end-frame").with("producer", *id));
             }
         }

@@ -19,7 +19,7 @@ pub type Copies = FxHashMap<(u64, u32, u64), FrameAt>;
 pub struct Survey {
     /// Metadata, losses, clocks, where attachments stand, and what is wrong so far.
     pub session: Session,
-    /// Frames with records or bodies. If they come from an index, their headers say no more than
+    /// Frames with records or bodies, those of each stream in the order of their numbers. If they come from an index, their headers say no more than
     /// [`Entry::frame`](crate::index::Entry::frame).
     pub frames: Vec<FrameAt>,
     /// Buffers that were being written, by producer, stream and number.
@@ -128,13 +128,44 @@ impl Survey {
         }
     }
 
-    /// Puts open frames in order, leaves out those whose rows another frame has, and says what is known once all frames are.
+    /// Puts frames in order, leaves out open ones whose rows another frame has, and says what is known once all frames are.
     pub(crate) fn finish(&mut self) {
+        self.frames = in_order(std::mem::take(&mut self.frames), |frame| &frame.header);
         self.open.sort_by_key(|(head, frame)| (frame.header.producer, head.stream, head.seq, frame.offset));
         let Survey { session, open, .. } = self;
         open.retain(|(head, frame)| !session.is_superseded(frame, head));
         session.finish();
     }
+}
+
+/// Frames in the places that frames of their streams have, those of each stream in the order of their numbers. Of most streams
+/// that is the order in which they come.
+pub(crate) fn in_order<T>(all: Vec<T>, header: impl Fn(&T) -> &Header) -> Vec<T> {
+    let who = |frame: &T| (header(frame).producer, header(frame).stream);
+    let mut highest: FxHashMap<(u64, u32), u64> = FxHashMap::default();
+    let mut mixed: FxHashMap<(u64, u32), Vec<usize>> = FxHashMap::default();
+    for frame in &all {
+        let (seq, highest) = (header(frame).seq, highest.entry(who(frame)).or_default());
+        if seq < *highest {
+            mixed.entry(who(frame)).or_default();
+        }
+        *highest = seq.max(*highest);
+    }
+    if mixed.is_empty() {
+        return all;
+    }
+    for (at, frame) in all.iter().enumerate() {
+        if let Some(places) = mixed.get_mut(&who(frame)) {
+            places.push(at);
+        }
+    }
+    let mut slots: Vec<Option<T>> = all.into_iter().map(Some).collect();
+    for places in mixed.into_values() {
+        let mut frames: Vec<T> = places.iter().filter_map(|at| slots[*at].take()).collect();
+        frames.sort_by_key(|frame| header(frame).seq);
+        places.into_iter().zip(frames).for_each(|(at, frame)| slots[at] = Some(frame));
+    }
+    slots.into_iter().flatten().collect()
 }
 
 /// Whether an index says of a frame what its header says.

@@ -16,6 +16,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -218,6 +219,84 @@ fn a_frame_that_was_damaged_before_it_was_sent_is_missing_there_until_it_comes()
     let whole = collect(&good, 0, 0);
     assert_eq!((&whole["gaps"], &whole["ended"]), (&0.into(), &true.into()), "{whole}");
     assert_eq!(whole["records"].as_u64(), Some(30_000));
+    let there = out.join(format!("{}.quipu", producer(&stream)));
+    same_but_late(&good, &there, 1..2);
+}
+
+/// Whether every verb reads a file of the collector as the stream that was sent, with a note for each frame that came late.
+fn same_but_late(here: &Path, there: &Path, n_late: Range<u64>) {
+    let name = path(there);
+    for line in
+        [&["view"][..], &["view", "--json"], &["view", "--follow"], &["info"], &["report", "--no-machine"]]
+    {
+        let print = |stream: &Path| quipu(&[line, &[path(stream)]].concat());
+        let (here_said, there_said) = (print(here), print(there));
+        assert_eq!(there_said.status.code(), Some(0), "{line:?}: {}", text(&there_said.stderr));
+        assert!(text(&there_said.stderr).contains("late frame"), "{line:?}: {}", text(&there_said.stderr));
+        let (mut got, mut wanted) =
+            (text(&there_said.stdout).replace(name, path(here)), text(&here_said.stdout));
+        // What was an index is padding there.
+        let without_size =
+            |text: &str| text.lines().filter(|line| !line.contains("on disk")).collect::<Vec<_>>().join("\n");
+        (got, wanted) = (without_size(&got), without_size(&wanted));
+        if line.contains(&"--follow") {
+            // It is printed as it comes.
+            let sorted = |text: &str| {
+                let mut lines: Vec<&str> = text.lines().map(|line| line.split_at(12).1).collect();
+                lines.sort_unstable();
+                lines.join("\n")
+            };
+            (got, wanted) = (sorted(&got), sorted(&wanted));
+        }
+        assert!(got == wanted, "{line:?}: the text differs");
+    }
+    let checked = quipu(&["check", "--json", name]);
+    let said: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{said}");
+    let rules = said["findings"].as_array().unwrap().iter();
+    assert!(rules.clone().all(|finding| finding["rule"] == "stream/late-frame"), "{said}");
+    let n = rules.map(|finding| finding["count"].as_u64().unwrap_or(1)).sum::<u64>();
+    assert!(n_late.contains(&n), "{n} of {n_late:?}: {said}");
+}
+
+#[test]
+fn the_rest_of_a_stream_may_come_after_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, source) = (folder.path().join("collected"), folder.path().join("source.quipu"));
+    // Of two streams, one has records in the first half of the time only.
+    let options =
+        Options { codec: Codec::None, frame_bytes: 2000, with_index: false, ..Options::new("rest") };
+    let writer = Writer::new(Vec::new(), options);
+    writer.define(Clock { id: 1, ticks_per_s: 10, ..Clock::default() }).unwrap();
+    let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
+    let mut streams = [writer.stream(1).unwrap(), writer.stream(2).unwrap()];
+    for n in 0..2000_u64 {
+        let stream = &mut streams[usize::from(n % 3 == 0 && n < 1000)];
+        stream.row(id, n, 8, |body| body.put(0, &n.to_le_bytes())).unwrap();
+    }
+    streams.into_iter().for_each(|stream| stream.finish().unwrap());
+    writer.finish().unwrap();
+    let stream = writer.into_inner().unwrap();
+    fs::write(&source, &stream).unwrap();
+    let collecting = Collecting::start(&["-o", path(&out), "--json"]);
+    let to = collecting.address.to_string();
+    let send = |more: &[&str]| {
+        let sent = quipu(&[&["send", "--to", &to, "--json", path(&source)], more].concat());
+        let said: Value = serde_json::from_slice(&sent.stdout).unwrap();
+        assert_eq!(sent.status.code(), Some(0), "{said}");
+        ["frames", "records", "already_there"].map(|key| said[key].as_u64().unwrap())
+    };
+    let (end, rest) = (send(&["--since", "30s"]), send(&[]));
+    assert!(
+        (300..400).contains(&end[1]) && end[1] + rest[1] == 2000 && rest[2] == end[0],
+        "{end:?} {rest:?}"
+    );
+    let (code, answer) = collecting.stop();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let file = &answer["files"][0];
+    assert_eq!((code, &file["ended"], &file["gaps"]), (Some(0), &true.into(), &0.into()), "{answer}");
+    assert_eq!(file["records"].as_u64(), Some(2000));
+    same_but_late(&source, &out.join(format!("{}.quipu", producer(&stream))), 1..rest[0]);
 }
 
 #[test]
