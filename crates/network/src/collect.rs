@@ -29,6 +29,8 @@ const SYNC_AFTER: Duration = Duration::from_millis(50);
 const SYNC_BYTES: u64 = 16 << 20;
 /// Bytes of files that are read in one turn to find out what they hold.
 const RECOVER_BYTES: u64 = 16 << 20;
+/// Connections beyond the limit whose senders are told that there are too many.
+const SPARE: usize = 8;
 /// Reads of one connection in one turn, and connections that are accepted in one.
 const TURN_READS: usize = 4;
 const TURN_ACCEPTS: usize = 64;
@@ -40,7 +42,7 @@ const GRACE: Duration = Duration::from_secs(3);
 /// What a collector allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Senders that are let in at a time. There are a few connections more, to say so to others.
     pub connections: usize,
     /// Bytes of a frame.
     pub frame_bytes: u32,
@@ -392,7 +394,8 @@ impl Collector {
                     return;
                 }
             };
-            if self.peers.len() >= self.limits.connections && !self.drop_stranger(notice) {
+            let most = self.limits.connections.saturating_add(SPARE);
+            if self.peers.len() >= most && !self.drop_stranger(notice) {
                 self.summary.refused += 1;
                 continue;
             }
@@ -431,6 +434,9 @@ impl Collector {
 
     /// Reads what a sender has sent.
     fn read(&mut self, id: u64, notice: &mut dyn FnMut(Notice)) {
+        let is_stranger = |peer: &&Peer| !peer.receiver.is_welcome();
+        let has_room = self.peers.get(&id).is_none_or(|peer| !is_stranger(&peer))
+            || self.peers.values().filter(|peer| !is_stranger(peer)).count() < self.limits.connections;
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut fault = None;
@@ -450,7 +456,7 @@ impl Collector {
                 let Peer {
                     link, receiver, current, waiting, is_pinged, is_done, dirty_bytes, budget, ..
                 } = &mut *peer;
-                let (door, files) = (&self.door, &mut self.files);
+                let (door, files) = (Some(&self.door), &mut self.files);
                 let mut take = |bytes: &[u8]| {
                     if rate.is_some() {
                         *budget -= bytes.len() as f64;
@@ -460,7 +466,7 @@ impl Collector {
                     let taken = take(
                         receiver,
                         &mut input,
-                        door,
+                        door.filter(|_| has_room),
                         files,
                         (&mut *current, &mut *waiting, &mut *is_pinged, &mut *is_done),
                     );
@@ -541,7 +547,7 @@ impl Collector {
     /// Lets go of a file.
     fn release(&mut self, producer: u64) {
         if let Some(mut file) = self.files.remove(&producer) {
-            let (path, is_known, totals) = (file.path().to_owned(), file.is_known(), file.totals);
+            let (path, is_known, totals) = (file.path().to_owned(), file.is_known(), file.totals());
             // What was not acknowledged is sent again if it does not get to the disk.
             let Ok(file) = file.to_sync() else { return };
             if file.sync_data().is_ok() && is_known {
@@ -565,8 +571,11 @@ impl Collector {
             // The newest connection of a sender is the one that counts; the other may be dead and not know it.
             if let Some(other) = self.owners.insert(producer, id).filter(|other| *other != id) {
                 self.cancel(other);
-                if let Some(peer) = self.peers.get_mut(&other) {
-                    peer.refuse(&Fault::new(Code::TakenOver, "another connection sends this producer now"));
+                if let Some(peer) = self.peers.get_mut(&other).filter(|peer| peer.is_closing.is_none()) {
+                    let fault = Fault::new(Code::TakenOver, "another connection sends this producer now");
+                    peer.refuse(&fault);
+                    self.summary.refused += 1;
+                    notice(Notice::Refused(peer.link.peer(), fault));
                 }
             }
             match self.recover_one(producer, budget) {
@@ -582,8 +591,8 @@ impl Collector {
                     if let Some(cut) = file.take_cut() {
                         notice(Notice::Cut(file.path().to_owned(), cut));
                     }
-                    self.summary.files.insert(file.path().to_owned(), file.totals);
-                    notice(Notice::Began(file.path().to_owned(), file.totals.bytes));
+                    self.summary.files.insert(file.path().to_owned(), file.totals());
+                    notice(Notice::Began(file.path().to_owned(), file.totals().bytes));
                 }
                 Err(fault) => {
                     self.files.remove(&producer);
@@ -631,11 +640,11 @@ impl Collector {
             for producer in &peer.producers {
                 let Some(file) = self.files.get(producer) else { continue };
                 let known = self.summary.files.entry(file.path().to_owned()).or_default();
-                let has_ended = file.totals.is_ended && !known.is_ended && !file.is_dirty();
-                *known = Totals { is_ended: known.is_ended && file.totals.is_ended, ..file.totals };
+                let has_ended = file.totals().is_ended && !known.is_ended && !file.is_dirty();
+                *known = Totals { is_ended: known.is_ended && file.totals().is_ended, ..file.totals() };
                 if has_ended {
                     known.is_ended = true;
-                    notice(Notice::Ended(file.path().to_owned(), file.totals));
+                    notice(Notice::Ended(file.path().to_owned(), file.totals()));
                 }
             }
         }
@@ -745,11 +754,11 @@ fn broken(error: &io::Error) -> String {
     why.to_owned()
 }
 
-/// Takes what a sender has sent, to the end of `input`.
+/// Takes what a sender has sent, to the end of `input`. Without a door, there is no room for another sender.
 fn take(
     receiver: &mut Receiver,
     input: &mut &[u8],
-    door: &Door,
+    door: Option<&Door>,
     files: &mut FxHashMap<u64, ProducerFile>,
     (current, waiting, is_pinged, is_done): (&mut Option<u64>, &mut Vec<u64>, &mut bool, &mut bool),
 ) -> Result<(), Fault> {
@@ -757,16 +766,13 @@ fn take(
     loop {
         match receiver.next(input)? {
             None => return Ok(()),
-            Some(Event::Hello(proof)) => {
-                let is_let_in = match door {
-                    Door::Loopback | Door::Certificates(_) => true,
-                    Door::Token(guard, _) => guard.lets_in(&proof),
-                };
-                if !is_let_in {
+            Some(Event::Hello(proof)) => match door {
+                None => return Err(Fault::new(Code::Limit, "too many senders; try again later")),
+                Some(Door::Token(guard, _)) if !guard.lets_in(&proof) => {
                     return Err(Fault::new(Code::Denied, "this is not the collector's token"));
                 }
-                receiver.welcome();
-            }
+                Some(_) => receiver.welcome(),
+            },
             Some(Event::Begin(producer)) => waiting.push(producer),
             Some(Event::Frame(header)) => {
                 files.get_mut(&header.producer).ok_or_else(gone)?.begin_frame(&header)?;

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub struct Have {
     streams: BTreeMap<u32, Ranges>,
     n_ranges: usize,
+    /// Streams whose number 0 is missing.
+    n_headless: usize,
 }
 
 impl Have {
@@ -35,7 +37,10 @@ impl Have {
     fn insert_range(&mut self, stream: u32, first: u64, end: u64) -> Result<(), Fault> {
         let numbers = self.streams.entry(stream).or_default();
         let before = numbers.n_ranges();
+        let was_headless = before > 0 && !numbers.contains(0);
         numbers.insert(first..end);
+        self.n_headless += usize::from(!numbers.contains(0));
+        self.n_headless -= usize::from(was_headless);
         self.n_ranges = self.n_ranges - before + numbers.n_ranges();
         if self.n_ranges > MAX_RANGES {
             return Err(Fault::new(Code::Limit, "a producer of too many streams, or with too many gaps"));
@@ -49,13 +54,22 @@ impl Have {
         self.n_ranges == 0
     }
 
-    /// How many times frames are missing between those of a stream that are there. Stream 0 is left out: what it describes is
-    /// repeated, so that it may begin anew.
+    /// How many times frames of a stream are missing between those that are there, and before them if the producer is there from
+    /// its beginning. If it is not, stream 0 is left out: what it describes is repeated, so that it may begin anew.
     #[must_use]
     pub fn n_gaps(&self) -> u64 {
-        let of_first = self.streams.get(&0).map_or(0, |numbers| numbers.n_ranges());
-        let n_others = self.streams.len() - usize::from(of_first > 0);
-        (self.n_ranges - of_first - n_others) as u64
+        let n_between = self.n_ranges - self.streams.len();
+        if self.contains(0, 0) {
+            return (n_between + self.n_headless) as u64;
+        }
+        let of_first = self.streams.get(&0).map_or(0, |numbers| numbers.n_ranges() - 1);
+        (n_between - of_first) as u64
+    }
+
+    /// Whether the producer is there from its beginning, and no frame is missing before the last one of each stream.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.contains(0, 0) && self.n_headless == 0 && self.n_ranges == self.streams.len()
     }
 
     /// The body of a HAVE.
@@ -102,14 +116,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_are_between_frames_of_a_stream_that_carries_records() {
+    fn gaps_are_between_frames_and_before_them_if_the_beginning_is_there() {
         let mut have = Have::default();
         assert_eq!(have.n_gaps(), 0);
-        for (stream, seq) in [(0, 0), (0, 7), (3, 5), (4, 1), (4, 2), (4, 4), (4, 9)] {
+        for (stream, seq) in [(0, 7), (3, 5), (4, 1), (4, 2), (4, 4), (4, 9)] {
             have.insert(stream, seq).unwrap();
         }
         assert_eq!(have.n_gaps(), 2);
         have.insert(4, 3).unwrap();
         assert_eq!(have.n_gaps(), 1);
+        // From the beginning of the producer on, numbers are expected from 0.
+        have.insert(0, 0).unwrap();
+        assert_eq!(have.n_gaps(), 4);
+        have.insert(4, 0).unwrap();
+        have.insert_range(4, 5, 9).unwrap();
+        have.insert_range(3, 0, 5).unwrap();
+        assert!(have.n_gaps() == 1 && !have.is_whole());
+        have.insert_range(0, 1, 7).unwrap();
+        assert!(have.n_gaps() == 0 && have.is_whole());
     }
 }

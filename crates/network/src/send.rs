@@ -86,6 +86,8 @@ pub struct Sent {
     pub left_open: u64,
     /// Whether all that there is was acknowledged.
     pub is_complete: bool,
+    /// Whether the sender was interrupted while the stream could still grow.
+    pub is_cut: bool,
     /// Whether the source has a frame at all.
     pub has_frames: bool,
 }
@@ -95,6 +97,7 @@ impl Sent {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.is_complete
+            && !self.is_cut
             && self.dropped.1 == 0
             && self.unsent == 0
             && self.other_bytes == 0
@@ -351,6 +354,7 @@ impl Loop<'_> {
                 Err(End::Bye) => {
                     self.settle(&session);
                     self.sent.is_complete = interrupted.is_none() || session.is_at_end;
+                    self.sent.is_cut = interrupted.is_some() && self.follows && !session.source.has_ended();
                     return Ok(());
                 }
                 Err(End::Broken(why)) => {
@@ -698,7 +702,10 @@ impl Loop<'_> {
             };
             self.sent.has_frames = true;
             let most = session.sender.max_frame_bytes().unwrap_or_default();
-            if !header.is_within_limits() || header.frame_len() > most.into() {
+            // An index travels as padding, whatever its size is.
+            let is_small =
+                matches!(header.kind, kind::INDEX | kind::PAD) || header.frame_len() <= most.into();
+            if !header.is_within_limits() || !is_small {
                 session.unsent += 1;
                 continue;
             }

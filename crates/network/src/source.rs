@@ -180,7 +180,8 @@ impl Source {
     }
 
     /// Whether some producer was met, and each that was has ended.
-    fn has_ended(&self) -> bool {
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
         !self.producers.is_empty() && self.producers.values().all(Ending::is_ended)
     }
 

@@ -27,8 +27,8 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// Bytes of a payload that are looked at at a time.
 const CHECK_BYTES: usize = 256 << 10;
 
-/// Bytes of a payload of loss maps that are looked at.
-const MAX_LOSS_BYTES: u32 = 64 << 10;
+/// Bytes of a payload of loss maps, or of an end, that are looked at.
+const MAX_TOLD_BYTES: u32 = 64 << 10;
 
 /// Streams of a producer whose loss maps are remembered until a frame with records explains them; those of more are only added up.
 const MAX_LOSSES: usize = 65_536;
@@ -42,7 +42,7 @@ pub struct Totals {
     pub records: u64,
     /// Data records that are known lost: what headers say, and what loss maps after the last frame with records of a stream say.
     pub lost: u64,
-    /// How many times frames with records are missing between those that are there.
+    /// In how many places frames are missing; if a producer has ended and only the last ones are, that is one.
     pub gaps: u64,
     /// Bytes.
     pub bytes: u64,
@@ -50,27 +50,16 @@ pub struct Totals {
     pub is_ended: bool,
 }
 
-impl Totals {
-    fn add(&mut self, header: &Header) {
-        self.frames += 1;
-        if header.kind == kind::DATA {
-            self.records += u64::from(header.records);
-        }
-    }
-}
-
 /// What is lost of each stream by loss maps that no later frame with records has explained.
 #[derive(Debug, Default)]
 struct Losses {
-    /// The number of the last such loss map, if it stands in that stream, and how many records.
+    /// By stream: the number of the last such loss map, if it stands in that stream, and how many records.
     after: FxHashMap<u32, (u64, u64)>,
-    unpacker: Unpacker,
 }
 
 impl Losses {
-    /// Takes a frame, in any order; of one with loss maps, `stored` is the payload as stored. `last` is the highest number in its
-    /// stream.
-    fn add(&mut self, header: &Header, stored: &[u8], last: u64, totals: &mut Totals) {
+    /// Takes a frame, in any order; of one with loss maps, `payload` has them. `last` is the highest number in its stream.
+    fn add(&mut self, header: &Header, mut payload: &[u8], last: u64, totals: &mut Totals) {
         if matches!(header.kind, kind::DATA | kind::AGG) {
             if let Some((_, n)) = self.after.get(&header.stream).filter(|(seq, _)| *seq <= header.seq) {
                 totals.lost = totals.lost.saturating_sub(*n);
@@ -81,7 +70,6 @@ impl Losses {
         if header.kind != kind::LOSS {
             return;
         }
-        let Ok(mut payload) = self.unpacker.unpack(header, stored) else { return };
         while let Some(item) = cbor::decode(payload).ok().filter(|item| item.len_bytes > 0) {
             payload = payload.get(item.len_bytes..).unwrap_or_default();
             let Some(loss) = Loss::read(&item.value) else { continue };
@@ -98,6 +86,52 @@ impl Losses {
             }
             totals.lost = totals.lost.saturating_add(n);
         }
+    }
+}
+
+/// What is there of a producer.
+#[derive(Debug, Default)]
+struct Known {
+    have: Have,
+    losses: Losses,
+    ending: Ending,
+    /// Frames before its end, by what that says.
+    n_said: u64,
+    unpacker: Unpacker,
+    totals: Totals,
+}
+
+/// Whether the payload of a frame says something about the producer.
+fn is_told(header: &Header) -> bool {
+    matches!(header.kind, kind::LOSS | kind::END) && header.stored_len <= MAX_TOLD_BYTES
+}
+
+impl Known {
+    /// Takes a frame, in any order; if its payload says something, `stored` is that as stored.
+    ///
+    /// # Errors
+    /// If there are more streams than can be listed.
+    fn add(&mut self, header: &Header, stored: &[u8]) -> Result<(), Fault> {
+        self.have.insert(header.stream, header.seq)?;
+        self.totals.frames += 1;
+        if header.kind == kind::DATA {
+            self.totals.records += u64::from(header.records);
+        }
+        self.ending.add(header);
+        self.totals.is_ended = self.ending.is_ended();
+        let payload = match is_told(header) {
+            true => self.unpacker.unpack(header, stored).unwrap_or_default(),
+            false => &[],
+        };
+        if header.kind == kind::END {
+            let said = cbor::decode(payload).ok();
+            self.n_said = said.and_then(|said| said.value.get(1)?.as_u64()).unwrap_or(0);
+        }
+        self.losses.add(header, payload, self.have.last(header.stream), &mut self.totals);
+        // Where no number is missing, the last ones may be, or all of a stream.
+        let is_short = self.totals.is_ended && self.have.is_whole() && self.totals.frames <= self.n_said;
+        self.totals.gaps = self.have.n_gaps() + u64::from(is_short);
+        Ok(())
     }
 }
 
@@ -118,23 +152,19 @@ pub struct ProducerFile {
     id: u64,
     path: PathBuf,
     file: Arc<File>,
-    have: Have,
+    known: Known,
     /// Bytes in the file.
     written: u64,
     buffer: Vec<u8>,
     /// Where the frame begins that is being written, and whether it is there already.
     frame: Option<(u64, bool)>,
-    /// The bytes of a frame that is being written, if it has loss maps.
-    maps: Option<Vec<u8>>,
-    losses: Losses,
-    ending: Ending,
+    /// The bytes of a frame that is being written, if its payload says something.
+    told: Option<Vec<u8>>,
     is_dirty: bool,
     recovery: Option<Box<Recovery>>,
     /// Bytes that were cut off at the end, which are to be reported.
     cut: Option<Range<u64>>,
     max_bytes: u64,
-    /// What it holds.
-    pub totals: Totals,
 }
 
 /// The name of a producer's file.
@@ -174,18 +204,15 @@ impl ProducerFile {
             id,
             path,
             file,
-            have: Have::default(),
+            known: Known::default(),
             written: 0,
             buffer: Vec::new(),
             frame: None,
-            maps: None,
-            losses: Losses::default(),
-            ending: Ending::default(),
+            told: None,
             is_dirty: false,
             recovery: Some(Box::new(recovery)),
             cut: None,
             max_bytes,
-            totals: Totals::default(),
         })
     }
 
@@ -198,7 +225,13 @@ impl ProducerFile {
     /// Which frames are there.
     #[must_use]
     pub fn have(&self) -> &Have {
-        &self.have
+        &self.known.have
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals { bytes: self.len(), ..self.known.totals }
     }
 
     /// Whether some of what was taken is not known to be on the disk.
@@ -230,7 +263,6 @@ impl ProducerFile {
                         self.cut = Some(*good..end);
                     }
                     self.written = *good;
-                    self.totals.bytes = *good;
                     self.recovery = None;
                     return Ok(true);
                 };
@@ -260,17 +292,10 @@ impl ProducerFile {
             if crc == header.payload_crc {
                 *good = frame.end();
                 // Buffers have no number of their own. None travels, but a file that was put here may have some.
-                if header.kind != kind::OPEN && !self.have.contains(header.stream, header.seq) {
-                    self.have.insert(header.stream, header.seq)?;
-                    self.totals.add(header);
-                    self.ending.add(header);
-                    self.totals.is_ended = self.ending.is_ended();
-                    self.totals.gaps = self.have.n_gaps();
-                    let maps = header.kind == kind::LOSS && header.stored_len <= MAX_LOSS_BYTES;
-                    let len = if maps { header.stored_len as usize } else { 0 }; // 64 KiB.
+                if header.kind != kind::OPEN && !self.known.have.contains(header.stream, header.seq) {
+                    let len = if is_told(header) { header.stored_len as usize } else { 0 }; // 64 KiB.
                     let stored = input.get(frame.payload_at(), len).map_err(failed)?;
-                    let last = self.have.last(header.stream);
-                    self.losses.add(header, stored.get(..len).unwrap_or_default(), last, &mut self.totals);
+                    self.known.add(header, stored.get(..len).unwrap_or_default())?;
                 }
             }
         }
@@ -291,14 +316,13 @@ impl ProducerFile {
     /// # Errors
     /// If the file would become too large.
     pub fn begin_frame(&mut self, header: &Header) -> Result<(), Fault> {
-        let is_there = self.have.contains(header.stream, header.seq);
+        let is_there = self.known.have.contains(header.stream, header.seq);
         if !is_there && self.len() + header.frame_len() > self.max_bytes {
             let text = format!("{} would become larger than {} bytes", self.path.display(), self.max_bytes);
             return Err(Fault::new(Code::Limit, text));
         }
         self.frame = Some((self.len(), is_there));
-        let has_maps = header.kind == kind::LOSS && header.stored_len <= MAX_LOSS_BYTES;
-        self.maps = has_maps.then(Vec::new);
+        self.told = is_told(header).then(Vec::new);
         Ok(())
     }
 
@@ -312,8 +336,8 @@ impl ProducerFile {
         }
         self.is_dirty = true;
         self.buffer.extend_from_slice(bytes);
-        if let Some(maps) = &mut self.maps {
-            maps.extend_from_slice(bytes);
+        if let Some(told) = &mut self.told {
+            told.extend_from_slice(bytes);
         }
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush()?;
@@ -327,19 +351,12 @@ impl ProducerFile {
     /// If the producer has more streams than can be listed.
     pub fn end_frame(&mut self, header: &Header) -> Result<(), Fault> {
         if let Some((_, false)) = self.frame {
-            if let Err(fault) = self.have.insert(header.stream, header.seq) {
+            let told = self.told.take().unwrap_or_default();
+            let stored = told.get(HEADER_BYTES..HEADER_BYTES + header.stored_len as usize); // 32 bits.
+            if let Err(fault) = self.known.add(header, stored.unwrap_or_default()) {
                 self.cancel()?;
                 return Err(fault);
             }
-            self.totals.add(header);
-            self.ending.add(header);
-            self.totals.is_ended = self.ending.is_ended();
-            self.totals.gaps = self.have.n_gaps();
-            self.totals.bytes = self.len();
-            let maps = self.maps.take().unwrap_or_default();
-            let stored = maps.get(HEADER_BYTES..HEADER_BYTES + header.stored_len as usize); // 64 KiB.
-            let last = self.have.last(header.stream);
-            self.losses.add(header, stored.unwrap_or_default(), last, &mut self.totals);
         }
         self.frame = None;
         Ok(())

@@ -152,11 +152,15 @@ fn limits_are_kept() {
     fs::write(&path, &stream).unwrap();
     let target = |running: &Running| Target { give_up: Some(Duration::ZERO), ..plain(running.address) };
     // A frame that is larger than allowed is left out, and the sender says so.
-    let limits = Limits { frame_bytes: 500, ..Limits::default() };
+    let wide = folder.path().join("wide.quipu");
+    fs::write(&wide, made::stream(5, 3000, 3000)).unwrap();
+    let limits = Limits { frame_bytes: 2000, ..Limits::default() };
     let running = Running::new(&folder.path().join("a"), Door::Loopback, limits);
-    let sent = send_file(&target(&running), &path).unwrap();
+    let sent = send_file(&target(&running), &wide).unwrap();
     assert!(!sent.is_whole() && sent.unsent > 0 && sent.frames > 0, "{sent:?}");
-    running.stop();
+    // So does the collector: the end counts more frames than came.
+    let (summary, _) = running.stop();
+    assert!(summary.files.values().all(|totals| totals.is_ended && totals.gaps > 0), "{summary:?}");
     // A file that is as large as allowed.
     let limits = Limits { file_bytes: 20_000, ..Limits::default() };
     let running = Running::new(&folder.path().join("b"), Door::Loopback, limits);
@@ -178,6 +182,35 @@ fn limits_are_kept() {
     let least = (sent.bytes as f64 - 50_000.0 - 262_144.0) / 200_000.0;
     assert!(seconds >= least, "{} bytes in {seconds} s", sent.bytes);
     running.stop();
+}
+
+#[test]
+fn a_sender_too_many_is_told_so_and_comes_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("run.quipu"), folder.path().join("other.quipu"));
+    let stream = made::stream(5, 500, 900);
+    // It waits for the rest.
+    fs::write(&path, &stream[..stream.len() / 2]).unwrap();
+    fs::write(&other, made::stream(6, 500, 900)).unwrap();
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let running = Running::new(&folder.path().join("out"), Door::Loopback, limits);
+    let (target, source) = (plain(running.address), path.clone());
+    let first = std::thread::spawn(move || send_file(&target, &source));
+    std::thread::sleep(Duration::from_millis(500));
+    let impatient = Target { give_up: Some(Duration::ZERO), ..plain(running.address) };
+    let failure = send_file(&impatient, &other).unwrap_err();
+    assert!(matches!(&failure, Failure::Refused(fault) if fault.text.contains("too many")), "{failure}");
+    let target = plain(running.address);
+    let second = std::thread::spawn(move || send_file(&target, &other));
+    std::thread::sleep(Duration::from_millis(300));
+    fs::write(&path, &stream).unwrap();
+    for sender in [first, second] {
+        let sent = sender.join().unwrap().unwrap();
+        assert!(sent.is_whole(), "{sent:?}");
+    }
+    let (summary, refused) = running.stop();
+    assert_eq!((summary.senders, summary.n_ended()), (2, 2));
+    assert!(refused.iter().all(|text| text.contains("too many")), "{refused:?}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(crate) struct Options {
     /// End when this many producers have ended and their senders have gone
     #[arg(long, value_name = "N", value_parser = number::positive, help_heading = "Limits")]
     producers: Option<u64>,
-    /// Connections at a time
+    /// Senders at a time
     #[arg(long, value_name = "N", value_parser = number::positive, default_value = "256", help_heading = "Limits")]
     max_connections: u64,
     /// Bytes of a frame; readers of streams allow 64 MiB

@@ -19,7 +19,10 @@ use std::io::{self, Read};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a connection lasts that is no longer expected to break as the last one did.
+const SURELY_CONNECTED: Duration = Duration::from_secs(1);
 
 /// Send a stream to `quipu collect`, while it is written
 ///
@@ -44,7 +47,7 @@ pub(crate) struct Options {
     /// Send only what was recorded in this time before the end, with all that describes it: 30s, 5m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     since: Option<Duration>,
-    /// End if no connection could be made for this time
+    /// End if nothing could be sent for this time
     #[arg(long, value_name = "TIME", value_parser = duration)]
     give_up: Option<Duration>,
     /// The token of the collector
@@ -104,19 +107,29 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     }
     let spool = temporary.clone().filter(|_| matches!(input, Input::Pipe(..)));
     let sent = session::watched(screen, |watch| {
-        let mut records = 0;
+        let (mut records, mut frames) = (0, 0);
         let mut said = String::new();
+        // A connection that was made anew may break at once for the same reason, and is reported when it proves good.
+        let mut again: Option<(SocketAddr, Instant)> = None;
         send(&target, input, &|| watch.is_cancelled(), &mut |notice| match notice {
-            Notice::Connected(address) => {
+            Notice::Connected(address) if said.is_empty() => {
                 screen.say(format_args!("connected to {address}"));
-                said.clear();
             }
-            Notice::Lost(address, why) if said != why => {
-                screen.say(format_args!("{address}: {why}; trying again"));
-                why.clone_into(&mut said);
+            Notice::Connected(address) => again = Some((address, Instant::now())),
+            Notice::Lost(address, why) => {
+                again = None;
+                if said != why {
+                    screen.say(format_args!("{address}: {why}; trying again"));
+                    why.clone_into(&mut said);
+                }
             }
-            Notice::Lost(..) => {}
             Notice::Progress(sent) => {
+                let is_good = |since: &Instant| sent.frames > frames || since.elapsed() > SURELY_CONNECTED;
+                if let Some((address, _)) = again.take_if(|(_, since)| is_good(since)) {
+                    screen.say(format_args!("connected to {address}"));
+                    said.clear();
+                }
+                frames = sent.frames;
                 watch.advance(sent.records - records, 0);
                 records = sent.records;
             }
@@ -285,12 +298,13 @@ fn tell(options: &Options, sent: &Sent, screen: &Screen) -> Result<Outcome> {
             counted(sent.dropped.0, "record")
         ));
     }
-    if sent.unsent > 0 || sent.other_bytes > 0 {
-        screen.say_error(format_args!(
-            "{} could not be sent, because they are damaged or too large, and {} are no frames",
-            counted(sent.unsent, "frame"),
-            counted(sent.other_bytes, "byte")
-        ));
+    if sent.unsent > 0 {
+        let frames = counted(sent.unsent, "frame");
+        screen.say_error(format_args!("{frames} could not be sent, because they are damaged or too large"));
+    }
+    if sent.other_bytes > 0 {
+        let bytes = counted(sent.other_bytes, "byte");
+        screen.say_error(format_args!("{bytes} could not be sent, because they are no whole frames"));
     }
     if sent.left_open > 0 {
         screen.say_error(format_args!(
@@ -300,6 +314,10 @@ fn tell(options: &Options, sent: &Sent, screen: &Screen) -> Result<Outcome> {
     }
     if !sent.is_complete {
         screen.say_error(format_args!("interrupted: not all was sent"));
+    } else if sent.is_cut {
+        screen.say_error(format_args!(
+            "interrupted: what the stream had by then was sent, and it had not ended"
+        ));
     }
     if options.json {
         screen.json(&json!({
@@ -314,7 +332,7 @@ fn tell(options: &Options, sent: &Sent, screen: &Screen) -> Result<Outcome> {
             "unsent_frames": sent.unsent,
             "other_bytes": sent.other_bytes,
             "open_buffers": sent.left_open,
-            "complete": sent.is_complete,
+            "complete": sent.is_complete && !sent.is_cut,
         }))?;
     } else if !screen.is_quiet() {
         let already = match sent.already {

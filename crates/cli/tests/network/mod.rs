@@ -155,6 +155,9 @@ fn every_family_is_printed_there_as_it_is_here() {
         let (_, answer) = collecting.stop();
         let answer: Value = serde_json::from_str(&answer).unwrap();
         assert_eq!((&answer["senders"], &answer["refused"]), (&1.into(), &0.into()), "{name}: {answer}");
+        // Frames that are missing there are missing here.
+        let is_checked = quipu(&["check", "-q", path(stream)]).status.success();
+        assert!(!is_checked || answer["files"][0]["gaps"] == 0, "{name}: {answer}");
         let there = out.join(format!("{}.quipu", producer(&fs::read(stream).unwrap())));
         for line in [&["view"][..], &["view", "--json"], &["check", "-q"]] {
             let print = |stream: &Path| quipu(&[line, &[path(stream)]].concat());
@@ -441,6 +444,42 @@ fn a_growing_stream_is_printed_at_the_collector_while_it_grows() {
         lines
     };
     assert_eq!(lines(&followed.stdout), lines(&quipu(&["view", path(&source)]).stdout));
+}
+
+#[test]
+fn a_sender_that_is_interrupted_says_that_the_stream_had_not_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, source) = (folder.path().join("collected"), folder.path().join("source.quipu"));
+    let whole = trial::stream(5, 5000);
+    fs::write(&source, &whole[..whole.len() / 2]).unwrap();
+    let collecting = Collecting::start(&["-o", path(&out)]);
+    let to = collecting.address.to_string();
+    let there = out.join(format!("{}.quipu", producer(&whole)));
+    for signal in ["-TERM", "-INT"] {
+        let sender = Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .args(["send", "--to", &to, "--json", path(&source)])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let begun = std::time::Instant::now();
+        while !fs::metadata(&there).is_ok_and(|meta| meta.len() > 10_000) {
+            assert!(begun.elapsed().as_secs() < 20, "nothing arrives");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert!(Command::new("kill").args([signal, &sender.id().to_string()]).status().unwrap().success());
+        let sent = sender.wait_with_output().unwrap();
+        let said = text(&sent.stderr);
+        assert_eq!(sent.status.code(), Some(1), "{signal}: {said}");
+        assert!(said.contains("had not ended"), "{signal}: {said}");
+        let answer: Value = serde_json::from_slice(&sent.stdout).unwrap();
+        assert_eq!(answer["complete"], false, "{answer}");
+    }
+    fs::write(&source, &whole).unwrap();
+    let sent = quipu(&["send", "--to", &to, path(&source)]);
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    assert_eq!(collecting.stop().0, Some(0));
 }
 
 #[test]
