@@ -276,6 +276,10 @@ impl<'t> Walk<'t> {
                     if self.tally.batch(span.records) {
                         self.tally.flush(0);
                     }
+                    // One that has only what was found at the end of a shard stands nowhere.
+                    if span.records == 0 {
+                        continue;
+                    }
                     self.seen[span.shard as usize] = Position::before(&span);
                     self.total = Position {
                         records: span.first_record.wrapping_add(merged.ordinals.records),

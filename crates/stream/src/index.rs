@@ -200,7 +200,7 @@ fn end_index(input: &mut impl Input, end: &FrameAt) -> io::Result<Option<u64>> {
 }
 
 /// The entries of an index, and how far back the one before stands.
-fn read_index(input: &mut impl Input, at: u64) -> io::Result<Option<(Vec<Entry>, u64)>> {
+pub(crate) fn read_index(input: &mut impl Input, at: u64) -> io::Result<Option<(Vec<Entry>, u64)>> {
     let Some(frame) = frame_at(input, at)? else { return Ok(None) };
     if frame.header.kind != kind::INDEX || frame.header.encoding != encoding::INDEX {
         return Ok(None);

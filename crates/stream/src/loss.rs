@@ -88,13 +88,52 @@ pub fn cause_name(cause: u64) -> Option<&'static str> {
 /// A sum that reaches this stays there, and means *at least*.
 pub const MANY: u64 = u32::MAX as u64;
 
+/// Causes of losses that who copies or repairs a stream writes: the producer dropped nothing.
+pub mod cause {
+    /// Numbers were missing.
+    pub const GAP: u64 = 16;
+    /// Bytes were not those that their checksums say.
+    pub const CRC: u64 = 17;
+    /// Records could not be decoded.
+    pub const UNDECODABLE: u64 = 18;
+    /// A flight recorder wrote over them.
+    pub const OVERWRITTEN: u64 = 19;
+    /// The stream was cut.
+    pub const TRUNCATED: u64 = 20;
+}
+
+/// Whether a loss is of an earlier copy of the stream, as the one who copied it found it.
+#[must_use]
+pub fn is_of_copy(cause: u64) -> bool {
+    matches!(cause, cause::GAP | cause::CRC | cause::UNDECODABLE | cause::TRUNCATED)
+}
+
+/// What loss records say after the last frame of their stream, which no frame explains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostAfter {
+    /// Whose stream it is.
+    pub producer: u64,
+    /// Its number, or that of the records where they name none.
+    pub stream: u32,
+    /// False if the records do not say which stream they are about.
+    pub is_named: bool,
+    /// Where the last of them stands.
+    pub offset: u64,
+    /// How many records are lost: [`MANY`] if that is not known.
+    pub records: u64,
+    /// How many bytes, if that is said.
+    pub bytes: Option<u64>,
+    /// Why, if an earlier copy had lost them; else the producer dropped them.
+    pub of_copy: Option<u64>,
+}
+
 /// Something that counts for the losses of a stream.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// A frame of data says how many were lost before it.
     Frame(u32),
-    /// A loss record, which explains the next frame of its stream.
-    Record(u64),
+    /// A loss record, which explains the next frame of its stream: records, bytes, why, and whether it names the stream.
+    Record { n: u64, bytes: Option<u64>, cause: u64, is_named: bool },
 }
 
 /// Where something is said: where its frame belongs, where that stands, and whether it stands inside data.
@@ -127,27 +166,37 @@ impl LossLog {
         stream: u32,
         loss: &Loss,
     ) {
+        let event = Event::Record {
+            n: loss.records.unwrap_or_default(),
+            bytes: loss.bytes,
+            cause: loss.cause,
+            is_named: loss.stream.is_some(),
+        };
         let stream = loss.stream.unwrap_or(stream);
-        let event = Event::Record(loss.records.unwrap_or_default());
         self.events.push(((place, offset, inside), producer, stream, event));
     }
 
-    /// What loss records say that no frame of their stream explains, since none comes later: by producer and stream, with the
-    /// place of the last of them. `last` gives where the frame of a stream with the highest number stands.
-    pub(crate) fn after_all(
-        &self,
-        last: impl Fn(u64, u32) -> Option<u64>,
-    ) -> BTreeMap<(u64, u32), (u64, u64)> {
-        let mut sums: BTreeMap<(u64, u32), (u64, u64)> = BTreeMap::new();
+    /// What loss records say that no frame of their stream explains, since none comes later. `last` gives where the frame of a
+    /// stream with the highest number stands.
+    pub(crate) fn after_all(&self, last: impl Fn(u64, u32) -> Option<u64>) -> Vec<LostAfter> {
+        let mut sums: BTreeMap<(u64, u32, Option<u64>), LostAfter> = BTreeMap::new();
         for ((place, offset, inside), producer, stream, event) in &self.events {
-            let Event::Record(n) = event else { continue };
+            let Event::Record { n, bytes, cause, is_named } = *event else { continue };
             let is_after = last(*producer, *stream).is_none_or(|at| *place > at || *inside && *offset == at);
-            if is_after && *n > 0 {
-                let (at, sum) = sums.entry((*producer, *stream)).or_default();
-                (*at, *sum) = (*offset.max(at), sum.saturating_add(*n).min(MANY));
+            if !is_after || n == 0 {
+                continue;
             }
+            let of_copy = Some(cause).filter(|cause| is_of_copy(*cause));
+            let (producer, stream) = (*producer, *stream);
+            let none =
+                LostAfter { producer, stream, is_named, offset: 0, records: 0, bytes: Some(0), of_copy };
+            let sum = sums.entry((producer, stream, of_copy)).or_insert(none);
+            sum.offset = sum.offset.max(*offset);
+            sum.records = sum.records.saturating_add(n).min(MANY);
+            sum.bytes = sum.bytes.zip(bytes).map(|(sum, more)| sum.saturating_add(more));
+            sum.is_named |= is_named;
         }
-        sums
+        sums.into_values().collect()
     }
 
     /// What each stream lost, if anything: by producer and stream.
@@ -162,7 +211,7 @@ impl LossLog {
                     *total = total.saturating_add((*lost).into());
                     *pending = 0;
                 }
-                Event::Record(n) => *pending = pending.saturating_add(*n),
+                Event::Record { n, .. } => *pending = pending.saturating_add(*n),
             }
         }
         let totals =
@@ -185,13 +234,21 @@ mod tests {
         log.record((300, 300), false, 7, 0, &Loss { stream: Some(1), ..loss(9) });
         assert_eq!(log.totals().into_iter().collect::<Vec<_>>(), [((7, 0), 8), ((7, 1), 9)]);
         let last = |_, stream| (stream == 0).then_some(200);
-        let after = [((7, 0), (200, 3)), ((7, 1), (300, 9))];
-        assert_eq!(log.after_all(last).into_iter().collect::<Vec<_>>(), after);
+        let after: Vec<_> = log.after_all(last);
+        let said: Vec<_> =
+            after.iter().map(|lost| (lost.stream, lost.offset, lost.records, lost.is_named)).collect();
+        assert_eq!(said, [(0, 200, 3, false), (1, 300, 9, true)]);
+        // What an earlier copy had lost is a sum of its own.
+        let cut = Loss { cause: cause::TRUNCATED, bytes: Some(28), ..loss(MANY) };
+        let mut of_copy = LossLog::default();
+        of_copy.record((310, 310), false, 7, 0, &cut);
+        let copied = of_copy.after_all(last)[0];
+        assert_eq!((copied.records, copied.bytes, copied.of_copy), (MANY, Some(28), Some(20)));
         // Frames that came late belong before the first one.
         log.record((100, 320), false, 7, 0, &loss(2));
         log.frame((100, 340), 7, 0, 2);
         assert_eq!(log.totals()[&(7, 0)], 10);
-        assert_eq!(log.after_all(last)[&(7, 0)], (200, 3));
+        assert_eq!((log.after_all(last)[0].offset, log.after_all(last)[0].records), (200, 3));
         log.frame((400, 400), 7, 0, u32::MAX);
         assert_eq!(log.totals()[&(7, 0)], MANY);
     }

@@ -57,6 +57,12 @@ pub trait Select {
         true
     }
 
+    /// Whether the copy says a loss of this stream, or of one that is not known, of a producer.
+    fn loss(&mut self, producer: u64, stream: Option<u32>) -> bool {
+        let _ = (producer, stream);
+        true
+    }
+
     /// Whether the copy has frames of this stream. If not, a buffer of it that was being written leaves nothing, else a frame
     /// without records, which has its number.
     fn has_stream(&self, stream: u32) -> bool {

@@ -11,7 +11,7 @@ use crate::ending::Ending;
 use crate::finding::Finding;
 use crate::frame::{HEADER_BYTES, Header, flag, kind};
 use crate::input::Input;
-use crate::loss::{Loss, LossLog};
+use crate::loss::{Loss, LossLog, LostAfter};
 use crate::meta::Metadata;
 use crate::order::{Order, Verdict};
 use crate::ranges::Ranges;
@@ -112,6 +112,8 @@ impl OpenHead {
 #[derive(Debug, Default)]
 struct Producer {
     ending: Ending,
+    /// Whether an end says that the producer did not end in order.
+    is_out_of_order: bool,
     n_frames: u64,
     n_records: u64,
     /// Where an end stands, what it says, and what was counted.
@@ -389,6 +391,7 @@ impl Session {
                 let number = |key: u64| map.get(key).and_then(Value::as_u64).ok_or(0_u32);
                 let says = [number(1)?, number(2)?];
                 if let Some(producer) = self.producers.get_mut(&header.producer) {
+                    producer.is_out_of_order = map.get(0) == Some(&Value::Bool(false));
                     producer.ends.push((offset, says, counted));
                 }
             }
@@ -567,6 +570,13 @@ impl Session {
         self.attachments.finish(&mut self.findings);
     }
 
+    /// Whether a producer ended in order; `None` if its last frame is no end.
+    #[must_use]
+    pub fn ending(&self, producer: u64) -> Option<bool> {
+        let known = self.producers.get(&producer).filter(|known| known.ending.is_ended())?;
+        Some(!known.is_out_of_order)
+    }
+
     /// Whether reading stopped at a frame that must be understood.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -593,10 +603,10 @@ impl Session {
         self.log.totals()
     }
 
-    /// Losses after the last frame of their stream, which no frame tells: where the last stands, and how many records, by
-    /// producer and stream. `last` gives where the last frame of a stream stands.
+    /// Losses after the last frame of their stream, which no frame tells, by producer and stream. `last` gives where the last
+    /// frame of a stream stands.
     #[must_use]
-    pub fn lost_after_all(&self, last: impl Fn(u64, u32) -> Option<u64>) -> BTreeMap<(u64, u32), (u64, u64)> {
+    pub fn lost_after_all(&self, last: impl Fn(u64, u32) -> Option<u64>) -> Vec<LostAfter> {
         self.log.after_all(last)
     }
 
@@ -618,6 +628,11 @@ impl Session {
     #[must_use]
     pub fn producers(&self) -> &[u64] {
         &self.producer_ids
+    }
+
+    /// Whether a frame of this producer was seen.
+    pub(crate) fn knows(&self, producer: u64) -> bool {
+        self.producers.contains_key(&producer)
     }
 
     /// Epochs by producer and number.

@@ -1,20 +1,22 @@
 //! Parts of streams as streams: frames of a range with a snapshot in front, and rings of frames whose oldest are dropped.
 //!
 //! Payloads are copied as they are. Headers get a new way back to a snapshot, and only those of bodies keep extensions; an index
-//! becomes padding. Numbers stay, so gaps stay honest.
+//! becomes padding. Numbers stay, so gaps stay honest. What of the input is damaged in a way that no frame of the copy shows is
+//! written as losses before the ends, and a producer that did not end has no end in the copy either.
 
 use crate::cells;
 use crate::codec::Unpacker;
-use crate::decode::metadata_rows;
+use crate::decode::{Registry, metadata_rows};
+use crate::finding::Finding;
 use crate::frame::{self, Header, encoding, flag, kind};
-use crate::index::extension;
+use crate::index::{Entry, extension, read_index};
 use crate::input::Input;
-use crate::loss::Loss;
+use crate::loss::{Loss, MANY, cause, is_of_copy};
 use crate::meta::Metadata;
 use crate::order::{Order, Verdict};
 use crate::scan::{FrameAt, Scanner};
 use crate::select::{self, Choice, Everything, NoRecord, Select};
-use crate::session::{OPEN_HEAD_BYTES, OpenHead};
+use crate::session::{OPEN_HEAD_BYTES, OpenHead, Session};
 use crate::snapshot::{end_frame, meta_frames};
 use quipu_wire::cbor::{self, Value};
 use quipu_wire::crc32c;
@@ -127,6 +129,23 @@ pub fn select(
     choose: &mut impl Select,
     out: &mut impl Write,
 ) -> io::Result<Sliced> {
+    select_lossy(input, range, &[], choose, out)
+}
+
+/// The same of an input that lacks something for a reason that its bytes do not show, such as its packing: the copy says it.
+///
+/// # Errors
+/// As for [`select`].
+pub fn select_lossy(
+    input: &mut impl Input,
+    range: Range<u64>,
+    known: &[Loss],
+    choose: &mut impl Select,
+    out: &mut impl Write,
+) -> io::Result<Sliced> {
+    // What a reader of the input finds.
+    let mut session = Session::leaving_data().leaving_attachments();
+    let mut is_part = range.start > 0;
     let mut unpacker = Unpacker::default();
     let mut epochs = Epochs::new();
     let mut frames = Vec::new();
@@ -137,9 +156,13 @@ pub fn select(
     let mut scanner = Scanner::new();
     while let Some(found) = scanner.next(input)? {
         if found.offset >= range.end {
+            is_part = true;
             break;
         }
         let header = &found.header;
+        if found.offset >= range.start {
+            session.observe(&found, input, &Registry::default())?;
+        }
         if header.kind == kind::META {
             let stored = stored(input, &found)?;
             learn(&mut epochs, header, &stored, &mut unpacker);
@@ -162,6 +185,8 @@ pub fn select(
             defining.push(found);
         }
     }
+    session.finish();
+    let missing = missing_in(input, &session, &scanner, &range, known)?;
     // The last frame before the need is the likeliest, and most streams have nothing between their rows.
     for found in defining.iter().rev() {
         let header = &found.header;
@@ -184,6 +209,8 @@ pub fn select(
     let (mut order, mut order_findings) = (Order::default(), Vec::new());
     let mut n_left_out = n_chosen - frames.len() as u64;
     let mut n_open_records = 0;
+    // The next numbers of other streams than 0.
+    let mut next: FxHashMap<(u64, u32), u64> = FxHashMap::default();
     let mut first_of_all: FxHashMap<u64, u64> = FxHashMap::default();
     let is_of_all = |header: &&Header| header.stream == 0 && header.kind != kind::OPEN;
     for header in frames.iter().map(|found| &found.header).filter(is_of_all) {
@@ -194,7 +221,22 @@ pub fn select(
     } else {
         FxHashSet::default()
     };
-    for found in frames.iter().filter(|found| found.header.kind != kind::END) {
+    // An end that frames follow becomes padding, since its number would be missing; the last is written anew.
+    let mut newest: FxHashMap<u64, u64> = FxHashMap::default();
+    for header in frames.iter().map(|found| &found.header).filter(is_of_all).filter(|of| of.kind != kind::END)
+    {
+        let newest = newest.entry(header.producer).or_default();
+        *newest = header.seq.max(*newest);
+    }
+    let mut ends: FxHashMap<u64, u64> = FxHashMap::default();
+    for found in &frames {
+        let producer = found.header.producer;
+        let is_end = found.header.kind == kind::END;
+        if is_end && newest.get(&producer).is_none_or(|newest| *newest < found.header.seq) {
+            let last = ends.entry(producer).or_default();
+            *last = found.header.seq.max(*last);
+            continue;
+        }
         let key = (found.header.producer, found.header.epoch);
         let stored = stored(input, found)?;
         let head = (found.header.kind == kind::OPEN)
@@ -216,8 +258,20 @@ pub fn select(
             {
                 select::rows(found, stored, None, &mut unpacker, &mut NoRecord)?
             }
+            _ if is_end => (select::padding(&found.header), Vec::new()),
             Choice::Padding => (select::padding(&found.header), Vec::new()),
             Choice::Whole | Choice::Nothing => (found.header, stored),
+        };
+        let (header, stored) = match loss_of(&header, &stored, &mut unpacker) {
+            // It is about what the copy does not have.
+            Some(loss) => {
+                let stream = if is_of_copy(loss.cause) { None } else { Some(header.stream) };
+                match choose.loss(header.producer, loss.stream.or(stream)) {
+                    true => (header, stored),
+                    false => (select::padding(&header), Vec::new()),
+                }
+            }
+            None => (header, stored),
         };
         let header = &header;
         if found.header.kind == kind::OPEN && header.kind == kind::PAD && !choose.has_stream(header.stream) {
@@ -266,13 +320,18 @@ pub fn select(
             (count.3, count.4) = (header.epoch, count.4.max(header.meta_version));
             if header.stream == 0 {
                 count.2 = count.2.max(header.seq.saturating_add(1));
+            } else {
+                let next = next.entry((header.producer, header.stream)).or_default();
+                *next = header.seq.saturating_add(1).max(*next);
             }
         } else if let Some(head) = head.filter(|head| head.state != 0) {
             // A reader would take the buffer for closed if a frame had its number. A vacant one keeps the number of another
             // stream.
-            if head.stream == 0 {
-                count.2 = count.2.max(head.seq.saturating_add(1));
-            }
+            let next = match head.stream {
+                0 => &mut count.2,
+                stream => next.entry((header.producer, stream)).or_default(),
+            };
+            *next = head.seq.saturating_add(1).max(*next);
             if !is_closed {
                 let rows =
                     select::rows(found, stored.clone(), epochs.get(&key), &mut unpacker, &mut Everything)?;
@@ -286,15 +345,150 @@ pub fn select(
         at += copied.len() as u64;
     }
     let records = counts.values().map(|count| count.1).sum::<u64>() + n_open_records;
-    for (producer, (n_frames, n_records, seq, epoch, meta_version)) in counts {
-        let (header, mut payload) = end_frame(n_frames, n_records, 0);
-        let mut header = Header { producer, epoch, seq, meta_version, ..header };
-        copied.clear();
-        let raw_len = payload.len() as u32; // A few bytes.
-        frame::write_frame(&mut header, raw_len, &mut payload, &mut copied)?;
-        out.write_all(&copied)?;
+    for (producer, (mut n_frames, n_records, mut seq, epoch, meta_version)) in counts {
+        // A number that is missing before the end is missing in the copy, too.
+        seq = ends.get(&producer).map_or(seq, |end| seq.max(*end));
+        let mut put = |header: Header, mut payload: Vec<u8>, seq: u64| {
+            let mut header = Header { producer, epoch, seq, meta_version, ..header };
+            copied.clear();
+            let raw_len = payload.len() as u32; // Some hundred bytes.
+            frame::write_frame(&mut header, raw_len, &mut payload, &mut copied)?;
+            out.write_all(&copied)
+        };
+        for (_, loss) in missing.iter().filter(|(of, _)| *of == producer) {
+            if !choose.loss(producer, loss.stream) {
+                continue;
+            }
+            // It stands in the stream that it is about: parts of one input agree on the numbers of stream 0.
+            let stream = loss.stream.unwrap_or(0);
+            let number = if stream == 0 { &mut seq } else { next.entry((producer, stream)).or_default() };
+            let header = Header {
+                kind: kind::LOSS,
+                encoding: encoding::CBOR,
+                records: 1,
+                stream,
+                ..Header::default()
+            };
+            put(header, loss.to_value().to_bytes(), *number)?;
+            *number = number.saturating_add(1);
+            n_frames += 1;
+        }
+        // A part is as long as it was to be.
+        let ending = if is_part { Some(true) } else { session.ending(producer) };
+        if let Some(in_order) = ending {
+            let (header, payload) = end_frame(in_order, n_frames, n_records, 0);
+            put(header, payload, seq)?;
+        }
     }
     Ok(Sliced { frames: frames.len() as u64 - n_left_out, records })
+}
+
+/// The loss that a frame is about, if it is a frame of that kind.
+fn loss_of(header: &Header, stored: &[u8], unpacker: &mut Unpacker) -> Option<Loss> {
+    if header.kind != kind::LOSS || crc32c(stored) != header.payload_crc {
+        return None;
+    }
+    Loss::read(&cbor::decode(unpacker.unpack(header, stored).ok()?).ok()?.value)
+}
+
+/// The most losses that a copy says: of more, the last stands for the rest.
+const MAX_LOSSES: usize = 1000;
+
+/// What indexes say of the frames at these places.
+fn entries_at(
+    input: &mut impl Input,
+    session: &Session,
+    places: &FxHashSet<u64>,
+) -> io::Result<FxHashMap<u64, Entry>> {
+    let mut found = FxHashMap::default();
+    if places.is_empty() {
+        return Ok(found);
+    }
+    for index in session.frames().iter().filter(|frame| frame.header.kind == kind::INDEX) {
+        let Some((entries, _)) = read_index(input, index.offset)? else { continue };
+        let is_here = |entry: &Entry| places.contains(&entry.offset) && session.knows(entry.producer);
+        found.extend(entries.into_iter().filter(is_here).map(|entry| (entry.offset, entry)));
+    }
+    Ok(found)
+}
+
+/// How many records an index says that a frame has, if it has such that are counted.
+fn records_of(entry: &Entry) -> Option<u64> {
+    let header = entry.frame()?.header;
+    let is_counted = matches!(header.kind, kind::DATA | kind::AGG) && !header.is_foreign();
+    Some(header.records.into()).filter(|n| is_counted && *n > 0)
+}
+
+/// What a reader of the input finds missing and a reader of the copy would not, with the producers that lack it: what was
+/// passed over by searching, and frames that only an end counts. Frames with wrong checksums are copied as they are.
+fn missing_in(
+    input: &mut impl Input,
+    session: &Session,
+    scanner: &Scanner,
+    range: &Range<u64>,
+    known: &[Loss],
+) -> io::Result<Vec<(u64, Loss)>> {
+    let frames = session.frames();
+    let Some(first) = session.producers().first() else { return Ok(Vec::new()) };
+    // What no header names is counted for who wrote the frame before it.
+    let near = |at: u64| {
+        let before = frames.partition_point(|frame| frame.offset < at).checked_sub(1);
+        before.map_or(*first, |before| frames[before].header.producer)
+    };
+    let gaps = || session.findings.iter().filter(|finding| finding.name == "sequence-gap");
+    let mut all: Vec<(u64, Loss)> = Vec::new();
+    let of_bytes = || scanner.findings.iter().filter(|finding| finding.loses());
+    let entries = entries_at(input, session, &of_bytes().filter_map(|of| of.number("offset")).collect())?;
+    for (nth, finding) in of_bytes().enumerate() {
+        let Some(at) = finding.number("offset").filter(|at| range.contains(at)) else { continue };
+        let header = input.get(at, 512)?;
+        // Of a frame of another version nothing but its length is believed.
+        let header = Header::read(header).ok().filter(|header| session.knows(header.producer));
+        let said = entries.get(&at);
+        let (producer, stream) = match (header, said) {
+            (Some(header), _) => (header.producer, Some(header.stream)),
+            (None, Some(said)) => (said.producer, Some(said.stream)),
+            _ if nth >= MAX_LOSSES => (near(at), None),
+            _ => {
+                let next = finding.number("resynced_at").unwrap_or(u64::MAX);
+                let of_gap = |gap: &Finding| {
+                    let at = gap.number("offset").filter(|offset| *offset >= next)?;
+                    let header = &frames[frames.partition_point(|frame| frame.offset < at)..].first()?.header;
+                    Some((header.producer, Some(header.stream)))
+                };
+                gaps().filter_map(of_gap).next().unwrap_or((near(at), None))
+            }
+        };
+        let loss = Loss {
+            cause: if finding.name == "truncated-frame" { cause::TRUNCATED } else { cause::CRC },
+            stream,
+            records: Some(said.and_then(|said| records_of(said)).unwrap_or(MANY)),
+            bytes: finding.number("bytes_skipped").or(finding.number("bytes_missing")),
+            text: Some(finding.name.replace('-', " ")),
+            ..Loss::default()
+        };
+        all.push((producer, loss));
+    }
+    all.extend(known.iter().map(|loss| (*first, loss.clone())));
+    for finding in session.findings.iter().filter(|finding| finding.name == "end-mismatch") {
+        let Some(at) = finding.number("offset") else { continue };
+        let end = frames.partition_point(|frame| frame.offset < at);
+        let Some(producer) = frames.get(end).map(|frame| frame.header.producer) else { continue };
+        // Something else has said what is missing.
+        if all.iter().all(|(of, _)| *of != producer) {
+            let text = Some("the end counts other frames or records than there are".to_owned());
+            all.push((producer, Loss { cause: cause::GAP, records: Some(MANY), text, ..Loss::default() }));
+        }
+    }
+    if all.len() > MAX_LOSSES {
+        let rest = all.split_off(MAX_LOSSES);
+        if let Some((_, last)) = all.last_mut() {
+            let more = |sum: u64, (_, loss): &(u64, Loss)| Some(sum.saturating_add(loss.bytes?));
+            let bytes = last.bytes.and_then(|bytes| rest.iter().try_fold(bytes, more));
+            (last.stream, last.bytes) = (None, bytes);
+        }
+    }
+    Ok(all)
 }
 
 /// What later frames need of one that is dropped: the frame without its records, if metadata stand between its plain rows.
@@ -469,9 +663,8 @@ impl Ring {
                 begun.insert((*producer, *number), start);
                 all.extend_from_slice(&snapshot(metadata, *producer, *number, seq)?.1);
                 for (at, (stream, n)) in losses.iter().enumerate() {
-                    const OVERWRITTEN: u64 = 19;
                     let loss = Loss {
-                        cause: OVERWRITTEN,
+                        cause: cause::OVERWRITTEN,
                         stream: Some(*stream),
                         records: Some(*n),
                         ..Loss::default()

@@ -43,9 +43,11 @@ pub(crate) fn meta_frames<'a>(
     frames
 }
 
-/// Header and payload of an END frame: what was counted, and how far back the last index stands.
-pub(crate) fn end_frame(n_frames: u64, n_records: u64, index_back: u64) -> (Header, Vec<u8>) {
-    let values = [Value::Bool(true), Value::Uint(n_frames), Value::Uint(n_records), Value::Uint(index_back)];
+/// Header and payload of an END frame: whether the producer ended in order, what was counted, and how far back the last index
+/// stands.
+pub(crate) fn end_frame(in_order: bool, n_frames: u64, n_records: u64, index_back: u64) -> (Header, Vec<u8>) {
+    let values =
+        [Value::Bool(in_order), Value::Uint(n_frames), Value::Uint(n_records), Value::Uint(index_back)];
     let map = Value::Map((0..).map(Value::Uint).zip(values).collect());
     (Header { kind: kind::END, encoding: encoding::END, ..Header::default() }, map.to_bytes())
 }

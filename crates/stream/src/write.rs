@@ -318,7 +318,7 @@ impl<W: Write> State<W> {
             self.write_index()?;
         }
         let back = self.index_at.map_or(0, |index| self.at - index);
-        let (header, payload) = end_frame(self.n_frames, self.n_records, back);
+        let (header, payload) = end_frame(true, self.n_frames, self.n_records, back);
         // At most a million.
         self.write_plain(Header { meta_version: self.n_sent as u32, ..header }, payload)?;
         self.is_ended = true;

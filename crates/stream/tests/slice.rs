@@ -4,9 +4,10 @@ use crate::damage::read;
 use crate::vectors::{bytes, findings_differ, summary_of};
 use quipu_stream::codec::Codec;
 use quipu_stream::frame::{Header, kind};
+use quipu_stream::loss::{Loss, MANY, cause};
 use quipu_stream::scan::Scanner;
-use quipu_stream::select::{Choice, Row, Select};
-use quipu_stream::slice::{Ring, continuation, producers, select, slice};
+use quipu_stream::select::{Choice, Everything, Row, Select};
+use quipu_stream::slice::{Ring, continuation, producers, select, select_lossy, slice};
 use quipu_stream::spec::{SchemaSpec, Ty};
 use quipu_stream::wire::{crc32c, crc32c_append};
 use quipu_stream::write::{Options, Writer};
@@ -278,4 +279,71 @@ fn what_describes_later_records_stays_where_no_record_does() {
     select(&mut &whole[..], 0..whole.len() as u64, &mut Newest, &mut out).unwrap();
     assert_eq!(lines(&read(&out).0), lines_in(&whole, DEFINING + 1..u64::MAX));
     assert_eq!(summary_of(&out)["findings"], json!([]));
+}
+
+/// A copy of all frames.
+fn copied(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    slice(&mut &bytes[..], 0..bytes.len() as u64, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn a_copy_says_what_was_lost_before_it_and_whether_its_producer_ended() {
+    let whole = bytes("minimal");
+    let all = offsets(&whole);
+    let names = |summary: &serde_json::Value| -> Vec<String> {
+        let names = summary["findings"].as_array().unwrap().iter();
+        names.map(|finding| finding["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(
+        (summary_of(&copied(&whole))["findings"].clone(), summary_of(&whole)["findings"].clone()),
+        (json!([]), json!([]))
+    );
+    for (nth, at) in all.iter().enumerate().skip(1) {
+        for cut in [*at, at + 50, at + 100] {
+            let (cut, is_between) = (&whole[..cut as usize], cut == *at);
+            let copy = summary_of(&copied(cut));
+            assert!(names(&copy).contains(&"no-end-frame".to_owned()), "{nth}: {copy}");
+            let own = |loss: &&serde_json::Value| loss["cause"] == 20;
+            let told: Vec<_> = copy["losses"].as_array().unwrap().iter().filter(own).cloned().collect();
+            assert_eq!(told.len(), usize::from(!is_between), "{nth}: {copy}");
+            // Nothing is added by a further copy.
+            let again = summary_of(&copied(&copied(cut)));
+            assert_eq!((&again["losses"], &again["lost"]), (&copy["losses"], &copy["lost"]));
+        }
+    }
+    // Of a frame whose header is damaged, an index says what it had; so does the copy.
+    let mut damaged = whole.clone();
+    damaged[all[7] as usize + 40] ^= 1;
+    let copy = summary_of(&copied(&damaged));
+    let wanted = json!({"kind": "crc", "cause": 17, "stream": 1, "count": 64, "bytes": all[8] - all[7], "text": "lost sync"});
+    assert_eq!(copy["losses"][1], wanted);
+    assert_eq!((&copy["lost"]["1"], &copy["lost"]["0"]), (&json!(64), &json!(7)));
+    // What only the end counts, and what the packing of the input has lost.
+    let without = [&whole[..all[7] as usize], &whole[all[8] as usize..]].concat();
+    let copy = summary_of(&copied(&without));
+    assert_eq!(copy["losses"][1]["cause"], 16, "{copy}");
+    assert!(!names(&copy).contains(&"no-end-frame".to_owned()));
+    let mut out = Vec::new();
+    let known = [Loss { cause: cause::TRUNCATED, records: Some(MANY), ..Loss::default() }];
+    let end = whole.len() as u64;
+    select_lossy(&mut &whole[..], 0..end, &known, &mut Everything, &mut out).unwrap();
+    assert_eq!(summary_of(&out)["losses"][1]["kind"], "truncated");
+}
+
+#[test]
+fn a_copy_of_what_was_continued_after_its_end_has_no_gap() {
+    let first = numbers(Vec::new(), 20);
+    let producer = Header::read(&first).unwrap().producer;
+    let uuid = producers(&mut &first[..]).unwrap()[&producer];
+    let end = offsets(&first).last().copied().unwrap();
+    let number = Header::read(&first[end as usize..]).unwrap().seq;
+    let mut options = Options { epoch: 2, next: vec![(0, number + 1)], ..Options::new("later") };
+    options.producer.uuid = uuid;
+    let writer = Writer::new(first, options);
+    writer.finish().unwrap();
+    let whole = writer.into_inner().unwrap();
+    assert_eq!(summary_of(&whole)["findings"], json!([]));
+    assert_eq!(summary_of(&copied(&whole))["findings"], json!([]));
 }

@@ -16,6 +16,7 @@ use quipu_stream::blob::{Piece, Section};
 use quipu_stream::finding;
 use quipu_stream::frame::{Extension, Header, MAX_RAW_BYTES, encoding, kind};
 use quipu_stream::index::{extension, frame_at};
+use quipu_stream::loss::LostAfter;
 use quipu_stream::scan::FrameAt;
 use quipu_stream::session::Session;
 use quipu_stream::wire::record::Record;
@@ -381,8 +382,8 @@ struct Described {
     reading: BTreeMap<String, String>,
     /// What of the stream is damaged, so that bytes may be missing in its files.
     faults: Arc<[Fault]>,
-    /// Records that the producer dropped after the last frame of a stream: where that frame stands, and how many.
-    dropped_at_end: BTreeMap<u32, (u64, u64)>,
+    /// What is lost of a stream after its last frame, as is said.
+    lost_at_end: BTreeMap<u32, LostAfter>,
 }
 
 /// What of a stream is damaged.
@@ -398,13 +399,16 @@ struct Fault {
 /// What of a stream is damaged, and what was dropped, for all its producers: a stream may have very many.
 struct Faults {
     faults: Arc<[Fault]>,
-    dropped: BTreeMap<(u64, u32), (u64, u64)>,
+    lost: BTreeMap<(u64, u32), LostAfter>,
 }
 
 impl Faults {
     fn of(look: &Look) -> Faults {
         let survey = &look.survey;
-        let losing = survey.session.findings.iter().filter(|finding| finding.loses());
+        let session = &survey.session;
+        let lost = trace::lost_after_all(survey);
+        let losing = session.findings.iter().filter(|found| found.loses());
+        let losing = losing.filter(|found| !trace::is_said(found, session, &lost));
         // Counts that do not agree have no place: another finding says what is missing, if anything is.
         let place = |of: &finding::Finding| of.number("offset").filter(|_| of.name != "end-mismatch");
         let fault = |of: &finding::Finding| Fault {
@@ -412,14 +416,14 @@ impl Faults {
             stream: of.number("stream"),
             damage: rules::damage(of, &look.name),
         };
-        let last: BTreeMap<(u64, u32), u64> = survey
-            .frames
-            .iter()
-            .map(|frame| ((frame.header.producer, frame.header.stream), frame.offset))
-            .collect();
-        let dropped =
-            survey.session.lost_after_all(|producer, stream| last.get(&(producer, stream)).copied());
-        Faults { faults: losing.map(fault).collect(), dropped }
+        // What an earlier copy had lost of no file that is known, any may lack.
+        let of_all =
+            lost.iter().filter(|lost| lost.of_copy.is_some() && (lost.stream == 0 || !lost.is_named));
+        let of_all =
+            of_all.map(|lost| Fault { offset: Some(lost.offset), stream: None, damage: at_end(lost, look) });
+        let faults = losing.map(fault).chain(of_all).collect();
+        let own = lost.iter().filter(|lost| lost.is_named || lost.of_copy.is_none());
+        Faults { faults, lost: own.map(|lost| ((lost.producer, lost.stream), *lost)).collect() }
     }
 }
 
@@ -431,10 +435,10 @@ impl Described {
 
     fn of(look: &Look, known: &Faults, producer: u64) -> Described {
         let survey = &look.survey;
-        let own = known.dropped.range((producer, 0)..=(producer, u32::MAX));
+        let own = known.lost.range((producer, 0)..=(producer, u32::MAX));
         let mut described = Described {
             faults: Arc::clone(&known.faults),
-            dropped_at_end: own.map(|((_, stream), lost)| (*stream, *lost)).collect(),
+            lost_at_end: own.map(|((_, stream), lost)| (*stream, *lost)).collect(),
             ..Described::default()
         };
         let range: (EpochId, EpochId) = ((producer, 0), (producer, u32::MAX));
@@ -488,6 +492,9 @@ impl Described {
             after = frame.map(|frame| frame.offset).or(after);
         }
         nexts.reverse();
+        // What an earlier copy had lost is why its frames are missing.
+        let of_copy = self.lost_at_end.get(&stream).filter(|lost| lost.of_copy.is_some());
+        let of_copy = of_copy.map(|lost| at_end(lost, look));
         let mut before: Option<FrameAt> = None;
         for (nth, (frame, next)) in frames.iter().zip(nexts).enumerate() {
             if frame.is_some() {
@@ -505,7 +512,8 @@ impl Described {
             let placed = here().filter(is_between).min_by_key(|fault| fault.offset);
             let named = || here().find(|fault| fault.offset.is_none() && fault.stream.is_some());
             let known = placed.or_else(named).or_else(|| here().find(|fault| fault.offset.is_none()));
-            let damage = known.map(|fault| fault.damage.clone()).unwrap_or_else(|| CarrierDamage {
+            let known = of_copy.clone().or_else(|| known.map(|fault| fault.damage.clone()));
+            let damage = known.unwrap_or_else(|| CarrierDamage {
                 file: look.name.clone(),
                 rule: rules::GAP.name,
                 what: format!("frame {nth} of stream {stream} is missing"),
@@ -536,10 +544,22 @@ fn file(
     let counts =
         |file: &&File| file.frames.iter().fold(0_u64, |sum, (_, n)| sum.saturating_add(*n)) <= n_most;
     let mut reasons = BTreeMap::new();
+    let mut parts = said.map(|file| file.parts.clone()).unwrap_or_default();
     let (frames, lengths, fault) = match said.filter(counts) {
         Some(file) => {
             // Reading comes to what is missing at its place; damage of other files is none of this one.
-            let (frames, lengths) = in_places(frames, &file.frames);
+            let (mut frames, mut lengths) = in_places(frames, &file.frames);
+            if let Some(lost) = described.lost_at_end.get(&stream)
+                && frames.iter().all(Option::is_some)
+            {
+                // All of the file is there, and there was more when it was put into the stream.
+                reasons.insert(frames.len(), at_end(lost, look));
+                frames.push(None);
+                lengths.push(1);
+                if let Some(last) = parts.last_mut() {
+                    *last = ContentPart { len: last.len.saturating_add(1), crc32: None, ..last.clone() };
+                }
+            }
             let of_stream = (stream, number.unwrap_or_default());
             described.say_missing(of_stream, &frames, Some(&lengths), look, &mut reasons);
             (frames, lengths, None)
@@ -581,10 +601,11 @@ fn file(
                 lengths.push(len);
                 end = end.saturating_add(len);
             }
-            if let Some(n) = described.dropped_at_end.get(&stream) {
-                let (offset, n) = *n;
-                let place = Place { file: Some(look.name.clone()), offset: Some(offset), ..Place::default() };
-                reasons.insert(with_gaps.len(), dropped(&rules::lost_at_end(n, stream, place)));
+            // Numbers that are missing show what an earlier copy had lost.
+            let is_shown =
+                |lost: &&LostAfter| lost.of_copy.is_some() && with_gaps.iter().any(Option::is_none);
+            if let Some(lost) = described.lost_at_end.get(&stream).filter(|lost| !is_shown(lost)) {
+                reasons.insert(with_gaps.len(), at_end(lost, look));
                 with_gaps.push(None);
                 lengths.push(1);
             }
@@ -607,7 +628,6 @@ fn file(
             end
         })
         .collect();
-    let parts = said.map(|file| file.parts.clone()).unwrap_or_default();
     let sum = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.len));
     let parts = if sum == end { parts } else { Vec::new() };
     let mut reading = described.reading.clone();
@@ -618,6 +638,12 @@ fn file(
     Ok(Some((name, Frames { look, of, frames, reasons, ends, parts, head, reading, fault, kept })))
 }
 
+/// What is lost of a stream after its last frame, as damage.
+fn at_end(lost: &LostAfter, look: &Look) -> CarrierDamage {
+    let place = Place { file: Some(look.name.clone()), offset: Some(lost.offset), ..Place::default() };
+    dropped(&rules::lost_at_end(lost, place))
+}
+
 /// What the producer says that it dropped, as damage.
 fn dropped(finding: &Finding) -> CarrierDamage {
     CarrierDamage {
@@ -626,6 +652,7 @@ fn dropped(finding: &Finding) -> CarrierDamage {
         rule: rules::LOST.name,
         what: finding.message.clone(),
         records: finding.loss.as_ref().and_then(|loss| loss.records.exactly()),
+        bytes: finding.loss.as_ref().and_then(|loss| loss.bytes.exactly()),
         ..CarrierDamage::default()
     }
 }

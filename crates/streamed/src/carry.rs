@@ -9,10 +9,11 @@ use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::fresh::{Fresh, cannot, check_file, folder_beside};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, check_level};
-use quipu_model::{Error, ErrorKind, Format, OpenOptions, Result};
+use quipu_model::{Error, ErrorKind, Format, Lost, OpenOptions, Result};
 use quipu_source::{Codec, Container, ContentPart, Source, StreamOptions};
 use quipu_stream::codec::Codec as Packing;
 use quipu_stream::frame::encoding;
+use quipu_stream::loss::{Loss, MANY, cause};
 use quipu_stream::wire::cbor::Value;
 use quipu_stream::wire::record::{Producer, Record, Setting, Stream};
 use quipu_stream::write::{FRAME_BYTES_AT_REST, Options, StreamWriter, Writer};
@@ -65,7 +66,7 @@ impl Transform for IntoStream {
         // Bytes are carried whatever stands in them: what is wrong with the records is said by who reads them, before.
         let mut seen = Intake::new(job.damaged).strict(job.strict);
         say_lost(self.format, job, &mut seen)?;
-        let mut made = self.put(job, progress)?;
+        let mut made = self.put(job, None, progress)?;
         let Reading { findings, error, doubtful_from } = seen.finish();
         if doubtful_from.is_some() {
             let first = findings.iter().find(|finding| finding.is_damage());
@@ -78,8 +79,14 @@ impl Transform for IntoStream {
 }
 
 impl IntoStream {
-    /// Puts the files into a stream; damage of their containers is said.
-    fn put(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+    /// Puts the files into a stream; damage of their containers is said, by the stream, too: nothing in the bytes that are left
+    /// shows it. `lost` is what was lost before.
+    fn put(
+        &self,
+        job: &TransformJob<'_>,
+        lost: Option<Loss>,
+        progress: &dyn Progress,
+    ) -> Result<Transformed> {
         let TransformJob { source, output, .. } = *job;
         if let Some(container) = job.container {
             let what = format!("a stream is written without a container; `{container}` was asked for");
@@ -125,13 +132,20 @@ impl IntoStream {
                 n_bytes: 0,
             };
             let container = body.container()?;
+            let mut lost = None;
             if let Some(damage) = container.damage().first() {
-                intake.end(Err(damage.clone().into()), SoFar::unvouched(0))?;
+                let error = Error::from(damage.clone());
+                lost = Some(loss_by(&error, stream));
+                intake.end(Err(error), SoFar::unvouched(0))?;
             }
             let written = out.write(&container, progress);
             n_bytes += out.n_bytes;
+            lost = written.as_ref().err().map(|error| loss_by(error, stream)).or(lost);
             intake.end(written, SoFar::unvouched(out.n_records))?;
             out.stream.finish().map_err(failed)?;
+            if let Some(lost) = lost {
+                writer.loss(0, &lost).map_err(failed)?;
+            }
             if out.file.frames.iter().map(|(_, n)| n).sum::<u64>() < 2 {
                 out.file.head.clear();
             }
@@ -145,6 +159,9 @@ impl IntoStream {
         for (relative, other) in &others {
             let attached = attach(&writer, relative, other, job, progress)?;
             intake.end(attached, SoFar::unvouched(0))?;
+        }
+        if let Some(lost) = lost {
+            writer.loss(0, &lost).map_err(failed)?;
         }
         writer.finish().map_err(failed)?;
         let packed_bytes = writer.n_bytes();
@@ -161,6 +178,26 @@ impl IntoStream {
         ];
         Ok(Transformed { facts, reading: intake.finish(), ..Transformed::default() })
     }
+}
+
+/// What is lost of a file that cannot be read on, as the stream says it.
+fn loss_by(error: &Error, stream: u32) -> Loss {
+    let is_cut = error.kind() == ErrorKind::Truncated;
+    Loss {
+        cause: if is_cut { cause::TRUNCATED } else { cause::CRC },
+        stream: Some(stream),
+        records: Some(MANY),
+        text: Some(error.message().to_owned()),
+        ..Loss::default()
+    }
+}
+
+/// What is lost of records that were read before they were put into a stream; `None` if nothing is.
+fn loss_of(reading: &Reading) -> Option<Loss> {
+    reading.doubtful_from?;
+    let sum = Lost::of(&reading.findings, reading.error.as_deref()).sum();
+    let records = sum.and_then(|sum| sum.records.exactly()).unwrap_or(MANY);
+    Some(Loss { cause: cause::UNDECODABLE, records: Some(records), ..Loss::default() })
 }
 
 /// A transform of a format's traces whose result is put into a stream.
@@ -191,7 +228,8 @@ impl Transform for AsStream {
         let made = way.path().join(if job.source.is_folder() { "trace" } else { base_name(job.source) });
         let transformed =
             self.transform.run(&TransformJob { output: &made, level: None, ..*job }, progress)?;
-        let mut stream = self.put(&written(way.path(), &made)?, job, progress)?;
+        let lost = loss_of(&transformed.reading);
+        let mut stream = self.put(&written(way.path(), &made)?, job, lost, progress)?;
         let mut facts = transformed.facts;
         facts.retain(|fact| !stream.facts.iter().any(|own| own.key == fact.key));
         facts.append(&mut stream.facts);
@@ -201,13 +239,19 @@ impl Transform for AsStream {
 
 impl AsStream {
     /// Puts the trace that was made at `made` into the stream that a job is to write.
-    fn put(&self, made: &Path, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+    fn put(
+        &self,
+        made: &Path,
+        job: &TransformJob<'_>,
+        lost: Option<Loss>,
+        progress: &dyn Progress,
+    ) -> Result<Transformed> {
         let source = Source::open(made)?;
         // What was chosen of the source is all of what was made.
         let opening = OpenOptions { threads: Vec::new(), shards: Vec::new(), ..job.opening.clone() };
         let job = TransformJob { source: &source, opening: &opening, container: None, ..*job };
         // Who made it has said what was wrong with the records.
-        self.into.put(&job, progress)
+        self.into.put(&job, lost, progress)
     }
 }
 

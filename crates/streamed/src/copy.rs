@@ -1,7 +1,7 @@
 //! Streams written again: the same frames with the same metadata, without what the file has lost.
 
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
-use crate::look;
+use crate::look::{self, Look};
 use crate::rules;
 use crate::trace::{self, StreamTrace};
 use quipu_model::damaged::{Intake, SoFar};
@@ -10,7 +10,9 @@ use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, Finding, Found, Result, RuleInfo, Scan, Trace};
 use quipu_stream::input::Input;
-use quipu_stream::slice::slice;
+use quipu_stream::loss::{MANY, cause};
+use quipu_stream::select::Everything;
+use quipu_stream::slice::select_lossy;
 use std::io::{BufWriter, Write};
 
 /// `convert` of a stream with rows: all frames, with a snapshot where the first of an epoch is missing, and an end.
@@ -51,13 +53,26 @@ impl Transform for Copy {
         let (fresh, file) = Fresh::file(job.output, job.replace.into())?;
         let failed = |cause| cannot("write", job.output, cause);
         let mut out = BufWriter::new(file);
-        let n_frames = slice(&mut input, 0..size, &mut out).map_err(failed)?;
+        let known = of_packing(&look);
+        let copied = select_lossy(&mut input, 0..size, &known, &mut Everything, &mut out).map_err(failed)?;
         out.flush().map_err(failed)?;
         drop(out);
         fresh.commit()?;
-        let facts = vec![Fact::new("frames", "frames", n_frames)];
+        let facts = vec![Fact::new("frames", "frames", copied.frames)];
         Ok(Transformed { facts, notes, reading: intake.finish(), ..Transformed::default() })
     }
+}
+
+/// What the packing of a stream has lost: the copy is not packed, and says it.
+pub(crate) fn of_packing(look: &Look) -> Vec<quipu_stream::loss::Loss> {
+    let damage = look.unpacking.iter().filter(|finding| finding.is_damage());
+    let loss = |finding: &Finding| quipu_stream::loss::Loss {
+        cause: if finding.is_of_container() { cause::CRC } else { cause::TRUNCATED },
+        records: Some(MANY),
+        text: Some(finding.message.clone()),
+        ..Default::default()
+    };
+    damage.map(loss).collect()
 }
 
 /// What stays in a copy as it is: a loss that the producer states, and frames that only other programs read.

@@ -4,7 +4,7 @@
 //! without a kept record becomes padding, since a number that is missing would be a loss.
 
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
-use crate::copy::{all_findings, apart};
+use crate::copy::{all_findings, apart, of_packing};
 use crate::look;
 use crate::reader::is_wanted;
 use crate::rules;
@@ -18,8 +18,9 @@ use quipu_model::{Error, Finding, OptionSpec, Result, Trace, Window};
 use quipu_stream::frame::{Header, kind};
 use quipu_stream::scan::{FrameAt, Scanner};
 use quipu_stream::select::{Choice, Row, Select};
-use quipu_stream::slice::{Sliced, select};
+use quipu_stream::slice::{Sliced, select_lossy};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -85,7 +86,7 @@ impl Transform for Trim {
         };
         let work = Work::open(job)?;
         let windows = match (&window, work.parts().len()) {
-            (Window::Records(_), 2..) => job.sequence.parts(&work.trace, &window)?,
+            (Window::Records(_), 2..) => work.with_lost(job.sequence.parts(&work.trace, &window)?)?,
             (_, n) => vec![window; n],
         };
         work.write_file(job, &mut PartOf { places: work.places(), parts: work.parts(), windows })
@@ -259,7 +260,8 @@ impl Select for Only {
             // The header of a buffer that was being written does not say whose rows it has.
             (true, _) if kind == kind::OPEN => Choice::Rows,
             (true, true) => Choice::Whole,
-            (true, false) if stream == 0 && is_about_all => Choice::Whole,
+            // A loss names its stream itself.
+            (true, false) if stream == 0 && (is_about_all || kind == kind::LOSS) => Choice::Whole,
             // The numbers of the stream of all continue.
             (true, false) if stream == 0 => Choice::Padding,
             _ => Choice::Nothing,
@@ -272,6 +274,10 @@ impl Select for Only {
 
     fn has_stream(&self, stream: u32) -> bool {
         stream == 0 || stream == self.stream
+    }
+
+    fn loss(&mut self, producer: u64, stream: Option<u32>) -> bool {
+        producer == self.producer && stream.is_none_or(|stream| stream == self.stream)
     }
 }
 
@@ -334,6 +340,8 @@ type Places = FxHashMap<u64, (usize, u64)>;
 struct Work<'j> {
     job: &'j TransformJob<'j>,
     trace: StreamTrace,
+    /// What is wrong with it, once that was asked for.
+    found: OnceCell<Vec<Finding>>,
 }
 
 impl<'j> Work<'j> {
@@ -345,11 +353,28 @@ impl<'j> Work<'j> {
         if job.level.is_some() || !job.opening.threads.is_empty() {
             return Err(Error::usage("frames of a stream that stay whole are copied as they are"));
         }
-        Ok(Work { job, trace: trace::open(job.source, job.opening)? })
+        Ok(Work { job, trace: trace::open(job.source, job.opening)?, found: OnceCell::new() })
     }
 
     fn parts(&self) -> &[Part] {
         self.trace.parts()
+    }
+
+    /// Windows of records with frames that follow and could not be read: what they have is between records that were counted.
+    fn with_lost(&self, windows: Vec<Window>) -> Result<Vec<Window>> {
+        let lost = self.all()?.iter().filter(|finding| finding.loss.is_some());
+        let lost: FxHashSet<u64> = lost.filter_map(|finding| finding.place.offset).collect();
+        let extended = |(part, window): (&Part, Window)| {
+            let Window::Records(mut range) = window else { return window };
+            for (piece, before) in part.pieces.iter().zip(&part.before) {
+                if *before == range.end && lost.contains(&piece.frame.offset) {
+                    let n = piece.open.map_or(piece.frame.header.records.into(), |_| u64::MAX);
+                    range.end = before.saturating_add(n);
+                }
+            }
+            Window::Records(range)
+        };
+        Ok(self.parts().iter().zip(windows).map(extended).collect())
     }
 
     fn places(&self) -> Places {
@@ -376,10 +401,19 @@ impl<'j> Work<'j> {
         Ok(streams)
     }
 
+    /// All that is wrong with what is read.
+    fn all(&self) -> Result<&[Finding]> {
+        if let Some(known) = self.found.get() {
+            return Ok(known);
+        }
+        let found = all_findings(&self.trace)?;
+        Ok(self.found.get_or_init(|| found))
+    }
+
     /// What is wrong with what is read, and what the output says again: frames are copied as they are, also those whose
     /// checksums are wrong.
     fn findings(&self) -> Result<(Vec<Finding>, Vec<String>)> {
-        Ok(apart(all_findings(&self.trace)?))
+        Ok(apart(self.all()?.to_vec()))
     }
 
     fn write_file(&self, job: &TransformJob<'_>, choose: &mut impl Select) -> Result<Transformed> {
@@ -402,7 +436,8 @@ impl<'j> Work<'j> {
         quipu_stream::input::Input::get(&mut input, 0, 1)
             .map_err(|cause| unreadable(self.job.source.name(), cause))?;
         let failed = |cause| cannot("write", path, cause);
-        let written = select(&mut input, 0..look.size, choose, &mut out).map_err(failed)?;
+        let written =
+            select_lossy(&mut input, 0..look.size, &of_packing(&look), choose, &mut out).map_err(failed)?;
         out.flush().map_err(failed)?;
         Ok(written)
     }

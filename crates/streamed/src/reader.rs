@@ -22,7 +22,7 @@ use quipu_stream::batch::{Remark, Rows, Side};
 use quipu_stream::cells;
 use quipu_stream::finding;
 use quipu_stream::index::frame_at;
-use quipu_stream::loss::Loss;
+use quipu_stream::loss::{Loss, LostAfter};
 use quipu_stream::meta::Metadata;
 use quipu_stream::scan::FrameAt;
 use quipu_stream::survey::is_same;
@@ -203,7 +203,16 @@ impl RowReader {
         if let Some((offset, n)) = self.lost_since.take().filter(|_| is_end) {
             let file = Some(self.opened.name.clone());
             let place = Place { file, offset: Some(offset), ..Place::default() };
-            self.findings.push(rules::lost_at_end(n, stream, place));
+            let lost = LostAfter {
+                producer: part.producer,
+                stream,
+                is_named: true,
+                offset,
+                records: n,
+                bytes: None,
+                of_copy: None,
+            };
+            self.findings.push(rules::lost_at_end(&lost, place));
         }
         Ok(false)
     }

@@ -5,6 +5,7 @@ use quipu_model::{Finding, Loss, Place, RuleInfo};
 use quipu_source::CarrierDamage;
 use quipu_stream::finding::{self, Key};
 use quipu_stream::frame::{Header, encoding};
+use quipu_stream::loss::{LostAfter, MANY, cause};
 use quipu_stream::meta::Metadata;
 
 quipu_model::rules! {
@@ -91,7 +92,7 @@ quipu_model::rules! {
             "It was made by another runtime: what its tables lack is missing in analyses and conversions. Compile and record anew." []
         LOST "stream/lost" Error
             "A producer writes all that happens."
-            "It says itself how much it had to drop." []
+            "It says itself how much it had to drop; who copies a damaged stream says what that has lost." []
     }
     "what streams say of themselves" {
         RECORD "stream/record-invalid" Error
@@ -220,13 +221,12 @@ pub(crate) fn finding(of: &finding::Finding, file: &str, record: Option<u64>) ->
 
 /// What is said of records that a producer dropped. The counts of headers and of streams have one number for an unknown one.
 pub(crate) fn dropped(n: u64, stream: u32, when: &str) -> String {
-    let how_many =
-        if n >= quipu_stream::loss::MANY { "an unknown number of".to_owned() } else { n.to_string() };
+    let how_many = if n >= MANY { "an unknown number of".to_owned() } else { n.to_string() };
     format!("the producer dropped {how_many} records of stream {stream} {when}")
 }
 
 fn amount(n: u64) -> Amount {
-    if n >= quipu_stream::loss::MANY { Amount::AtLeast(n) } else { Amount::Exactly(n) }
+    if n >= MANY { Amount::Unknown } else { Amount::Exactly(n) }
 }
 
 /// Records that a producer had to drop before a frame.
@@ -280,8 +280,25 @@ pub(crate) fn other_recorder(metadata: &Metadata, file: &str) -> Option<Finding>
     (!lacks.is_empty()).then(|| OTHER_RECORDER.broken(place, what))
 }
 
-/// Records that a producer had to drop after its last frame.
-pub(crate) fn lost_at_end(n: u64, stream: u32, place: Place) -> Finding {
-    let loss = Loss { records: amount(n), stopped: place.clone(), ..Loss::default() };
-    LOST.broken(place, dropped(n, stream, "after its last frame")).losing(loss)
+/// Records that are lost though no frame after them says so: a producer had to drop them after its last frame, or the stream
+/// that this one was copied from had lost them.
+pub(crate) fn lost_at_end(lost: &LostAfter, place: Place) -> Finding {
+    let (n, stream) = (lost.records, lost.stream);
+    let bytes = Amount::known(lost.bytes.filter(|_| lost.of_copy.is_some()));
+    let loss = Loss { records: amount(n), bytes, stopped: place.clone(), ..Loss::default() };
+    let said = match lost.of_copy {
+        None => dropped(n, stream, "after its last frame"),
+        Some(cause) => {
+            let how_many = if n >= MANY { "an unknown number of".to_owned() } else { n.to_string() };
+            let of_stream = if lost.is_named { format!(" of stream {stream}") } else { String::new() };
+            let why = match cause {
+                cause::TRUNCATED => "it was cut",
+                cause::GAP => "frames were missing",
+                cause::UNDECODABLE => "they could not be decoded",
+                _ => "its bytes were damaged",
+            };
+            format!("what this was copied from lacks {how_many} records{of_stream}: {why}")
+        }
+    };
+    LOST.broken(place, said).losing(loss)
 }

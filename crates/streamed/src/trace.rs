@@ -25,9 +25,11 @@ use quipu_source::{Codec, Source};
 use quipu_stream::cells;
 use quipu_stream::clock::Timeline;
 use quipu_stream::codec::Unpacker;
+use quipu_stream::finding;
 use quipu_stream::frame::{Header, HeaderFault, SYNC, encoding, kind};
 use quipu_stream::index::frame_at;
 use quipu_stream::input::Input;
+use quipu_stream::loss::{LostAfter, MANY};
 use quipu_stream::meta::Metadata;
 use quipu_stream::scan::FrameAt;
 use quipu_stream::session::{OpenHead, Session};
@@ -236,9 +238,13 @@ pub(crate) fn findings_of(look: &Arc<Look>) -> Result<Vec<Finding>> {
     let Look { survey, name, .. } = &**look;
     let session = &survey.session;
     let mut findings: Vec<Finding> = look.unpacking.clone();
-    findings.extend(session.findings.iter().map(|finding| rules::finding(finding, name, None)));
+    let lost = lost_after_all(survey);
+    findings.extend(session.findings.iter().map(|found| {
+        let said = rules::finding(found, name, None);
+        if is_said(found, session, &lost) { Finding { loss: None, ..said } } else { said }
+    }));
     findings.extend(crate::carried::lost_attachments(session).map(|lost| rules::finding(&lost, name, None)));
-    findings.extend(losses_at_end(survey, name));
+    findings.extend(losses_at_end(&lost, name));
     findings.extend(foreign_findings(survey, name));
     findings.extend(damaged_aggregations(look)?);
     findings.extend(endings(look)?);
@@ -506,17 +512,32 @@ fn columns_of(tables: &Tables) -> Columns {
     columns
 }
 
-/// What producers say that they dropped after the last frame of a stream: no reader of rows comes to it.
-fn losses_at_end(survey: &Survey, name: &str) -> Vec<Finding> {
+/// What is said of losses after the last frame of a stream: no reader of rows comes to it.
+pub(crate) fn lost_after_all(survey: &Survey) -> Vec<LostAfter> {
     let frames =
         survey.frames.iter().map(|frame| ((frame.header.producer, frame.header.stream), frame.offset));
     let last: rustc_hash::FxHashMap<(u64, u32), u64> = frames.collect();
-    let losses = survey.session.lost_after_all(|producer, stream| last.get(&(producer, stream)).copied());
-    let finding = |((_, stream), (offset, n)): ((u64, u32), (u64, u64))| {
-        let place = Place { file: Some(name.to_owned()), offset: Some(offset), ..Place::default() };
-        rules::lost_at_end(n, stream, place)
+    survey.session.lost_after_all(|producer, stream| last.get(&(producer, stream)).copied())
+}
+
+/// The same as findings.
+fn losses_at_end(lost: &[LostAfter], name: &str) -> Vec<Finding> {
+    let finding = |lost: &LostAfter| {
+        let place = Place { file: Some(name.to_owned()), offset: Some(lost.offset), ..Place::default() };
+        rules::lost_at_end(lost, place)
     };
-    losses.into_iter().map(finding).collect()
+    lost.iter().map(finding).collect()
+}
+
+/// Whether a finding of the container is a gap in the numbers of a stream that shows once more what an earlier copy had lost.
+pub(crate) fn is_said(found: &finding::Finding, session: &Session, lost: &[LostAfter]) -> bool {
+    let Some(at) = found.number("offset").filter(|_| found.name == "sequence-gap") else { return false };
+    let frames = session.frames();
+    let frame = frames.get(frames.partition_point(|frame| frame.offset < at));
+    frame.is_some_and(|FrameAt { header, .. }| {
+        let is_own = |lost: &&LostAfter| (lost.producer, lost.stream) == (header.producer, header.stream);
+        lost.iter().filter(is_own).any(|lost| lost.of_copy.is_some() && lost.is_named)
+    })
 }
 
 /// Bodies that the formats of their own would read, once for each encoding.
@@ -588,8 +609,10 @@ fn meta_of(
         let name = clock.name.clone().or_else(|| clock.source.clone());
         facts.push(Fact::new("clock", "clock", name));
     }
-    if lost > 0 {
-        facts.push(Fact::new("lost", "records lost", lost));
+    match lost {
+        0 => {}
+        MANY.. => facts.push(Fact::new("lost", "records lost", "an unknown number")),
+        _ => facts.push(Fact::new("lost", "records lost", lost)),
     }
     if !session.attachments().is_empty() {
         let names: Vec<&str> = session.attachments().iter().map(|blob| &*blob.name).collect();
