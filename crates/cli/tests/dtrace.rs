@@ -653,6 +653,29 @@ fn the_consumer_s_command_line_reads_standard_input_and_letters_together() {
 }
 
 #[test]
+fn values_in_json_are_those_that_the_message_shows() {
+    let case = quipu_testkit::fixtures("dtrace").join("classic/printf");
+    let printed = quipu(&["view", "--json", case.to_str().unwrap()]);
+    let whole: serde_json::Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let probes = whole["dtrace"]["probes"].as_array().unwrap();
+    let values = |message: &str| -> Vec<&serde_json::Value> {
+        let output = probes.iter().map(|probe| probe["output"].as_array().unwrap());
+        let mut found = output.filter(|output| output[0]["message"] == format!("{message}\n"));
+        found.next().unwrap_or_else(|| panic!("{message}"))[1..].iter().map(|value| &value["value"]).collect()
+    };
+    assert_eq!(values("-1 -2 65535 ff 10 FF"), [-1, -2, 65535, 255, 8, 255]);
+    assert_eq!(values("1.500000 -2.500000e+00"), [1.5, -2.5]);
+    assert_eq!(values("A \\n \\0 \\310"), ["A", "\n", "\0", "\u{c8}"]);
+    assert_eq!(values("[a\\tb\\\"c\\\\d\\001\\200 e\\0]"), ["a\tb\"c\\d\u{1}\u{fffd} e"]);
+    assert_eq!(values("wide"), ["wide"]);
+    assert_eq!(values("A %wc"), ["A", "B"]);
+    let widths = values("[he] [    wor]");
+    assert_eq!((widths[1], widths[4]), (&"hello".into(), &"world".into()));
+    let mixed = values("-1 mix 99");
+    assert_eq!(mixed, [&serde_json::json!(-1), &"mix".into(), &99.into()]);
+}
+
+#[test]
 fn json_is_one_object_with_a_list_of_probes() {
     let case = |name: &str| quipu_testkit::fixtures("dtrace").join(name).to_str().unwrap().to_owned();
     let object = |args: &[&str]| -> serde_json::Value {
@@ -714,7 +737,9 @@ fn damaged_captures_become_streams_that_declare_what_is_lost_and_folders_again()
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     type Damage = fn(&Path);
-    let damages: [(&str, &str, Damage); 7] = [
+    let damages: [(&str, &str, Damage); 8] = [
+        // All descriptions.
+        ("classic/agg_ops", "undecodable", |case| cut_to(&case.join("meta.json"), 900)),
         ("classic/mixed_1000", "truncated", |case| cut_to(&case.join("buf.cpu0.bin"), 5991)),
         ("classic/mixed_1000", "truncated", |case| cut_to(&case.join("buf.cpu0.bin"), 6000)),
         ("classic/mixed_1000", "truncated", |case| std::fs::remove_file(case.join("buf.cpu1.bin")).unwrap()),

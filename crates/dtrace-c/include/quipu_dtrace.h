@@ -43,7 +43,8 @@ typedef struct {
 /* Begins an empty capture. NULL if that cannot be. */
 quipu_dtrace *quipu_dtrace_open(const char *program);
 
-/* Options of the consumer about its text, with commas: "quiet,aggsortkey=1". */
+/* Options of the consumer, with commas: "quiet,aggsortkey=1". Those of tracing, which text does not depend on, are passed over;
+ * unknown ones are refused, and the rest is set all the same. */
 int quipu_dtrace_options(quipu_dtrace *capture, const char *options);
 
 /* A dtrace_probedesc_t (388 bytes), dtrace_eprobedesc_t, dtrace_aggdesc_t. The kernel does not fill in an aggregation's variable

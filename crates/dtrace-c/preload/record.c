@@ -25,7 +25,7 @@
 #include <time.h>
 #include <wchar.h>
 
-#define DEVICE "/dev/dtrace"
+#define DEVICE "/dev/dtrace/dtrace"
 
 /* Numbers of device calls; their upper bytes are `dtr` on illumos and Solaris, and those of _IOWR('x', ...) on FreeBSD. */
 enum {
@@ -56,6 +56,7 @@ static quipu_dtrace *capture;
 static int device = -1;
 static int64_t began_on = -1, ended_on = -1;
 static int has_stopped;
+static unsigned long n_snapshots;
 
 static void complain(const char *what)
 {
@@ -68,6 +69,8 @@ static void write_capture(void)
     const char *path = getenv("QUIPU_DTRACE_CAPTURE");
     if (capture) {
         quipu_dtrace_session(capture, began_on, ended_on, has_stopped);
+        if (n_snapshots == 0)
+            fprintf(stderr, "quipu: the consumer took no buffer, so the capture is empty\n");
         if (quipu_dtrace_write_stream(capture, path ? path : "dtrace.quipu", 0) != 0)
             complain("the capture is not written");
         quipu_dtrace_close(capture);
@@ -163,16 +166,27 @@ static void say_services(void)
     endservent();
 }
 
+static void say_actions(const char *text)
+{
+    char *end;
+    errno = 0;
+    uint64_t first = strtoull(text, &end, 0);
+    if (errno || end == text || *end)
+        fprintf(stderr, "quipu: QUIPU_DTRACE_ACTIONS is no number: %s\n", text);
+    else
+        quipu_dtrace_library_base(capture, first);
+}
+
 static void begin(int opened)
 {
     pthread_mutex_lock(&lock);
     if (!capture) {
         const char *options = getenv("QUIPU_DTRACE_OPTIONS"), *actions = getenv("QUIPU_DTRACE_ACTIONS");
         capture = quipu_dtrace_open("dtrace");
-        if (capture && options)
-            quipu_dtrace_options(capture, options);
+        if (capture && options && quipu_dtrace_options(capture, options) != 0)
+            complain("QUIPU_DTRACE_OPTIONS");
         if (capture && actions)
-            quipu_dtrace_library_base(capture, strtoull(actions, NULL, 0));
+            say_actions(actions);
         if (capture) {
             say_zone();
             say_locale();
@@ -183,10 +197,10 @@ static void begin(int opened)
     pthread_mutex_unlock(&lock);
 }
 
-/* True for the device through which programs are enabled, not for the helpers' one. */
+/* True for the device through which programs are enabled: consumers open those of helpers and of providers, too. */
 static int is_device(const char *path)
 {
-    return strncmp(path, DEVICE, strlen(DEVICE)) == 0 && strstr(path, "helper") == NULL;
+    return strcmp(path, DEVICE) == 0;
 }
 
 typedef int open_function(const char *, int, ...);
@@ -236,11 +250,13 @@ static unsigned number_of(unsigned long request)
     return is_illumos || is_freebsd ? request & 0xff : 0;
 }
 
-/* On FreeBSD some calls are given a pointer to the structure's pointer: their size says so. */
+/* On FreeBSD some calls are given a pointer to the structure's pointer; their size does not say so of all. */
 static void *structure(unsigned long request, void *argument)
 {
     int is_freebsd = (request & 0xffffff00) != ((unsigned long)'d' << 24 | 't' << 16 | 'r' << 8);
-    return is_freebsd && (request >> 16 & 0x1fff) == sizeof(void *) ? *(void **)argument : argument;
+    unsigned call = request & 0xff;
+    int has_pointer = call == BUFFER || call == AGGREGATIONS || call == EPROBE || call == AGGREGATION;
+    return is_freebsd && has_pointer ? *(void **)argument : argument;
 }
 
 static uint32_t word(const void *from, size_t at)
@@ -258,6 +274,7 @@ static size_t with_recs(size_t head, uint32_t n)
 
 static int take_buffer(const struct bufdesc *of, int (*give)(quipu_dtrace *, const quipu_dtrace_snapshot *))
 {
+    n_snapshots++;
     quipu_dtrace_snapshot snapshot = {of->cpu, of->errors, of->drops, of->data, of->size, of->oldest, of->timestamp};
     return give(capture, &snapshot);
 }

@@ -117,8 +117,7 @@ pub unsafe extern "C" fn quipu_dtrace_options(capture: *mut CCapture, options: *
     unsafe {
         with(capture, ERROR_ARGUMENT, |capture| {
             let options = text(options).ok_or_else(missing)?;
-            capture.builder.options(&options.to_string_lossy());
-            Ok(())
+            capture.builder.options(&options.to_string_lossy())
         })
     }
 }

@@ -1,4 +1,5 @@
-/* A consumer that asks the device for all that a real one asks for, and prints nothing. */
+/* A consumer that asks the device for all that a real one asks for, and prints nothing: with illumos's numbers of device calls, or
+ * with FreeBSD's (-DFREEBSD). */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -7,7 +8,21 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define CALL(n) ((unsigned long)'d' << 24 | 't' << 16 | 'r' << 8 | (n))
+#ifdef FREEBSD
+#define CALL(n, way, bytes) ((unsigned long)(way) << 28 | (unsigned long)(bytes) << 16 | 'x' << 8 | (n))
+#define PASSED(at) (&(void *){at})
+#else
+#define CALL(n, way, bytes) ((unsigned long)'d' << 24 | 't' << 16 | 'r' << 8 | (n))
+#define PASSED(at) (at)
+#endif
+#define PROBE CALL(2, 0xc, 388)
+#define BUFFER CALL(4, 8, 8)
+#define AGGREGATIONS CALL(7, 8, 8)
+#define EPROBE CALL(8, 8, 56)
+#define GO CALL(12, 4, 4)
+#define STOP CALL(13, 0xc, 4)
+#define AGGREGATION CALL(15, 8, 8)
+#define FORMAT CALL(16, 0xc, 16)
 #define N_CPUS 8
 #define N_IDS 400
 #define BUFFER_BYTES (1 << 20)
@@ -25,7 +40,7 @@ static int describe(int device, unsigned long call, uint32_t id, size_t id_at, s
         memset(room, 0, sizeof room);
         memcpy(room + id_at, &id, 4);
         memcpy(room + n_at, &n, 4);
-        if (ioctl(device, call, room) != 0)
+        if (ioctl(device, call, PASSED(room)) != 0)
             return -1;
         memcpy(&n, room + n_at, 4);
     }
@@ -37,35 +52,38 @@ int main(void)
     int device = open("/dev/dtrace/dtrace", O_RDWR);
     if (device < 0)
         return 1;
+    /* Real ones open it right after the device. */
+    if (open("/dev/dtrace/provider/fasttrap", O_RDWR) < 0)
+        return 4;
     int32_t cpu = -1;
-    ioctl(device, CALL(12), &cpu);
+    ioctl(device, GO, &cpu);
     for (uint32_t id = 1; id < N_IDS; id++) {
         char probe[388] = {0};
-        if (describe(device, CALL(8), id, 0, 20) != 0)
+        if (describe(device, EPROBE, id, 0, 20) != 0)
             continue;
         memcpy(probe, room + 4, 4);
-        if (ioctl(device, CALL(2), probe) != 0)
+        if (ioctl(device, PROBE, probe) != 0)
             return 2;
     }
-    for (uint32_t id = 1; describe(device, CALL(15), id, 20, 32) == 0; id++)
+    for (uint32_t id = 1; describe(device, AGGREGATION, id, 20, 32) == 0; id++)
         ;
     for (uint16_t id = 1;; id++) {
         struct fmtdesc format = {NULL, 0, id};
-        if (ioctl(device, CALL(16), &format) != 0)
+        if (ioctl(device, FORMAT, &format) != 0)
             break;
         format.text = malloc((size_t)format.length);
-        if (ioctl(device, CALL(16), &format) != 0)
+        if (ioctl(device, FORMAT, &format) != 0)
             return 3;
         free(format.text);
     }
     char *data = malloc(BUFFER_BYTES);
     for (uint32_t of = 0; of < N_CPUS; of++) {
         struct bufdesc buffer = {BUFFER_BYTES, of, 0, 0, data, 0, 0};
-        ioctl(device, CALL(4), &buffer);
+        ioctl(device, BUFFER, PASSED(&buffer));
         struct bufdesc aggregations = {BUFFER_BYTES, of, 0, 0, data, 0, 0};
-        ioctl(device, CALL(7), &aggregations);
+        ioctl(device, AGGREGATIONS, PASSED(&aggregations));
     }
-    ioctl(device, CALL(13), &cpu);
+    ioctl(device, STOP, &cpu);
     close(device);
     free(data);
     return 0;

@@ -25,6 +25,8 @@ int open(const char *path, int flags, ...)
     va_start(rest, flags);
     int mode = (flags & O_CREAT) ? va_arg(rest, int) : 0;
     va_end(rest);
+    if (strcmp(path, "/dev/dtrace/provider/fasttrap") == 0)
+        return next("/dev/null", flags, mode);
     if (strcmp(path, "/dev/dtrace/dtrace") != 0)
         return next(path, flags, mode);
     text = read_text(getenv("QUIPU_FAKE_CASE"));
@@ -152,6 +154,12 @@ int ioctl(int of, unsigned long request, ...)
     va_end(rest);
     if (of != FAKE)
         return next(of, request, argument);
+    /* FreeBSD's calls have other upper bytes, and some a pointer to the structure's pointer. */
+    if ((request >> 8 & 0xff) == 'x') {
+        unsigned call = request & 0xff;
+        argument = call == 4 || call == 7 || call == 8 || call == 15 ? *(void **)argument : argument;
+        request = CALL(call);
+    }
     uint32_t id;
     memcpy(&id, argument, 4);
     switch (request) {

@@ -41,7 +41,8 @@ fn lines(case: &Path) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut lines = String::new();
     let options = text(&meta["options"]);
-    writeln!(lines, "options {}", if options.is_empty() { "-" } else { &options }).unwrap();
+    // A comma alone is an empty list.
+    writeln!(lines, "options {}", if options.is_empty() { "," } else { &options }).unwrap();
     writeln!(lines, "session {} {} {}", meta["began_on"], meta["ended_on"], meta["stopped"]).unwrap();
     writeln!(lines, "base {}", meta["libact_base"]).unwrap();
     writeln!(lines, "service 80 http\nhost 10.0.0.1 gateway").unwrap();
@@ -146,7 +147,8 @@ fn device_calls_of_a_consumer_are_recorded() {
     let shared = ["-shared", "-fPIC", library.to_str().unwrap()];
     LIBRARY.compile("preload/record.c", &path("record.so"), &shared);
     LIBRARY.compile("tests/device.c", &path("device.so"), &shared[..2]);
-    LIBRARY.compile("tests/consumer.c", &path("consumer"), &[]);
+    LIBRARY.compile("tests/consumer.c", &path("illumos"), &[]);
+    LIBRARY.compile("tests/consumer.c", &path("freebsd"), &["-DFREEBSD"]);
     let preload = format!("{}:{}", path("record.so").display(), path("device.so").display());
     let mut n = 0;
     for case in cases() {
@@ -159,26 +161,52 @@ fn device_calls_of_a_consumer_are_recorded() {
         }
         std::fs::write(path("case"), &text).unwrap();
         let options = text.lines().next().unwrap().trim_start_matches("options ").to_owned();
-        let output = Command::new(path("consumer"))
-            .env("LD_PRELOAD", &preload)
-            .env("QUIPU_FAKE_CASE", path("case"))
-            .env("QUIPU_DTRACE_CAPTURE", path("out.quipu"))
-            .env("QUIPU_DTRACE_OPTIONS", options)
-            .env("TZ", "UTC0")
-            .output()
-            .unwrap();
-        assert!(output.status.success() && output.stderr.is_empty(), "{name}: {output:?}");
-        let mut capture = load(&path("out.quipu"));
-        // Where tracing did not stop, the consumer of this test stops it.
-        capture.is_stopped &= text.contains("session -1 -1 1") || !text.contains("session -1");
-        assert_eq!(printed(capture), golden(&case), "{name}");
+        for consumer in ["illumos", "freebsd"] {
+            let output = Command::new(path(consumer))
+                .env("LD_PRELOAD", &preload)
+                .env("QUIPU_FAKE_CASE", path("case"))
+                .env("QUIPU_DTRACE_CAPTURE", path("out.quipu"))
+                .env("QUIPU_DTRACE_OPTIONS", &options)
+                .env("TZ", "UTC0")
+                .output()
+                .unwrap();
+            assert!(output.status.success() && output.stderr.is_empty(), "{name}: {output:?}");
+            let mut capture = load(&path("out.quipu"));
+            // Where tracing did not stop, the consumer of this test stops it.
+            capture.is_stopped &= text.contains("session -1 -1 1") || !text.contains("session -1");
+            assert_eq!(printed(capture), golden(&case), "{name}, {consumer}");
+        }
         n += 1;
     }
     assert!(n > 40, "{n}");
+    // What is given in vain is said, and the program runs on.
+    let output = Command::new(path("illumos"))
+        .env("LD_PRELOAD", &preload)
+        .env("QUIPU_FAKE_CASE", path("case"))
+        .env("QUIPU_DTRACE_CAPTURE", path("out.quipu"))
+        .env("QUIPU_DTRACE_OPTIONS", "quit,flowindent")
+        .env("QUIPU_DTRACE_ACTIONS", "abc")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.lines().count() == 2, "{said}");
+    assert!(said.contains("QUIPU_DTRACE_OPTIONS: `-x quit` is about tracing, or unknown"), "{said}");
+    assert!(said.contains("QUIPU_DTRACE_ACTIONS is no number: abc"), "{said}");
+    assert!(load(&path("out.quipu")).settings.flowindent);
+    // A consumer that takes no buffer is not recorded in silence.
+    std::fs::write(path("case"), "options ,\n").unwrap();
+    let output = Command::new(path("illumos"))
+        .env("LD_PRELOAD", &preload)
+        .env("QUIPU_FAKE_CASE", path("case"))
+        .env("QUIPU_DTRACE_CAPTURE", path("empty.quipu"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said, "quipu: the consumer took no buffer, so the capture is empty\n");
     // The zone of the host travels, and its locale, and services if a format asks for them.
     let text = lines(&cases().into_iter().find(|case| case.ends_with("trace_basic")).unwrap());
     std::fs::write(path("case"), text + &format!("format 1 {}\n", hex(b"%8P\n"))).unwrap();
-    let output = Command::new(path("consumer"))
+    let output = Command::new(path("illumos"))
         .env("LD_PRELOAD", &preload)
         .env("QUIPU_FAKE_CASE", path("case"))
         .env("QUIPU_DTRACE_CAPTURE", path("out.quipu"))

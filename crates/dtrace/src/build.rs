@@ -7,6 +7,7 @@ use crate::bytes::{ByteOrder, until_nul};
 use crate::carry::{self, Encoded};
 use crate::describe::{self, Aggregation, BUFFER_ALIGN, Buffer, Capture, Dialect, Event, Probe, Status};
 use crate::locale::Locale;
+use crate::options::OF_TRACING;
 use crate::symbols::{Symbol, Symbols};
 use crate::validate;
 use crate::zone::Zone;
@@ -74,9 +75,18 @@ impl Builder {
         }
     }
 
-    /// Sets options of the consumer.
-    pub fn options(&mut self, list: &str) {
-        self.capture.settings.add(list);
+    /// Sets options of the consumer, with commas between them; those of tracing are passed over.
+    ///
+    /// # Errors
+    /// As [`Settings::give`](crate::options::Settings::give), for the first that is refused; the others are set.
+    pub fn options(&mut self, list: &str) -> Result<()> {
+        let is_about_text = |option: &&str| {
+            let name = option.split('=').next().unwrap_or("");
+            !name.is_empty() && !OF_TRACING.contains(&name)
+        };
+        let options = list.split(',').map(str::trim).filter(is_about_text);
+        let given: Vec<Result<()>> = options.map(|option| self.capture.settings.give(option)).collect();
+        given.into_iter().collect()
     }
 
     /// Describes a probe (`dtrace_probedesc_t`).
@@ -288,7 +298,7 @@ fn add(all: &mut Vec<Buffer>, kind: &str, snapshot: &Snapshot<'_>) -> Result<()>
 
 /// Who is said to have written a capture that is written again: its number is [`id_of`] it.
 pub fn producer_of(capture: &Capture) -> Producer {
-    let (program, host) = (Some("dtrace".to_owned()), capture.machine.clone());
+    let (program, host) = (Some(carry::STREAM_FORMAT.to_owned()), capture.machine.clone());
     Producer { uuid: id_of(capture), program, host, ..Producer::default() }
 }
 
@@ -307,7 +317,8 @@ pub fn id_of(capture: &Capture) -> [u8; 16] {
         for buffer in capture.buffers.iter().chain(&capture.states) {
             hasher.write_u32(buffer.cpu);
             hasher.write_u64(buffer.drops);
-            hasher.write(&buffer.bytes);
+            // A ring has the same records wherever its oldest one lies.
+            hasher.write(&buffer.turned().bytes);
         }
         for event in &capture.events {
             hasher.write_u32(event.cpu());

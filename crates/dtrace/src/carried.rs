@@ -3,7 +3,7 @@
 //! SPEC: dtrace.md#captures
 
 use crate::bytes::ByteOrder;
-use crate::carry::ALIGN;
+use crate::carry::{ALIGN, STREAM_FORMAT};
 use crate::combine;
 use crate::describe::{Buffer, Capture, Dialect, Event};
 use crate::described::{self, Describer};
@@ -100,6 +100,9 @@ fn describes(head: &[u8]) -> bool {
     records.filter_map(|(_, entry)| entry.record.as_deref()).any(|record| match record {
         Record::Enabling(_) | Record::KernelAggregation(_) => true,
         Record::Setting(setting) => setting.name == described::DIALECT,
+        // All that was described may be lost.
+        Record::Stream(stream) => stream.format.as_deref() == Some(STREAM_FORMAT),
+        Record::Producer(producer) => producer.program.as_deref() == Some(STREAM_FORMAT),
         _ => false,
     })
 }

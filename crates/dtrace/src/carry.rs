@@ -20,6 +20,9 @@ use std::ops::Range;
 /// States of aggregations of Linux begin at multiples of this, and samples have such lengths.
 pub(crate) const ALIGN: usize = 8;
 
+/// What streams of buffers say that their records are, and what program made them.
+pub(crate) const STREAM_FORMAT: &str = "dtrace";
+
 /// How the records of buffers are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoded {
@@ -124,7 +127,7 @@ fn stream(number: u32, cpu: u32) -> wire::Stream {
         name: Some(format!("cpu{cpu}{again}")),
         clock: Some(CLOCK),
         cpu: Some(cpu.into()),
-        format: Some("dtrace".to_owned()),
+        format: Some(STREAM_FORMAT.to_owned()),
         ..wire::Stream::default()
     }
 }

@@ -3,7 +3,7 @@
 //! SPEC: dtrace.md#conversions
 
 use crate::action::Action;
-use crate::bytes::until_nul;
+use crate::bytes::{ByteOrder, until_nul};
 use crate::describe::{Capture, Dialect, Rec};
 use crate::float;
 use crate::format::{Amount, Conversion, Length, MAX_WIDTH};
@@ -153,13 +153,7 @@ pub(crate) fn argument(
             spec.justify(out, start);
         }
         b'e' | b'E' | b'f' | b'g' | b'G' => {
-            let mut little = [0; 16];
-            let Some(turned) = little.get_mut(..bytes.len()) else { return Err(mismatch) };
-            turned.copy_from_slice(bytes);
-            if order == crate::bytes::ByteOrder::Big {
-                turned.reverse();
-            }
-            floating(spec, float::of_bytes(turned).ok_or(mismatch)?, words.locale, out);
+            floating(spec, float(order, bytes).ok_or(mismatch)?, words.locale, out);
         }
         b'a' if matches!(bytes.len(), 4 | 8) => {
             capture.symbols.text(order.number(bytes), false, shown_of(rec.action), out);
@@ -190,6 +184,17 @@ pub(crate) fn argument(
         _ => return Err(mismatch),
     }
     Ok(())
+}
+
+/// A floating-point number of any size that C has; `None` for other sizes.
+pub(crate) fn float(order: ByteOrder, bytes: &[u8]) -> Option<f64> {
+    let mut little = [0; 16];
+    let turned = little.get_mut(..bytes.len())?;
+    turned.copy_from_slice(bytes);
+    if order == ByteOrder::Big {
+        turned.reverse();
+    }
+    float::of_bytes(turned)
 }
 
 /// How a key that stands for its symbol or module is shown.

@@ -7,7 +7,10 @@
 use crate::action::Action;
 use crate::aggregate::{Aggregates, Entry};
 use crate::bytes::until_nul;
+use crate::convert::{self, Spec};
 use crate::describe::{Capture, Dialect, Rec};
+use crate::format::{Conversion, Length};
+use crate::host::Words;
 use crate::messages::Dropped;
 use crate::options::Settings;
 use crate::sort;
@@ -15,7 +18,7 @@ use crate::symbols::{Address, Shown};
 use crate::text::{Bytes, kind_of};
 use crate::value::Value;
 use crate::walk::Firing;
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Number, Value as Json};
 
 /// Makes an object of pairs.
 fn object<const N: usize>(pairs: [(&str, Json); N]) -> Json {
@@ -54,6 +57,55 @@ pub(crate) fn scalar(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Json {
             Bytes::Raw => hex(bytes),
         },
     }
+}
+
+/// An argument of `printf()`: the number or the text that its conversion shows, without width and precision.
+pub(crate) fn argument(capture: &Capture, words: Words<'_>, of: Conversion, rec: &Rec, bytes: &[u8]) -> Json {
+    let is_number = matches!(bytes.len(), 1 | 2 | 4 | 8);
+    let shown = match of.letter {
+        b'd' | b'i' if is_number => {
+            let is_signed = convert::sign(capture.dialect, of.letter, rec, bytes.len()).unwrap_or(true);
+            let value =
+                if is_signed { capture.order.signed(bytes) } else { capture.order.number(bytes) as i64 };
+            match of.length {
+                Length::Byte => (value as i8).into(),
+                Length::Short => (value as i16).into(),
+                _ if is_signed || bytes.len() < 8 => value.into(),
+                _ => (value as u64).into(),
+            }
+        }
+        b'u' | b'o' | b'x' | b'X' | b'p' if is_number => {
+            let value = capture.order.number(bytes);
+            match of.length {
+                Length::Byte => (value as u8).into(),
+                Length::Short => (value as u16).into(),
+                _ => value.into(),
+            }
+        }
+        b'A' if bytes.len() == 16 => capture.order.number(&bytes[8..]).into(),
+        b'e' | b'E' | b'f' | b'g' | b'G' => match convert::float(capture.order, bytes) {
+            // JSON has no word for infinity and for what is no number.
+            Some(value) => Number::from_f64(value).map_or_else(|| value.to_string().into(), Json::Number),
+            None => scalar(capture, rec, bytes),
+        },
+        b'c' | b's' if of.letter == b'c' || matches!(of.length, Length::Long | Length::Wide) => {
+            // What the consumer prints of `%wc` is not the letter.
+            let length = if of.length == Length::Wide { Length::Long } else { of.length };
+            let plain = Conversion { letter: of.letter, length, ..Conversion::default() };
+            let mut text = Vec::new();
+            match convert::argument(capture, words, &Spec::new(plain, None, None), rec, bytes, &mut text) {
+                Ok(()) => String::from_utf8_lossy(&text).into(),
+                Err(_) => scalar(capture, rec, bytes),
+            }
+        }
+        b'C' if is_number => {
+            // The lowest byte is meant, as of `%c`.
+            char::from(capture.order.number(bytes) as u8).to_string().into()
+        }
+        b's' | b'S' => String::from_utf8_lossy(until_nul(bytes)).into(),
+        _ => scalar(capture, rec, bytes),
+    };
+    object([("value", shown)])
 }
 
 /// Bytes in hexadecimal.
@@ -164,7 +216,8 @@ pub(crate) fn symbol(capture: &Capture, rec: &Rec, bytes: &[u8]) -> Json {
 pub(crate) fn aggregation(capture: &Capture, settings: &Settings, all: &Aggregates, variable: u64) -> Json {
     let mut entries: Vec<&Entry> = all.entries().filter(|entry| entry.variable == variable).collect();
     sort::entries(capture, settings, &mut entries);
-    let name = entries.first().and_then(|entry| capture.aggregations[entry.aggregation].name.clone());
+    let named = |of: &&crate::describe::Aggregation| of.variable == variable && of.name.is_some();
+    let name = capture.aggregations.iter().find(named).and_then(|of| of.name.clone());
     let data = entries.iter().map(|entry| {
         let described = &capture.aggregations[entry.aggregation];
         let keys = described.keys.iter().map(|rec| key(capture, rec, rec.of(&entry.key)));

@@ -3,7 +3,6 @@
 //! SPEC: dtrace.md#json
 
 use crate::consumer::Consumer;
-use crate::convert;
 use crate::describe::{Capture, Rec};
 use crate::format::{Amount, Piece};
 use crate::json;
@@ -144,12 +143,10 @@ impl Consumer {
                             .take(amounts.count())
                             .map(|rec| json::value(&capture, rec, rec.of(bytes))),
                     );
-                    // The value is that which the text shows.
-                    let shown = values.next().map(|rec| {
-                        let sign = convert::sign(capture.dialect, of.letter, rec, rec.size as usize);
-                        Rec { signed: sign.or(rec.signed), ..rec.clone() }
-                    });
-                    to.extend(shown.map(|rec| json::value(&capture, &rec, rec.of(bytes))));
+                    let words = self.words();
+                    let shown =
+                        values.next().map(|rec| json::argument(&capture, words, *of, rec, rec.of(bytes)));
+                    to.extend(shown);
                 }
                 return result;
             }

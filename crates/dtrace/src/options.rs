@@ -57,6 +57,32 @@ pub const NAMES: [&str; 15] = [
     "droptags",
 ];
 
+/// The options of the kernel and of the consumer that text does not depend on.
+///
+/// SPEC: dtrace.md#captures
+pub const OF_TRACING: [&str; 20] = [
+    "aggrate",
+    "aggsize",
+    "bufpolicy",
+    "bufresize",
+    "bufsize",
+    "cleanrate",
+    "cpu",
+    "destructive",
+    "dynvarsize",
+    "grabanon",
+    "jstackframes",
+    "jstackstrsize",
+    "nspec",
+    "specsize",
+    "stackframes",
+    "statusrate",
+    "strsize",
+    "switchrate",
+    "ustackframes",
+    "zone",
+];
+
 /// Why an option is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {

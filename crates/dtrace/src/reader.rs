@@ -1,7 +1,7 @@
 //! One read over a capture: records in the consumer's order, as batches.
 
 use crate::action::Action;
-use crate::describe::{Capture, Dialect};
+use crate::describe::{Capture, Dialect, Rec};
 use crate::messages;
 use crate::rules;
 use crate::table::{self, Aggregations, Probes, Records};
@@ -9,12 +9,12 @@ use crate::trace::{AGGREGATIONS, PROBES, RECORDS, edge_of};
 use crate::walk::{Firing, Step, Walk};
 use quipu_model::batch::Span;
 use quipu_model::lens::{CallEdge, ThreadEvent};
-use quipu_model::{Batch, Columns, Error, Finding, Place, Reader, Result, Scan, TableBuf, Window};
-use rustc_hash::FxHashMap;
+use quipu_model::{Batch, Columns, Error, Finding, Place, Reader, Result, Scan, TableBuf, ThreadId, Window};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// Errors of clauses that are reported one by one.
-const MAX_ERRORS: u64 = 100;
+/// Faults of a kind that are reported one by one.
+const MAX_FAULTS: u64 = 100;
 
 /// A record, as far as rows and lenses need it.
 #[derive(Clone, Copy, Debug)]
@@ -25,10 +25,20 @@ struct Seen {
     time: u64,
     offset: usize,
     size: u32,
-    /// Its first number.
-    value: u64,
+    /// Its first number, if it has one.
+    value: Option<u64>,
     /// Its position, from 0.
     ordinal: u64,
+    /// Whether the firing before was the same, which several clauses of a probe tell of in turn.
+    is_further_clause: bool,
+}
+
+/// What is remembered of a record for the next one of its CPU.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    probe: u32,
+    epid: u32,
+    time: u64,
 }
 
 /// A read of records.
@@ -52,7 +62,13 @@ pub struct RecordReader {
     n_errors: u64,
     cpu: Option<u32>,
     clock: u64,
-    has_started: bool,
+    /// The last record of each CPU, by its buffer, its number and its host.
+    last: FxHashMap<(u32, u32, u32), Last>,
+    /// Probes without a description that were met.
+    undescribed: FxHashSet<u32>,
+    n_backwards: u64,
+    /// Threads that have begun.
+    started: FxHashSet<ThreadId>,
     is_over: bool,
     is_closed: bool,
 }
@@ -100,7 +116,10 @@ impl RecordReader {
             n_errors: 0,
             cpu: None,
             clock: 0,
-            has_started: false,
+            last: FxHashMap::default(),
+            undescribed: FxHashSet::default(),
+            n_backwards: 0,
+            started: FxHashSet::default(),
             is_over: is_other_piece || is_empty,
             is_closed: is_other_piece,
         })
@@ -150,35 +169,66 @@ impl RecordReader {
         let is_number =
             |action, size| matches!(action, Action::Trace | Action::Printf) && matches!(size, 1 | 2 | 4 | 8);
         let first = record.enabling.recs.iter().find(|rec| is_number(rec.action, rec.size));
+        let epid = record.enabling.id;
+        let this = Last { probe: firing.probe, epid, time: record.time };
+        let last = self.last.insert((firing.buffer, firing.cpu, record.enabling.host), this);
+        if let Some(last) = last.filter(|last| last.time > record.time) {
+            self.backwards(firing, ordinal, last.time);
+        }
+        if !self.capture.probes.contains_key(&firing.probe) {
+            self.undescribed(firing, ordinal);
+        }
         Seen {
             cpu: firing.cpu,
             probe: firing.probe,
-            epid: record.enabling.id,
+            epid,
             time: record.time,
             offset: record.offset,
             size: record.bytes.len() as u32, // Records are bounded.
-            value: first.map_or(0, |rec| self.capture.order.number(rec.of(record.bytes))),
+            value: first.map(|rec| number(&self.capture, rec, record.bytes)),
             ordinal,
+            // Clauses of a probe run in the order of their enablings; one that is no later one begins another firing.
+            is_further_clause: last.is_some_and(|last| last.probe == firing.probe && last.epid < epid),
         }
     }
 
     #[cold]
     fn error(&mut self, firing: &Firing<'_>, ordinal: u64) {
         self.n_errors += 1;
-        if self.n_errors > MAX_ERRORS {
+        if self.n_errors > MAX_FAULTS {
             return;
         }
         let mut message = Vec::new();
         messages::error(&self.capture, firing, &mut message);
+        let text = String::from_utf8_lossy(message.trim_ascii_end()).into_owned();
+        self.findings.push(rules::FAILED.broken(self.place(firing, ordinal), text));
+    }
+
+    #[cold]
+    fn backwards(&mut self, firing: &Firing<'_>, ordinal: u64, before: u64) {
+        self.n_backwards += 1;
+        if self.n_backwards <= MAX_FAULTS {
+            let message = format!("time {} of CPU {} comes after {before}", firing.record.time, firing.cpu);
+            self.findings.push(rules::TIMES.broken(self.place(firing, ordinal), message));
+        }
+    }
+
+    #[cold]
+    fn undescribed(&mut self, firing: &Firing<'_>, ordinal: u64) {
+        if (self.undescribed.len() as u64) < MAX_FAULTS && self.undescribed.insert(firing.probe) {
+            let message = format!("probe {} has no description", firing.probe);
+            self.findings.push(rules::PROBE.broken(self.place(firing, ordinal), message));
+        }
+    }
+
+    fn place(&self, firing: &Firing<'_>, ordinal: u64) -> Place {
         let buffer = self.capture.buffers.get(firing.buffer as usize);
-        let place = Place {
+        Place {
             file: Some(buffer.map_or_else(|| self.capture.name.clone(), |buffer| buffer.file.clone())),
             offset: buffer.map(|_| firing.record.offset as u64),
             record: Some(ordinal + 1),
             ..Place::default()
-        };
-        let text = String::from_utf8_lossy(message.trim_ascii_end()).into_owned();
-        self.findings.push(rules::FAILED.broken(place, text));
+        }
     }
 
     /// Fills the batch with records that follow one another; false if there are none.
@@ -186,12 +236,17 @@ impl RecordReader {
         let Some(first) = self.next_seen() else { return false };
         let limit = u64::from(self.batch_records).min(self.most);
         let opens = self.cuts_at_clock && first.time != self.clock;
+        // Calls nest on each CPU, which stands for a thread then.
+        let by_cpu = self.columns.has(Columns::CALLS);
+        let tid = if by_cpu { first.cpu.into() } else { 0 };
+        self.batch.span.thread = ThreadId { tid, ..ThreadId::default() };
         let mut next = Some(first);
         let mut n = 0u32;
         while let Some(seen) = next {
             let is_next = u64::from(n) < limit
                 && seen.ordinal == first.ordinal + u64::from(n)
-                && !(self.cuts_at_clock && seen.time != first.time);
+                && !(self.cuts_at_clock && seen.time != first.time)
+                && !(by_cpu && seen.cpu != first.cpu);
             if !is_next {
                 self.pending = Some(seen);
                 break;
@@ -211,6 +266,7 @@ impl RecordReader {
             clock: self.clock,
             opens: opens.then_some(first.time),
             offset: first.offset as u64,
+            thread: self.batch.span.thread,
             ..Span::default()
         };
         true
@@ -241,6 +297,7 @@ impl RecordReader {
         if !self.columns.any(Columns::OF_LENSES) {
             return;
         }
+        let of_thread = self.batch.span.thread;
         let batch = &mut self.batch;
         let mut thread = |what, value| {
             batch.threads.at.push(at);
@@ -248,7 +305,7 @@ impl RecordReader {
             batch.threads.value.push(value);
         };
         if self.columns.has(Columns::THREADS) {
-            if !std::mem::replace(&mut self.has_started, true) {
+            if self.started.insert(of_thread) {
                 thread(ThreadEvent::Start, 0);
             }
             let has_time = self.capture.dialect == Dialect::Classic;
@@ -259,7 +316,7 @@ impl RecordReader {
                 thread(ThreadEvent::Cpu, seen.cpu.into());
             }
         }
-        let edge = self.capture.probes.get(&seen.probe).and_then(edge_of);
+        let edge = self.capture.probes.get(&seen.probe).and_then(edge_of).filter(|_| !seen.is_further_clause);
         if let (Some(enters), Some(function)) = (edge, self.functions.get(&seen.probe)) {
             if self.columns.has(Columns::CALLS) {
                 let calls = &mut batch.calls;
@@ -268,13 +325,13 @@ impl RecordReader {
                 calls.function.push(*function);
                 calls.edge.push(if enters { CallEdge::Enter } else { CallEdge::Leave });
                 calls.return_to.push(0);
-                calls.result.push((!enters).then_some(seen.value));
+                calls.result.push(seen.value.filter(|_| !enters));
                 calls.args.push(std::iter::empty());
             }
         } else if self.columns.has(Columns::MARKS) {
             batch.marks.at.push(at);
             batch.marks.kind.push(seen.probe);
-            batch.marks.value.push(seen.value);
+            batch.marks.value.push(seen.value.unwrap_or(0));
         }
     }
 
@@ -295,11 +352,25 @@ impl RecordReader {
         if self.counts_beyond {
             self.batch.beyond.push(table::n_aggregations(&self.capture));
         }
-        if self.n_errors > MAX_ERRORS {
+        if self.n_errors > MAX_FAULTS {
             let place = Place { file: Some(self.capture.name.clone()), ..Place::default() };
-            let message = format!("{} more errors of clauses", self.n_errors - MAX_ERRORS);
+            let message = format!("{} more errors of clauses", self.n_errors - MAX_FAULTS);
             self.findings.push(rules::FAILED.broken(place, message));
         }
+        if self.n_backwards > MAX_FAULTS {
+            let place = Place { file: Some(self.capture.name.clone()), ..Place::default() };
+            let message = format!("`{}` more times come after later ones", self.n_backwards - MAX_FAULTS);
+            self.findings.push(rules::TIMES.broken(place, message));
+        }
+    }
+}
+
+/// A number of a record, with its sign extended if it has one.
+fn number(capture: &Capture, rec: &Rec, record: &[u8]) -> u64 {
+    let bytes = rec.of(record);
+    match rec.signed {
+        Some(true) => capture.order.signed(bytes) as u64,
+        _ => capture.order.number(bytes),
     }
 }
 

@@ -13,6 +13,9 @@ quipu_model::rules! {
         CLEARED "dtrace/cleared-records" Warning
             "Zeros between records fill up to the alignment of the next one, at most one word."
             "More may be records that were overwritten, or the rest of a ring that was turned; reading continues with the next record." ["N zero bytes stand before a record"]
+        TIMES "dtrace/time-order" Warning
+            "The times of a CPU never decrease."
+            "Records are printed all the same; by time, they stand where their times are." ["time N of CPU N comes after N", "N more times come after later ones"]
         SIZE "dtrace/buffer-size" Error
             "The file of a buffer has as many bytes as the snapshot had."
             "What both have is read." ["the file has N bytes, the snapshot had N"]
@@ -21,6 +24,9 @@ quipu_model::rules! {
             "The others are read." []
     }
     "descriptions of DTrace" {
+        PROBE "dtrace/unknown-probe" Warning
+            "Each probe that fires is described."
+            "Its records are printed without its name." ["probe N has no description"]
         FORMAT "dtrace/format" Error
             "What is printed of a record suits its parts."
             "A format that cannot be read, or a conversion that is given other bytes, prints what stands before it; other records are printed. A value of a type that contains itself is shown to a depth." ["EPID N: the conversion `d` is given N bytes"]

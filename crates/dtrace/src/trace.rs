@@ -294,6 +294,11 @@ pub(crate) fn edge_of(probe: &Probe) -> Option<bool> {
     }
 }
 
+/// Bytes of the file that describes the buffers of a folder, or has the samples of Linux.
+fn n_described_bytes(source: &Source) -> Option<u64> {
+    described_by(source)?.0.size_bytes()
+}
+
 fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Meta {
     let all = || capture.buffers.iter().chain(&capture.states);
     let n_bytes: usize = all().map(|buffer| buffer.bytes.len()).sum();
@@ -324,7 +329,7 @@ fn meta_of(capture: &Arc<Capture>, source: &Source, functions: &Functions) -> Me
         clock: has_time.then_some(Clock { per_second: 1_000_000_000, unix_epoch: None, frames_calls: false }),
         // Of a folder the descriptions and each buffer; a buffer with its descriptions and a stream are one file.
         n_files: if source.is_folder() && !is_linux { 1 + all().count() as u64 } else { 1 },
-        packed_bytes: source.size_bytes().or(Some(n_bytes as u64)),
+        packed_bytes: source.size_bytes().or_else(|| Some(n_described_bytes(source)? + n_bytes as u64)),
         functions: functions.iter().map(function).collect(),
         facts,
         carries: vec![

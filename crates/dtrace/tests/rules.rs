@@ -113,6 +113,25 @@ const BROKEN: &[(&str, Broken)] = &[
             sample[..4].copy_from_slice(&16u32.to_le_bytes());
         })
     }),
+    ("dtrace/unknown-probe", |home| {
+        changed("classic/cpu_order", "meta.json", ("\"id\": 100,", "\"id\": 99100,"), home)
+    }),
+    ("dtrace/unknown-probe", |home| {
+        let case = copied("linux/flowindent", home);
+        let text = fs::read_to_string(case.join("raw.jsonl")).unwrap();
+        let is_probe = |line: &&str| line.contains("\"t\":\"probe\"");
+        assert!(text.lines().any(|line| is_probe(&line)));
+        let without: Vec<&str> = text.lines().filter(|line| !is_probe(line)).collect();
+        fs::write(case.join("raw.jsonl"), without.join("\n")).unwrap();
+        case
+    }),
+    ("dtrace/time-order", |home| {
+        let case = copied("classic/flowindent", home);
+        let mut buffer = fs::read(case.join("buf.cpu0.bin")).unwrap();
+        buffer[0x18..0x1c].copy_from_slice(&5u32.to_le_bytes());
+        fs::write(case.join("buf.cpu0.bin"), buffer).unwrap();
+        case
+    }),
     ("dtrace/cleared-records", |home| {
         let case = copied("classic/mixed_1000", home);
         let mut buffer = fs::read(case.join("buf.cpu0.bin")).unwrap();

@@ -23,7 +23,8 @@ const INTRO: &str = "\
 # Tables and lenses
 
 A trace offers *native tables*, which hold what its format stores, and *lenses*, which mean the same whatever the format.
-Both are what `quipu sql` asks, what `quipu convert -o NAME.parquet` and `NAME.arrow` write, and what `quipu view --table` prints.
+Both are what `quipu sql` asks and what `quipu convert -o NAME.parquet` and `NAME.arrow` write;
+`quipu view --table` prints native tables.
 In SQL a lens is named as it is, `accesses`, or `lens.accesses` where a native table has its name.
 
 Roles say what a column is for, whatever its name is: conditions on a record, a time or a thread choose by them what of a trace is read at all.
