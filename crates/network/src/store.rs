@@ -30,7 +30,7 @@ const CHECK_BYTES: usize = 256 << 10;
 /// Bytes of a payload of loss maps, or of an end, that are looked at.
 const MAX_TOLD_BYTES: u32 = 64 << 10;
 
-/// Streams of a producer whose loss maps are remembered until a frame with records explains them; those of more are only added up.
+/// Streams of a producer whose losses are remembered until a frame with records explains them; those of more are only added up.
 const MAX_LOSSES: usize = 65_536;
 
 /// What a producer's file holds.
@@ -195,7 +195,7 @@ impl ProducerFile {
         if file.try_lock().is_err() {
             return Err(Fault::new(Code::Storage, format!("another collector writes {}", path.display())));
         }
-        // Its name has to be on the disk before anything in it is acknowledged; whoever made the file may have been killed first.
+        // Its name has to be on the disk before anything in it is acknowledged; an earlier collector may have made it and was killed.
         sync_folder(folder).map_err(failed)?;
         let file = Arc::new(file);
         let input = FileInput::new(Arc::clone(&file)).map_err(failed)?;

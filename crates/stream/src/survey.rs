@@ -19,8 +19,8 @@ pub type Copies = FxHashMap<(u64, u32, u64), FrameAt>;
 pub struct Survey {
     /// Metadata, losses, clocks, where attachments stand, and what is wrong so far.
     pub session: Session,
-    /// Frames with records or bodies, those of each stream in the order of their numbers. If they come from an index, their headers say no more than
-    /// [`Entry::frame`](crate::index::Entry::frame).
+    /// Frames with records or bodies, those of each stream in the order of their numbers. If they come from an index, their
+    /// headers say no more than [`Entry::frame`](crate::index::Entry::frame).
     pub frames: Vec<FrameAt>,
     /// Buffers that were being written, by producer, stream and number.
     pub open: Vec<(OpenHead, FrameAt)>,
