@@ -121,7 +121,10 @@ impl Link {
         let mut packed = &scratch[..n];
         let mut has_ended = false;
         while !packed.is_empty() {
-            tls.read_tls(&mut packed)?;
+            // After its end, TLS takes nothing more.
+            if tls.read_tls(&mut packed)? == 0 {
+                break;
+            }
             let state = match tls.process_new_packets() {
                 Ok(state) => state,
                 Err(error) => {

@@ -271,6 +271,10 @@ pub fn send(
     notice: &mut dyn FnMut(Notice<'_>),
 ) -> Result<Sent, (Failure, Sent)> {
     let now = Instant::now();
+    if target.addresses.is_empty() {
+        let error = io::Error::new(io::ErrorKind::InvalidInput, "it has no address");
+        return Err((Failure::Unreachable(error), Sent::default()));
+    }
     let (path, follows, pipe) = match input {
         Input::Path(path, follows) => (path, follows, None),
         Input::Pipe(file, spool) => (spool.folder().to_owned(), true, Some((file, spool))),
@@ -530,11 +534,12 @@ impl Loop<'_> {
     fn read(&mut self, session: &mut Session, notice: &mut dyn FnMut(Notice<'_>)) -> Result<(), End> {
         let mut events = Vec::new();
         let mut wrong = None;
-        let mut is_closed = false;
+        let (mut is_closed, mut is_heard) = (false, false);
         for _ in 0..TURN_READS {
             let sender = &mut session.sender;
             let mut take = |bytes: &[u8]| {
                 let mut input = bytes;
+                is_heard = true;
                 loop {
                     match sender.next(&mut input) {
                         Ok(Some(event)) => events.push(event),
@@ -548,7 +553,7 @@ impl Loop<'_> {
             };
             let read = session.link.read(&mut self.scratch, &mut take);
             match read {
-                Ok(Progress::More) => session.heard = Instant::now(),
+                Ok(Progress::More) => {}
                 Ok(Progress::Nothing) => break,
                 Ok(Progress::Closed) => {
                     is_closed = true;
@@ -570,8 +575,10 @@ impl Loop<'_> {
                 }
             }
         }
-        for event in events {
+        if is_heard {
             session.heard = Instant::now();
+        }
+        for event in events {
             match event {
                 Event::Welcome(_) => {
                     if !std::mem::take(&mut self.is_first) {

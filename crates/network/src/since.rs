@@ -21,13 +21,7 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut last: Option<PathBuf> = None;
-    let mut all = Vec::new();
-    while let Some(next) = crate::source::following(path, last.as_deref())? {
-        all.push(next.clone());
-        last = Some(next);
-    }
-    Ok(all)
+    crate::source::files_after(path, None)
 }
 
 /// Ticks in a second of the clock that a frame's times are readings of.

@@ -38,6 +38,8 @@ pub struct Source {
     current: Option<(PathBuf, Growing)>,
     /// The name of the last file that was begun.
     last: Option<PathBuf>,
+    /// Files after it that were seen.
+    upcoming: VecDeque<PathBuf>,
     /// ENDs that wait until the buffers of their file are sent.
     ends: Vec<FrameAt>,
     /// What is given out before more is read.
@@ -65,6 +67,7 @@ impl Source {
             is_folder,
             current: None,
             last: None,
+            upcoming: VecDeque::new(),
             ends: Vec::new(),
             queue: VecDeque::new(),
             producers: FxHashMap::default(),
@@ -99,8 +102,9 @@ impl Source {
                 }
                 return Ok(item);
             }
-            let Some((path, growing)) = &mut self.current else {
-                match self.following()? {
+            let Some((_, growing)) = &mut self.current else {
+                let next = if self.has_following()? { self.upcoming.pop_front() } else { None };
+                match next {
                     Some(next) => match self.begin(next) {
                         // A flight recorder removes its oldest files.
                         Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -113,12 +117,11 @@ impl Source {
             };
             let mut next = growing.next(|| is_over)?;
             // A file of a folder ends where the next begins: that is there before this one is looked at again.
-            if next == Next::Nothing
-                && self.is_folder
-                && following(&self.path, self.last.as_deref())?.is_some()
-            {
+            if next == Next::Nothing && self.has_following()? {
+                let Some((_, growing)) = &mut self.current else { continue };
                 next = growing.next(|| true)?;
             }
+            let Some((path, growing)) = &mut self.current else { continue };
             match next {
                 Next::Frame(frame) => {
                     let header = &frame.header;
@@ -185,9 +188,12 @@ impl Source {
         !self.producers.is_empty() && self.producers.values().all(Ending::is_ended)
     }
 
-    /// The file after the last one.
-    fn following(&self) -> io::Result<Option<PathBuf>> {
-        if self.is_folder { following(&self.path, self.last.as_deref()) } else { Ok(None) }
+    /// Whether a folder has a file after the last one that was begun.
+    fn has_following(&mut self) -> io::Result<bool> {
+        if self.is_folder && self.upcoming.is_empty() {
+            self.upcoming = files_after(&self.path, self.last.as_deref())?.into();
+        }
+        Ok(!self.upcoming.is_empty())
     }
 
     /// Reads the stored payload of a frame that was given out last.
@@ -215,19 +221,19 @@ impl Source {
     }
 }
 
-/// The first file of a folder after `last`.
-pub(crate) fn following(folder: &Path, last: Option<&Path>) -> io::Result<Option<PathBuf>> {
-    let mut next: Option<PathBuf> = None;
+/// The streams of a folder after `last`, in the order of their names.
+pub(crate) fn files_after(folder: &Path, last: Option<&Path>) -> io::Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let is_stream = path.extension().is_some_and(|extension| extension == "quipu");
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        let is_later = last.is_none_or(|last| path.as_path() > last);
-        if is_stream && !is_hidden && is_later && next.as_ref().is_none_or(|next| path < *next) {
-            next = Some(path);
+        if is_stream && !is_hidden && last.is_none_or(|last| path.as_path() > last) {
+            all.push(path);
         }
     }
-    Ok(next)
+    all.sort_unstable();
+    Ok(all)
 }
 
 /// Whether bytes are room that was claimed and never written.

@@ -13,7 +13,7 @@ use quipu_stream::input::{FileInput, Input};
 use quipu_stream::loss::Loss;
 use quipu_stream::scan::{FrameAt, Scanner};
 use quipu_stream::wire::{cbor, crc32c_append};
-use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::ops::Range;
@@ -54,7 +54,7 @@ pub struct Totals {
 #[derive(Debug, Default)]
 struct Losses {
     /// By stream: the number of the last such loss map, if it stands in that stream, and how many records.
-    after: FxHashMap<u32, (u64, u64)>,
+    after: BTreeMap<u32, (u64, u64)>,
 }
 
 impl Losses {

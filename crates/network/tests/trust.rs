@@ -8,9 +8,14 @@ use quipu_network::identity::{self, Fingerprint, Guard, Identity, Token};
 use quipu_network::message::Proof;
 use quipu_network::send::{Failure, Target};
 use quipu_network::store::file_name;
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
 use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// A collector with a token of its own.
 fn guarded(folder: &Path, name: &str) -> (Running, Token) {
@@ -69,6 +74,32 @@ fn a_collector_without_tls_is_recognised() {
     let running = Running::new(&folder.path().join("out"), Door::Loopback, Limits::default());
     let failure = send_file(&with_token(&running, &token), &path).unwrap_err();
     assert!(matches!(failure, Failure::Distrust(_)), "{failure}");
+    running.stop();
+}
+
+#[test]
+fn bytes_after_the_end_of_tls_keep_no_collector_busy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.quipu");
+    fs::write(&path, made::stream(5, 30, 900)).unwrap();
+    let (running, token) = guarded(folder.path(), "token");
+    let config = identity::client(token.fingerprint, None).unwrap();
+    let name = ServerName::IpAddress(running.address.ip().into());
+    let mut tls = ClientConnection::new(config, name).unwrap();
+    let mut socket = TcpStream::connect(running.address).unwrap();
+    while tls.is_handshaking() {
+        tls.complete_io(&mut socket).unwrap();
+    }
+    tls.send_close_notify();
+    let mut last = Vec::new();
+    while tls.wants_write() {
+        tls.write_tls(&mut last).unwrap();
+    }
+    last.extend_from_slice(&[7; 100_000]);
+    socket.write_all(&last).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let sent = send_file(&with_token(&running, &token), &path).unwrap();
+    assert!(sent.is_whole(), "{sent:?}");
     running.stop();
 }
 
