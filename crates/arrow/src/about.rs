@@ -2,7 +2,9 @@
 
 use quipu_isa::Arch;
 use quipu_model::trace::{Carries, Clock, Function, Recorded, ShardKind};
-use quipu_model::{Columns, Meta, Shard, ShardId, ThreadId, Trace};
+use quipu_model::values::Type;
+use quipu_model::{Columns, Error, ErrorKind, Meta, Result, Scan, Shard, ShardId, ThreadId, Trace};
+use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 
 /// Marks with a number below this have their names noted.
@@ -24,10 +26,47 @@ pub struct About {
     pub columns: Columns,
     /// Names of kinds of marks.
     pub marks: Vec<(u32, String)>,
+    /// Functions that its records define: their ids and names.
+    pub defined: Vec<(u64, String)>,
 }
 
-/// Describes a trace.
-pub fn about(trace: &dyn Trace) -> Value {
+/// Functions that are noted.
+const MAX_DEFINED: usize = 1 << 20;
+
+/// The functions that records of a trace define, in the order in which they do; those that its head names are none of them. All
+/// calls are read for it.
+///
+/// # Errors
+/// `Io` if the caller wants an end. Damage is not told: it was met when the calls were read.
+pub fn defined(trace: &dyn Trace, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<(u64, String)>> {
+    let (mut functions, mut known) = (Vec::new(), FxHashSet::default());
+    if !trace.columns().has(Columns::CALLS) {
+        return Ok(functions);
+    }
+    for shard in trace.shards() {
+        let Ok(mut reader) = trace.scan(&Scan::new(shard.id).columns(Columns::CALLS)) else { continue };
+        let mut n_types = 0;
+        while let Ok(Some(batch)) = reader.read() {
+            if is_cancelled() {
+                return Err(Error::new(ErrorKind::Io, "interrupted"));
+            }
+            let types = batch.types.as_slice();
+            for ty in types.get(n_types..).unwrap_or(&[]) {
+                if let Type::Function(function) = &**ty
+                    && functions.len() < MAX_DEFINED
+                    && known.insert(function.id)
+                {
+                    functions.push((function.id, String::from_utf8_lossy(&function.name).into_owned()));
+                }
+            }
+            n_types = types.len();
+        }
+    }
+    Ok(functions)
+}
+
+/// Describes a trace; `defined` has the functions that its records define.
+pub fn about(trace: &dyn Trace, defined: &[(u64, String)]) -> Value {
     let meta = trace.meta();
     let recorded = |recorded: Recorded| recorded.name();
     let clock = meta.clock.map(|clock| {
@@ -73,6 +112,7 @@ pub fn about(trace: &dyn Trace) -> Value {
         "columns": trace.columns().names().collect::<Vec<_>>(),
         "carries": meta.carries,
         "functions": meta.functions.iter().map(function).collect::<Vec<_>>(),
+        "defined": defined.iter().map(|(id, name)| json!([id, name])).collect::<Vec<_>>(),
         "marks": marks.collect::<Vec<_>>(),
         "shards": trace.shards().iter().map(shard).collect::<Vec<_>>(),
     })
@@ -124,7 +164,10 @@ pub fn parse(value: &Value) -> About {
     let marks = list("marks")
         .iter()
         .filter_map(|one| Some((u32::try_from(one[0].as_u64()?).ok()?, one[1].as_str()?.to_owned())));
+    let defined = list("defined").iter().take(MAX_DEFINED);
+    let defined = defined.filter_map(|one| Some((one[0].as_u64()?, one[1].as_str()?.to_owned())));
     About {
+        defined: defined.collect(),
         meta: Meta {
             title: text("title").unwrap_or_default(),
             version: text("version"),

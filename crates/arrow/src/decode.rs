@@ -4,12 +4,12 @@ use crate::names::number;
 use crate::schema::table_schema;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    Decimal128Type, Decimal256Type, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema as ArrowSchema};
-use quipu_model::column::{Cells, Column};
+use quipu_model::column::{Cells, Column, Strings};
 use quipu_model::schema::{Field, Missing, Storage, Type};
 use quipu_model::table::ColumnTable;
 use quipu_model::{Error, ErrorKind, Result, Schema};
@@ -51,6 +51,16 @@ impl Decoder {
     }
 }
 
+/// The values of an array as a column.
+///
+/// # Errors
+/// `Damaged` if they are not what the field says.
+pub(crate) fn column_of(field: &Field, from: &ArrayRef) -> Result<Column> {
+    let mut column = Column::new(field);
+    append(&mut column, field, from)?;
+    Ok(column)
+}
+
 /// Appends all values of an array to an empty column.
 fn append(to: &mut Column, field: &Field, from: &ArrayRef) -> Result<()> {
     let wrong = || {
@@ -80,16 +90,25 @@ fn append(to: &mut Column, field: &Field, from: &ArrayRef) -> Result<()> {
                 push_number(&mut to.cells, value, &wrong)?;
             }
         }
-        (Type::Text, Cells::Strings(strings)) => {
-            let texts = Texts::of(from).ok_or_else(wrong)?;
-            for row in 0..n_rows {
-                let text = texts.at(row).filter(|_| !is_null(row)).and_then(|at| texts.entry(at));
-                strings.push(text.unwrap_or_default().as_bytes());
+        (Type::Text, Cells::Strings(strings)) => match Texts::of(from) {
+            Some(texts) => {
+                for row in 0..n_rows {
+                    let text = texts.at(row).filter(|_| !is_null(row)).and_then(|at| texts.entry(at));
+                    push_text(strings, text.unwrap_or_default().as_bytes())?;
+                }
             }
-        }
+            None => decimals(strings, from).ok_or_else(wrong)?,
+        },
         (Type::Bytes, Cells::Strings(strings)) => {
-            let bytes = from.as_binary_opt::<i32>().ok_or_else(wrong)?;
-            (0..n_rows).for_each(|row| strings.push(if is_null(row) { &[] } else { bytes.value(row) }));
+            let value = |row: usize| match from.data_type() {
+                DataType::LargeBinary => from.as_binary_opt::<i64>().map(|all| all.value(row)),
+                DataType::BinaryView => from.as_binary_view_opt().map(|all| all.value(row)),
+                _ => from.as_binary_opt::<i32>().map(|all| all.value(row)),
+            };
+            for row in 0..n_rows {
+                let bytes = if is_null(row) { &[] } else { value(row).ok_or_else(wrong)? };
+                push_text(strings, bytes)?;
+            }
         }
         (Type::Fixed(width), Cells::Fixed { bytes: to, .. }) => {
             let bytes = from.as_fixed_size_binary_opt().ok_or_else(wrong)?;
@@ -101,18 +120,21 @@ fn append(to: &mut Column, field: &Field, from: &ArrayRef) -> Result<()> {
             }
         }
         (Type::List(item), Cells::Nested { offsets, items }) => {
-            let lists = from.as_list_opt::<i32>().ok_or_else(wrong)?;
-            let all = lists.value_offsets();
+            let (all, values) = list_parts(from).ok_or_else(wrong)?;
             let (first, last) = (all[0], all[all.len() - 1]);
-            let (start, n) = (first as usize, (last - first) as usize); // Arrow's offsets ascend from 0 on.
-            append(items, item, &lists.values().slice(start, n))?;
+            // Arrow's offsets ascend from 0 on.
+            let (start, n) = (first as usize, last.saturating_sub(first) as usize);
+            append(items, item, &values.slice(start, n))?;
             if n_rows > 0 {
-                offsets.extend(all.iter().map(|offset| offset - first));
+                let offset = |offset: &i64| i32::try_from(offset - first).map_err(|_| wrong());
+                for one in &all {
+                    offsets.push(offset(one)?);
+                }
             }
         }
         (Type::Struct(members), Cells::Members(columns)) => {
             let fields = from.as_struct_opt().ok_or_else(wrong)?;
-            if fields.num_columns() != members.len() {
+            if fields.num_columns() != members.len() || fields.num_columns() == 0 {
                 return Err(wrong());
             }
             for ((to, member), from) in columns.iter_mut().zip(members.iter()).zip(fields.columns()) {
@@ -149,40 +171,145 @@ fn push_number(cells: &mut Cells, number: u64, wrong: &dyn Fn() -> Error) -> Res
     Ok(())
 }
 
+/// Bytes of texts that a column takes at once: its offsets have 31 bits.
+const MAX_TEXT_BYTES: usize = 1 << 30;
+
+fn push_text(strings: &mut Strings, bytes: &[u8]) -> Result<()> {
+    let n_bytes = strings.n_bytes().saturating_add(bytes.len());
+    if n_bytes > MAX_TEXT_BYTES {
+        return Err(Error::limit("bytes of texts in a batch", n_bytes as u64, MAX_TEXT_BYTES as u64));
+    }
+    strings.push(bytes);
+    Ok(())
+}
+
+/// Appends numbers with decimal places as texts.
+fn decimals(strings: &mut Strings, from: &ArrayRef) -> Option<()> {
+    for row in 0..from.len() {
+        let text = match from.data_type() {
+            _ if from.is_null(row) => String::new(),
+            DataType::Decimal128(..) => from.as_primitive_opt::<Decimal128Type>()?.value_as_string(row),
+            DataType::Decimal256(..) => from.as_primitive_opt::<Decimal256Type>()?.value_as_string(row),
+            _ => return None,
+        };
+        strings.push(text.as_bytes());
+    }
+    Some(())
+}
+
+/// Where each list begins, where the last ends, and the items of all.
+fn list_parts(from: &ArrayRef) -> Option<(Vec<i64>, ArrayRef)> {
+    if let Some(lists) = from.as_list_opt::<i32>() {
+        return Some((
+            lists.value_offsets().iter().map(|at| i64::from(*at)).collect(),
+            lists.values().clone(),
+        ));
+    }
+    if let Some(lists) = from.as_list_opt::<i64>() {
+        return Some((lists.value_offsets().to_vec(), lists.values().clone()));
+    }
+    let lists = from.as_fixed_size_list_opt()?;
+    let offsets = (0..=lists.len()).map(|row| row as i64 * i64::from(lists.value_length()));
+    Some((offsets.collect(), lists.values().clone()))
+}
+
 /// Texts, each of its own or entries of a dictionary.
 struct Texts<'a> {
-    keys: Option<&'a arrow_array::Int32Array>,
-    entries: &'a arrow_array::StringArray,
+    keys: Option<Keys<'a>>,
+    entries: Entries<'a>,
+}
+
+/// Which entry of a dictionary each row has.
+enum Keys<'a> {
+    I32(&'a arrow_array::Int32Array),
+    /// Those of another width; below 0 for a row without a value.
+    Other(Vec<i64>),
+}
+
+enum Entries<'a> {
+    Short(&'a arrow_array::StringArray),
+    Long(&'a arrow_array::LargeStringArray),
+    View(&'a arrow_array::StringViewArray),
 }
 
 impl<'a> Texts<'a> {
     fn of(array: &'a ArrayRef) -> Option<Texts<'a>> {
-        match array.as_dictionary_opt::<Int32Type>() {
+        if let Some(dictionary) = array.as_dictionary_opt::<Int32Type>() {
+            let entries = Entries::of(dictionary.values())?;
+            return Some(Texts { keys: Some(Keys::I32(dictionary.keys())), entries });
+        }
+        match array.as_any_dictionary_opt() {
             Some(dictionary) => {
-                Some(Texts { keys: Some(dictionary.keys()), entries: dictionary.values().as_string_opt()? })
+                let mut keys = Cells::I64(Vec::new());
+                let rows: ArrayRef = arrow_array::make_array(dictionary.keys().to_data());
+                numbers(&mut keys, Storage::I64, &rows, Missing::Is(u64::MAX))?;
+                let Cells::I64(keys) = keys else { return None };
+                let entries = Entries::of(dictionary.values())?;
+                Some(Texts { keys: Some(Keys::Other(keys)), entries })
             }
-            None => Some(Texts { keys: None, entries: array.as_string_opt()? }),
+            None => Some(Texts { keys: None, entries: Entries::of(array)? }),
         }
     }
 
     fn n_entries(&self) -> usize {
-        self.entries.len()
+        match &self.entries {
+            Entries::Short(all) => all.len(),
+            Entries::Long(all) => all.len(),
+            Entries::View(all) => all.len(),
+        }
     }
 
     fn entry(&self, at: usize) -> Option<&'a str> {
-        (at < self.entries.len() && self.entries.is_valid(at)).then(|| self.entries.value(at))
+        let is_there = at < self.n_entries();
+        match &self.entries {
+            Entries::Short(all) => (is_there && all.is_valid(at)).then(|| all.value(at)),
+            Entries::Long(all) => (is_there && all.is_valid(at)).then(|| all.value(at)),
+            Entries::View(all) => (is_there && all.is_valid(at)).then(|| all.value(at)),
+        }
     }
 
     fn at(&self, row: usize) -> Option<usize> {
-        match self.keys {
-            Some(keys) => keys.is_valid(row).then(|| usize::try_from(keys.value(row)).ok())?,
+        match &self.keys {
+            Some(Keys::I32(keys)) => keys.is_valid(row).then(|| usize::try_from(keys.value(row)).ok())?,
+            Some(Keys::Other(keys)) => usize::try_from(*keys.get(row)?).ok(),
             None => Some(row),
         }
     }
 }
 
+impl<'a> Entries<'a> {
+    fn of(array: &'a ArrayRef) -> Option<Entries<'a>> {
+        match array.data_type() {
+            DataType::Utf8 => array.as_string_opt::<i32>().map(Entries::Short),
+            DataType::LargeUtf8 => array.as_string_opt::<i64>().map(Entries::Long),
+            DataType::Utf8View => array.as_string_view_opt().map(Entries::View),
+            _ => None,
+        }
+    }
+}
+
+/// Numbers of days and times as plain ones.
+fn plain_numbers(from: &ArrayRef) -> Option<ArrayRef> {
+    let plain = match from.data_type() {
+        DataType::Date32 | DataType::Time32(_) => DataType::Int32,
+        DataType::Date64 | DataType::Time64(_) | DataType::Timestamp(..) | DataType::Duration(_) => {
+            DataType::Int64
+        }
+        _ => return None,
+    };
+    let data = from.to_data().into_builder().data_type(plain).build().ok()?;
+    Some(arrow_array::make_array(data))
+}
+
 /// Appends numbers of any width: their bits, or `None` if the array has others.
 fn numbers(cells: &mut Cells, storage: Storage, from: &ArrayRef, missing: Missing) -> Option<()> {
+    let plain = plain_numbers(from);
+    let from = plain.as_ref().unwrap_or(from);
+    if let (Storage::F32, Cells::F32(to), DataType::Float16) = (storage, &mut *cells, from.data_type()) {
+        let halves = from.as_primitive_opt::<Float16Type>()?;
+        to.extend(halves.iter().map(|half| half.map_or(0.0, |half| half.to_f32())));
+        return Some(());
+    }
     macro_rules! from_array {
         ($to:expr, $ty:ty, $($Arrow:ident),*) => {
             match from.data_type() {

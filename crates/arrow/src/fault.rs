@@ -8,6 +8,16 @@ use quipu_model::{Error, ErrorKind};
 pub fn of_arrow(error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(message, cause) => Error::new(ErrorKind::Io, message).because(cause),
+        ArrowError::NotYetImplemented(what) => Error::new(ErrorKind::Unsupported, format!("Arrow: {what}")),
+        ArrowError::InvalidArgumentError(what) if what.contains("requires the lz4") => {
+            Error::new(ErrorKind::Unsupported, format!("Arrow: {what}"))
+        }
+        // What Parquet says of a batch comes through Arrow.
+        ArrowError::ParquetError(what) => Error::new(ErrorKind::Damaged, format!("Parquet: {what}")),
+        ArrowError::ExternalError(cause) => match cause.downcast::<std::io::Error>() {
+            Ok(cause) => Error::new(ErrorKind::Io, "the file could not be read or written").because(*cause),
+            Err(cause) => Error::new(ErrorKind::Damaged, format!("Arrow: {cause}")),
+        },
         other => Error::new(ErrorKind::Damaged, format!("Arrow: {other}")),
     }
 }
@@ -19,6 +29,11 @@ pub fn of_parquet(error: ParquetError) -> Error {
             Ok(cause) => Error::new(ErrorKind::Io, "the file could not be read or written").because(*cause),
             Err(cause) => Error::new(ErrorKind::Damaged, format!("Parquet: {cause}")),
         },
+        // A packing that this build does not have is no damage.
+        ParquetError::NYI(what) => Error::new(ErrorKind::Unsupported, format!("Parquet: {what}")),
+        ParquetError::General(what) if what.contains("Disabled feature") => {
+            Error::new(ErrorKind::Unsupported, format!("Parquet: {what}"))
+        }
         other => Error::new(ErrorKind::Damaged, format!("Parquet: {other}")),
     }
 }

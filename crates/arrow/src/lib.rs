@@ -5,6 +5,7 @@
 //! A [`Decoder`] goes the other way. What Arrow has no word for (roles, units, how a row says that it has no value, the numbers
 //! of names) stands in the metadata of fields, so that both ways together change nothing; [`schema`] lists the keys.
 //!
+//! A [`RowFile`](read::RowFile) reads them, from files of anybody.
 //! A [`Sink`] writes batches as a file or stream of Arrow, or as Parquet with statistics of pages, deltas for addresses and
 //! counters, and dictionaries for names.
 //!
@@ -17,6 +18,7 @@ mod decode;
 mod encode;
 mod fault;
 mod names;
+pub mod read;
 pub mod schema;
 mod write;
 

@@ -244,7 +244,10 @@ fn table_field(field: &ArrowField, depth: u32) -> Result<Field> {
     Ok(Field {
         missing,
         role,
-        unit: Unit(about(UNIT).map(|unit| unit.to_owned().into())),
+        unit: match about(UNIT) {
+            Some(unit) => Unit(Some(unit.to_owned().into())),
+            None => plain_unit(field.data_type()),
+        },
         flags: FieldFlags(flags),
         ..Field::new(field.name().clone(), ty, about(DOC).unwrap_or_default().to_owned())
     })
@@ -295,16 +298,22 @@ fn plain_type(field: &ArrowField, depth: u32) -> Result<Type> {
         DataType::UInt64 => Type::U64,
         DataType::Int8 => Type::I8,
         DataType::Int16 => Type::I16,
-        DataType::Int32 => Type::I32,
-        DataType::Int64 => Type::I64,
-        DataType::Float32 => Type::F32,
+        DataType::Int32 | DataType::Date32 | DataType::Time32(_) => Type::I32,
+        DataType::Int64
+        | DataType::Date64
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Duration(_) => Type::I64,
+        DataType::Float16 | DataType::Float32 => Type::F32,
         DataType::Float64 => Type::F64,
-        DataType::Utf8 => Type::Text,
-        DataType::Binary => Type::Bytes,
-        DataType::FixedSizeBinary(width) => Type::Fixed(u32::try_from(*width).unwrap_or(0)),
-        DataType::Dictionary(keys, values) if is_index(keys) && **values == DataType::Utf8 => Type::Text,
-        DataType::List(item) => Type::List(Arc::new(table_field(item, depth + 1)?)),
-        DataType::Struct(members) => {
+        ty if is_text(ty) => Type::Text,
+        DataType::Decimal128(..) | DataType::Decimal256(..) => Type::Text,
+        ty if is_bytes(ty) => Type::Bytes,
+        DataType::FixedSizeBinary(width) if *width > 0 => Type::Fixed(width.unsigned_abs()),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Type::List(Arc::new(table_field(item, depth + 1)?))
+        }
+        DataType::Struct(members) if !members.is_empty() => {
             let members = members.iter().map(|member| table_field(member, depth + 1));
             Type::Struct(members.collect::<Result<Vec<_>>>()?.into())
         }
@@ -316,18 +325,67 @@ fn plain_type(field: &ArrowField, depth: u32) -> Result<Type> {
     })
 }
 
-fn is_index(keys: &DataType) -> bool {
-    *keys == DataType::Int32
+/// What numbers of a column count that says nothing of itself.
+fn plain_unit(ty: &DataType) -> Unit {
+    use arrow_schema::TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+    let unit = match ty {
+        DataType::Date32 => "days",
+        DataType::Date64 => "ms",
+        DataType::Time32(unit)
+        | DataType::Time64(unit)
+        | DataType::Timestamp(unit, _)
+        | DataType::Duration(unit) => match unit {
+            Second => "s",
+            Millisecond => "ms",
+            Microsecond => "us",
+            Nanosecond => "ns",
+        },
+        _ => return Unit::NONE,
+    };
+    Unit(Some(unit.into()))
+}
+
+/// True for texts, each of its own or entries of a dictionary.
+fn is_text(ty: &DataType) -> bool {
+    match ty {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(keys, entries) => keys.is_integer() && is_text(entries),
+        _ => false,
+    }
+}
+
+fn is_bytes(ty: &DataType) -> bool {
+    matches!(ty, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+}
+
+/// The positions of the columns that a table can have, and the others with their types.
+pub(crate) fn left_out(schema: &ArrowSchema) -> (Vec<usize>, Vec<String>) {
+    let (mut kept, mut left_out) = (Vec::new(), Vec::new());
+    for (at, field) in schema.fields().iter().enumerate() {
+        match table_field(field, 0) {
+            Err(error) if error.kind() == quipu_model::ErrorKind::Unsupported => {
+                left_out.push(format!("{}: {}", field.name(), field.data_type()));
+            }
+            _ => kept.push(at),
+        }
+    }
+    (kept, left_out)
+}
+
+/// What the metadata of a schema say under a key.
+pub(crate) fn about_of_schema<'s>(schema: &'s ArrowSchema, key: &str) -> Option<&'s str> {
+    schema.metadata().get(key).map(String::as_str)
 }
 
 /// True if values of this type can be read from such an array.
 fn fits(ty: &Type, data: &DataType) -> bool {
     match ty {
         Type::Bool => *data == DataType::Boolean,
-        Type::Enum(_) => *data == names_type() || *data == DataType::Utf8,
-        Type::Text => *data == DataType::Utf8 || *data == names_type(),
-        Type::Bytes => *data == DataType::Binary,
-        Type::List(_) => matches!(data, DataType::List(_)),
+        Type::Enum(_) | Type::Text => is_text(data),
+        Type::Bytes => is_bytes(data),
+        Type::List(_) => {
+            matches!(data, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
+        }
         Type::Struct(_) => matches!(data, DataType::Struct(_)),
         Type::Fixed(width) => matches!(data, DataType::FixedSizeBinary(n) if u32::try_from(*n) == Ok(*width)),
         Type::F32 => *data == DataType::Float32,

@@ -1,7 +1,7 @@
 //! Tables and lenses of a trace as files that other programs read.
 //!
 //! A folder of Parquet has a folder for each table and lens, `memrefs`, `lens.accesses`, with a file for each shard that has rows
-//! of it, and [`MANIFEST`], which says what the trace said of itself. A file or stream of Arrow holds one table or lens: that
+//! of it, or one without rows, and [`MANIFEST`], which says what the trace said of itself. A file or stream of Arrow holds one table or lens: that
 //! is all it has room for.
 //!
 //! The bytes do not depend on the number of threads: rows come in the trace's order, in batches that end at the same places.
@@ -24,6 +24,9 @@ use std::sync::Arc;
 
 /// The file of a folder that says what the trace was.
 pub const MANIFEST: &str = "quipu.json";
+
+/// The file of a table without rows.
+const EMPTY: &str = "empty.parquet";
 
 /// Which tables and lenses.
 const TABLE: OptionSpec = OptionSpec {
@@ -188,6 +191,8 @@ struct Writing<'a> {
 struct State {
     intake: Intake,
     n_rows: u64,
+    /// Records that the last read went through.
+    n_records: u64,
     told: Vec<Finding>,
     /// What was found wrong when the trace was opened; it is said with what the first read finds.
     at_opening: Vec<Finding>,
@@ -227,7 +232,22 @@ impl<'a> Writing<'a> {
 impl Writing<'_> {
     fn begin(&self) -> State {
         let intake = Intake::new(self.job.damaged).strict(self.job.strict);
-        State { intake, n_rows: 0, told: Vec::new(), at_opening: self.trace.meta().findings.clone() }
+        State {
+            intake,
+            n_rows: 0,
+            n_records: 0,
+            told: Vec::new(),
+            at_opening: self.trace.meta().findings.clone(),
+        }
+    }
+
+    /// What the trace says of itself, for these tables and lenses.
+    fn about(&self, names: &[String]) -> Result<Value> {
+        let defined = match names.iter().any(|name| name == "lens.calls") {
+            true => about::defined(&*self.trace, &|| self.progress.is_cancelled())?,
+            false => Vec::new(),
+        };
+        Ok(about::about(&*self.trace, &defined))
     }
 
     fn selection(&self, name: &str, shard: Option<ShardId>) -> Selection {
@@ -262,7 +282,7 @@ impl Writing<'_> {
     fn table(&self, form: Form, name: &str, out: impl Write + Send) -> Result<Transformed> {
         let mut state = self.begin();
         let stream = rows(self.trace.clone(), &self.selection(name, None))?;
-        let about = [(quipu_arrow::schema::TRACE, about::about(&*self.trace).to_string())];
+        let about = [(quipu_arrow::schema::TRACE, self.about(&[name.to_owned()])?.to_string())];
         let n_rows = self.rows(stream, form, &about, out, &mut state)?.unwrap_or(0);
         let facts = vec![Fact::new("table", "table", name), Fact::new("rows", "rows", n_rows)];
         Ok(Transformed { facts, reading: state.intake.finish(), ..Transformed::default() })
@@ -278,6 +298,7 @@ impl Writing<'_> {
         let mut state = self.begin();
         let (mut facts, mut tables) = (Vec::new(), Vec::new());
         let mut used: Vec<String> = Vec::new();
+        let mut records = vec![0_u64; self.trace.shards().len()];
         for name in names {
             let mut safe = file_name(name);
             while used.iter().any(|other| other.eq_ignore_ascii_case(&safe)) {
@@ -295,7 +316,11 @@ impl Writing<'_> {
                 let path = within.join(&file_name);
                 let stream = rows(self.trace.clone(), &self.selection(name, Some(shard)))?;
                 let out = Late { folder: &within, path: &path, file: None };
-                if let Some(n) = self.rows(stream, Form::Parquet, &[], BufWriter::new(out), &mut state)? {
+                let written = self.rows(stream, Form::Parquet, &[], BufWriter::new(out), &mut state)?;
+                if let Some(known) = records.get_mut(shard.0 as usize) {
+                    *known = state.n_records.max(*known);
+                }
+                if let Some(n) = written {
                     n_rows += n;
                     files.push(json!({ "shard": shard.0, "file": file_name, "rows": n }));
                 }
@@ -305,14 +330,25 @@ impl Writing<'_> {
             let schema = quipu_engine::row_schema(&*self.trace, &selection)?;
             let arrow = quipu_arrow::arrow_schema(&schema, self.interop, &[])?;
             let fields = arrow.fields().iter().map(|field| json!(field.name())).collect::<Vec<_>>();
-            tables.push(json!({
+            let mut table = json!({
                 "name": name, "folder": safe, "rows": n_rows, "columns": fields, "files": files,
-            }));
+            });
+            if files.is_empty() {
+                // What the columns are is told by a file even where there are no rows.
+                let path = within.join(EMPTY);
+                let out = Late { folder: &within, path: &path, file: None };
+                let sink = Sink::new(Form::Parquet, &Arc::new(arrow), self.packing, BufWriter::new(out))?;
+                sink.finish()?.flush().map_err(|cause| cannot("write", &path, cause))?;
+                table["empty"] = json!(EMPTY);
+            }
+            tables.push(table);
         }
         // Where there are no rows at all, nothing was read that could tell it.
         let mut left = std::mem::take(&mut state.at_opening);
         state.intake.take(&mut left, SoFar::default())?;
-        let manifest = json!({ "quipu": 1, "trace": about::about(&*self.trace), "tables": tables });
+        let manifest = json!({
+            "quipu": 1, "trace": self.about(names)?, "tables": tables, "records": records,
+        });
         let path = folder.join(MANIFEST);
         let mut file = folder.create(&path)?;
         file.write_all(format!("{manifest:#}\n").as_bytes())
@@ -361,6 +397,7 @@ impl Writing<'_> {
             }
         }
         self.progress.go_on()?;
+        state.n_records = watch.progress().records;
         // The same damage shows in each read, and in a look at the trace when it is opened.
         let (found, error) = stream.into_losses();
         let found = found.into_vec();

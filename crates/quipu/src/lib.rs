@@ -108,6 +108,8 @@ families! {
     "dtrace": dtrace = quipu_dtrace [DTRACE];
     /// Workload events of Prism (Sigil2), hooks, back ends.
     "prism": prism = quipu_prism [PRISM];
+    /// Tables of Parquet and Arrow.
+    "columnar": columnar = quipu_columnar [COLUMNAR];
     /// Streams that describe themselves: rows of learned schemas.
     "stream": streamed = quipu_streamed [STREAM];
 }

@@ -11,6 +11,8 @@ mod columnar;
 mod examples;
 mod families;
 #[cfg(feature = "all")]
+mod opened_again;
+#[cfg(feature = "all")]
 mod parts;
 #[cfg(feature = "all")]
 mod passes_golden;

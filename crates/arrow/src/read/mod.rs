@@ -1,0 +1,299 @@
+//! Files of Parquet and Arrow as rows of a table.
+//!
+//! A [`RowFile`] is opened by its footer (Parquet) or by the heads of its messages (Arrow), and gives rows group by group: a
+//! *group* is a row group of Parquet, a record batch of Arrow. Only the columns that are asked for are unpacked.
+//!
+//! Bytes are hostile: what a file says of its sizes is checked before the libraries allocate by it ([`limits`]), and
+//! what they panic on becomes an error in one place ([`guard`]).
+
+mod guard;
+mod input;
+mod ipc;
+pub mod limits;
+mod parquet;
+mod thrift;
+
+pub use guard::guarded;
+
+use crate::decode::column_of;
+use crate::schema::{about_of_schema, left_out, table_schema};
+use crate::write::Form;
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema as ArrowSchema, SchemaRef};
+use input::Input;
+use ipc::Messages;
+use parquet::Footer;
+use quipu_model::column::Column;
+use quipu_model::{Error, Place, Result, Schema};
+use quipu_source::Container;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The bytes that files of Parquet begin and end with.
+pub const PARQUET_MAGIC: &[u8] = b"PAR1";
+/// The bytes that files of Arrow begin and end with.
+pub const ARROW_MAGIC: &[u8] = b"ARROW1";
+/// What stands before each message of a stream of Arrow.
+pub const CONTINUATION: [u8; 4] = [0xff; 4];
+
+/// What a file that begins with these bytes holds; `None` for any other file.
+pub fn form_of_head(head: &[u8]) -> Option<Form> {
+    if head.starts_with(PARQUET_MAGIC) {
+        return Some(Form::Parquet);
+    }
+    if head.starts_with(ARROW_MAGIC) {
+        return Some(Form::File);
+    }
+    // A stream begins with the length of its schema, and that with an offset within it.
+    let length = head.get(4..8).and_then(|it| Some(u32::from_le_bytes(it.try_into().ok()?)))?;
+    let root = head.get(8..12).and_then(|it| Some(u32::from_le_bytes(it.try_into().ok()?)))?;
+    let is_stream = head.starts_with(&CONTINUATION) && (16..1 << 26).contains(&length) && root < length;
+    is_stream.then_some(Form::Stream)
+}
+
+/// Rows that are read together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Rows of groups before it.
+    pub first_row: u64,
+    /// How many rows it has, as the file says.
+    pub n_rows: u64,
+    /// Where it begins.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub n_bytes: u64,
+}
+
+/// A file of rows.
+#[derive(Debug)]
+pub struct RowFile {
+    input: Arc<Input>,
+    inner: Inner,
+    form: Form,
+    schema: Arc<Schema>,
+    /// The schema as the file has it.
+    arrow: SchemaRef,
+    /// Where each column stands among all of the file.
+    roots: Vec<usize>,
+    left_out: Vec<String>,
+    groups: Vec<Group>,
+    n_groups_read: AtomicU64,
+    /// What kept the file from being looked at to its end.
+    cut: Option<Error>,
+}
+
+#[derive(Debug)]
+enum Inner {
+    Parquet(Box<Footer>),
+    Ipc(Messages),
+}
+
+impl RowFile {
+    /// Looks at a file; `name` is that of its table if it does not say one. The container is not packed.
+    ///
+    /// # Errors
+    /// `Damaged`, `Truncated` or `Limit` if nothing of it can be read, with the place; what the system says.
+    pub fn open(container: &Container, form: Form, name: &str) -> Result<RowFile> {
+        let input = Input::new(container)?;
+        let in_file = |error: Error| error.in_file(container.name());
+        let (inner, arrow, groups, cut) = match form {
+            Form::Parquet => {
+                let footer = Footer::of(&input).map_err(in_file)?;
+                let groups = footer.groups();
+                (Inner::Parquet(Box::new(footer.clone())), footer.schema().clone(), groups, None)
+            }
+            Form::File | Form::Stream => {
+                let (messages, cut) = Messages::of(&input, form).map_err(in_file)?;
+                let groups = messages.groups();
+                (Inner::Ipc(messages.clone()), messages.schema().clone(), groups, cut.map(in_file))
+            }
+        };
+        let (roots, left_out) = left_out(&arrow);
+        let kept = arrow.project(&roots).map_err(crate::of_arrow).map_err(in_file)?;
+        let schema = table_schema(&kept, name).map_err(in_file)?;
+        let n_groups_read = AtomicU64::new(0);
+        Ok(RowFile {
+            input,
+            inner,
+            form,
+            schema: Arc::new(schema),
+            arrow,
+            roots,
+            left_out,
+            groups,
+            n_groups_read,
+            cut,
+        })
+    }
+
+    /// What its columns mean.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// What it is.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// What the metadata of the schema say under a key.
+    pub fn about(&self, key: &str) -> Option<&str> {
+        about_of_schema(&self.arrow, key)
+    }
+
+    /// Columns that no table can have, each with its type.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
+    /// Its groups, in order.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// How many rows it has, as it says.
+    pub fn n_rows(&self) -> u64 {
+        self.groups.last().map_or(0, |group| group.first_row.saturating_add(group.n_rows))
+    }
+
+    /// What kept its groups from being found to the last; those that were found can be read.
+    pub fn cut(&self) -> Option<&Error> {
+        self.cut.as_ref()
+    }
+
+    /// How many groups were unpacked so far, by all reads.
+    pub fn n_groups_read(&self) -> u64 {
+        self.n_groups_read.load(Ordering::Relaxed)
+    }
+
+    /// Its bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.input.size()
+    }
+
+    /// The least and the largest number of a column in a group, where the file says it.
+    pub fn range(&self, group: usize, column: usize) -> Option<RangeInclusive<u64>> {
+        match &self.inner {
+            Inner::Parquet(footer) => footer.range(group, *self.roots.get(column)?),
+            Inner::Ipc(_) => None,
+        }
+    }
+
+    /// Begins to read a group: these columns of it.
+    ///
+    /// # Errors
+    /// `Damaged`, `Truncated` or `Limit`, with the place.
+    pub fn read(&self, group: usize, columns: &[usize]) -> Result<GroupRows> {
+        let Some(about) = self.groups.get(group).copied() else {
+            return Err(Error::usage("the file has no such group"));
+        };
+        self.n_groups_read.fetch_add(1, Ordering::Relaxed);
+        let mut columns = columns.to_vec();
+        columns.sort_unstable();
+        columns.dedup();
+        let roots: Vec<usize> = columns.iter().filter_map(|at| self.roots.get(*at).copied()).collect();
+        let place = Place {
+            file: Some(self.input.name().to_owned()),
+            offset: Some(about.offset),
+            ..Place::default()
+        };
+        let batches = match &self.inner {
+            Inner::Parquet(footer) => footer.read(&self.input, group, &roots),
+            Inner::Ipc(messages) => messages.read(&self.input, group, &roots),
+        };
+        let batches = batches.map_err(|error| error.at(&place))?;
+        Ok(GroupRows { batches, columns, schema: self.schema.clone(), place, left: about.n_rows })
+    }
+}
+
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// Rows of a group that are still to come.
+pub struct GroupRows {
+    batches: Batches,
+    columns: Vec<usize>,
+    schema: Arc<Schema>,
+    place: Place,
+    left: u64,
+}
+
+impl std::fmt::Debug for GroupRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GroupRows").field("columns", &self.columns).finish_non_exhaustive()
+    }
+}
+
+/// Some rows; columns that were not asked for have no values.
+#[derive(Debug)]
+pub struct Rows {
+    /// How many there are.
+    pub n_rows: usize,
+    /// All columns of the schema.
+    pub columns: Vec<Column>,
+}
+
+impl GroupRows {
+    /// The next rows, some thousands; `None` at the end of the group.
+    ///
+    /// # Errors
+    /// `Damaged` or `Limit`, with the place of the group: the rest of it cannot be read.
+    pub fn next_rows(&mut self) -> Result<Option<Rows>> {
+        let next = guarded(|| self.batches.next().transpose());
+        let Some(batch) = next.map_err(|error| error.at(&self.place))? else {
+            if self.left > 0 {
+                let what = format!("`{}` rows fewer than are promised", self.left);
+                self.left = 0;
+                return Err(Error::truncated(what).at(&self.place));
+            }
+            return Ok(None);
+        };
+        self.left = self.left.saturating_sub(batch.num_rows() as u64);
+        let columns = guarded(|| {
+            let mut columns: Vec<Column> = self.schema.fields.iter().map(Column::new).collect();
+            for (at, array) in self.columns.iter().zip(batch.columns()) {
+                columns[*at] = column_of(&self.schema.fields[*at], array)?;
+            }
+            Ok(columns)
+        });
+        let columns = columns.map_err(|error| error.at(&self.place))?;
+        Ok(Some(Rows { n_rows: batch.num_rows(), columns }))
+    }
+}
+
+/// The schema of a stream of Arrow that stands in memory, and its batches, for bodies that others carry.
+#[derive(Debug)]
+pub struct StreamRows {
+    schema: SchemaRef,
+    messages: Messages,
+    input: Arc<Input>,
+}
+
+impl StreamRows {
+    /// Looks at a stream.
+    ///
+    /// # Errors
+    /// `Damaged`, `Truncated` or `Limit` if it has no schema that can be read.
+    pub fn of(bytes: &[u8]) -> Result<(StreamRows, Option<Error>)> {
+        let input = Input::of_memory(bytes)?;
+        let (messages, cut) = Messages::of(&input, Form::Stream)?;
+        Ok((StreamRows { schema: messages.schema().clone(), messages, input }, cut))
+    }
+
+    /// Its schema.
+    pub fn schema(&self) -> &ArrowSchema {
+        &self.schema
+    }
+
+    /// Its batches, up to the first that cannot be read.
+    pub fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
+        let all: Vec<usize> = (0..self.schema.fields().len()).collect();
+        (0..self.messages.groups().len()).flat_map(move |group| {
+            let read = guarded(|| self.messages.read(&self.input, group, &all));
+            match read {
+                Ok(batches) => batches,
+                Err(error) => Box::new(std::iter::once(Err(error))) as Batches,
+            }
+        })
+    }
+}

@@ -1,0 +1,283 @@
+//! Rows of one file, in the order of its records.
+//!
+//! Groups without a record of the window are not unpacked, where the file says which records they have. What is damaged is
+//! passed over group by group.
+
+use crate::rules;
+use quipu_arrow::read::{GroupRows, RowFile, Rows};
+use quipu_model::column::Column;
+use quipu_model::{Error, ErrorKind, Finding, Place, Result};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rows of one record that wait at most.
+const MAX_WAITING: usize = 1 << 20;
+
+/// How rows of a file belong to records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbering {
+    /// A column has the position of the record, counted from 1.
+    Column(usize),
+    /// Each row is a record, the first of them with this position, counted from 0.
+    Rows,
+    /// Rows are of no record.
+    None,
+}
+
+/// Some rows.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) n_rows: usize,
+    /// Positions of records, counted from 0; ascending.
+    pub(crate) records: Vec<u64>,
+    /// The next row.
+    pub(crate) at: usize,
+}
+
+impl Chunk {
+    /// The first row from the next one on whose record is not before this one.
+    pub(crate) fn row_at(&self, record: u64) -> usize {
+        if self.records.is_empty() {
+            return self.at;
+        }
+        self.at + self.records[self.at..].partition_point(|of| *of < record)
+    }
+}
+
+/// A read of a file.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    file: Arc<RowFile>,
+    name: String,
+    columns: Vec<usize>,
+    pub(crate) numbering: Numbering,
+    /// The columns of threads and processes.
+    pub(crate) thread: Option<usize>,
+    pub(crate) process: Option<usize>,
+    /// Records of the window; rows before are passed over.
+    window: Range<u64>,
+    groups: Range<usize>,
+    rows: Option<(usize, GroupRows)>,
+    /// Rows of the file before the next ones.
+    n_before: u64,
+    pub(crate) queue: VecDeque<Chunk>,
+    last: u64,
+    is_over: bool,
+    has_told_order: bool,
+    pub(crate) findings: Vec<Finding>,
+    /// Packed bytes of groups that were begun.
+    pub(crate) n_bytes: u64,
+}
+
+/// What is read of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub(crate) columns: Vec<usize>,
+    pub(crate) numbering: Numbering,
+    pub(crate) thread: Option<usize>,
+    pub(crate) process: Option<usize>,
+    pub(crate) window: Range<u64>,
+}
+
+impl Cursor {
+    pub(crate) fn new(file: &Arc<RowFile>, name: &str, wish: Wish) -> Cursor {
+        let Wish { mut columns, numbering, thread, process, window } = wish;
+        if let Numbering::Column(at) = numbering {
+            columns.push(at);
+        }
+        columns.extend(thread.into_iter().chain(process));
+        columns.sort_unstable();
+        columns.dedup();
+        Cursor {
+            groups: 0..file.groups().len(),
+            file: file.clone(),
+            name: name.to_owned(),
+            columns,
+            numbering,
+            thread,
+            process,
+            window,
+            rows: None,
+            n_before: 0,
+            queue: VecDeque::new(),
+            last: 0,
+            is_over: false,
+            has_told_order: false,
+            findings: Vec::new(),
+            n_bytes: 0,
+        }
+    }
+
+    /// True if all rows were loaded.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// The record of the next row, counted from 0.
+    pub(crate) fn next_record(&self) -> Option<u64> {
+        let chunk = self.queue.front()?;
+        chunk.records.get(chunk.at).copied()
+    }
+
+    /// The last record whose rows are all loaded, exclusive: more may come of the one at it.
+    pub(crate) fn complete_until(&self) -> u64 {
+        if self.is_over { u64::MAX } else { self.last }
+    }
+
+    /// Loads rows until all of the records before `end` are there, or as many as may wait.
+    ///
+    /// # Errors
+    /// `Limit` if a record has too many rows.
+    pub(crate) fn load_until(&mut self, end: u64) -> Result<()> {
+        while !self.is_over && self.last < end {
+            let n_waiting: usize = self.queue.iter().map(|chunk| chunk.n_rows - chunk.at).sum();
+            if n_waiting >= MAX_WAITING {
+                let is_one = self.next_record() == Some(self.last);
+                if is_one {
+                    let error = Error::limit("rows of a record", n_waiting as u64, MAX_WAITING as u64);
+                    return Err(error.in_file(&*self.name));
+                }
+                break;
+            }
+            self.load();
+        }
+        Ok(())
+    }
+
+    /// Loads the next rows of a file whose rows are of no record; false if there are none.
+    pub(crate) fn load_some(&mut self) -> bool {
+        while self.queue.is_empty() && !self.is_over {
+            self.load();
+        }
+        !self.queue.is_empty()
+    }
+
+    /// Drops chunks without rows that are still to be handed out.
+    pub(crate) fn tidy(&mut self) {
+        while self.queue.front().is_some_and(|chunk| chunk.at >= chunk.n_rows) {
+            self.queue.pop_front();
+        }
+    }
+
+    /// Loads some rows.
+    fn load(&mut self) {
+        let Some((group, rows)) = &mut self.rows else { return self.begin() };
+        let group = *group;
+        match rows.next_rows() {
+            Ok(Some(rows)) => self.take(rows),
+            Ok(None) => self.rows = None,
+            Err(error) => {
+                self.rows = None;
+                self.lose(group, &error);
+            }
+        }
+    }
+
+    /// Begins with the next group that may have records of the window.
+    fn begin(&mut self) {
+        let Some(group) = self.groups.next() else {
+            self.is_over = true;
+            if let Some(cut) = self.file.cut() {
+                self.findings.push(rules::lost(&rules::CUT, cut, None, true));
+            }
+            return;
+        };
+        let about = self.file.groups()[group];
+        self.n_before = about.first_row;
+        let may_have = match self.numbering {
+            Numbering::None => true,
+            Numbering::Rows => {
+                about.first_row < self.window.end
+                    && about.first_row.saturating_add(about.n_rows) > self.window.start
+            }
+            Numbering::Column(at) => match self.file.range(group, at) {
+                // They are counted from 1.
+                Some(range) => *range.start() <= self.window.end && *range.end() > self.window.start,
+                None => true,
+            },
+        };
+        if !may_have {
+            return;
+        }
+        self.n_bytes += about.n_bytes;
+        match self.file.read(group, &self.columns) {
+            Ok(rows) => self.rows = Some((group, rows)),
+            Err(error) => self.lose(group, &error),
+        }
+    }
+
+    /// Notes that the rest of a group is lost.
+    #[cold]
+    fn lose(&mut self, group: usize, error: &Error) {
+        let about = self.file.groups()[group];
+        let end = about.first_row.saturating_add(about.n_rows);
+        let n_rows = (self.numbering == Numbering::Rows).then(|| end.saturating_sub(self.n_before));
+        let record = match self.numbering {
+            Numbering::Rows => Some(self.n_before + 1),
+            Numbering::Column(_) if self.last > 0 => Some(self.last + 1),
+            _ => None,
+        };
+        let place =
+            Place { file: Some(self.name.clone()), offset: Some(about.offset), record, ..Place::default() };
+        let error =
+            Error::new(error.kind(), error.message().to_owned()).at(&error.place().clone().or(&place));
+        let is_end = self.groups.is_empty();
+        self.findings.push(rules::lost(&rules::GROUP, &error, n_rows, is_end));
+    }
+
+    /// Takes rows that were unpacked.
+    fn take(&mut self, rows: Rows) {
+        let Rows { n_rows, columns } = rows;
+        let n_before = self.n_before;
+        self.n_before += n_rows as u64;
+        let mut records: Vec<u64> = match self.numbering {
+            Numbering::None => Vec::new(),
+            Numbering::Rows => (n_before..n_before + n_rows as u64).collect(),
+            Numbering::Column(at) => {
+                let column = columns[at].as_ref();
+                (0..n_rows).map(|row| column.number(row).saturating_sub(1)).collect()
+            }
+        };
+        let mut last = self.last;
+        for record in &mut records {
+            if *record < last {
+                if !self.has_told_order {
+                    self.has_told_order = true;
+                    let place = Place {
+                        file: Some(self.name.clone()),
+                        record: Some(*record + 1),
+                        ..Place::default()
+                    };
+                    let what = format!("record `{}` stands after record `{}`", *record + 1, last + 1);
+                    self.findings.push(rules::ORDER.broken(place, what));
+                }
+                *record = last;
+            }
+            last = *record;
+        }
+        self.last = last;
+        let mut chunk = Chunk { columns, n_rows, records, at: 0 };
+        if self.numbering != Numbering::None {
+            chunk.at = chunk.row_at(self.window.start);
+            // Rows after the window are not wanted; the rest of the file has no others.
+            let end = chunk.row_at(self.window.end);
+            if end < chunk.n_rows {
+                chunk.n_rows = end;
+                self.is_over = true;
+                self.rows = None;
+            }
+        }
+        if chunk.at < chunk.n_rows {
+            self.queue.push_back(chunk);
+        }
+    }
+
+    /// A file that could not be read, as a finding.
+    pub(crate) fn unreadable(name: &str, error: &Error) -> Finding {
+        let error = Error::new(error.kind(), error.message().to_owned()).at(error.place()).in_file(name);
+        let rule = if error.kind() == ErrorKind::Missing { &rules::MISSING } else { &rules::FILE };
+        rules::lost(rule, &error, None, true)
+    }
+}

@@ -1,0 +1,355 @@
+//! Rows of a file as rows of a lens: of the lens's own file, or of a table by the roles of its columns.
+
+use crate::cursor::Chunk;
+use crate::roles::access_word;
+use quipu_model::column::ColumnRef;
+use quipu_model::lens::{
+    AccessKind, CallEdge, InstrClass, MAX_ACCESS_BYTES, NO_CODE, RegionEvent, Taken, ThreadEvent, instr_flags,
+};
+use quipu_model::row_source::N_OWN;
+use quipu_model::schema::{Field, Role, Type};
+use quipu_model::{Batch, Code, Columns, Schema, ThreadId};
+use rustc_hash::FxHashMap;
+
+/// The lenses that there are, as [`Columns::LENSES`] has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lens {
+    Accesses,
+    Instrs,
+    Calls,
+    Threads,
+    Marks,
+    Regions,
+}
+
+impl Lens {
+    pub(crate) const ALL: [Lens; 6] =
+        [Lens::Accesses, Lens::Instrs, Lens::Calls, Lens::Threads, Lens::Marks, Lens::Regions];
+
+    pub(crate) fn rows(self) -> Columns {
+        match self {
+            Lens::Accesses => Columns::ACCESSES,
+            Lens::Instrs => Columns::INSTRS,
+            Lens::Calls => Columns::CALLS,
+            Lens::Threads => Columns::THREADS,
+            Lens::Marks => Columns::MARKS,
+            Lens::Regions => Columns::REGIONS,
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        self.rows().names().next().unwrap_or_default()
+    }
+
+    /// Its columns, in the order in which they are filled below.
+    fn columns(self) -> &'static [&'static str] {
+        match self {
+            Lens::Accesses => &["addr", "size", "kind", "pc"],
+            Lens::Instrs => &["pc", "size", "flags", "class", "taken", "target", "code"],
+            Lens::Calls => &["function", "edge", "return_to", "result", "args"],
+            Lens::Threads => &["what", "value"],
+            Lens::Marks => &["kind", "value"],
+            Lens::Regions => &["what", "addr", "element_bytes", "n_elements", "type_name"],
+        }
+    }
+}
+
+/// Where the columns of a lens stand among those of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Filling {
+    pub(crate) lens: Lens,
+    /// By the lens's own order.
+    at: Vec<Option<usize>>,
+    /// What numbers in columns of names mean.
+    access: Vec<Option<AccessKind>>,
+    edge: Vec<Option<CallEdge>>,
+    class: Vec<Option<InstrClass>>,
+    taken: Vec<Option<Taken>>,
+    thread: Vec<Option<ThreadEvent>>,
+    region: Vec<Option<RegionEvent>>,
+    /// Values whose row has none are told by this field.
+    fields: Vec<Option<Field>>,
+    is_by_role: bool,
+}
+
+/// Numbers that a column of names may have and a lens knows.
+const N_NUMBERS: u64 = 256;
+
+/// What each number of a column means.
+fn meaning<T: Copy>(field: Option<&Field>, all: &[T], find: impl Fn(&str) -> Option<T>) -> Vec<Option<T>> {
+    let Some(field) = field else { return Vec::new() };
+    (0..N_NUMBERS)
+        .map(|number| match &field.ty {
+            Type::Enum(names) => names.get(number).and_then(&find),
+            _ => all.get(number as usize).copied(),
+        })
+        .collect()
+}
+
+impl Filling {
+    /// For the lens's own file; `None` if it is none of this lens.
+    pub(crate) fn of_lens(lens: Lens, schema: &Schema) -> Option<Filling> {
+        let own = ["shard", "record", "tid", "pid"];
+        let is_own = schema.fields.iter().zip(own).all(|(field, name)| field.name == name);
+        if !is_own || schema.fields.len() <= N_OWN {
+            return None;
+        }
+        let at = lens.columns().iter().map(|name| {
+            schema.fields.iter().skip(N_OWN).position(|field| field.name == *name).map(|at| at + N_OWN)
+        });
+        let at: Vec<Option<usize>> = at.collect();
+        at.first()?.as_ref()?;
+        Some(Filling::new(lens, at, schema, false))
+    }
+
+    /// For a table by the roles of its columns: accesses only.
+    pub(crate) fn by_role(schema: &Schema) -> Option<Filling> {
+        let at =
+            [Role::ADDRESS, Role::SIZE, Role::ACCESS_KIND, Role::PC].map(|role| schema.position_of(role));
+        at[0]?;
+        Some(Filling::new(Lens::Accesses, at.to_vec(), schema, true))
+    }
+
+    fn new(lens: Lens, at: Vec<Option<usize>>, schema: &Schema, is_by_role: bool) -> Filling {
+        let field = |of: Lens, n: usize| {
+            at.get(n).copied().flatten().filter(|_| lens == of).and_then(|at| schema.fields.get(at))
+        };
+        macro_rules! named {
+            ($Kind:ident, $lens:ident, $n:literal) => {
+                meaning(field(Lens::$lens, $n), $Kind::ALL, |name| {
+                    $Kind::ALL.iter().copied().find(|kind| kind.name() == name)
+                })
+            };
+        }
+        Filling {
+            access: meaning(field(Lens::Accesses, 2), AccessKind::ALL, access_word),
+            edge: named!(CallEdge, Calls, 1),
+            class: named!(InstrClass, Instrs, 3),
+            taken: named!(Taken, Instrs, 4),
+            thread: named!(ThreadEvent, Threads, 0),
+            region: named!(RegionEvent, Regions, 0),
+            fields: at.iter().map(|at| at.and_then(|at| schema.fields.get(at)).cloned()).collect(),
+            lens,
+            at,
+            is_by_role,
+        }
+    }
+
+    /// What a trace with this can fill, of what it could when it was written.
+    pub(crate) fn fills(&self) -> Columns {
+        let has = |n: usize, column: Columns| if self.at[n].is_some() { column } else { Columns::NONE };
+        match self.lens {
+            Lens::Accesses => Columns::ACCESSES | has(3, Columns::ACCESS_PC),
+            Lens::Instrs => {
+                Columns::INSTRS
+                    | has(3, Columns::INSTR_CLASS)
+                    | has(4, Columns::INSTR_TAKEN)
+                    | has(5, Columns::INSTR_TARGET)
+                    | has(6, Columns::INSTR_CODE)
+            }
+            Lens::Threads => Columns::THREADS | Columns::THREAD_CLOCK | Columns::THREAD_CPU,
+            other => other.rows(),
+        }
+    }
+
+    /// The columns of the file that have to be unpacked to fill these.
+    pub(crate) fn needed(&self, wanted: Columns) -> Vec<usize> {
+        let is_wanted = |n: &usize| match (self.lens, n) {
+            (Lens::Accesses, 3) => wanted.has(Columns::ACCESS_PC),
+            (Lens::Instrs, 3) => wanted.has(Columns::INSTR_CLASS),
+            (Lens::Instrs, 4) => wanted.has(Columns::INSTR_TAKEN),
+            (Lens::Instrs, 5) => wanted.has(Columns::INSTR_TARGET),
+            (Lens::Instrs, 6) => wanted.has(Columns::INSTR_CODE),
+            _ => true,
+        };
+        (0..self.at.len()).filter(is_wanted).filter_map(|n| self.at[n]).collect()
+    }
+
+    /// The columns that count instructions.
+    pub(crate) fn counting(&self) -> Vec<usize> {
+        self.at.get(2).copied().flatten().into_iter().collect()
+    }
+
+    fn column<'c>(&self, n: usize, chunk: &'c Chunk) -> Option<ColumnRef<'c>> {
+        chunk.columns.get(self.at[n]?).map(|column| column.as_ref())
+    }
+
+    fn is_missing(&self, n: usize, column: ColumnRef<'_>, row: usize) -> bool {
+        self.fields[n].as_ref().is_none_or(|field| column.is_missing(field.missing, row))
+    }
+
+    fn number(&self, n: usize, chunk: &Chunk, row: usize) -> u64 {
+        self.column(n, chunk).map_or(0, |column| column.number(row))
+    }
+
+    /// True if an instruction was fetched, so that it counts.
+    pub(crate) fn is_fetched(&self, chunk: &Chunk, row: usize) -> bool {
+        self.number(2, chunk, row) & u64::from(instr_flags::NO_FETCH) == 0
+    }
+
+    /// What happens to a thread in a row, and its value.
+    pub(crate) fn event(&self, chunk: &Chunk, row: usize) -> Option<(ThreadEvent, u64)> {
+        let what = self.thread.get(self.number(0, chunk, row) as usize).copied().flatten()?;
+        Some((what, self.number(1, chunk, row)))
+    }
+
+    /// Appends a row. `at` is the place of its record in the batch.
+    pub(crate) fn push(&self, batch: &mut Batch, at: u32, chunk: &Chunk, row: usize, to: &mut Context<'_>) {
+        let number = |n: usize| self.number(n, chunk, row);
+        let wanted = to.wanted;
+        match self.lens {
+            Lens::Accesses => self.push_access(batch, at, chunk, row, wanted),
+            Lens::Instrs => {
+                let (pc, size) = (number(0), number(1).min(u16::MAX.into()) as u16);
+                if wanted.has(Columns::ACCESSES | Columns::ACCESS_FETCH) && self.is_fetched(chunk, row) {
+                    let accesses = &mut batch.accesses;
+                    accesses.at.push(at);
+                    accesses.addr.push(pc);
+                    accesses.size.push(size.into());
+                    accesses.kind.push(AccessKind::Fetch);
+                    if wanted.has(Columns::ACCESS_PC) {
+                        accesses.pc.push(pc);
+                    }
+                }
+                if !wanted.has(Columns::INSTRS) {
+                    return;
+                }
+                let code = if wanted.has(Columns::INSTR_CODE) {
+                    let bytes = self.column(6, chunk).map_or(&[][..], |column| column.bytes(row));
+                    to.codes.index(batch, pc, size, bytes)
+                } else {
+                    NO_CODE
+                };
+                let instrs = &mut batch.instrs;
+                instrs.at.push(at);
+                instrs.pc.push(pc);
+                instrs.size.push(size);
+                instrs.flags.push(number(2) as u8); // A column of bytes.
+                if wanted.has(Columns::INSTR_CLASS) {
+                    instrs.class.push(known(&self.class, number(3)).unwrap_or(InstrClass::Other));
+                }
+                if wanted.has(Columns::INSTR_TAKEN) {
+                    instrs.taken.push(known(&self.taken, number(4)).unwrap_or(Taken::Unknown));
+                }
+                if wanted.has(Columns::INSTR_TARGET) {
+                    instrs.target.push(number(5));
+                }
+                if wanted.has(Columns::INSTR_CODE) {
+                    instrs.code.push(code);
+                }
+            }
+            Lens::Calls => {
+                let calls = &mut batch.calls;
+                calls.at.push(at);
+                calls.function.push(number(0));
+                calls.edge.push(known(&self.edge, number(1)).unwrap_or(CallEdge::Enter));
+                calls.return_to.push(number(2));
+                let result = self.column(3, chunk).filter(|column| !self.is_missing(3, *column, row));
+                calls.result.push(result.map(|column| column.number(row)));
+                let args = self.column(4, chunk).and_then(|column| column.items(row));
+                calls.args.push(
+                    args.into_iter().flat_map(|(items, rows)| rows.map(|at| items.as_ref().number(at))),
+                );
+            }
+            Lens::Threads => {
+                let Some((what, value)) = self.event(chunk, row) else { return };
+                let of_column = quipu_model::lens::Threads::OF_COLUMNS;
+                if of_column.iter().any(|(column, event)| *event == what && !wanted.has(*column)) {
+                    return;
+                }
+                batch.threads.at.push(at);
+                batch.threads.what.push(what);
+                batch.threads.value.push(value);
+            }
+            Lens::Marks => {
+                batch.marks.at.push(at);
+                batch.marks.kind.push(number(0).min(u32::MAX.into()) as u32);
+                batch.marks.value.push(number(1));
+            }
+            Lens::Regions => {
+                let regions = &mut batch.regions;
+                regions.at.push(at);
+                regions.what.push(known(&self.region, number(0)).unwrap_or(RegionEvent::Remove));
+                regions.addr.push(number(1));
+                regions.element_bytes.push(number(2));
+                regions.n_elements.push(number(3));
+                regions.type_name.push(self.column(4, chunk).map_or(&[][..], |column| column.bytes(row)));
+            }
+        }
+    }
+
+    fn push_access(&self, batch: &mut Batch, at: u32, chunk: &Chunk, row: usize, wanted: Columns) {
+        let number = |n: usize| self.number(n, chunk, row);
+        let kind = match self.column(2, chunk) {
+            None => Some(AccessKind::Read),
+            Some(column) => match self.fields[2].as_ref().map(|field| &field.ty) {
+                Some(Type::Text) => std::str::from_utf8(column.bytes(row)).ok().and_then(access_word),
+                _ => known(&self.access, column.number(row)),
+            },
+        };
+        let Some(kind) = kind else { return };
+        if self.is_by_role {
+            let has_address = self.column(0, chunk).is_some_and(|column| !self.is_missing(0, column, row));
+            // Fetches are rows only where they are asked for.
+            if !has_address || kind == AccessKind::Fetch && !wanted.has(Columns::ACCESS_FETCH) {
+                return;
+            }
+        }
+        let size = match self.column(1, chunk) {
+            Some(column) if !self.is_missing(1, column, row) => {
+                column.number(row).min(u32::MAX.into()) as u32
+            }
+            _ => 0,
+        };
+        debug_assert!(MAX_ACCESS_BYTES > 0);
+        let accesses = &mut batch.accesses;
+        accesses.at.push(at);
+        accesses.addr.push(number(0));
+        accesses.size.push(size);
+        accesses.kind.push(kind);
+        if wanted.has(Columns::ACCESS_PC) {
+            accesses.pc.push(number(3));
+        }
+    }
+}
+
+fn known<T: Copy>(meanings: &[Option<T>], number: u64) -> Option<T> {
+    meanings.get(usize::try_from(number).ok()?).copied().flatten()
+}
+
+/// Beside the rows that are filled.
+pub(crate) struct Context<'a> {
+    pub(crate) wanted: Columns,
+    pub(crate) codes: &'a mut Codes,
+}
+
+/// The distinct instructions that a read has met.
+#[derive(Debug, Default)]
+pub(crate) struct Codes(FxHashMap<Code, u32>);
+
+/// Distinct instructions that are told apart; of more, each row has one of its own.
+const MAX_CODES: usize = 1 << 22;
+
+impl Codes {
+    fn index(&mut self, batch: &mut Batch, pc: u64, size: u16, bytes: &[u8]) -> u32 {
+        if bytes.is_empty() {
+            return NO_CODE;
+        }
+        let code = Code::new(pc, size, bytes);
+        if let Some(index) = self.0.get(&code) {
+            return *index;
+        }
+        if self.0.len() >= MAX_CODES {
+            return NO_CODE;
+        }
+        let index = batch.codes.push(code);
+        self.0.insert(code, index);
+        index
+    }
+}
+
+/// The thread of a row, as files have it.
+pub(crate) fn thread(packed: u64) -> ThreadId {
+    ThreadId::from_packed(packed)
+}

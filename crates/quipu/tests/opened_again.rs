@@ -1,0 +1,274 @@
+//! What a trace's tables and lenses are written as opens as the trace that it was: all rows, what analyses say, parts of it.
+
+use quipu::columnar::trace::ColumnarTrace;
+use quipu::engine::{RunOptions, Selection, Watch, plan, row_names, rows, run};
+use quipu::model::column::Column;
+use quipu::model::transform::{OneShard, Silent, TransformJob};
+use quipu::model::{
+    Accept, ColumnTable, Condition, Damaged, Error, Given, OpenOptions, Options, Predicate, Scan, Table,
+    Trace, Transform, Window,
+};
+use quipu::source::Source;
+use quipu_query::Form;
+use quipu_query::export::{Export, OPTIONS};
+use quipu_testkit::fixtures;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Writes a trace as a folder or file.
+fn written(source: &Path, form: Form, given: &[(&str, &str)], to: &Path) {
+    let export = Export { open: |source, options| quipu::open(source, options), form };
+    let given: Given = given.iter().copied().collect();
+    let job = TransformJob {
+        source: &Source::open(source).unwrap(),
+        opening: &OpenOptions::default(),
+        options: &Options::parse("export", &OPTIONS, &given).unwrap(),
+        output: to,
+        replace: false,
+        container: None,
+        level: None,
+        damaged: Damaged::Keep,
+        strict: false,
+        threads: 1,
+        sequence: &OneShard,
+    };
+    export.run(&job, &Silent).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
+}
+
+fn opened(path: &Path) -> Arc<dyn Trace> {
+    Arc::from(quipu::open_path(path, &OpenOptions::default()).unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// All rows of a selection.
+fn all(trace: &Arc<dyn Trace>, selection: &Selection) -> Result<ColumnTable, Error> {
+    let mut stream = rows(trace.clone(), selection)?;
+    let mut table = ColumnTable::new(stream.schema().clone());
+    for batch in &mut stream {
+        for (to, from) in table.columns.iter_mut().zip(Box::new(batch?).into_columns()) {
+            to.extend_rows(from.as_ref(), 0..from.len());
+        }
+    }
+    Ok(table)
+}
+
+/// The first row of a column that differs.
+fn differs(a: &Column, b: &Column) -> String {
+    let rows = a.len().max(b.len());
+    let row = (0..rows).find(|row| {
+        let cell = |column: &Column| {
+            let one = column.as_ref();
+            (one.number(*row), one.bytes(*row).to_vec(), one.items(*row).map(|(_, range)| range.len()))
+        };
+        cell(a) != cell(b)
+    });
+    let row = row.unwrap_or(rows);
+    format!(
+        "{} and {} rows, row {row}: {:#x} and {:#x}",
+        a.len(),
+        b.len(),
+        a.as_ref().number(row),
+        b.as_ref().number(row)
+    )
+}
+
+/// Traces that the matrix has: some of each format, damaged ones as well.
+fn traces() -> Vec<(PathBuf, Arc<dyn Trace>)> {
+    let all = crate::rows::traces().into_iter().filter(|(_, trace)| trace.meta().format != "columnar");
+    let more = ["drmemtrace/thr.core_sharded_kernel", "apitrace/tri.trace", "stream/two-producers.quipu"];
+    let more = more.map(|name| (fixtures(name), opened(&fixtures(name))));
+    all.chain(more).collect()
+}
+
+#[test]
+fn all_tables_and_lenses_of_every_trace_are_there_again_with_the_same_rows() {
+    let place = tempfile::tempdir().unwrap();
+    let mut wrong = Vec::new();
+    let mut n_compared = 0;
+    for (at, (path, trace)) in traces().into_iter().enumerate() {
+        let to = place.path().join(format!("{at}.parquet"));
+        written(&path, Form::Parquet, &[], &to);
+        let again = opened(&to);
+        let names = row_names(&*trace).unwrap();
+        let found = row_names(&*again).unwrap();
+        for name in &names {
+            let what = format!("{}: {name}", path.display());
+            if !found.contains(name) {
+                wrong.push(format!("{what} is not there"));
+                continue;
+            }
+            let selection = Selection { threads: 1, ..Selection::new(name.as_str()) };
+            let (old, new) = (all(&trace, &selection).unwrap(), all(&again, &selection).unwrap());
+            if old.schema() != new.schema() {
+                wrong.push(format!("{what}: {:?} instead of {:?}", new.schema(), old.schema()));
+                continue;
+            }
+            for (at, field) in old.schema().fields.iter().enumerate() {
+                n_compared += 1;
+                if old.columns[at] != new.columns[at] {
+                    wrong.push(format!(
+                        "{what}.{}: {}",
+                        field.name,
+                        differs(&old.columns[at], &new.columns[at])
+                    ));
+                }
+            }
+        }
+        let (old, new) = (trace.meta(), again.meta());
+        if (&old.arch, &old.clock, &old.functions, old.line_bytes)
+            != (&new.arch, &new.clock, &new.functions, new.line_bytes)
+        {
+            wrong.push(format!("{}: what the trace says of itself", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {n_compared}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(n_compared > 300, "{n_compared}");
+}
+
+/// What tools say that need no format: the JSON of each, or why it cannot run.
+fn said(trace: &dyn Trace, threads: usize) -> Vec<(String, Result<serde_json::Value, String>)> {
+    let tools = quipu::tools_of("columnar").filter(|tool| tool.info().needs.format.is_none());
+    let run_one = |tool: &'static dyn quipu::model::Tool| {
+        let planned = plan(tool, &Given::default(), trace).map_err(|error| error.to_string())?;
+        let watch = Watch::new();
+        let options = RunOptions { threads, ..RunOptions::new(&watch) };
+        let outcome = run(trace, vec![planned], &options).map_err(|error| error.to_string())?;
+        Ok(outcome.reports[0].json())
+    };
+    tools.map(|tool| (tool.info().name.to_owned(), run_one(tool))).collect()
+}
+
+#[test]
+fn analyses_of_lenses_give_the_same_numbers() {
+    let place = tempfile::tempdir().unwrap();
+    let (mut wrong, mut n_same) = (Vec::new(), 0);
+    for (at, (path, trace)) in traces().into_iter().enumerate() {
+        let to = place.path().join(format!("{at}.parquet"));
+        written(&path, Form::Parquet, &[], &to);
+        let again = opened(&to);
+        for ((tool, old), (_, new)) in said(&*trace, 1).into_iter().zip(said(&*again, 2)) {
+            match (old, new) {
+                (Ok(old), Ok(new)) if old == new => n_same += 1,
+                (Ok(old), Ok(new)) => {
+                    let (old, new) = (old.to_string(), new.to_string());
+                    let at =
+                        old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count().saturating_sub(60);
+                    let part = |text: &str| text.chars().skip(at).take(160).collect::<String>();
+                    wrong.push(format!(
+                        "{} {tool}: {} instead of {}",
+                        path.display(),
+                        part(&new),
+                        part(&old)
+                    ));
+                }
+                // Values of calls stand in no file.
+                (Ok(_), Err(error)) if error.contains("calls.values") => {}
+                (Ok(_), Err(error)) => wrong.push(format!("{} {tool}: {error}", path.display())),
+                (Err(_), _) => {}
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong, {n_same} right:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(n_same > 100, "{n_same}");
+}
+
+#[test]
+fn parts_of_a_trace_are_those_of_the_original() {
+    let place = tempfile::tempdir().unwrap();
+    let to = place.path().join("t.parquet");
+    let path = fixtures("drmemtrace/thr");
+    written(&path, Form::Parquet, &[], &to);
+    let (trace, again) = (opened(&path), opened(&to));
+    let thread = trace.shards()[1].thread.unwrap();
+    let clock = 0..u64::MAX;
+    for name in ["memrefs", "lens.accesses", "lens.instrs", "lens.threads", "lens.marks"] {
+        for window in [Window::Records(100..1000), Window::Instrs(50..700), Window::Clock(clock.clone())] {
+            let selection = Selection { window, threads: 1, ..Selection::new(name) };
+            let (old, new) = (all(&trace, &selection).unwrap(), all(&again, &selection).unwrap());
+            for (field, (a, b)) in old.schema().fields.iter().zip(old.columns.iter().zip(&new.columns)) {
+                assert!(a == b, "{name} {:?} {}: {}", selection.window, field.name, differs(a, b));
+            }
+        }
+        let predicate = Predicate { threads: vec![thread], ..Predicate::default() };
+        let selection = Selection { predicate, threads: 1, ..Selection::new(name) };
+        let (old, new) = (all(&trace, &selection).unwrap(), all(&again, &selection).unwrap());
+        assert!(old == new && new.n_rows() > 0, "{name} of a thread");
+    }
+}
+
+#[test]
+fn groups_outside_of_a_range_are_not_unpacked() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("many.parquet");
+    // Ten groups of a thousand records.
+    let schema = quipu::model::Schema::new(
+        "many",
+        quipu::model::schema::Fidelity::Derived,
+        "",
+        vec![
+            quipu::model::Field::new("record", quipu::model::schema::Type::U64, "")
+                .role(quipu::model::schema::Role::RECORD),
+            quipu::model::Field::new("addr", quipu::model::schema::Type::Address, "")
+                .role(quipu::model::schema::Role::ADDRESS),
+        ],
+    );
+    let mut encoder = quipu_arrow::Encoder::new(&schema, quipu_arrow::Interop::Any, &[]).unwrap();
+    let schema = Arc::new(schema);
+    let properties = parquet::file::properties::WriterProperties::builder()
+        .set_max_row_group_row_count(Some(1000))
+        .build();
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer =
+        parquet::arrow::ArrowWriter::try_new(file, encoder.schema().clone(), Some(properties)).unwrap();
+    let mut table = ColumnTable::new(schema);
+    for record in 1..=10_000 {
+        table.columns[0].push(record).unwrap();
+        table.columns[1].push(record * 64).unwrap();
+    }
+    writer.write(&encoder.encode(Box::new(table)).unwrap()).unwrap();
+    writer.close().unwrap();
+    let trace = quipu::open_path(&path, &OpenOptions::default()).unwrap();
+    let read = |window: Window| {
+        let own = trace.as_any().unwrap().downcast_ref::<ColumnarTrace>().unwrap();
+        let before = own.n_groups_read();
+        let scan = Scan { tables: vec![0], window, ..Scan::new(trace.shards()[0].id) };
+        let mut reader = trace.scan(&scan).unwrap();
+        let mut n_rows = 0;
+        while let Some(batch) = reader.read().unwrap() {
+            n_rows += batch.tables[0].n_rows();
+        }
+        (n_rows, own.n_groups_read() - before)
+    };
+    assert_eq!(read(Window::Records(4_500..5_500)), (1_000, 2));
+    assert_eq!(read(Window::Records(9_999..u64::MAX)), (1, 1));
+    assert_eq!(read(Window::All), (10_000, 10));
+    // A condition on positions becomes such a window.
+    let trace: Arc<dyn Trace> = Arc::from(quipu::open_path(&path, &OpenOptions::default()).unwrap());
+    let condition = Condition { column: "record".into(), accept: Accept::Between(3_000..=3_000) };
+    let predicate = Predicate { columns: vec![condition], ..Predicate::default() };
+    let one = all(&trace, &Selection { predicate, ..Selection::new("many") }).unwrap();
+    assert_eq!((one.n_rows(), one.columns[1].as_ref().number(0)), (1, 192_000));
+    let own = trace.as_any().unwrap().downcast_ref::<ColumnarTrace>().unwrap();
+    assert_eq!(own.n_groups_read(), 1);
+}
+
+#[test]
+fn files_of_one_table_open_with_it() {
+    let place = tempfile::tempdir().unwrap();
+    let path = fixtures("drmemtrace/small");
+    let trace = opened(&path);
+    for (form, name) in [(Form::File, "x.arrow"), (Form::Stream, "x.arrows")] {
+        for table in ["memrefs", "lens.accesses"] {
+            let to = place.path().join(format!("{table}.{name}"));
+            written(&path, form, &[("table", table)], &to);
+            let again = opened(&to);
+            assert_eq!(row_names(&*again).unwrap()[0], table, "{name}");
+            let selection = Selection { threads: 1, ..Selection::new(table) };
+            let (old, new) = (all(&trace, &selection).unwrap(), all(&again, &selection).unwrap());
+            for (field, (a, b)) in old.schema().fields.iter().zip(old.columns.iter().zip(&new.columns)) {
+                // A file is one shard, whatever shards it is of.
+                let is_same = a == b || table != "memrefs" && ["shard", "record"].contains(&&*field.name);
+                assert!(is_same, "{table} as {name}, {}: {}", field.name, differs(a, b));
+            }
+        }
+    }
+}
