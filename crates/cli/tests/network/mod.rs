@@ -32,7 +32,11 @@ impl Collecting {
     }
 
     fn at(listen: &str, args: &[&str]) -> Collecting {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        Collecting::by(Command::new(env!("CARGO_BIN_EXE_quipu")), listen, args)
+    }
+
+    fn by(mut program: Command, listen: &str, args: &[&str]) -> Collecting {
+        let mut child = program
             .args(["collect", "--listen", listen])
             .args(args)
             .stdout(Stdio::piped())
@@ -444,6 +448,41 @@ fn a_growing_stream_is_printed_at_the_collector_while_it_grows() {
         lines
     };
     assert_eq!(lines(&followed.stdout), lines(&quipu(&["view", path(&source)]).stdout));
+}
+
+#[test]
+fn a_collector_that_cannot_write_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, source) = (folder.path().join("collected"), folder.path().join("source.quipu"));
+    let stream = trial::stream(5, 30_000);
+    fs::write(&source, &stream).unwrap();
+    // No file may have more than 200 blocks of 512 or 1024 bytes: as on a full disk, writing fails.
+    let mut limited = Command::new("sh");
+    let script = "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"";
+    limited.args(["-c", script, env!("CARGO_BIN_EXE_quipu")]);
+    let collecting = Collecting::by(limited, "127.0.0.1:0", &["-o", path(&out)]);
+    let address = collecting.address.to_string();
+    // A sender that has little patience hears why.
+    let sent = quipu(&["send", "--to", &address, "--give-up", "0s", path(&source)]);
+    assert_eq!(sent.status.code(), Some(2), "{}", text(&sent.stderr));
+    assert!(text(&sent.stderr).contains("the collector refuses: cannot write"), "{}", text(&sent.stderr));
+    let sender = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .args(["send", "--to", &address, path(&source)])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    // What was acknowledged so far stays.
+    assert_eq!(collecting.stop().0, Some(1));
+    let there = out.join(format!("{}.quipu", producer(&stream)));
+    assert!((50_000..300_000).contains(&fs::metadata(&there).unwrap().len()));
+    let mut collecting = Collecting::at(&address, &["-o", path(&out), "--producers", "1"]);
+    let sent = sender.wait_with_output().unwrap();
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    assert_eq!(collecting.answer().0, Some(0));
+    assert!(quipu(&["check", path(&there)]).status.success());
+    assert!(quipu(&["view", path(&there)]).stdout == quipu(&["view", path(&source)]).stdout);
 }
 
 #[test]
