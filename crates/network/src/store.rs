@@ -195,7 +195,7 @@ impl ProducerFile {
         if file.try_lock().is_err() {
             return Err(Fault::new(Code::Storage, format!("another collector writes {}", path.display())));
         }
-        // Its name has to be on the disk before anything in it is acknowledged; an earlier collector may have made it and was killed.
+        // Its name has to be on the disk before anything in it is acknowledged, even if an earlier collector made it.
         sync_folder(folder).map_err(failed)?;
         let file = Arc::new(file);
         let input = FileInput::new(Arc::clone(&file)).map_err(failed)?;
