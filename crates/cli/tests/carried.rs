@@ -358,3 +358,118 @@ fn what_was_split_and_merged_again_is_the_stream_that_it_was() {
     }
     assert!(n_whole >= 10, "{n_whole}");
 }
+
+#[test]
+fn streams_of_several_hosts_are_merged_and_open_pairs_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let write = |name: &str, id: u8, times: [u64; 3], uncertainty_ns: u64| {
+        let mut options = quipu_stream::write::Options::new("host");
+        options.producer.uuid = [id; 16];
+        let writer = quipu_stream::write::Writer::new(Vec::new(), options);
+        let clock = quipu_stream::wire::record::Clock {
+            id: 1,
+            ticks_per_s: 1_000_000_000,
+            unix_ns: Some(0),
+            uncertainty_ns: Some(uncertainty_ns),
+            ..Default::default()
+        };
+        writer.define(clock).unwrap();
+        let spec = quipu_stream::spec::SchemaSpec::new("tick").field("n", quipu_stream::spec::Ty::Uint(64));
+        let schema = writer.schema(&spec).unwrap();
+        let mut stream = writer.stream(1).unwrap();
+        for time in times {
+            stream.row(schema, time, 8, |body| body.put(0, &time.to_le_bytes())).unwrap();
+        }
+        stream.finish().unwrap();
+        writer.finish().unwrap();
+        fs::write(at(name), writer.into_inner().unwrap()).unwrap();
+    };
+    write("a.quipu", 1, [1000, 2000, 3000], 100);
+    write("b.quipu", 2, [2500, 3500, 4500], 100);
+    write("far.quipu", 3, [1_000_000, 1_000_001, 1_000_002], 100);
+    let run = |args: &[&str]| {
+        let mut quipu = Command::new(env!("CARGO_BIN_EXE_quipu"));
+        let done = quipu.current_dir(folder.path()).args(args).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
+    };
+    let (code, out, errors) = run(&["merge", "a.quipu", "b.quipu", "-o", "ab.quipu"]);
+    assert!(code == 0 && out.contains("records  6"), "{out}{errors}");
+    assert!(
+        errors.contains("1 pair of frames of different producers overlap, the first at offset 0x"),
+        "{errors}"
+    );
+    let (code, _, errors) = run(&["merge", "a.quipu", "far.quipu", "-o", "far-a.quipu"]);
+    assert!(code == 0 && !errors.contains("overlap"), "{errors}");
+    let (code, out, _) = run(&["view", "ab.quipu"]);
+    let times: Vec<&str> = out.lines().filter_map(|line| line.split("n=").nth(1)).collect();
+    assert_eq!((code, times), (0, vec!["1000", "2000", "2500", "3000", "3500", "4500"]), "{out}");
+    // Files of other formats are read as those of one folder, or it is said how.
+    fs::write(at("t.din"), "0 10\n").unwrap();
+    let (code, _, errors) = run(&["merge", "a.quipu", "t.din", "-o", "no.quipu"]);
+    assert!(code == 2 && errors.contains("put them into a folder"), "{errors}");
+    let (code, _, errors) = run(&["merge", "a.quipu", "b.quipu", "-o", "b.quipu", "--force"]);
+    assert_eq!(code, 2, "{errors}");
+}
+
+#[test]
+fn a_trace_of_a_header_alone_goes_into_a_stream_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let [stream, back] = ["h.quipu", "h2.trace"].map(|name| folder.path().join(name));
+    let from = fixtures("apitrace").join("header-only-2-bytes.trace");
+    for (from, to) in [(&from, &stream), (&stream, &back)] {
+        let done = Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .arg("convert")
+            .arg(from)
+            .arg("-o")
+            .arg(to)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    let (_, out, said) = quipu(&["check", path(&back)]);
+    assert!((out + &said).contains("[apitrace/empty]"));
+}
+
+#[test]
+fn verbs_that_are_not_for_what_damage_left_say_the_damage_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let [cut, out] = ["cut.prism", "out"].map(|name| folder.path().join(name));
+    let whole = fixtures("prism").join("prodcons.prism");
+    fs::write(&cut, &fs::read(&whole).unwrap()[..9108]).unwrap();
+    let calls: [&[&str]; 5] = [
+        &["analyze", "workload", path(&cut)],
+        &["sim", "cache", path(&cut)],
+        &["sim", "sweep", path(&cut)],
+        &["diff", path(&cut), path(&whole)],
+        &["run", path(&cut), "-o", path(&out)],
+    ];
+    for call in calls {
+        let (code, _, said) = quipu(call);
+        assert_eq!(code, Some(1), "{call:?}: {said}");
+        let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
+        assert!(errors[0].contains("10,308 bytes are lost"), "{call:?}: {said}");
+        assert!(errors[1].contains("offset 0xa0: truncated frame"), "{call:?}: {said}");
+    }
+    // Of a tool that there is not, it is no reason.
+    assert_eq!(quipu(&["analyze", "nosuch", path(&cut)]).0, Some(2));
+}
+
+#[test]
+fn tables_are_kept_of_a_file_whose_checksum_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = fs::read(fixtures("lackey").join("nodes.lackey.gz")).unwrap();
+    let at = bytes.len() - 6;
+    bytes[at] ^= 1;
+    let damaged = folder.path().join("summed.lackey.gz");
+    fs::write(&damaged, bytes).unwrap();
+    for name in ["out.arrow", "out.arrows", "out.parquet"] {
+        let out = folder.path().join(name);
+        let (code, _, said) = quipu(&["convert", "--keep-damaged", path(&damaged), "-o", path(&out)]);
+        assert!(code == Some(1) && out.exists(), "{name}: {said}");
+        let (code, _, said) =
+            quipu(&["convert", path(&damaged), "-o", path(&folder.path().join(format!("no-{name}")))]);
+        assert!(code == Some(1) && !folder.path().join(format!("no-{name}")).exists(), "{name}: {said}");
+    }
+}

@@ -89,6 +89,7 @@ pub(crate) const ROWS: &[Row] = &[
 /// Options that name files to be read.
 const READ: &[&str] = &[
     "path",
+    "more",
     "paths",
     "old",
     "new",

@@ -180,7 +180,11 @@ pub fn of_recognised(
 ) -> Result<Outcome> {
     let own = transform_of(recognised.format, name);
     let is_plain = given.is_empty() && target.container.is_none() && opening.threads.is_empty();
-    let way = quipu::way(name, &recognised, own, &target.path, is_plain)?;
+    let way = quipu::way(name, &recognised, own, &target.path, is_plain);
+    let way = way.map_err(|error| match recognised.open(&opening.options()) {
+        Ok(trace) => session::not_for(error, &trace.meta().findings),
+        Err(_) => error.into(),
+    })?;
     let transform = way.transform();
     let options = parse(&transform, recognised.format, given)?;
     let source = match transform.reads_again(&options) {

@@ -5,7 +5,7 @@ use crate::{Common, input};
 use quipu::engine::{self, Division, Planned, RunOptions, Watch, WindowOf};
 use quipu::model::damaged::Reading;
 use quipu::model::result;
-use quipu::model::{Error, Finding, Found, Lost, Severity, ThreadId, Trace, Window};
+use quipu::model::{Error, ErrorKind, Finding, Found, Lost, Severity, ThreadId, Trace, Window};
 use quipu_view::{Progress, bytes_text, grouped, ticks_text};
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
@@ -302,6 +302,17 @@ impl Verdict {
     pub fn add_to(&self, answer: &mut serde_json::Map<String, Value>) {
         answer.insert("complete".into(), self.is_complete().into());
         add_reading(&self.findings, self.error.as_deref(), answer);
+    }
+}
+
+/// What ends a verb that is not for a trace: if damage was found when that was opened, it may be why, and is said first.
+#[cold]
+pub fn not_for(error: Error, found: &[Finding]) -> Stop {
+    let damage: Vec<Finding> = found.iter().filter(|finding| finding.is_damage()).cloned().collect();
+    let is_told = matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported | ErrorKind::Usage);
+    match damage.is_empty() || !is_told {
+        true => error.into(),
+        false => Stop::Damage(error.after(damage), "there is no answer"),
     }
 }
 

@@ -98,14 +98,17 @@ impl Transform for Export {
         let trace: Arc<dyn Trace> = Arc::from((self.open)(job.source, job.opening)?);
         let (writing, names) = Writing::new(job, trace.clone(), self.form, progress)?;
         // What proved damaged after its rows were written is left out of the next attempt.
-        settled(
+        let (transformed, fresh) = settled(
             &*trace,
             || progress.is_cancelled(),
             || match self.form {
                 Form::Parquet => writing.folder(&names),
                 form => writing.file(form, first(&names)?),
             },
-        )
+        )?;
+        // Only the last attempt gets the name.
+        fresh.commit()?;
+        Ok(transformed)
     }
 }
 
@@ -269,13 +272,12 @@ impl Writing<'_> {
         }
     }
 
-    /// Writes one table as a file.
-    fn file(&self, form: Form, name: &str) -> Result<Transformed> {
+    /// Writes one table as a file, which has no name yet.
+    fn file(&self, form: Form, name: &str) -> Result<(Transformed, Fresh)> {
         let output = self.job.output;
         let (fresh, file) = Fresh::file(output, self.job.replace.into())?;
         let transformed = self.table(form, name, BufWriter::new(file))?;
-        fresh.commit()?;
-        Ok(transformed)
+        Ok((transformed, fresh))
     }
 
     /// Writes one table.
@@ -288,8 +290,8 @@ impl Writing<'_> {
         Ok(Transformed { facts, reading: state.intake.finish(), ..Transformed::default() })
     }
 
-    /// Writes all as a folder.
-    fn folder(&self, names: &[String]) -> Result<Transformed> {
+    /// Writes all as a folder, which has no name yet.
+    fn folder(&self, names: &[String]) -> Result<(Transformed, Fresh)> {
         let is_ours = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name == MANIFEST || (path.is_dir() && holds_only_parquet(path))
@@ -354,10 +356,9 @@ impl Writing<'_> {
         file.write_all(format!("{manifest:#}\n").as_bytes())
             .map_err(|cause| cannot("write", &path, cause))?;
         drop(file);
-        fresh.commit()?;
         let n_files: usize = tables.iter().filter_map(|table| table["files"].as_array()).map(Vec::len).sum();
         facts.push(Fact::new("files", "files", n_files));
-        Ok(Transformed { facts, reading: state.intake.finish(), ..Transformed::default() })
+        Ok((Transformed { facts, reading: state.intake.finish(), ..Transformed::default() }, fresh))
     }
 
     /// Writes the rows of a stream, and says how many there were; nothing at all is written of none, but for a single file.

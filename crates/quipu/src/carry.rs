@@ -4,7 +4,7 @@ use crate::Recognised;
 use crate::within::{others, with_all, with_trace};
 use quipu_model::damaged::{Intake, SoFar, earlier};
 use quipu_model::transform::{Progress, TransformInfo, TransformJob, Transformed};
-use quipu_model::{Error, ErrorKind, Finding, Format, Options, Result, Transform};
+use quipu_model::{Error, ErrorKind, Finding, Format, OpenOptions, Options, Result, Transform};
 use quipu_source::Source;
 use quipu_streamed::back::OutOfStream;
 use quipu_streamed::carried::{encoding_of, lies_bare};
@@ -37,6 +37,8 @@ pub struct Way {
     findings: Arc<[Finding]>,
     /// The trace in what is read, if that is the carrier.
     inner: Option<Source>,
+    /// True if a carrier says what the trace is.
+    is_carried: bool,
 }
 
 enum Means {
@@ -54,7 +56,8 @@ impl Way {
             Means::Stream(transform) => &**transform,
         };
         let (format, findings) = (self.format, Arc::clone(&self.findings));
-        OfCarried { transform, format, findings, inner: self.inner.as_ref() }
+        let (inner, is_carried) = (self.inner.as_ref(), self.is_carried);
+        OfCarried { transform, format, findings, inner, is_carried }
     }
 }
 
@@ -74,7 +77,7 @@ pub fn way(
     let findings = || carrier.as_ref().map_or_else(|| [].into(), |carrier| Arc::clone(&carrier.findings));
     let reads = |transform: Means| {
         let (source, format, findings) = (source.clone(), *format, findings());
-        Ok(Way { transform, source, format, findings, inner: None })
+        Ok(Way { transform, source, format, findings, inner: None, is_carried: carrier.is_some() })
     };
     let into = || IntoStream::new(*format, carrier.as_ref().map(|carrier| carrier.source.clone()));
     let is_convert = name == CONVERT;
@@ -88,6 +91,7 @@ pub fn way(
                     format: *format,
                     findings: [].into(),
                     inner: Some(source.clone()),
+                    is_carried: false,
                 })
             }
             // Streams have no bodies for its files as they are: it writes them itself.
@@ -121,6 +125,8 @@ struct OfCarried<'t> {
     findings: Arc<[Finding]>,
     /// The trace in the carrier, if the transform reads the carrier itself.
     inner: Option<&'t Source>,
+    /// True if a carrier says what the trace is.
+    is_carried: bool,
 }
 
 impl Transform for OfCarried<'_> {
@@ -137,6 +143,10 @@ impl Transform for OfCarried<'_> {
     }
 
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
+        // Bytes without a record may look like nothing.
+        let name = Some(self.format.info().name.to_owned()).filter(|_| self.is_carried);
+        let opening = OpenOptions { format: name.or(job.opening.format.clone()), ..job.opening.clone() };
+        let job = &TransformJob { opening: &opening, ..*job };
         let mut intake = Intake::new(job.damaged).strict(job.strict);
         if let Err(refusal) = intake.take(&mut self.findings.to_vec(), SoFar::default()) {
             return Err(self.refused(refusal, job));

@@ -29,6 +29,8 @@ pub struct Records<C: RecordCodec> {
     is_begun: bool,
     /// Instructions before that batch.
     first_instr: u64,
+    /// Bytes without a record that were passed since the last batch.
+    n_passed: usize,
     /// Bytes that are passed to find where records continue.
     losing: Option<Losing>,
     /// What the next read fails with.
@@ -51,6 +53,9 @@ struct Losing {
     /// What carries the trace and is damaged there.
     carrier: Option<CarrierDamage>,
 }
+
+/// Bytes without a record after which a batch ends, so that who reads can look for signals.
+const LOOK_BYTES: usize = 1 << 20;
 
 /// Why no more records were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +109,7 @@ impl<C: RecordCodec> Records<C> {
             cut_instrs: scan.cut.instrs.map(Into::into),
             is_begun: false,
             first_instr: 0,
+            n_passed: 0,
             losing: None,
             fault: None,
             is_over: is_empty || scan.most == 0,
@@ -280,6 +286,12 @@ impl<C: RecordCodec> Records<C> {
             Step::Bulk(n_bytes) => {
                 self.fill.batch.block.clear();
                 self.feed.use_up(n_bytes);
+                // Who reads looks for signals between batches, be they empty.
+                self.n_passed += n_bytes;
+                if self.n_passed >= LOOK_BYTES {
+                    self.n_passed = 0;
+                    return Ok(Some(Stopped::Full));
+                }
             }
             Step::More(n_bytes) => {
                 let n_bytes = n_bytes.max(bytes.len() + 1);

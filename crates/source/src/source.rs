@@ -104,6 +104,12 @@ impl Source {
         Source::new(name.into(), Place::Tree(entries))
     }
 
+    /// Something like a folder, with these sources as its entries.
+    pub fn of_files(name: impl Into<String>, files: Vec<Source>) -> Source {
+        let name: String = name.into();
+        Source::new(name.into(), Place::Tree(files))
+    }
+
     /// The same, for callers that read more than once: all that a pipe brings is copied into a temporary file first, which is
     /// removed with the last source that reads it. What can be read again is given back as it is.
     ///

@@ -196,8 +196,8 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     let order = align(&mut parts, session, &epochs);
     let n_foreign = survey.frames.iter().filter(|frame| frame.header.is_foreign()).count();
     let mut findings = findings_of(&look)?;
-    findings.extend(order.map(|message| {
-        let place = quipu_model::Place { file: Some(name.clone()), ..Default::default() };
+    findings.extend(order.map(|(message, offset)| {
+        let place = quipu_model::Place { file: Some(name.clone()), offset, ..Default::default() };
         rules::ORDER.broken(place, message)
     }));
     // Those about the end come before others that were noticed later.
@@ -439,7 +439,11 @@ fn part_of(producer: u64, stream: u32, epochs: &BTreeMap<EpochId, Arc<Metadata>>
 }
 
 /// Relates the clocks of several producers; says where that leaves their order open.
-fn align(parts: &mut [Part], session: &Session, epochs: &BTreeMap<EpochId, Arc<Metadata>>) -> Option<String> {
+fn align(
+    parts: &mut [Part],
+    session: &Session,
+    epochs: &BTreeMap<EpochId, Arc<Metadata>>,
+) -> Option<(String, Option<u64>)> {
     if parts.iter().all(|part| part.producer == parts[0].producer) {
         return None;
     }
@@ -452,25 +456,88 @@ fn align(parts: &mut [Part], session: &Session, epochs: &BTreeMap<EpochId, Arc<M
         let own = correlations.iter().filter(|at| at.from.0 == id.0 && at.clock == clock.id).copied();
         let timeline = Timeline::new(clock, own);
         let first = part.pieces.first().map_or(0, |piece| piece.frame.header.ts_first);
-        let (_, uncertainty) = timeline.unix_ns(first)?;
-        Some((timeline, uncertainty))
+        timeline.unix_ns(first)?;
+        Some(timeline)
     };
-    let all: Option<Vec<(Timeline, u64)>> = parts.iter().map(timeline).collect();
+    let all: Option<Vec<Timeline>> = parts.iter().map(timeline).collect();
     let Some(all) = all else {
-        return Some(
-            "the clocks of the producers have no common time: records are in the order of ticks".into(),
-        );
+        let what = "the clocks of the producers have no common time: records are in the order of ticks";
+        return Some((what.into(), None));
     };
-    let most = all.iter().map(|(_, uncertainty)| *uncertainty).max().unwrap_or(0);
-    for (part, (timeline, _)) in parts.iter_mut().zip(all) {
+    for (part, timeline) in parts.iter_mut().zip(all) {
         part.timeline = Some(timeline);
     }
-    (most > 0).then(|| {
+    let (n_pairs, first) = open_pairs(parts)?;
+    let pairs = counted(n_pairs, "pair");
+    Some((
         format!(
-            "records of different producers that are less than {} ns apart may stand in another order",
-            2 * most
-        )
-    })
+            "the clocks leave it open in which order records are: {pairs} of frames of different producers overlap, the first at \
+             offset {first:#x}"
+        ),
+        Some(first),
+    ))
+}
+
+/// A frame as a span of Unix time in which its records are, as far as its clock is known.
+struct Within {
+    from: i128,
+    to: i128,
+    producer: u64,
+    offset: u64,
+}
+
+/// How many pairs of frames of different producers may have records in either order, and where the first of them stands. Clocks
+/// that are known exactly leave nothing open.
+fn open_pairs(parts: &[Part]) -> Option<(u64, u64)> {
+    let mut all: Vec<Within> = Vec::new();
+    for part in parts {
+        let Some(timeline) = &part.timeline else { continue };
+        for piece in &part.pieces {
+            let header = &piece.frame.header;
+            // What is still being written says no last time.
+            let (first, last) =
+                piece.open.map_or((header.ts_first, header.ts_last), |head| (head.ts_first, head.ts_last));
+            let (Some((from, before)), Some((to, after))) =
+                (timeline.unix_ns(first), timeline.unix_ns(last.max(first)))
+            else {
+                continue;
+            };
+            if before.max(after) == 0 || piece.open.is_none() && header.records == 0 {
+                continue;
+            }
+            let (from, to) = (from - i128::from(before), to + i128::from(after));
+            all.push(Within { from, to, producer: part.producer, offset: piece.frame.offset });
+        }
+    }
+    all.sort_by_key(|within| (within.from, within.offset));
+    let mut by_producer: BTreeMap<u64, Vec<(i128, i128)>> = BTreeMap::new();
+    all.iter().for_each(|of| by_producer.entry(of.producer).or_default().push((of.from, of.to)));
+    let of_all = overlaps(&all.iter().map(|of| (of.from, of.to)).collect::<Vec<_>>());
+    let n_pairs = by_producer.values().fold(of_all, |left, own| left.saturating_sub(overlaps(own)));
+    // The two latest ends so far, of different producers.
+    let mut latest: [Option<(i128, u64)>; 2] = [None; 2];
+    for &Within { from, to, producer, offset } in &all {
+        if latest.iter().flatten().any(|(end, of)| *of != producer && *end >= from) {
+            return Some((n_pairs, offset));
+        }
+        match latest {
+            [Some((end, of)), _] if of == producer => latest[0] = Some((end.max(to), of)),
+            [Some((end, _)), second] if end >= to => {
+                let known = second.filter(|(end, of)| *of != producer && *end >= to);
+                latest[1] = known.or(Some((to, producer)));
+            }
+            [first, _] => latest = [Some((to, producer)), first],
+        }
+    }
+    None
+}
+
+/// How many pairs of spans, which are sorted by their beginnings, have a time in common.
+fn overlaps(spans: &[(i128, i128)]) -> u64 {
+    let later = |(nth, (_, to)): (usize, &(i128, i128))| {
+        spans.partition_point(|(from, _)| from <= to).saturating_sub(nth + 1) as u64
+    };
+    spans.iter().enumerate().map(later).sum()
 }
 
 fn shards_of(parts: &[Part]) -> Vec<Shard> {

@@ -130,7 +130,13 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     options.page.check(options.json)?;
     let trace = options.input.open()?;
-    let mut tools = find_tools(&options.tools, &*trace)?;
+    let found = &trace.meta().findings;
+    let mut tools = find_tools(&options.tools, &*trace).map_err(|error| {
+        match error.message().contains("is not for") {
+            true => session::not_for(error, found),
+            false => error.into(),
+        }
+    })?;
     let division = options.parts.division(&*trace)?;
     let is_whole = options.check_whole("", division.is_none(), &*trace).is_ok();
     tools.extend(companions(&tools, &*trace, is_whole));
@@ -139,7 +145,8 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
         options.check_whole(tool.info().name, division.is_none(), &*trace)?;
     }
     let planned = tools.iter().zip(&of_tools).map(|(tool, given)| plan(*tool, given, &*trace));
-    let planned = planned.collect::<quipu::model::Result<Vec<_>>>()?;
+    let planned = planned.collect::<quipu::model::Result<Vec<_>>>();
+    let planned = planned.map_err(|error| session::not_for(error, found))?;
     let extent = Extent { division, ..options.input.extent(options.window()) };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);

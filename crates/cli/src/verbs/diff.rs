@@ -72,7 +72,11 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let names = [old.format, new.format].map(|format| format.info().name);
     if names[0] != names[1] {
         let what = format!("the old trace is of format {}, the new one of format {}", names[0], names[1]);
-        return Err(Error::usage(what).hint("traces of one format can be compared").into());
+        let error = Error::usage(what).hint("traces of one format can be compared");
+        let opening = options.opening.options();
+        let found = [&old, &new].map(|trace| trace.open(&opening).map(|trace| trace.meta().findings.clone()));
+        let found = found.into_iter().flatten().flatten().collect::<Vec<_>>();
+        return Err(session::not_for(error, &found));
     }
     let opening = options.opening.options();
     let job = CompareJob {

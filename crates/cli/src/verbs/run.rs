@@ -8,7 +8,7 @@ use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::Stored;
 use quipu_console::rewrite::{self, EXIT_CODES, Output, Target};
-use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -91,7 +91,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let (to, runner) = all.next().ok_or_else(|| Error::unsupported("no format has back ends"))?;
     let trace = recognised.open(&input.opening.options())?;
     let how = (&target, &input.opening, common);
-    conversion::run(&*trace, to, Some(runner), &Conversion::default(), given, how, screen)
+    let made = conversion::run(&*trace, to, Some(runner), &Conversion::default(), given, how, screen);
+    made.map_err(|stop| match stop {
+        Stop::Fault(error) => session::not_for(error, &trace.meta().findings),
+        other => other,
+    })
 }
 
 /// Takes events from programs while they run.

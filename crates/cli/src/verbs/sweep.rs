@@ -78,7 +78,11 @@ pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         Some(physical) => sweep.with_physical(physical),
         None => sweep,
     };
-    let planned = Planned::new(&sweep::INFO, sweep.columns(&*trace)?, Box::new(sweep));
+    let planned = Planned::new(
+        &sweep::INFO,
+        sweep.columns(&*trace).map_err(|error| session::not_for(error, &trace.meta().findings))?,
+        Box::new(sweep),
+    );
     let extent: Extent = options.input.extent(Window::All);
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
     simulation::check_translation(&outcome.reports)?;
