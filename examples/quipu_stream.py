@@ -102,24 +102,116 @@ def cbor(data, at=0, depth=0):
     return {20: False, 21: True, 22: None}.get(info, n), at
 
 
+def to_cbor(value):
+    """A value in its one canonical form."""
+
+    def head(major, n):
+        if n < 24:
+            return bytes([major << 5 | n])
+        width = next(width for width in (0, 1, 2, 3) if n < 1 << (8 << width))
+        return bytes([major << 5 | 24 + width]) + n.to_bytes(1 << width, "big")
+
+    if value is None or isinstance(value, bool):
+        return {False: b"\xf4", True: b"\xf5", None: b"\xf6"}[value]
+    if isinstance(value, int):
+        return head(0, value) if value >= 0 else head(1, -1 - value)
+    if isinstance(value, bytes):
+        return head(2, len(value)) + value
+    if isinstance(value, str):
+        encoded = value.encode()
+        return head(3, len(encoded)) + encoded
+    if isinstance(value, list):
+        return head(4, len(value)) + b"".join(map(to_cbor, value))
+    pairs = sorted((to_cbor(key), to_cbor(item)) for key, item in value.items())
+    return head(5, len(value)) + b"".join(key + item for key, item in pairs)
+
+
+def is_id(value, least=1):
+    return type(value) is int and least <= value < 1 << 32
+
+
+def is_listed(value, of):
+    return isinstance(value, list) and all(map(of, value))
+
+
+def is_field(value):
+    return isinstance(value, dict) and isinstance(value.get(0), str) and is_id(value.get(1))
+
+
 class Epoch:
-    """What is known of one epoch: types, schemas and tables by id."""
+    """What is known of one epoch: types, schemas and formats by id."""
 
     def __init__(self):
-        self.known, self.types, self.schemas, self.formats = set(), {}, {}, {}
+        self.known, self.types, self.schemas, self.formats, self.reported = {}, {}, {}, {}, 0
+        self.ordinals = {}
 
     def add(self, ordinal, record):
+        """Takes a record; gives the name of what is wrong with it."""
         if ordinal in self.known:
-            return
-        self.known.add(ordinal)
-        if not isinstance(record, dict):
-            return
-        place = {4: self.types, 5: self.schemas, 6: self.formats}.get(record.get(0))
-        if place is not None:
-            place.setdefault(record[1], record)
+            return "metadata-conflict" if self.known[ordinal] != record else None
+        self.known[ordinal] = record
+        if not isinstance(record, dict) or not is_id(record.get(0), 0):
+            return "metadata-invalid"
+        place = {4: self.types, 5: self.schemas, 6: self.formats}.get(record[0])
+        if place is None:
+            return None
+        if not self.is_right(ordinal, record):
+            return "metadata-invalid"
+        if place.setdefault(record[1], record) != record:
+            return "metadata-conflict"
+        self.ordinals.setdefault((record[0], record[1]), ordinal)
+        return None
 
-    def size_align(self, ty):
+    def is_before(self, ordinal, ty):
+        """Whether a type may be named by the record with this ordinal: it comes before it, or is not known."""
+        return is_id(ty) and self.ordinals.get((4, ty), -1) < ordinal
+
+    def is_right(self, ordinal, record):
+        """Whether a record has what its kind needs."""
+        kind, four, five = record.get(3), record.get(4), record.get(5)
+        if not is_id(record.get(1), 16 if record[0] == 5 else 1):
+            return False
+        if record[0] == 6:
+            return isinstance(record.get(2), str)
+
+        def is_member(value):
+            return is_field(value) and type(value.get(2, 0)) is int and self.is_before(ordinal, value[1])
+
+        if record[0] == 5:
+            return is_listed(kind, is_member) and type(record.get(4, 0)) is int
+        if not is_id(kind) or kind > 22:
+            return False
+
+        def is_pair(value):
+            return isinstance(value, list) and len(value) > 1
+
+        if kind in (1, 2):
+            return four in (8, 16, 32, 64, 128)
+        if kind == 3:
+            return four in (16, 32, 64)
+        if kind in (5, 15, 16):
+            return four in ((8, 32) if kind == 5 else (8, 16, 32, 64))
+        if kind in (8, 9, 11, 12, 13, 20, 22):
+            if four == record[1] or not self.is_before(ordinal, four):
+                return False
+            return is_id(five) if kind == 11 else kind not in (8, 9, 20) or is_listed(five, is_pair)
+        if kind == 10:
+            return is_id(four) and bool(five) and is_listed(five, is_member)
+        if kind == 14:
+            return is_listed(five, lambda pair: is_pair(pair) and self.is_before(ordinal, pair[1]))
+        return kind != 7 or four is None or is_id(four)
+
+    def hole(self, need):
+        """The first ordinal below `need` that is not known and was not reported, if there is one."""
+        first = next((n for n in range(self.reported, need) if n not in self.known), None)
+        if first is not None:
+            self.reported = need
+        return first
+
+    def size_align(self, ty, depth=0):
         """Bytes and alignment of a type in plain form."""
+        if depth > 16:
+            raise ValueError("nested too deeply")
         record = self.types[ty]
         kind, four, five = record[3], record.get(4), record.get(5)
         if kind in (1, 2, 3, 5, 15, 16):
@@ -129,14 +221,14 @@ class Epoch:
         if kind == 7 and four:
             return four, 1
         if kind in (8, 9, 20, 22):
-            return self.size_align(four)
+            return self.size_align(four, depth + 1)
         if kind == 10:
-            return four, max(self.size_align(member[1])[1] for member in five)
+            return four, max(self.size_align(member[1], depth + 1)[1] for member in five)
         if kind == 11:
-            size, align = self.size_align(four)
+            size, align = self.size_align(four, depth + 1)
             return size * five, align
         if kind == 13:
-            size, align = self.size_align(four)
+            size, align = self.size_align(four, depth + 1)
             return (align + size + align - 1) // align * align, align
         return (8, 8) if kind == 18 else (4, 4) if kind == 19 else (8, 4)
 
@@ -206,6 +298,7 @@ class Reader:
         self.data, self.findings, self.records, self.losses = data, [], [], []
         self.duplicates = self.undecoded = self.unwritten = 0
         self.epochs, self.next, self.missing, self.begun = {}, {}, set(), set()
+        self.seen, self.counts, self.ends, self.with_gaps, self.said = {}, {}, {}, set(), []
 
     def find(self, name, **keys):
         self.findings.append({"name": name, **keys})
@@ -290,6 +383,7 @@ class Reader:
         if seq >= expected:
             if seq > expected:
                 self.find("sequence-gap", stream=stream, expected=expected, got=seq)
+                self.with_gaps.add(producer)
                 self.missing.update((key, n) for n in range(expected, min(seq, expected + 4096)))
             self.next[key] = seq + 1
             return True
@@ -316,15 +410,23 @@ class Reader:
 
     def read(self):
         """Reads everything: metadata first, since later ones describe earlier rows too."""
-        rows, last = [], {}
+        rows, needs, last, stopped = [], [], {}, False
         for at, head, stored in self.frames():
             kind, producer = head["kind"], head["producer"]
             last.setdefault(producer, False)
             if kind == OPEN:
                 self.find("unknown-kind", offset=at)
                 continue
+            self.seen[at] = head
             if not self.in_order(at, head):
                 continue
+            counted = self.counts.setdefault(producer, [0, 0])
+            before = list(counted)
+            counted[0] += 1
+            counted[1] += head["records"] if kind == DATA else 0
+            if kind in (DATA, AGG):
+                # What was dropped before a frame is said by its header, also where its payload is damaged.
+                self.said.append((at, False, (producer, head["stream"]), None, head["lost"]))
             if kind not in (INDEX, PAD):
                 last[producer] = kind == END
             # What is passed over may be damaged too.
@@ -332,36 +434,59 @@ class Reader:
                 self.find("payload-crc", offset=at, records=head["records"] if kind in (META, DATA) else 0)
                 self.missing.add(((producer, head["stream"]), head["seq"]))
                 continue
-            if kind not in (META, DATA, LOSS):
-                if kind > END:
-                    self.find("unknown-kind", offset=at)
+            if kind == PAD:
                 continue
-            if head["encoding"] != (16 if kind == DATA else 1):
-                self.find("unknown-encoding", offset=at, records=head["records"])
+            if kind in (DATA, AGG):
+                epoch = self.epochs.setdefault((producer, head["epoch"]), Epoch())
+                needs.append((at, head["version_of_metadata"], epoch))
+            is_known = kind <= END
+            if not is_known or head["encoding"] != {DATA: 16, INDEX: 80, END: 81}.get(kind, 1):
+                if head["flags"] & 1:
+                    self.find("needs-newer-program", offset=at)
+                    stopped = True
+                    break
+                counts = {"records": head["records"]} if is_known else {}
+                self.find("unknown-encoding" if is_known else "unknown-kind", offset=at, **counts)
                 continue
             payload = self.payload(at, head, stored)
             if payload is None:
                 continue
             epoch = self.epochs.setdefault((producer, head["epoch"]), Epoch())
-            if kind == META:
+            if kind == INDEX:
+                self.index(at, payload)
+            elif kind == END:
+                said, place = self.item(at, payload, 0, 0)
+                if place is not None:
+                    says = [said.get(1), said.get(2)] if isinstance(said, dict) else []
+                    self.ends.setdefault(producer, []).append((at, says, before))
+            elif kind == META:
                 place, ordinal = 0, head["version_of_metadata"] - head["records"]
                 for n in range(head["records"]):
+                    start = place
                     record, place = self.item(at, payload, place, head["records"] - n)
                     if place is None:
                         break
-                    epoch.add(ordinal + n, record)
+                    self.define(epoch, ordinal + n, record, payload[start:place])
             elif kind == LOSS:
                 loss, place = self.item(at, payload, 0, 0)
                 if isinstance(loss, dict):
-                    self.loss(loss, head)
+                    self.loss(loss, at, head, False)
             else:
                 rows.append((at, head, payload, epoch))
                 self.rows(at, head, payload, epoch, only_metadata=True)
+        for at, need, epoch in needs:
+            hole = epoch.hole(need)
+            if hole is not None:
+                self.find("metadata-gap", first_offset=at, have=hole, need=need)
         for row in rows:
             self.rows(*row, only_metadata=False)
         if not last:
             self.findings = [{"name": "no-frames"}]
-        for producer, ended in last.items():
+        for producer, ended in ({} if stopped else last).items():
+            ends = self.ends.get(producer, [])
+            is_whole = producer in self.begun and producer not in self.with_gaps
+            if is_whole and len(ends) == 1 and ends[0][1] != ends[0][2]:
+                self.find("end-mismatch", offset=ends[0][0])
             if not ended:
                 self.find("no-end-frame", producer=producer)
         if self.undecoded:
@@ -372,16 +497,63 @@ class Reader:
         """An item of a frame's payload and where the next begins; None twice if the bytes are none."""
         try:
             return cbor(payload, place)
-        except (ValueError, IndexError):
+        except (ValueError, IndexError, RecursionError):
             self.find("payload-invalid", offset=at, records=records)
             return None, None
 
-    def loss(self, loss, head):
-        self.losses.append({"cause": loss.get(0), "stream": loss.get(1, head["stream"]), "count": loss.get(2, 0)})
+    def define(self, epoch, ordinal, record, encoded):
+        """Takes a metadata record and says what is wrong with it."""
+        try:
+            is_canonical = to_cbor(record) == encoded
+        except (TypeError, KeyError, AttributeError, StopIteration):
+            is_canonical = False
+        if not is_canonical:
+            self.find("metadata-not-canonical", ordinal=ordinal)
+        wrong = epoch.add(ordinal, record)
+        if wrong:
+            self.find(wrong, ordinal=ordinal)
+
+    def index(self, at, payload):
+        """Compares an index with the frames that were seen."""
+        count = struct.unpack_from("<I", payload)[0] if len(payload) >= 16 else -1
+        if len(payload) - 16 != 56 * count:
+            self.find("payload-invalid", offset=at, records=0)
+            return
+        for n in range(count):
+            back, length, kind, codec, encoding, *rest = struct.unpack_from("<QIBBHQIIQQQ", payload, 16 + 56 * n)
+            head = self.seen.get(at - back)
+            names = "producer stream records ts_first ts_last seq".split()
+            if head and (
+                (kind, codec, encoding) != (head["kind"], head["codec"], head["encoding"])
+                or rest != [head[name] for name in names]
+            ):
+                self.find("index-mismatch", offset=at, entry=n)
+                return
+
+    def loss(self, loss, at, head, inside):
+        count, stream = loss.get(2, 0), loss.get(1, head["stream"])
+        self.losses.append({"cause": loss.get(0), "stream": stream, "count": count})
+        if type(count) is int:
+            self.said.append((at, inside, (head["producer"], stream), count, 0))
+
+    def lost(self):
+        """Records lost by stream: what headers say, and maps after the last frame of their stream."""
+        sums, pending = {}, {}
+        for _, _, who, count, lost in sorted(self.said, key=lambda said: said[:2]):
+            if count is None:
+                sums[who], pending[who] = sums.get(who, 0) + lost, 0
+            else:
+                pending[who] = pending.get(who, 0) + count
+        lost = {}
+        for who in {*sums, *pending}:
+            n = min(sums.get(who, 0) + pending.get(who, 0), (1 << 32) - 1)
+            if n:
+                lost[str(who[1])] = min(lost.get(str(who[1]), 0) + n, (1 << 32) - 1)
+        return lost
 
     def rows(self, at, head, payload, epoch, only_metadata):
         """The rows of a frame, or only what stands between them."""
-        place, ordinal, decoded = 0, head["version_of_metadata"], 0
+        place, ordinal, decoded, latest, fell = 0, head["version_of_metadata"], 0, 0, False
         while place < len(payload):
             if place + 16 > len(payload):
                 break
@@ -392,23 +564,29 @@ class Reader:
                 break
             body = payload[place + 16 : place + size]
             place += size
+            if schema >= 16:
+                fell, latest = fell or time < latest, time
             if schema < 16:
-                item = None
+                item, end = None, 0
                 if only_metadata and schema in (1, 2):
                     try:
-                        item = cbor(body)[0]
-                    except (ValueError, IndexError):
-                        if schema == 1:
-                            self.find("metadata-invalid", ordinal=ordinal)
+                        item, end = cbor(body)
+                    except (ValueError, IndexError, RecursionError):
+                        pass
                 if schema == 1:
-                    if only_metadata:
-                        epoch.add(ordinal, item)
+                    if only_metadata and end:
+                        self.define(epoch, ordinal, item, body[:end])
+                    elif only_metadata:
+                        epoch.known.setdefault(ordinal, None)
+                        self.find("metadata-invalid", ordinal=ordinal)
                     ordinal += 1
                 elif isinstance(item, dict):
-                    self.loss(item, head)
+                    self.loss(item, at, head, True)
             elif not only_metadata and self.record(at, head, epoch, schema, time, body):
                 decoded += 1
         if not only_metadata:
+            if fell and not head["flags"] & 8:
+                self.find("time-order", offset=at)
             self.undecoded += max(head["records"] - decoded, 0)
 
     def record(self, at, head, epoch, schema, time, body):
@@ -430,7 +608,7 @@ class Reader:
                 record[field[0]] = value
         except KeyError:
             return False
-        except (ValueError, IndexError, struct.error):
+        except (ValueError, IndexError, TypeError, AttributeError, RecursionError, struct.error):
             self.find("record-invalid", offset=at)
             return False
         self.records.append({**record, "stream": head["stream"]})
@@ -446,6 +624,7 @@ def main():
                 "findings": reader.findings,
                 "records": reader.records,
                 "losses": reader.losses,
+                "lost": reader.lost(),
                 "duplicates": reader.duplicates,
                 "unwritten_bytes": reader.unwritten,
             }
