@@ -285,4 +285,38 @@ mod with_engine {
         assert_eq!(of_table, number("SELECT count(*) FROM calls WHERE function = 'glRotatef'", calls));
         assert_ne!(of_table, "0");
     }
+
+    #[test]
+    fn damage_of_every_trace_that_is_named_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = fixtures("stream").join("dtrace-mixed_1000.quipu");
+        let damaged = folder.path().join("damaged.quipu");
+        let mut bytes = std::fs::read(&whole).unwrap();
+        bytes[0x3cfc] ^= 4;
+        std::fs::write(&damaged, bytes).unwrap();
+        let (whole, damaged) = (whole.display().to_string(), damaged.display().to_string());
+        let second = format!("b={damaged}");
+        let calls: [&[&str]; 3] = [
+            &["SELECT count(*) FROM records", &damaged],
+            &["SELECT count(*) FROM b.records", &whole, &second],
+            &["SELECT count(*) FROM b.records", &whole, &second, "--as", "csv"],
+        ];
+        for call in calls {
+            let done = sql(call);
+            assert_eq!(done.status.code(), Some(1), "{call:?}: {done:?}");
+            assert!(said(&done).contains("damaged.quipu: offset 0x"), "{call:?}: {}", said(&done));
+            assert!(said(&done).contains(" lost"), "{call:?}: {}", said(&done));
+        }
+        // Of a file whose checksum is wrong, nothing counts.
+        let mut packed = std::fs::read(fixtures("lackey").join("nodes.lackey.gz")).unwrap();
+        let at = packed.len() - 6;
+        packed[at] ^= 1;
+        let summed = folder.path().join("summed.lackey.gz");
+        std::fs::write(&summed, packed).unwrap();
+        let done = sql(&["SELECT count(*) FROM accesses", summed.to_str().unwrap()]);
+        assert_eq!(done.status.code(), Some(1), "{done:?}");
+        // A question about nothing that is damaged is answered.
+        let done = sql(&["SELECT count(*) FROM records", &whole]);
+        assert_eq!(done.status.code(), Some(0), "{done:?}");
+    }
 }

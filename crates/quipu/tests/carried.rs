@@ -218,18 +218,23 @@ fn answers(path: &Path) -> BTreeMap<&'static str, String> {
         true => source_in(path).name().to_owned(),
         false => path.display().to_string(),
     };
+    answers_of(&*trace, &name)
+}
+
+/// The answers of all analyses, where the trace is called `@`.
+fn answers_of(trace: &dyn Trace, name: &str) -> BTreeMap<&'static str, String> {
     let mut all = BTreeMap::new();
     for tool in quipu::tools_of(&trace.meta().format) {
         let watch = Watch::new();
-        let answer = plan(tool, &Given::default(), &*trace).and_then(|planned| {
-            let outcome = run(&*trace, vec![planned], &RunOptions { threads: 2, ..RunOptions::new(&watch) })?;
+        let answer = plan(tool, &Given::default(), trace).and_then(|planned| {
+            let outcome = run(trace, vec![planned], &RunOptions { threads: 2, ..RunOptions::new(&watch) })?;
             let mut json = outcome.reports[0].json();
             without_notes(&mut json);
             let found = outcome.findings.as_slice().iter().map(|finding| format!("{finding:?}"));
             Ok(format!("{json} {:?} {:?}", found.collect::<Vec<_>>(), outcome.error))
         });
         let answer = answer.unwrap_or_else(|error| error.to_string());
-        all.insert(tool.info().name, answer.replace(&name, "@"));
+        all.insert(tool.info().name, answer.replace(name, "@"));
     }
     all
 }
@@ -576,5 +581,56 @@ fn bodies_in_streams_are_of_formats_that_there_are() {
     let is_known = |name: &str| quipu::FORMATS.iter().any(|format| format.info().name == name);
     for (encoding, name) in FORMATS.iter().chain(OWN_WRITERS) {
         assert!(is_known(name), "bodies of encoding {encoding} are of `{name}`, which there is not");
+    }
+}
+
+/// Formats that write streams themselves: what they write of a file answers as the file does.
+const OWN_WRITERS: &[(&str, &str, &[(&str, &str)])] = &[
+    ("dtrace", "dtrace/classic/printf", &[]),
+    ("dtrace", "dtrace/classic/mixed_1000", &[]),
+    ("prism", "prism/fixed/prodcons.main.fixed18.gz", &[("encoding", "fixed")]),
+];
+
+#[test]
+fn formats_that_write_streams_answer_the_same_there() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, (format, sample, given)) in OWN_WRITERS.iter().enumerate() {
+        let opening = OpenOptions {
+            format: Some((*format).to_owned()),
+            given: given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            ..OpenOptions::default()
+        };
+        let (from, stream) = (fixtures("").join(sample), folder.path().join(format!("{number}.quipu")));
+        let source = Source::open(&from).unwrap().spooled().unwrap();
+        let written = quipu::format_named(format).unwrap();
+        let convert = written.transforms().iter().find(|one| one.info().name == "convert").unwrap();
+        let watch = Watch::new();
+        let job = TransformJob {
+            source: &source,
+            opening: &opening,
+            options: &Options::default(),
+            output: &stream,
+            replace: false,
+            container: None,
+            level: None,
+            damaged: Damaged::Refuse,
+            strict: true,
+            threads: 1,
+            sequence: &InTime(&watch),
+        };
+        convert.run(&job, &Silent).unwrap_or_else(|error| panic!("{sample}: {error}"));
+        let original = quipu::open(&source, &opening).unwrap();
+        let there = open(&stream).unwrap();
+        assert_eq!(there.meta().format, *format, "{sample}");
+        let shown = |trace: &dyn Trace| -> BTreeMap<&'static str, String> {
+            let all = answers_of(trace, "\0").into_iter();
+            // `check` counts containers and frames.
+            all.filter(|(tool, _)| *tool != "check").collect()
+        };
+        let (wanted, answers) = (shown(&*original), shown(&*there));
+        assert!(wanted.len() >= 4, "{sample}: {:?}", wanted.keys());
+        for (tool, answer) in wanted {
+            assert_eq!(answers[tool], answer, "{sample}: {tool}");
+        }
     }
 }
