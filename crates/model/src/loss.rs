@@ -173,8 +173,16 @@ impl fmt::Display for Lost {
             n => write!(f, " in {n} places, the first")?,
         }
         let first = &self.gaps[0];
+        let is_somewhere = |place: &Place| {
+            place.offset.is_some()
+                || place.record.is_some()
+                || place.instr.is_some()
+                || place.member.is_some()
+        };
         match (&first.resumed, first.stopped.is_empty()) {
             (_, true) => Ok(()),
+            // Of what follows in other files, no place is known.
+            (Some(resumed), false) if !is_somewhere(resumed) => write!(f, " at {}", first.stopped),
             (Some(resumed), false) => write!(f, " between {} and {resumed}", first.stopped),
             (None, false) => write!(f, " after {}", first.stopped),
         }

@@ -128,6 +128,8 @@ pub struct Carried {
     pub source: Source,
     /// What is wrong with what carries it, as far as that is known without reading what is carried.
     pub findings: Arc<[Finding]>,
+    /// Reading says of all that is lost where it stood: other findings are about nothing that is missing.
+    pub is_counted: bool,
 }
 
 /// What [`Format::describe`] gives.

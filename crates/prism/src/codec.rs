@@ -331,7 +331,10 @@ impl RecordCodec for Codec {
         let n_lost = records_before.checked_sub(n_records.saturating_add(state.n_lost));
         state.n_lost += n_lost.unwrap_or(0);
         let n_lost = n_lost.map_or(Amount::Unknown, Amount::Exactly);
-        let here = Here::read(&said)?;
+        let mut here = Here::read(&said)?;
+        if Here::keeps_fields(&said) {
+            here.detail = state.decoder.detail();
+        }
         let before = state.rejoins.map_or(state.decoder.detail(), |rejoins| rejoins.before);
         state.rejoins = Some(Rejoined { here, before });
         let Here { thread, detail, pc } = here;

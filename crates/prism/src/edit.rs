@@ -12,7 +12,7 @@ use crate::file::{EventFile, Target};
 use crate::rewrite::PLAIN;
 use crate::table::{code, code_of, codes_named, names_of_types};
 use crate::trace::{self, PrismTrace};
-use crate::turns::{Turn, Whole, settings};
+use crate::turns::{Turn, Whole};
 use quipu_model::damaged::Reading;
 use quipu_model::fresh::{Folder, Fresh, Replace};
 use quipu_model::options::Kind as OptionKind;
@@ -292,7 +292,7 @@ impl Transform for Split {
         // Each file says which turns the whole trace has, so these are known before the first file ends.
         let whole = whole_of(&trace, job, progress)?;
         let reading = loop {
-            let mut pass = Pass::new(job, &folder, *trace.codec(), &done);
+            let mut pass = Pass::new(job, (&folder, &whole), *trace.codec(), &done);
             let read =
                 each_batch(&trace, Job { keeps_bytes: true, ..Job::of(job) }, progress, |batch, bytes| {
                     pass.take(batch, bytes)?;
@@ -303,7 +303,7 @@ impl Transform for Split {
             n_events += pass.n_events;
             for (thread, file) in pass.finish()? {
                 done.insert(thread);
-                file.finish(&whole)?;
+                file.finish()?;
             }
             if !has_more {
                 break reading;
@@ -372,37 +372,20 @@ fn whole_of(trace: &PrismTrace, job: &TransformJob<'_>, progress: &dyn Progress)
     Ok(whole)
 }
 
-/// The file of a thread in the making.
-struct ThreadFile {
-    file: EventFile,
-    /// The fields that the next event in the file would have.
-    detail: Detail,
-    /// Bytes before the first turn.
-    start: u64,
-    turns: Vec<Turn>,
-}
-
-impl ThreadFile {
-    fn finish(mut self, whole: &Whole) -> Result<()> {
-        for (name, value) in settings(whole, self.start, &self.turns)? {
-            self.file.say(&name, value)?;
-        }
-        self.file.finish().map(drop)
-    }
-}
-
 /// One pass over the events, for some of the threads.
 struct Pass<'p> {
     job: &'p TransformJob<'p>,
     folder: &'p Folder,
+    /// What each file says of all.
+    whole: &'p Whole,
     codec: Codec,
     /// Threads that have their files.
     done: &'p FxHashSet<u64>,
-    files: FxHashMap<u64, ThreadFile>,
+    files: FxHashMap<u64, EventFile>,
     turns: Turns,
     now: Now,
-    /// Whether the current thread is one of this pass, and where its turn began in its file.
-    open: Option<(u64, u64)>,
+    /// The current thread, if it is one of this pass.
+    open: Option<u64>,
     ordinal: u64,
     n_events: u64,
     has_more: bool,
@@ -411,13 +394,14 @@ struct Pass<'p> {
 impl<'p> Pass<'p> {
     fn new(
         job: &'p TransformJob<'p>,
-        folder: &'p Folder,
+        (folder, whole): (&'p Folder, &'p Whole),
         codec: Codec,
         done: &'p FxHashSet<u64>,
     ) -> Pass<'p> {
         Pass {
             job,
             folder,
+            whole,
             codec,
             done,
             files: FxHashMap::default(),
@@ -440,18 +424,12 @@ impl<'p> Pass<'p> {
             self.begin_turn(thread)?;
         }
         let mut file = match self.open {
-            Some((thread, _)) => self.files.get_mut(&thread),
+            Some(thread) => self.files.get_mut(&thread),
             None => None,
         };
         for (index, event) in batch.events.iter().enumerate() {
             if let Some(file) = &mut file {
-                file.file.copy(batch, index, bytes.get(index))?;
-                if let Event::Config(config) = event {
-                    file.detail.configure(*config);
-                }
-                if let Some(turn) = file.turns.last_mut() {
-                    turn.n_events += 1;
-                }
+                file.copy(batch, index, bytes.get(index))?;
                 self.n_events += 1;
             }
             self.now.pass(event);
@@ -473,21 +451,17 @@ impl<'p> Pass<'p> {
             self.files.insert(thread, file);
         }
         let Some(file) = self.files.get_mut(&thread) else { return Ok(()) };
-        let before = file.file.position();
         // What other threads configured, the file has to say itself.
-        if self.codec.encoding == Encoding::Variable && self.now.has_changed {
-            let configs = self.now.detail.events().map(Event::Config);
-            let batch = Batch { events: configs.to_vec(), ..Batch::default() };
-            (0..batch.events.len()).try_for_each(|index| file.file.put(&batch, index))?;
-            file.detail = self.now.detail;
-        }
-        let begin = file.file.position();
-        file.turns.push(Turn { ordinal: self.ordinal, extra: begin - before, ..Turn::default() });
-        self.open = Some((thread, begin));
+        let configs = match self.codec.encoding == Encoding::Variable && self.now.has_changed {
+            true => self.now.detail.events().map(Event::Config).to_vec(),
+            false => Vec::new(),
+        };
+        file.begin_turn(self.ordinal, &configs)?;
+        self.open = Some(thread);
         Ok(())
     }
 
-    fn create(&self, thread: u64) -> Result<ThreadFile> {
+    fn create(&self, thread: u64) -> Result<EventFile> {
         let name = format!("thread-{thread}");
         let path = self.folder.join(format!("{name}.prism"));
         let target = Target {
@@ -502,24 +476,19 @@ impl<'p> Pass<'p> {
         let is_said = self.codec.is_configured && !self.now.has_begun && self.now.detail == Detail::NONE;
         let mut file = EventFile::create(target, self.codec.encoding, self.now.detail, is_said)?;
         file.set_dialect(self.codec.dialect);
-        let start = file.position();
-        Ok(ThreadFile { file, detail: self.now.detail, start, turns: Vec::new() })
+        self.whole.settings().into_iter().for_each(|(name, value)| file.say(name, value));
+        file.take_turns();
+        Ok(file)
     }
 
     fn end_turn(&mut self) -> Result<()> {
-        let Some((thread, begin)) = self.open.take() else { return Ok(()) };
-        let Some(file) = self.files.get_mut(&thread) else { return Ok(()) };
-        if self.codec.encoding == Encoding::Fixed {
-            file.file.flush_buffer()?;
+        match self.open.take().and_then(|thread| self.files.get_mut(&thread)) {
+            Some(file) => file.end_turn(),
+            None => Ok(()),
         }
-        let len = file.file.position() - begin;
-        if let Some(turn) = file.turns.last_mut() {
-            turn.len = len;
-        }
-        Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<(u64, ThreadFile)>> {
+    fn finish(mut self) -> Result<Vec<(u64, EventFile)>> {
         self.end_turn()?;
         let mut files: Vec<_> = self.files.into_iter().collect();
         files.sort_unstable_by_key(|(thread, _)| *thread);

@@ -10,6 +10,7 @@ use crate::drive::refused;
 use crate::event::{Context, Event, Place};
 use crate::fixed::{self, EVENT_BYTES, Put};
 use crate::here::Here;
+use crate::turns::{self, Turn};
 use crate::variable::Dialect;
 use crate::{INFO, dump, variable};
 use quipu_model::fresh::{Fresh, Replace, cannot};
@@ -81,6 +82,59 @@ pub(crate) struct EventFile {
     /// Events in what is written, with those that say what fields the others have.
     n_written: u64,
     n_bytes: u64,
+    /// Of a file of one thread: its turns.
+    turns: Option<TurnLog>,
+    /// Settings that stand before the next frame.
+    said: Vec<(String, String)>,
+}
+
+/// Turns of a thread.
+#[derive(Default)]
+struct TurnLog {
+    /// Those in the frame in the making, but for the last if it goes on.
+    closed: Vec<Turn>,
+    open: Option<OpenTurn>,
+    /// Bytes and events before the first in the frame, with what only the file needs.
+    first: Option<(u64, u64)>,
+    /// Frames whose turns were said.
+    n_said: usize,
+}
+
+/// A turn that has not ended.
+struct OpenTurn {
+    ordinal: u64,
+    extra: u64,
+    /// Bytes and events before it in the frame in the making.
+    begin: usize,
+    n_before: u32,
+}
+
+impl TurnLog {
+    /// Adds what the turn has in a frame of as many bytes and events.
+    fn close(&mut self, len: usize, n: u32) {
+        let Some(OpenTurn { ordinal, extra, begin, n_before }) = &self.open else { return };
+        let n_events = u64::from(n - n_before);
+        if n_events > 0 {
+            let len = (len - begin) as u64;
+            self.closed.push(Turn { ordinal: *ordinal, n_events, extra: *extra, len });
+        }
+    }
+
+    /// What is said of the turns of a frame that ends here, if it has any. One that has not ended continues in the next.
+    fn end_frame(&mut self, (len, n): (usize, u32), at: (u64, u64)) -> Option<(String, String)> {
+        self.close(len, n);
+        let first = self.first.take();
+        if let Some(open) = &mut self.open {
+            let n_events = u64::from(n - open.n_before);
+            let extra = if n_events > 0 { 0 } else { open.extra };
+            *open = OpenTurn { ordinal: open.ordinal + n_events, extra, begin: 0, n_before: 0 };
+            self.first = Some(at);
+        }
+        let (first, turns) = (first?, std::mem::take(&mut self.closed));
+        let number = self.n_said;
+        self.n_said += usize::from(!turns.is_empty());
+        (!turns.is_empty()).then(|| turns::of_frame(number, first, &turns))
+    }
 }
 
 enum Out {
@@ -148,6 +202,8 @@ impl EventFile {
             n_events: 0,
             n_written: 0,
             n_bytes: 0,
+            turns: None,
+            said: Vec::new(),
         })
     }
 
@@ -197,11 +253,7 @@ impl EventFile {
 
     /// Bytes of events so far, of the fixed encoding after the last whole buffer.
     pub(crate) fn position(&self) -> u64 {
-        let gathered = match self.encoding {
-            Encoding::Fixed => self.buffers.len(),
-            Encoding::Variable => self.variable.out.len(),
-        };
-        self.n_bytes + gathered as u64
+        self.n_bytes + self.gathered_len() as u64
     }
 
     /// Adds the event at an index of a batch as its bytes are, which have the encoding of the file.
@@ -239,17 +291,61 @@ impl EventFile {
         Ok(())
     }
 
-    /// Adds a setting that says how the bytes of the stream read.
+    /// Adds a setting that says how the bytes of the stream read. It stands before the next frame.
+    pub(crate) fn say(&mut self, name: &str, value: String) {
+        self.said.push((format!("{READING_SETTING}{name}"), value));
+    }
+
+    /// Makes it the file of a thread that takes turns. Those of each frame are said before it.
+    pub(crate) fn take_turns(&mut self) {
+        self.turns = Some(TurnLog::default());
+    }
+
+    /// Begins a turn whose first event has this position among those of all threads. Configurations of other threads, which only
+    /// this file needs, come before it.
     ///
     /// # Errors
     /// `Io` if it cannot be written.
-    pub(crate) fn say(&mut self, name: &str, value: String) -> Result<()> {
-        if matches!(&self.out, Out::Stream { begun: None, .. }) {
+    pub(crate) fn begin_turn(&mut self, ordinal: u64, configs: &[Event]) -> Result<()> {
+        // They stand in one frame with the first event.
+        let room = (configs.len() + 1) * variable::MAX_EVENT_BYTES;
+        if !configs.is_empty() && self.variable.out.len() + room > FRAME_BYTES {
             self.frame()?;
         }
-        let Out::Stream { path, begun: Some(begun), .. } = &self.out else { return Ok(()) };
-        let setting = Setting { name: format!("{READING_SETTING}{name}"), value: Value::Text(value) };
-        begun.writer.define(setting).map(drop).map_err(|cause| cannot("write", path, cause))
+        let before = self.gathered_len();
+        let at = (self.n_bytes + before as u64, self.n_written + u64::from(self.n_gathered));
+        let batch = Batch { events: configs.to_vec(), ..Batch::default() };
+        (0..configs.len()).try_for_each(|index| self.put(&batch, index))?;
+        let (begin, n_before) = (self.gathered_len(), self.n_gathered);
+        if let Some(log) = &mut self.turns {
+            log.first.get_or_insert(at);
+            log.open = Some(OpenTurn { ordinal, extra: (begin - before) as u64, begin, n_before });
+        }
+        Ok(())
+    }
+
+    /// Ends the turn.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be written.
+    pub(crate) fn end_turn(&mut self) -> Result<()> {
+        if self.encoding == Encoding::Fixed {
+            self.flush_buffer()?;
+        }
+        let (end, n) = (self.gathered_len(), self.n_gathered);
+        if let Some(log) = &mut self.turns {
+            log.close(end, n);
+            log.open = None;
+        }
+        Ok(())
+    }
+
+    /// Bytes of the frame in the making.
+    fn gathered_len(&self) -> usize {
+        match self.encoding {
+            Encoding::Fixed => self.buffers.len(),
+            Encoding::Variable => self.variable.out.len(),
+        }
     }
 
     /// Adds a whole buffer of the fixed encoding as it is.
@@ -295,13 +391,19 @@ impl EventFile {
         let begun = std::mem::replace(&mut self.begun, next);
         let extension =
             Extension { bytes_before: self.n_bytes, records_before: self.n_written, state: begun.to_bytes() };
+        let len = self.gathered_len();
+        let n = std::mem::take(&mut self.n_gathered);
+        self.n_written += u64::from(n);
+        self.n_bytes += len as u64;
+        if let Some((name, value)) =
+            self.turns.as_mut().and_then(|log| log.end_frame((len, n), (self.n_bytes, self.n_written)))
+        {
+            self.say(&name, value);
+        }
         let bytes = match self.encoding {
             Encoding::Fixed => &mut self.buffers,
             Encoding::Variable => &mut self.variable.out,
         };
-        let n = std::mem::take(&mut self.n_gathered);
-        self.n_written += u64::from(n);
-        self.n_bytes += bytes.len() as u64;
         match &mut self.out {
             Out::Plain(file) => file.append(|out| {
                 out.append(bytes);
@@ -317,6 +419,10 @@ impl EventFile {
                         begun.insert(Box::new(started))
                     }
                 };
+                for (name, value) in self.said.drain(..) {
+                    let setting = Setting { name, value: Value::Text(value) };
+                    begun.writer.define(setting).map_err(|cause| cannot("write", path, cause))?;
+                }
                 let number = match self.encoding {
                     Encoding::Fixed => encoding::PRISM,
                     Encoding::Variable => encoding::PRISM_VARIABLE,
@@ -343,6 +449,7 @@ impl EventFile {
         if self.position() > self.n_bytes || !is_begun {
             self.frame()?;
         }
+        debug_assert!(self.said.is_empty() || matches!(self.out, Out::Plain(_)), "settings precede a frame");
         let (n_bytes, packed_bytes) = match self.out {
             Out::Plain(file) => {
                 let written = file.finish()?;

@@ -10,8 +10,13 @@ use crate::fixed::{CONTEXT, EVENT_BYTES, SYNC, Slot};
 
 /// Bytes of it in the header of a frame.
 const BYTES: usize = 24;
+/// Where its flags stand.
+const FLAGS: usize = 5;
 /// The thread is known.
 const HAS_THREAD: u8 = 1;
+
+/// The fields are those that held before.
+const KEEPS_FIELDS: u8 = 2;
 
 /// What holds where an event begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +62,18 @@ impl Here {
         all.extend_from_slice(&self.thread.unwrap_or(0).to_le_bytes());
         all.extend_from_slice(&self.pc.to_le_bytes());
         all
+    }
+
+    /// The same with the fields that held before.
+    pub(crate) fn to_bytes_without_fields(self) -> Vec<u8> {
+        let mut all = self.to_bytes();
+        all[FLAGS] |= KEEPS_FIELDS;
+        all
+    }
+
+    /// Whether the bytes say nothing of fields.
+    pub(crate) fn keeps_fields(bytes: &[u8]) -> bool {
+        bytes.get(FLAGS).is_some_and(|flags| flags & KEEPS_FIELDS != 0)
     }
 
     /// The same from the bytes; none if there are too few.

@@ -47,7 +47,8 @@ pub(crate) fn is_configured(head: &[u8]) -> bool {
 fn after_lost(source: &Source) -> Option<Here> {
     let container = source.container().ok()?;
     let next = container.next_readable(0, 0)?;
-    Here::read(&Extension::read(&container.said_at(next)?)?.state)
+    let state = Extension::read(&container.said_at(next)?)?.state;
+    if Here::keeps_fields(&state) { None } else { Here::read(&state) }
 }
 
 /// Opens a stream.

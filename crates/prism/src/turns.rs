@@ -1,18 +1,24 @@
 //! Files of threads: each has the turns of one thread, and says where they stood among those of all.
 //!
-//! `split` writes for each turn four numbers in settings of the file: the ordinal of its first event, how many events it has,
-//! bytes in the file before it that only this file needs (configurations that another thread made), and its own bytes. A folder
-//! of such files is one trace: turns in the order of their ordinals. Turns of threads whose files are missing or damaged are a
-//! loss after the last event, which says how many events and whose.
+//! `split` writes before each frame a setting with four numbers for each turn, or part of one, that the frame has: the ordinal
+//! of its first event, how many events it has, bytes in the file before it that only this file needs (configurations that
+//! another thread made), and its own bytes. So a file that is cut still says where the events of its whole frames stood.
+//! A folder of such files is one trace: turns in the order of their ordinals. Events of a thread whose file is missing, or whose
+//! turns are, are a loss where the first of them stood, which says how many events and whose.
 //!
 //! SPEC: prism.md#files-of-threads
 
+use crate::batch::Batch;
+use crate::detail::Detail;
+use crate::event::Event;
+use crate::here::Here;
 use crate::rules;
+use crate::variable::{Decoder, Dialect};
 use quipu_model::number::{counted, grouped};
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_source::{Bytes, CarrierDamage, Container, Content, Source};
 use quipu_stream::frame::Extension;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hash::Hasher;
 use std::io;
@@ -20,12 +26,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The settings that list turns: a number follows.
 const TURNS: &str = "turns.";
+/// What all files of a trace say alike: how events are encoded, and which trace the turns are of.
+const ENCODING_AND_WHOLE: [&str; 2] = [ENCODING, WHOLE];
+/// The name under which the number of the bodies' encoding is said.
+const ENCODING: &str = "encoding";
 /// The setting that says which trace the turns are of.
 const WHOLE: &str = "whole";
 /// The setting that says how many events all threads have.
 const ALL_EVENTS: &str = "events";
-/// The setting that lists all threads.
+/// The setting that lists all threads, each with the number of its events.
 const THREADS: &str = "threads";
+/// The name under which the file says how its stream is called.
+const OWN_NAME: &str = "name";
 /// What names of files of threads begin with.
 const NAME: &str = "thread-";
 /// Files that a message names, at most.
@@ -34,14 +46,18 @@ const MAX_NAMED: usize = 8;
 const SETTING_BYTES: usize = 512 << 10;
 /// Turns of a trace, at most.
 const MAX_TURNS: usize = 1 << 22;
-/// Settings of one file: as many as these turns may take.
-const MAX_SETTINGS: usize = 256;
+/// Turns of a trace and parts of them: one that does not end with a frame continues in the next.
+const MAX_PARTS: usize = 2 * MAX_TURNS;
+/// Frames of one file with turns.
+const MAX_SETTINGS: usize = 1 << 20;
+/// Settings that may be missing one after the other.
+const MAX_MISSING: usize = 4096;
 /// Bytes of a configuration event, which is all that only a file needs.
 const CONFIG_BYTES: u64 = 2;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
-/// Events of one thread between two swaps.
+/// Events of one thread between two swaps, or those of them that stand in one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
     /// The position of the first event among those of all threads.
@@ -59,7 +75,8 @@ pub(crate) struct Whole {
     hasher: rustc_hash::FxHasher,
     n_turns: usize,
     n_events: u64,
-    threads: BTreeSet<u64>,
+    /// Events by thread.
+    threads: BTreeMap<u64, u64>,
 }
 
 impl Whole {
@@ -79,42 +96,32 @@ impl Whole {
         self.hasher.write_u64(turn.len);
         self.n_turns += 1;
         self.n_events += turn.n_events;
-        self.threads.insert(thread);
+        *self.threads.entry(thread).or_insert(0) += turn.n_events;
         if self.n_turns > MAX_TURNS { Err(too_many()) } else { Ok(()) }
     }
 
-    fn text(&self) -> String {
-        format!("{:016x}", self.hasher.finish())
+    /// What each file says of the trace: names and values of settings.
+    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
+        let threads: Vec<String> = self.threads.iter().map(|(thread, n)| format!("{thread} {n}")).collect();
+        let mut all = vec![
+            (WHOLE, format!("{:016x}", self.hasher.finish())),
+            (ALL_EVENTS, self.n_events.to_string()),
+            (THREADS, threads.join(";")),
+        ];
+        // Whose the events are that are not here is not known of so many threads.
+        all.retain(|(_, value)| value.len() <= SETTING_BYTES);
+        all
     }
 }
 
-/// The settings of a file: which trace it is of, then its turns; names and values.
-///
-/// # Errors
-/// `Unsupported` if there are more turns than settings have room for.
-pub(crate) fn settings(whole: &Whole, start: u64, turns: &[Turn]) -> Result<Vec<(String, String)>> {
-    let threads: Vec<String> = whole.threads.iter().map(u64::to_string).collect();
-    let mut all = vec![
-        (WHOLE.to_owned(), whole.text()),
-        (ALL_EVENTS.to_owned(), whole.n_events.to_string()),
-        (THREADS.to_owned(), threads.join(" ")),
-    ];
-    // Names of further threads are not known where their files are missing.
-    all.retain(|(_, value)| value.len() <= SETTING_BYTES);
-    let n_before = all.len();
-    let mut text = format!("{start};");
+/// The setting for the turns of a frame, the first of which has bytes and events before it in the file.
+pub(crate) fn of_frame(number: usize, first: (u64, u64), turns: &[Turn]) -> (String, String) {
+    let mut text = format!("{} {};", first.0, first.1);
     for Turn { ordinal, n_events, extra, len } in turns {
         // Writing to a string cannot fail.
         let _ = write!(text, "{ordinal} {n_events} {extra} {len};");
-        if text.len() > SETTING_BYTES {
-            all.push((format!("{TURNS}{}", all.len() - n_before), std::mem::take(&mut text)));
-        }
     }
-    all.push((format!("{TURNS}{}", all.len() - n_before), text));
-    if all.len() > MAX_SETTINGS {
-        return Err(too_many());
-    }
-    Ok(all)
+    (format!("{TURNS}{number}"), text)
 }
 
 /// The error for a trace of too many turns.
@@ -125,25 +132,80 @@ pub(crate) fn too_many() -> Error {
     Error::new(ErrorKind::Limit, what)
 }
 
-/// The turns of a file, and the bytes before the first; none if it is no file of a thread.
-fn turns_of(file: &Source) -> Result<Option<(u64, Vec<Turn>)>> {
+/// What a file says of its turns.
+#[derive(Default)]
+struct Said {
+    turns: Vec<Placed>,
+    /// Bytes and events before the first turn.
+    start: Option<(u64, u64)>,
+    /// The ordinal of the first event that may stand in turns of which nothing is said.
+    from: u64,
+}
+
+/// A turn in its file.
+#[derive(Clone, Copy)]
+struct Placed {
+    turn: Turn,
+    /// Bytes and events before it.
+    begin: u64,
+    local: u64,
+    /// It may continue one that began in the frame before, of whose turns nothing is said.
+    may_continue: bool,
+}
+
+/// Numbers between blanks.
+fn numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
+    let mut numbers = text.split(' ').map(|number| number.parse().ok());
+    let mut all = [0; N];
+    for number in &mut all {
+        *number = numbers.next()??;
+    }
+    numbers.next().is_none().then_some(all)
+}
+
+/// The turns of a file; none if it is no file of a thread.
+fn turns_of(file: &Source) -> Result<Option<Said>> {
     let wrong = || Error::malformed("its list of turns cannot be read").in_file(file.name());
-    let (mut start, mut turns) = (None, Vec::new());
+    let mut said = Said::default();
+    let (mut n_missing, mut is_gapless) = (0, true);
     for number in 0..MAX_SETTINGS {
-        let Some(text) = file.said(&format!("{TURNS}{number}")) else { break };
+        let Some(text) = file.said(&format!("{TURNS}{number}")) else {
+            n_missing += 1;
+            if n_missing > MAX_MISSING {
+                break;
+            }
+            continue;
+        };
+        let is_after_gap = n_missing > 0;
+        is_gapless &= !is_after_gap;
+        n_missing = 0;
         let mut parts = text.split_terminator(';');
-        if start.is_none() {
-            start = Some(parts.next().and_then(|start| start.parse().ok()).ok_or_else(wrong)?);
+        let [mut at, mut local] = parts.next().and_then(numbers).ok_or_else(wrong)?;
+        if number == 0 {
+            said.start = Some((at, local));
         }
-        for part in parts {
-            let mut numbers = part.split(' ').map(|number| number.parse::<u64>().ok());
-            let mut next = || numbers.next().flatten();
-            let turn = (next(), next(), next(), next());
-            let (Some(ordinal), Some(n_events), Some(extra), Some(len)) = turn else { return Err(wrong()) };
-            turns.push(Turn { ordinal, n_events, extra, len });
+        for (nth, part) in parts.enumerate() {
+            let [ordinal, n_events, extra, len] = numbers(part).ok_or_else(wrong)?;
+            let turn = Turn { ordinal, n_events, extra, len };
+            let begin = at.saturating_add(extra);
+            local = local.saturating_add(extra / CONFIG_BYTES);
+            said.turns.push(Placed { turn, begin, local, may_continue: is_after_gap && nth == 0 });
+            at = begin.saturating_add(len);
+            local = local.saturating_add(n_events);
+            if is_gapless {
+                said.from = ordinal.saturating_add(n_events);
+            }
+        }
+        if said.turns.len() > MAX_PARTS {
+            return Err(too_many().in_file(file.name()));
         }
     }
-    Ok(start.map(|start| (start, turns)))
+    Ok((!said.turns.is_empty()).then_some(said))
+}
+
+/// How many events each thread has, as the files say.
+fn threads_of(text: &str) -> BTreeMap<u64, u64> {
+    text.split(';').filter_map(numbers).map(|[thread, n]| (thread, n)).collect()
 }
 
 /// The name of a file in its folder.
@@ -151,10 +213,18 @@ fn base_name(file: &Source) -> &str {
     file.name().rsplit('/').next().unwrap_or_default()
 }
 
-/// The thread that a file is of, by the name that its stream has.
+/// The thread that a file is of, by the name that its stream has, or that of the file where the stream does not say it.
 fn thread_of(file: &Source) -> Option<u64> {
-    let name = base_name(file).strip_prefix(NAME)?;
+    let name = file.said(OWN_NAME).unwrap_or(base_name(file)).strip_prefix(NAME)?;
     name.strip_suffix(".prism").unwrap_or(name).parse().ok()
+}
+
+/// Events of files that are not here.
+struct Missing {
+    /// They stand after the event with this ordinal, or later.
+    from: u64,
+    n_events: u64,
+    damage: CarrierDamage,
 }
 
 /// The events of files of threads as those of one; none if the folder has no files of events.
@@ -163,7 +233,7 @@ fn thread_of(file: &Source) -> Option<u64> {
 /// `Unsupported` for files that are not of one trace; `Malformed` for lists of turns that cannot be; what the sources say.
 pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
     let files = folder.files()?;
-    let is_of_events = |file: &&Source| matches!(file.said("encoding"), Some("36" | "38"));
+    let is_of_events = |file: &&Source| matches!(file.said(ENCODING), Some("36" | "38"));
     if files.iter().find(is_of_events).is_none() {
         return Ok(None);
     }
@@ -175,156 +245,237 @@ pub(crate) fn gathered(folder: &Source) -> Result<Option<Source>> {
         let hint = "`quipu split` makes such files; name one of the others by itself";
         Error::unsupported(what).in_file(folder.name()).hint(hint)
     };
-    // What a file of a thread says of itself may be damaged.
-    let says_turns = |file: &&Source| {
-        is_of_events(file) && file.said(WHOLE).is_some() && file.said(&format!("{TURNS}0")).is_some()
-    };
-    let first = match (files.iter().find(says_turns), &*files) {
+    let says_whole = |file: &&Source| is_of_events(file) && file.said(WHOLE).is_some();
+    let first = match (files.iter().find(says_whole), &*files) {
         (Some(first), _) => first,
         (None, [alone]) => return Ok(Some(alone.clone())),
         (None, all) => return Err(foreign(&all[0])),
     };
-    let threads = first.said(THREADS).unwrap_or_default();
-    let mut absent: BTreeSet<u64> = threads.split(' ').filter_map(|thread| thread.parse().ok()).collect();
-    let (mut turns, mut starts, mut parts) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut damaged, mut sound, mut begins) = (Vec::new(), None, Vec::new());
+    let threads = threads_of(first.said(THREADS).unwrap_or_default());
+    let mut absent = threads.clone();
+    let (mut missing, mut turns, mut starts, mut parts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for file in &files {
-        let thread = thread_of(file).filter(|thread| absent.contains(thread));
-        if !says_turns(&file) && thread.is_some() {
-            damaged.push(base_name(file).to_owned());
-            absent.retain(|absent| Some(*absent) != thread);
-            continue;
-        }
-        let is_same = |name: &str| file.said(name) == first.said(name);
-        let of_file = turns_of(file)?.filter(|_| ["encoding", WHOLE].into_iter().all(is_same));
-        let Some((start, of_file)) = of_file else { return Err(foreign(file)) };
-        absent.retain(|absent| Some(*absent) != thread);
+        // What a file of a thread says of itself may be damaged.
+        let is_same = |name: &str| file.said(name).is_none_or(|said| first.said(name) == Some(said));
+        let thread = thread_of(file).filter(|thread| absent.contains_key(thread));
+        let said = match turns_of(file)? {
+            Some(said) if ENCODING_AND_WHOLE.into_iter().all(is_same) => said,
+            None if thread.is_some() && file.said(WHOLE).is_none_or(|_| file.damage().is_some()) => {
+                Said::default()
+            }
+            _ => return Err(foreign(file)),
+        };
+        let n_own = thread.and_then(|thread| absent.remove(&thread));
+        let Said { turns: placed, start, mut from } = said;
         // Where the first frame is damaged, there is no beginning to look at.
-        let Ok(container) = file.container() else {
-            damaged.push(base_name(file).to_owned());
+        let opened = file.container().and_then(|container| Ok((container.bytes(READ_BYTES)?, container)));
+        let Ok((mut bytes, container)) = opened else {
+            let damage = damage_of(file);
+            missing.extend(n_own.map(|n_events| Missing { from: 0, n_events, damage }));
             continue;
         };
-        let mut bytes = container.bytes(READ_BYTES)?;
-        if let Some(last) = bytes.len().checked_sub(1)
-            && bytes.get(last, 1).is_err()
-        {
-            damaged.push(base_name(file).to_owned());
+        let (mut n_there, len) = (0_u64, bytes.len());
+        for placed in placed {
+            let Placed { turn, begin, .. } = placed;
+            // A file that is cut may say more of its turns than it has.
+            if begin.saturating_add(turn.len) > len {
+                from = from.min(turn.ordinal);
+                continue;
+            }
+            n_there = n_there.saturating_add(turn.n_events);
+            turns.push((placed, parts.len()));
         }
-        if sound.is_none() && start > 0 && bytes.get(0, 1).is_ok() {
-            sound = Some(parts.len());
-        }
-        begins.push(bytes.get(0, 1).is_ok());
-        let (mut at, mut n_before) = (start, start / CONFIG_BYTES);
-        for turn in of_file {
-            let begin = at.saturating_add(turn.extra);
-            at = begin.saturating_add(turn.len);
-            n_before = n_before.saturating_add(turn.extra / CONFIG_BYTES);
-            turns.push((turn, parts.len(), begin, n_before));
-            n_before = n_before.saturating_add(turn.n_events);
-        }
-        if turns.len() > MAX_TURNS {
+        if turns.len() > MAX_PARTS {
             return Err(too_many().in_file(folder.name()));
         }
-        starts.push(start);
-        parts.push(File { name: base_name(file).to_owned(), container, bytes: Mutex::new(None) });
+        let n_events = n_own.unwrap_or(n_there).saturating_sub(n_there);
+        if n_events > 0 {
+            missing.push(Missing { from, n_events, damage: damage_of(file) });
+        }
+        let begins = bytes.get(0, 1).is_ok();
+        starts.push(start.filter(|_| begins));
+        parts.push(File { file: file.clone(), container, bytes: Mutex::new(None), thread });
     }
-    turns.sort_by_key(|(turn, ..)| turn.ordinal);
-    let (mut expected, mut n_there) = (0, 0);
-    let mut is_whole = true;
-    for (turn, number, ..) in &turns {
+    turns.sort_by_key(|(placed, _)| placed.turn.ordinal);
+    let mut expected = 0;
+    let mut gaps = Vec::new();
+    for (Placed { turn, .. }, number) in &turns {
         if turn.ordinal < expected {
-            let what = format!("the events of `{}` are in another file, too", parts[*number].name);
+            let what =
+                format!("the events of `{}` are in another file, too", base_name(&parts[*number].file));
             return Err(Error::unsupported(what).in_file(folder.name()));
         }
-        is_whole &= turn.ordinal == expected;
+        if turn.ordinal > expected {
+            gaps.push(expected..turn.ordinal);
+        }
         expected = turn.ordinal.saturating_add(turn.n_events);
-        n_there += turn.n_events;
     }
     let n_events = first.said(ALL_EVENTS).and_then(|n| n.parse().ok()).unwrap_or(0).max(expected);
-    let mut pieces = Vec::new();
-    let (mut end, mut records) = (0_u64, 0_u64);
-    let mut add = |file: usize, at: u64, len: u64, local: u64, n_events: u64| {
-        let start = end;
-        end = end.saturating_add(len);
-        if end > start {
-            pieces.push(Piece { start, end, file, at, local, records });
-        }
-        records = records.saturating_add(n_events);
-    };
+    if n_events > expected {
+        gaps.push(expected..n_events);
+    }
+    let n_known = missing.iter().fold(0_u64, |sum, missing| sum.saturating_add(missing.n_events));
+    let n_lost = gaps.iter().fold(0_u64, |sum, gap| sum.saturating_add(gap.end - gap.start));
+    if let Some(n_events_lost) = n_lost.checked_sub(n_known).filter(|n| *n > 0) {
+        let damage = CarrierDamage {
+            file: folder.name().to_owned(),
+            rule: rules::CUT.name,
+            what: absent_files(n_events_lost, n_events, &absent),
+            ..CarrierDamage::default()
+        };
+        missing.push(Missing { from: 0, n_events: n_events_lost, damage });
+    }
+    let is_whole = gaps.is_empty();
+    let mut making = Making::default();
     // Which fields events have at first, if they do not say so themselves.
-    let first_file = turns.first().map(|(_, number, ..)| *number);
-    if let Some(number) = first_file.filter(|number| begins[*number]).or(sound).or(first_file) {
-        add(number, 0, starts[number], 0, starts[number] / CONFIG_BYTES);
+    let of_first = turns.first().map(|(_, number)| *number);
+    let start_of = |number: usize| Some((number, starts[number]?));
+    let of_others = || (0..parts.len()).filter_map(start_of).find(|(_, (at, _))| *at > 0);
+    if let Some((file, (len, n))) = of_first.and_then(start_of).or_else(of_others) {
+        making.add(Of::Turn { file, at: 0, extra: 0, local: 0 }, len, n);
     }
-    for (turn, number, begin, local) in &turns {
+    let mut gaps = gaps.into_iter().peekable();
+    for (Placed { turn, begin, local, may_continue }, file) in turns {
+        while let Some(gap) = gaps.next_if(|gap| gap.start < turn.ordinal) {
+            making.add_missing(&mut missing, gap.end);
+            if may_continue {
+                // The frame says whose events these are, since nothing here does.
+                making.add_beside(damage_of(&parts[file].file));
+            }
+        }
         // Where other threads are missing, their configurations are, too.
-        let extra = if is_whole { 0 } else { turn.extra };
-        let n_extra = extra / CONFIG_BYTES;
-        let (len, n_events) = (turn.len.saturating_add(extra), turn.n_events.saturating_add(n_extra));
-        add(*number, begin - extra, len, local - n_extra, n_events);
+        let n_before = if is_whole { 0 } else { turn.extra };
+        let (len, n_extra) = (turn.len.saturating_add(n_before), n_before / CONFIG_BYTES);
+        let of =
+            Of::Turn { file, at: begin - n_before, extra: turn.extra - n_before, local: local - n_extra };
+        making.add(of, len, turn.n_events.saturating_add(n_extra));
     }
-    let n_lost = n_events - n_there;
-    let lost = lost(n_lost, n_events, &absent, &damaged).map(|what| CarrierDamage {
-        file: folder.name().to_owned(),
-        rule: rules::CUT.name,
-        what,
-        records: Some(n_lost),
-        // The loss of a damaged file is reported where its events stood.
-        is_beside: n_lost == 0,
-        ..CarrierDamage::default()
+    making.add_missing(&mut missing, u64::MAX);
+    // One of them says it, if others do not for damage.
+    let said = [ENCODING, "detail", "sizes"].into_iter().filter_map(|name| {
+        Some((name, files.iter().filter(says_whole).find_map(|file| file.said(name))?.to_owned()))
     });
-    let said = ["encoding", "detail", "sizes"].into_iter();
-    let said = said.filter_map(|name| Some((name, first.said(name)?.to_owned()))).collect();
-    let content = Gathered { pieces, files: parts, said, lost };
+    let said = said.collect();
+    let Making { pieces, damages, .. } = making;
+    let content = Gathered { pieces, files: parts, said, damages };
     Ok(Some(Source::of_content(folder.name(), Arc::new(content))))
+}
+
+/// Why events of a file are not here.
+fn damage_of(file: &Source) -> CarrierDamage {
+    file.damage().cloned().unwrap_or_else(|| CarrierDamage {
+        file: file.name().to_owned(),
+        rule: rules::CUT.name,
+        what: match file.said(WHOLE) {
+            Some(_) => "its events end before its turns do".to_owned(),
+            None => "what it says of its turns cannot be read".to_owned(),
+        },
+        ..CarrierDamage::default()
+    })
 }
 
 /// What is said of a file that is opened by itself, if it has the events of one thread among several.
 pub(crate) fn of_one_thread(file: &Source) -> Option<String> {
     let n_all: u64 = file.said(ALL_EVENTS).filter(|_| file.said(WHOLE).is_some())?.parse().ok()?;
-    let (_, turns) = turns_of(file).ok()??;
-    let n_own = turns.iter().fold(0_u64, |sum, turn| sum.saturating_add(turn.n_events));
+    let threads = threads_of(file.said(THREADS).unwrap_or_default());
+    let n_own = match thread_of(file).and_then(|thread| threads.get(&thread)) {
+        Some(n) => *n,
+        None => {
+            turns_of(file).ok()??.turns.iter().fold(0, |sum: u64, at| sum.saturating_add(at.turn.n_events))
+        }
+    };
     let n = n_all.checked_sub(n_own).filter(|n| *n > 0)?;
     Some(format!("{} of other threads are not here: this is the file of one of them", counted(n, "event")))
 }
 
-/// What is said of events that no file has, if there are such, and of damaged files.
-fn lost(n: u64, n_all: u64, absent: &BTreeSet<u64>, damaged: &[String]) -> Option<String> {
-    let mut parts = Vec::new();
-    if n > 0 {
-        parts.push(format!(
-            "{} of other threads are not here, of {} of all",
-            counted(n, "event"),
-            grouped(n_all)
-        ));
+/// What is said of events that no file has.
+fn absent_files(n: u64, n_all: u64, absent: &BTreeMap<u64, u64>) -> String {
+    let mut said =
+        format!("{} of other threads are not here, of {} of all", counted(n, "event"), grouped(n_all));
+    let names: Vec<String> = absent.keys().map(|thread| format!("{NAME}{thread}.prism")).collect();
+    if !names.is_empty() {
+        let more = if names.len() > MAX_NAMED { ", …" } else { "" };
+        // Writing to a string cannot fail.
+        let _ = write!(said, "; missing files: {}{more}", names[..names.len().min(MAX_NAMED)].join(", "));
     }
-    let absent: Vec<String> = absent.iter().map(|thread| format!("{NAME}{thread}.prism")).collect();
-    for (what, names) in [("missing files", &*absent), ("damaged files", damaged)] {
-        if !names.is_empty() {
-            let more = if names.len() > MAX_NAMED { ", …" } else { "" };
-            let named = &names[..names.len().min(MAX_NAMED)];
-            parts.push(format!("{what}: {}{more}", named.join(", ")));
-        }
-    }
-    (!parts.is_empty()).then(|| parts.join("; "))
+    said
 }
 
 struct File {
-    name: String,
+    file: Source,
     container: Container,
     /// A cursor that no reader has now.
     bytes: Mutex<Option<Bytes>>,
+    thread: Option<u64>,
+}
+
+impl File {
+    /// Gives `read` a cursor.
+    fn with<T>(&self, read: impl FnOnce(&mut Bytes) -> io::Result<T>) -> io::Result<T> {
+        let lock = || self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let cursor = lock().take();
+        let mut cursor = match cursor {
+            Some(cursor) => cursor,
+            None => self.container.bytes(READ_BYTES).map_err(io::Error::other)?,
+        };
+        let got = read(&mut cursor);
+        *lock() = Some(cursor);
+        got
+    }
 }
 
 /// Where bytes stand.
 struct Piece {
     start: u64,
     end: u64,
-    file: usize,
-    at: u64,
-    /// Events before it in its file, and among those of all pieces.
-    local: u64,
+    of: Of,
+    /// Events before it among those of all pieces, and its own.
     records: u64,
+    n_events: u64,
+}
+
+/// What a piece is.
+#[derive(Clone, Copy)]
+enum Of {
+    /// Bytes of a file: `local` events stand before it there. Of bytes before it, `extra` say which fields its events have, and
+    /// are no part of it.
+    Turn { file: usize, at: u64, extra: u64, local: u64 },
+    /// A byte that cannot be read: it stands for what is not here.
+    Missing(usize),
+}
+
+/// Pieces in the making.
+#[derive(Default)]
+struct Making {
+    pieces: Vec<Piece>,
+    damages: Vec<CarrierDamage>,
+    end: u64,
+    records: u64,
+}
+
+impl Making {
+    fn add(&mut self, of: Of, len: u64, n_events: u64) {
+        let (start, records) = (self.end, self.records);
+        self.end = start.saturating_add(len);
+        if self.end > start {
+            self.pieces.push(Piece { start, end: self.end, of, records, n_events });
+        }
+        self.records = records.saturating_add(n_events);
+    }
+
+    /// Adds what is missing before the event with an ordinal, as far as it may stand there.
+    fn add_missing(&mut self, missing: &mut Vec<Missing>, before: u64) {
+        for Missing { n_events, damage, .. } in missing.extract_if(.., |missing| missing.from < before) {
+            self.add(Of::Missing(self.damages.len()), 1, n_events);
+            self.damages.push(CarrierDamage { records: Some(n_events), bytes: None, ..damage });
+        }
+    }
+
+    /// Adds a byte that cannot be read, by which nothing is lost: reading begins anew after it.
+    fn add_beside(&mut self, damage: CarrierDamage) {
+        self.add(Of::Missing(self.damages.len()), 1, 0);
+        self.damages.push(CarrierDamage { records: Some(0), bytes: None, is_beside: true, ..damage });
+    }
 }
 
 /// The turns of several files one after the other.
@@ -333,26 +484,71 @@ struct Gathered {
     files: Vec<File>,
     said: Vec<(&'static str, String)>,
     /// What is not there of the trace.
-    lost: Option<CarrierDamage>,
+    damages: Vec<CarrierDamage>,
 }
 
 impl Gathered {
-    /// Where the events end.
-    fn end(&self) -> u64 {
-        self.pieces.last().map_or(0, |piece| piece.end)
+    /// Why a piece cannot be read from some byte on. A turn stands in one frame: all of it is lost, and no more.
+    fn of_piece(&self, piece: &Piece, skip: u64, cause: io::Error) -> io::Error {
+        match (CarrierDamage::of(&cause), piece.of) {
+            (Some(damage), Of::Turn { .. }) if skip == 0 => CarrierDamage {
+                records: Some(piece.n_events),
+                bytes: Some(piece.end - piece.start),
+                ..damage.clone()
+            }
+            .into_io(),
+            (None, Of::Turn { file, .. }) => {
+                io::Error::new(cause.kind(), format!("{}: {cause}", base_name(&self.files[file].file)))
+            }
+            _ => cause,
+        }
     }
+
+    fn piece_at(&self, at: u64) -> Option<&Piece> {
+        self.pieces.get(self.pieces.partition_point(|piece| piece.end <= at))
+    }
+
+    /// What holds where a piece begins.
+    fn state_of(&self, piece: &Piece) -> Vec<u8> {
+        let Of::Turn { file, at, extra, .. } = piece.of else {
+            return Here::default().to_bytes_without_fields();
+        };
+        let file = &self.files[file];
+        let here = Here { thread: file.thread.filter(|thread| *thread > 0), ..Here::default() };
+        if extra > 0 {
+            if let Ok(detail) = file.with(|bytes| detail_of(bytes.get(at - extra, extra as usize)?)) {
+                return Here { detail, ..here }.to_bytes();
+            }
+        } else if let Some(said) = file.container.said_at(at).and_then(|said| Extension::read(&said)) {
+            // A frame begins here.
+            return said.state;
+        }
+        // Fields have not changed since the first event, or events here say how.
+        here.to_bytes_without_fields()
+    }
+}
+
+/// The fields that configurations say.
+fn detail_of(mut bytes: &[u8]) -> io::Result<Detail> {
+    let (mut detail, mut scratch) = (Detail::NONE, Batch::default());
+    let mut decoder = Decoder::new(detail, Dialect::Strict);
+    while !bytes.is_empty() {
+        let Ok((Event::Config(config), len)) = decoder.event(bytes, &mut scratch) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        decoder.configure(config);
+        detail.configure(config);
+        bytes = bytes.get(len..).unwrap_or_default();
+    }
+    Ok(detail)
 }
 
 impl Content for Gathered {
     fn len_bytes(&self) -> u64 {
-        // A byte that cannot be read stands for what is lost.
-        self.end() + u64::from(self.lost.is_some())
+        self.pieces.last().map_or(0, |piece| piece.end)
     }
 
     fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
-        if let Some(lost) = self.lost.as_ref().filter(|_| at >= self.end() && !out.is_empty()) {
-            return Err(lost.clone().into_io());
-        }
         let mut n_read = 0;
         // Turns are short: several fill the buffer of a reader.
         let first = self.pieces.partition_point(|piece| piece.end <= at);
@@ -363,32 +559,26 @@ impl Content for Gathered {
             if wanted == 0 {
                 break;
             }
-            let file = &self.files[piece.file];
-            let lock = || file.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-            let cursor = lock().take();
-            let mut cursor = match cursor {
-                Some(cursor) => cursor,
-                None => file.container.bytes(READ_BYTES).map_err(io::Error::other)?,
+            let got = match piece.of {
+                Of::Missing(number) => Err(self.damages[number].clone().into_io()),
+                Of::Turn { file, at, .. } => self.files[file].with(|cursor| {
+                    // Of bytes some of which cannot be read, those before them.
+                    let is_sound = cursor.get(at + skip, wanted).is_ok();
+                    let there = cursor.get(at + skip, if is_sound { wanted } else { 1 })?;
+                    let n = there.len().min(wanted);
+                    out[n_read..n_read + n].copy_from_slice(&there[..n]);
+                    Ok(n)
+                }),
             };
-            // Of bytes some of which cannot be read, those before them.
-            let is_sound = cursor.get(piece.at + skip, wanted).is_ok();
-            let asked = if is_sound { wanted } else { 1 };
-            let got = cursor.get(piece.at + skip, asked).map(|there| {
-                let n = there.len().min(wanted);
-                out[n_read..n_read + n].copy_from_slice(&there[..n]);
-                n
-            });
-            *lock() = Some(cursor);
             let n = match got {
                 Ok(n) => n,
                 // What was read before is given first.
                 Err(_) if n_read > 0 => break,
-                Err(cause) if CarrierDamage::of(&cause).is_some() => return Err(cause),
-                Err(cause) => return Err(io::Error::new(cause.kind(), format!("{}: {cause}", file.name))),
+                Err(cause) => return Err(self.of_piece(piece, skip, cause)),
             };
             if n == 0 && n_read == 0 {
-                let what = format!("{}: its events end before its turns do", file.name);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+                let what = "its events end before its turns do";
+                return Err(self.of_piece(piece, skip, io::Error::new(io::ErrorKind::InvalidData, what)));
             }
             n_read += n;
             if n < left {
@@ -399,20 +589,29 @@ impl Content for Gathered {
     }
 
     fn next_readable(&self, at: u64) -> Option<u64> {
-        let piece = self.pieces.get(self.pieces.partition_point(|piece| piece.end <= at))?;
-        let file = &self.files[piece.file];
-        let next = file.container.next_readable(0, piece.at + (at - piece.start));
-        let within = next.map(|next| piece.start + next.saturating_sub(piece.at));
-        let next = within.filter(|next| (at + 1..piece.end).contains(next)).unwrap_or(piece.end);
+        let piece = self.piece_at(at)?;
+        let next = match piece.of {
+            Of::Missing(_) => None,
+            Of::Turn { file, at: begin, .. } => {
+                let next = self.files[file].container.next_readable(0, begin + (at - piece.start));
+                next.map(|next| piece.start + next.saturating_sub(begin))
+            }
+        };
+        let next = next.filter(|next| (at + 1..piece.end).contains(next)).unwrap_or(piece.end);
         (next < self.len_bytes()).then_some(next)
     }
 
     fn said_at(&self, at: u64) -> Option<Vec<u8>> {
-        let piece = self.pieces.get(self.pieces.partition_point(|piece| piece.end <= at))?;
+        let piece = self.piece_at(at)?;
         let within = at.checked_sub(piece.start)?;
-        let said = self.files[piece.file].container.said_at(piece.at + within)?;
+        if within == 0 {
+            let (bytes_before, records_before) = (at, piece.records);
+            return Some(Extension { bytes_before, records_before, state: self.state_of(piece) }.to_bytes());
+        }
+        let Of::Turn { file, at: begin, local, .. } = piece.of else { return None };
+        let said = self.files[file].container.said_at(begin + within)?;
         let Extension { records_before, state, .. } = Extension::read(&said)?;
-        let records_before = piece.records.saturating_add(records_before.checked_sub(piece.local)?);
+        let records_before = piece.records.saturating_add(records_before.checked_sub(local)?);
         Some(Extension { bytes_before: at, records_before, state }.to_bytes())
     }
 

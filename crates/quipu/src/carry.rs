@@ -35,6 +35,8 @@ pub struct Way {
     /// The format of that, and what is wrong with what carries it.
     format: &'static dyn Format,
     findings: Arc<[Finding]>,
+    /// Reading says where all stood that is lost.
+    is_counted: bool,
     /// The trace in what is read, if that is the carrier.
     inner: Option<Source>,
     /// True if a carrier says what the trace is.
@@ -55,9 +57,9 @@ impl Way {
             Means::Own(transform) => *transform,
             Means::Stream(transform) => &**transform,
         };
-        let (format, findings) = (self.format, Arc::clone(&self.findings));
+        let (format, findings, is_counted) = (self.format, Arc::clone(&self.findings), self.is_counted);
         let (inner, is_carried) = (self.inner.as_ref(), self.is_carried);
-        OfCarried { transform, format, findings, inner, is_carried }
+        OfCarried { transform, format, findings, is_counted, inner, is_carried }
     }
 }
 
@@ -75,9 +77,11 @@ pub fn way(
 ) -> Result<Way> {
     let Recognised { source, format, carrier } = recognised;
     let findings = || carrier.as_ref().map_or_else(|| [].into(), |carrier| Arc::clone(&carrier.findings));
+    let is_counted = carrier.as_ref().is_some_and(|carrier| carrier.is_counted);
     let reads = |transform: Means| {
         let (source, format, findings) = (source.clone(), *format, findings());
-        Ok(Way { transform, source, format, findings, inner: None, is_carried: carrier.is_some() })
+        let is_carried = carrier.is_some();
+        Ok(Way { transform, source, format, findings, is_counted, inner: None, is_carried })
     };
     let into = || IntoStream::new(*format, carrier.as_ref().map(|carrier| carrier.source.clone()));
     let is_convert = name == CONVERT;
@@ -90,6 +94,7 @@ pub fn way(
                     source: carrier.source.clone(),
                     format: *format,
                     findings: [].into(),
+                    is_counted: false,
                     inner: Some(source.clone()),
                     is_carried: false,
                 })
@@ -123,6 +128,8 @@ struct OfCarried<'t> {
     format: &'static dyn Format,
     /// What is wrong with the carrier.
     findings: Arc<[Finding]>,
+    /// Reading says where all stood that is lost.
+    is_counted: bool,
     /// The trace in the carrier, if the transform reads the carrier itself.
     inner: Option<&'t Source>,
     /// True if a carrier says what the trace is.
@@ -160,7 +167,7 @@ impl Transform for OfCarried<'_> {
             made.reading.findings = self.with_trace(made.reading.findings, job);
         }
         let more = others(&self.findings, &made.reading.findings, made.reading.error.as_deref());
-        if more.iter().any(Finding::is_damage) {
+        if more.iter().any(Finding::is_damage) && !self.is_counted {
             // Which records what is lost of the carrier is about is not known.
             made.reading.doubtful_from = earlier(made.reading.doubtful_from, Some(0));
         }

@@ -79,6 +79,8 @@ pub struct Carrier {
     pub format: &'static dyn Format,
     /// What is wrong with it, as far as that is known without reading what it carries.
     pub findings: Arc<[Finding]>,
+    /// Reading says of all that is lost where it stood: other findings are about nothing that is missing.
+    pub is_counted: bool,
 }
 
 /// Finds what a source is, or what it carries: a trace may stand in a stream. Options that name a format mean what is carried,
@@ -132,7 +134,8 @@ fn find(source: &Source, options: &OpenOptions) -> Result<Found> {
             (None, Some(name)) => FORMATS.iter().copied().find(|format| format.info().name == name),
             _ => format_of(&inner.source, options)?,
         };
-        let carrier = Carrier { source: spooled, format: carrier, findings: inner.findings };
+        let (findings, is_counted) = (inner.findings, inner.is_counted);
+        let carrier = Carrier { source: spooled, format: carrier, findings, is_counted };
         found = Found { source: inner.source, format, carrier: Some(carrier) };
     }
     Ok(found)

@@ -328,7 +328,15 @@ impl Found {
         *count += 1;
         match rest {
             _ if *count < self.told_per_rule => self.findings.push(finding),
-            Some(rest) => rest.count += 1,
+            Some(rest) => {
+                rest.count += 1;
+                // What each of them has lost counts.
+                match (&mut rest.loss, finding.loss) {
+                    (Some(sum), Some(more)) => sum.add(*more),
+                    (none @ None, more) => *none = more,
+                    (Some(_), None) => {}
+                }
+            }
             None => *rest = Some(finding),
         }
     }

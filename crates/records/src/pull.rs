@@ -5,7 +5,8 @@ use crate::feed::Feed;
 use crate::fill::Fill;
 use quipu_model::batch::Span;
 use quipu_model::{
-    Amount, Batch, Error, ErrorKind, Finding, Reader, Result, RuleInfo, Scan, Severity, ShardId, Window,
+    Amount, Batch, Error, ErrorKind, Finding, Loss, Place, Reader, Result, RuleInfo, Scan, Severity, ShardId,
+    Window,
 };
 use quipu_source::{CarrierDamage, Codec, Container, StreamOptions};
 use std::io;
@@ -193,7 +194,7 @@ impl<C: RecordCodec> Records<C> {
                 };
                 let offset = self.feed.offset();
                 self.fill.batch.span = Span { first_record, offset, ..Span::default() };
-                self.close_if_over();
+                self.close_if_over(failed.is_some());
                 return failed.map_or(Ok(true), Err);
             }
             self.first_instr = self.fill.n_instrs;
@@ -223,12 +224,12 @@ impl<C: RecordCodec> Records<C> {
         let n_records = self.fill.n_before;
         self.is_over |=
             self.n_left == 0 || matches!(&self.window, Window::Records(range) if n_records >= range.end);
-        self.close_if_over();
+        self.close_if_over(failed.is_some());
         failed.map_or(Ok(true), Err)
     }
 
-    fn close_if_over(&mut self) {
-        if self.is_over {
+    fn close_if_over(&mut self, has_failed: bool) {
+        if self.is_over || has_failed {
             self.fill.found.close();
         }
     }
@@ -376,11 +377,21 @@ impl<C: RecordCodec> Records<C> {
         self.fill.offset = self.feed.offset();
         match self.feed.take_failure() {
             None => self.codec.ended(&mut self.state, &mut self.fill),
-            Some(error) if error.is_damage() && self.pass_unreadable() => return Ok(Stopped::Cut),
-            Some(error) if error.kind() == ErrorKind::Truncated => {
-                self.fill.found.findings.push(Finding::of_cut_file(&error));
-            }
-            Some(error) => {
+            Some(mut error) => {
+                if error.is_damage() {
+                    match self.pass_unreadable() {
+                        Passed::Here => return Ok(Stopped::Cut),
+                        // All parts that follow are lost, too.
+                        Passed::End(Some(damage)) if damage.records.is_some() => {
+                            error = error.losing(Loss::by_carrier(&damage, Place::from(&damage)));
+                        }
+                        Passed::End(_) => {}
+                    }
+                }
+                if error.kind() == ErrorKind::Truncated {
+                    self.fill.found.findings.push(Finding::of_cut_file(&error));
+                    return Ok(Stopped::End);
+                }
                 let place = self.fill.place(self.fill.offset);
                 return Err(match &self.container {
                     Some(container) => error.of_unsound(container, place, &|| self.count_sound(container)),
@@ -393,12 +404,17 @@ impl<C: RecordCodec> Records<C> {
 
     /// Continues after bytes that cannot be read, if others can: a part of what lies in another trace may be damaged.
     #[cold]
-    fn pass_unreadable(&mut self) -> bool {
+    fn pass_unreadable(&mut self) -> Passed {
         let can_go_on =
             |container: &&Container| container.codec() == Codec::Plain && container.source().can_seek();
-        let Some(container) = self.container.as_ref().filter(can_go_on) else { return false };
-        let Some((cause, at)) = next_readable(container, self.feed.fetched()) else { return false };
-        let Ok(feed) = Feed::at_place(container, at, at, &StreamOptions::default()) else { return false };
+        let Some(container) = self.container.as_ref().filter(can_go_on) else { return Passed::End(None) };
+        let Some((cause, at)) = next_readable(container, self.feed.fetched()) else {
+            return Passed::End(None);
+        };
+        let Some(at) = at else { return Passed::End(CarrierDamage::of(&cause).cloned()) };
+        let Ok(feed) = Feed::at_place(container, at, at, &StreamOptions::default()) else {
+            return Passed::End(None);
+        };
         let start = self.feed.offset();
         self.feed = feed;
         let said = container.said_at(at);
@@ -412,7 +428,7 @@ impl<C: RecordCodec> Records<C> {
             is_begun: true,
             carrier: CarrierDamage::of(&cause).cloned(),
         });
-        true
+        Passed::Here
     }
 
     /// How many records stand before the damage that is known of the container by now.
@@ -434,17 +450,36 @@ static UNREADABLE: RuleInfo = RuleInfo {
     original: &[],
 };
 
-/// Why a byte cannot be read, and the first one after it which can be. What several parts after each other have lost is one
-/// loss.
-fn next_readable(container: &Container, from: u64) -> Option<(io::Error, u64)> {
+/// What became of bytes that cannot be read.
+enum Passed {
+    /// Reading continues after them.
+    Here,
+    /// None can be read after them; what a carrier says of all these, if it does.
+    End(Option<CarrierDamage>),
+}
+
+/// Why a byte cannot be read, and the first one after it which can, or which cannot for another reason. What several parts after
+/// each other have lost is one loss.
+fn next_readable(container: &Container, from: u64) -> Option<(io::Error, Option<u64>)> {
     let mut bytes = container.bytes(1).ok()?;
     let mut why = bytes.get(from, 1).err()?;
-    let mut next = container.next_readable(0, from)?;
-    while let Err(cause) = bytes.get(next, 1) {
-        why = together(why, &cause);
-        next = container.next_readable(0, next)?;
+    let mut at = from;
+    while let Some(next) = container.next_readable(0, at) {
+        match bytes.get(next, 1) {
+            Err(cause) if is_one(&why, &cause) => why = together(why, &cause),
+            _ => return Some((why, Some(next))),
+        }
+        at = next;
     }
-    Some((why, next))
+    Some((why, None))
+}
+
+/// Whether two parts of one file cannot be read for the same reason, or nobody says why.
+fn is_one(first: &io::Error, then: &io::Error) -> bool {
+    match (CarrierDamage::of(first), CarrierDamage::of(then)) {
+        (Some(first), Some(then)) => (&first.file, first.rule) == (&then.file, then.rule),
+        _ => true,
+    }
 }
 
 /// What a carrier says of two parts.

@@ -15,7 +15,7 @@ use crate::pipe::{OpenLater, Pipe, Reader};
 use crate::reading::Reading;
 use crate::sequence::first_bytes;
 use crate::spool::Spool;
-use crate::tree::{self, Content, ContentPart, Held};
+use crate::tree::{self, CarrierDamage, Content, ContentPart, Held};
 
 /// A place that bytes come from. Cheap to clone; holds no descriptor.
 #[derive(Clone)]
@@ -260,6 +260,14 @@ impl Source {
     pub fn said(&self, name: &str) -> Option<&str> {
         match &self.0.place {
             Place::Content(content) => content.0.said(name),
+            _ => None,
+        }
+    }
+
+    /// What is known to be damaged of a carrier of the bytes before they are read.
+    pub fn damage(&self) -> Option<&CarrierDamage> {
+        match &self.0.place {
+            Place::Content(content) => content.0.damage(),
             _ => None,
         }
     }

@@ -42,6 +42,11 @@ pub trait Content: Send + Sync {
         None
     }
 
+    /// What is known to be damaged of the carrier before these bytes are read: they, or what it says of them, may be incomplete.
+    fn damage(&self) -> Option<&CarrierDamage> {
+        None
+    }
+
     /// The members that lie in the bytes one after the other, if they are those of an archive.
     fn parts(&self) -> &[ContentPart] {
         &[]

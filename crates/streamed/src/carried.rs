@@ -19,7 +19,8 @@ use quipu_stream::index::{extension, frame_at};
 use quipu_stream::loss::LostAfter;
 use quipu_stream::scan::FrameAt;
 use quipu_stream::session::Session;
-use quipu_stream::wire::record::Record;
+use quipu_stream::survey::Survey;
+use quipu_stream::wire::record::{Record, Setting};
 use quipu_stream::work::Worker;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +56,12 @@ pub(crate) const OWN_EXTENSIONS: &[&str] = &["prism"];
 
 /// What the settings begin with that say how the bytes of files read, where nothing in them shows it.
 pub const READING_SETTING: &str = "quipu.reading.";
+
+/// The name under which a file [says](quipu_source::Source::said) how it is called for itself.
+pub const NAME: &str = "name";
+
+/// The name under which files that are one trace together say which: who reads them counts what is lost of it.
+pub const WHOLE: &str = "whole";
 
 /// The name under which the number of the bodies' encoding is [said](quipu_source::Source::said).
 pub const ENCODING: &str = "encoding";
@@ -153,18 +160,19 @@ pub fn carried(source: &Source) -> Result<Vec<Carried>> {
     let look = look::at(source)?;
     // Whatever is asked of it, there is nothing.
     trace::refuse_nothing(source, &look.survey)?;
-    let (look, mut all) = traces_of(&look)?;
+    let (look, all) = match look.members.is_empty() {
+        true => traces_of(&look)?,
+        false => (Arc::clone(&look), vec![of_members(&look)?]),
+    };
     if all.is_empty() {
         return Ok(Vec::new());
-    }
-    if source.is_folder() {
-        all = together(all);
     }
     let findings: Arc<[Finding]> = trace::findings_of(&look)?.into();
     let carried = |Trace { format, entries, is_folder, .. }| Carried {
         format,
         source: as_source(source.name(), entries, is_folder),
         findings: Arc::clone(&findings),
+        is_counted: look.is_counted,
     };
     Ok(all.into_iter().map(carried).collect())
 }
@@ -237,25 +245,46 @@ struct Trace {
     missing: Vec<CarrierDamage>,
 }
 
-/// Puts the files of a folder of streams together whose formats write streams themselves, a file each: such a format knows
-/// whether they are one trace.
-fn together(all: Vec<Trace>) -> Vec<Trace> {
-    let is_own = |trace: &Trace| {
-        let known = OWN_WRITERS.iter().any(|(_, name)| trace.format.as_deref() == Some(*name));
-        known && trace.entries.len() == 1
-    };
-    if !all.iter().all(|trace| is_own(trace) && trace.format == all[0].format) {
-        return all;
+/// True if all that streams carry are bodies of formats that write streams themselves.
+pub(crate) fn are_own(survey: &Survey) -> bool {
+    let is_own = |frame: &FrameAt| OWN_WRITERS.iter().any(|(number, _)| *number == frame.header.encoding);
+    let mut frames = survey.frames.iter().filter(|frame| !is_empty(frame)).peekable();
+    survey.open.is_empty() && frames.peek().is_some() && frames.all(is_own)
+}
+
+/// True if files say which trace they are of, so that who reads them knows what is missing.
+pub(crate) fn is_counted(survey: &Survey) -> bool {
+    let is_whole = |setting: &Setting| setting.name.strip_prefix(READING_SETTING) == Some(WHOLE);
+    let epochs = survey.session.epochs().values();
+    epochs.flat_map(|epoch| epoch.metadata.entries()).any(|(_, entry)| match entry.record.as_deref() {
+        Some(Record::Setting(setting)) => is_whole(setting),
+        _ => false,
+    })
+}
+
+/// The files of a folder of streams whose formats write streams themselves, by the names that they have there: such a format
+/// knows whether they are one trace.
+fn of_members(folder: &Look) -> Result<Trace> {
+    let (mut format, mut files): (Option<String>, Entries) = (None, Vec::new());
+    for member in &folder.members {
+        let (look, traces) = traces_of(member)?;
+        let mut own: Entries = Vec::new();
+        for trace in traces {
+            format = format.or(trace.format);
+            own.extend(trace.entries);
+        }
+        if own.is_empty() {
+            own.push((String::new(), Arc::new(Frames::lost(&look))));
+        }
+        for (name, content) in own {
+            let name = look.file.clone().unwrap_or(name);
+            let is_taken = |wanted: &str| files.iter().any(|(known, _)| known == wanted);
+            let further = (2_u64..).map(|n| format!("{name}-{n}"));
+            let free = std::iter::once(name.clone()).chain(further).find(|wanted| !is_taken(wanted));
+            files.push((free.unwrap_or(name), content));
+        }
     }
-    let format = all[0].format.clone();
-    let mut files: Entries = Vec::new();
-    for (name, content) in all.into_iter().flat_map(|trace| trace.entries) {
-        let is_taken = |wanted: &str| files.iter().any(|(known, _)| known == wanted);
-        let further = (2_u64..).map(|n| format!("{name}-{n}"));
-        let free = std::iter::once(name.clone()).chain(further).find(|wanted| !is_taken(wanted));
-        files.push((free.unwrap_or(name), content));
-    }
-    vec![Trace { format, entries: files, is_folder: true, missing: Vec::new() }]
+    Ok(Trace { format, entries: files, is_folder: true, missing: Vec::new() })
 }
 
 /// True for a frame of rows without a record: it says only what was lost.
@@ -402,7 +431,31 @@ struct Faults {
     lost: BTreeMap<(u64, u32), LostAfter>,
 }
 
+/// What is said of a file of a folder without a frame.
+pub(crate) struct Nothing;
+
+impl Nothing {
+    /// The damage; none if there is a frame, or if something else is known to be wrong.
+    pub(crate) fn of(look: &Look) -> Option<CarrierDamage> {
+        let survey = &look.survey;
+        let is_there = !survey.frames.is_empty() || !survey.session.producers().is_empty();
+        let is_known = survey.session.findings.iter().any(finding::Finding::loses);
+        (!is_there && !is_known).then(|| CarrierDamage {
+            file: look.name.clone(),
+            offset: Some(0),
+            rule: rules::TRUNCATED.name,
+            what: "there is no whole frame of the stream".to_owned(),
+            ..CarrierDamage::default()
+        })
+    }
+}
+
 impl Faults {
+    /// What is said first.
+    fn first(&self) -> Option<CarrierDamage> {
+        first_of(&self.faults)
+    }
+
     fn of(look: &Look) -> Faults {
         let survey = &look.survey;
         let session = &survey.session;
@@ -421,10 +474,17 @@ impl Faults {
             lost.iter().filter(|lost| lost.of_copy.is_some() && (lost.stream == 0 || !lost.is_named));
         let of_all =
             of_all.map(|lost| Fault { offset: Some(lost.offset), stream: None, damage: at_end(lost, look) });
-        let faults = losing.map(fault).chain(of_all).collect();
+        let nothing = Nothing::of(look).map(|damage| Fault { offset: Some(0), stream: None, damage });
+        let faults = losing.map(fault).chain(of_all).chain(nothing).collect();
         let own = lost.iter().filter(|lost| lost.is_named || lost.of_copy.is_none());
         Faults { faults, lost: own.map(|lost| ((lost.producer, lost.stream), *lost)).collect() }
     }
+}
+
+/// The damage of the first of some faults.
+fn first_of(faults: &[Fault]) -> Option<CarrierDamage> {
+    let first = faults.iter().min_by_key(|fault| fault.offset.unwrap_or(u64::MAX));
+    first.map(|fault| fault.damage.clone())
 }
 
 impl Described {
@@ -631,11 +691,12 @@ fn file(
     let sum = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.len));
     let parts = if sum == end { parts } else { Vec::new() };
     let mut reading = described.reading.clone();
+    reading.extend(described.names.get(&stream).map(|name| (NAME.to_owned(), name.clone())));
     reading.extend(number.map(|number| (ENCODING.to_owned(), number.to_string())));
     let (look, of) = (Arc::clone(look), Some((producer, stream)));
     let head = said.map(|file| file.head.clone()).unwrap_or_default();
-    let kept = Mutex::default();
-    Ok(Some((name, Frames { look, of, frames, reasons, ends, parts, head, reading, fault, kept })))
+    let (damage, kept) = (first_of(&described.faults), Mutex::default());
+    Ok(Some((name, Frames { look, of, frames, reasons, ends, parts, head, reading, fault, damage, kept })))
 }
 
 /// What is lost of a stream after its last frame, as damage.
@@ -688,6 +749,8 @@ struct Frames {
     reading: BTreeMap<String, String>,
     /// Why more bytes should follow, if that is so.
     fault: Option<CarrierDamage>,
+    /// What is known to be wrong with the stream.
+    damage: Option<CarrierDamage>,
     /// What readers have unpacked last.
     kept: Mutex<Vec<Kept>>,
 }
@@ -729,8 +792,22 @@ impl Frames {
             head: Vec::new(),
             reading: BTreeMap::new(),
             fault: None,
+            damage: None,
             kept: Mutex::default(),
         }
+    }
+
+    /// A file of which no frame is left, with what its metadata still say.
+    fn lost(look: &Arc<Look>) -> Frames {
+        let known = Faults::of(look);
+        let mut reading = BTreeMap::new();
+        for producer in look.survey.session.producers() {
+            let described = Described::of(look, &known, *producer);
+            reading.extend(described.names.into_values().map(|name| (NAME.to_owned(), name)));
+            reading.extend(described.reading);
+        }
+        let damage = known.first();
+        Frames { reading, fault: damage.clone(), damage, ..Frames::of_sections(look, "", &[]) }
     }
 
     /// What is wrong with a frame that an index names and that has another header: what a look at all headers finds there.
@@ -876,6 +953,10 @@ impl Content for Frames {
 
     fn said(&self, name: &str) -> Option<&str> {
         self.reading.get(name).map(String::as_str)
+    }
+
+    fn damage(&self) -> Option<&CarrierDamage> {
+        self.damage.as_ref()
     }
 
     fn parts(&self) -> &[ContentPart] {

@@ -14,6 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
+/// Bytes of a file that show what is at its beginning.
+const HEAD_BYTES: usize = 512;
+
 /// The files of a folder that are streams, by what their names end in; of other folders none.
 pub(crate) fn files_of(folder: &Source) -> Result<Vec<Source>> {
     let is_stream = |file: &Source| {
@@ -27,21 +30,25 @@ pub(crate) fn files_of(folder: &Source) -> Result<Vec<Source>> {
 /// How sure it is that a folder has nothing but streams.
 pub(crate) fn probe_folder(folder: &Source) -> Confidence {
     let Ok(files) = files_of(folder) else { return Confidence::No };
-    let is_all = folder.files().is_ok_and(|all| all.len() == files.len()) && !files.is_empty();
-    match is_all && files.iter().all(|file| probe(file) != Confidence::No) {
+    let is_all = folder.files().is_ok_and(|all| all.len() == files.len());
+    let (streams, others): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|file| probe(file) != Confidence::No);
+    // A file whose bytes never came to the disk was one, too.
+    let is_blank = |file: &Source| file.head(HEAD_BYTES).is_ok_and(|head| head.iter().all(|byte| *byte == 0));
+    match is_all && !streams.is_empty() && others.iter().all(is_blank) {
         true => Confidence::Sure,
         false => Confidence::No,
     }
 }
 
-/// All files of a folder one after the other, as `cat` puts them; and what is wrong with their packing. Those of one producer
+/// Files of a folder one after the other, as `cat` puts them; and what is wrong with their packing. Those of one producer
 /// come in the order of its numbers, so that it does not matter which of its segments was written over last.
-pub(crate) fn joined(folder: &Source) -> Result<(Source, Vec<Finding>)> {
+pub(crate) fn joined(folder: &str, all: &[Source]) -> Result<(Source, Vec<Finding>)> {
     let mut files = Vec::new();
     let mut findings = Vec::new();
-    for file in files_of(folder)? {
-        let first = file.head(512).ok().and_then(|head| Header::read(&head).ok());
-        let (container, unpacking) = seekable(&file)?;
+    for file in all {
+        let first = file.head(HEAD_BYTES).ok().and_then(|head| Header::read(&head).ok());
+        let (container, unpacking) = seekable(file)?;
         findings.extend(unpacking);
         files.push((first, container));
     }
@@ -66,7 +73,7 @@ pub(crate) fn joined(folder: &Source) -> Result<(Source, Vec<Finding>)> {
         end += bytes.len();
         parts.push(FilePart { start, end, container, bytes: Mutex::new(Some(bytes)) });
     }
-    Ok((Source::of_content(folder.name(), Arc::new(Joined { parts })), findings))
+    Ok((Source::of_content(folder, Arc::new(Joined { parts })), findings))
 }
 
 struct FilePart {

@@ -1,6 +1,7 @@
 //! One look at a stream, which everything that is asked of it shares: which frames it has, what it says of itself.
 
 use crate::bytes::{HEADER_READ_BYTES, SourceInput, seekable, unreadable};
+use crate::carried;
 use crate::folder;
 use crate::frozen::Frozen;
 use quipu_model::{Finding, Result};
@@ -23,11 +24,80 @@ pub(crate) struct Look {
     pub(crate) size: u64,
     /// How many bytes were asked for, by all readers.
     pub(crate) n_read: Arc<AtomicU64>,
+    /// Of a folder of files that are streams of their own formats, a look at each: damage of one is none of the others, and its
+    /// place is one in that file.
+    pub(crate) members: Vec<Arc<Look>>,
+    /// What the file in question is called in its folder, if it is one of such.
+    pub(crate) file: Option<String>,
+    /// Who reads the members counts what is lost of them.
+    pub(crate) is_counted: bool,
     /// The same without indexes, once that was asked for.
     of_headers: OnceLock<Arc<Look>>,
 }
 
 impl Look {
+    /// Looks at the bytes of a container.
+    fn of(
+        name: &str,
+        (container, unpacking): (Container, Vec<Finding>),
+        settle: impl FnOnce(&mut Survey) -> std::io::Result<()>,
+    ) -> Result<Look> {
+        let n_read = Arc::default();
+        let mut input = SourceInput::new(&container, HEADER_READ_BYTES, &n_read)?;
+        let size = input.size();
+        let unreadable = |cause| unreadable(name, cause);
+        let mut survey = Survey::of(&mut input, size).map_err(unreadable)?;
+        settle(&mut survey).map_err(unreadable)?;
+        Ok(Look {
+            name: name.to_owned(),
+            container,
+            unpacking,
+            survey,
+            size,
+            n_read,
+            members: Vec::new(),
+            file: None,
+            is_counted: false,
+            of_headers: OnceLock::new(),
+        })
+    }
+
+    /// Looks at a folder.
+    fn of_folder(folder: &Source) -> Result<Look> {
+        let files = folder::files_of(folder)?;
+        let joined = |files: &[Source]| {
+            let (joined, findings) = folder::joined(folder.name(), files)?;
+            Look::of(folder.name(), (joined.container_as(Codec::Plain)?, findings), |_| Ok(()))
+        };
+        let look = joined(&files)?;
+        if !carried::are_own(&look.survey) {
+            return Ok(look);
+        }
+        // Files of one producer are copies, or parts of one stream.
+        let mut groups: Vec<(Vec<Source>, Look)> = Vec::new();
+        for file in files {
+            let (container, unpacking) = seekable(&file)?;
+            let own = Look::of(file.name(), (container, unpacking.into_iter().collect()), |_| Ok(()))?;
+            let producers = own.survey.session.producers();
+            let is_same = |(_, known): &&mut (Vec<Source>, Look)| {
+                known.survey.session.producers().iter().any(|known| producers.contains(known))
+            };
+            match groups.iter_mut().find(is_same) {
+                Some((files, known)) => {
+                    files.push(file);
+                    *known = joined(files)?;
+                }
+                None => groups.push((vec![file], own)),
+            }
+        }
+        let member = |(files, look): (Vec<Source>, Look)| {
+            let file = files.first().and_then(|file| file.name().rsplit('/').next()).map(str::to_owned);
+            Arc::new(Look { file, ..look })
+        };
+        let is_counted = carried::is_counted(&look.survey);
+        Ok(Look { members: groups.into_iter().map(member).collect(), is_counted, ..look })
+    }
+
     /// The same by a look at all headers, whatever an index says: it finds what is wrong with them.
     ///
     /// # Errors
@@ -48,6 +118,9 @@ impl Look {
             survey,
             size: self.size,
             n_read: Arc::clone(&self.n_read),
+            members: self.members.clone(),
+            file: self.file.clone(),
+            is_counted: self.is_counted,
             of_headers: OnceLock::new(),
         };
         Ok(Arc::clone(self.of_headers.get_or_init(|| Arc::new(look))))
@@ -60,27 +133,13 @@ impl Look {
 /// What the source says.
 pub(crate) fn at(source: &Source) -> Result<Arc<Look>> {
     source.learned(|source| {
-        let frozen = Frozen::of(source)?;
-        let (container, unpacking) = match source.is_folder() {
-            true => {
-                let (joined, findings) = folder::joined(source)?;
-                (joined.container_as(Codec::Plain)?, findings)
-            }
-            false => {
-                let held = frozen.as_ref().map_or(source, |frozen| &frozen.source);
-                let (container, finding) = seekable(held)?;
-                (container, finding.into_iter().collect())
-            }
-        };
-        let n_read = Arc::default();
-        let mut input = SourceInput::new(&container, HEADER_READ_BYTES, &n_read)?;
-        let size = input.size();
-        let unreadable = |cause| unreadable(source.name(), cause);
-        let mut survey = Survey::of(&mut input, size).map_err(unreadable)?;
-        if let Some(frozen) = &frozen {
-            frozen.settle(&mut survey).map_err(unreadable)?;
+        if source.is_folder() {
+            return Look::of_folder(source);
         }
-        let name = source.name().to_owned();
-        Ok(Look { name, container, unpacking, survey, size, n_read, of_headers: OnceLock::new() })
+        let frozen = Frozen::of(source)?;
+        let held = frozen.as_ref().map_or(source, |frozen| &frozen.source);
+        let (container, unpacking) = seekable(held)?;
+        let settle = |survey: &mut Survey| frozen.as_ref().map_or(Ok(()), |frozen| frozen.settle(survey));
+        Look::of(source.name(), (container, unpacking.into_iter().collect()), settle)
     })
 }

@@ -221,7 +221,6 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     }
     let shards = shards_of(&parts);
     let columns = columns_of(&tables);
-    let is_body = |frame: &&FrameAt| frame.header.is_foreign() || frame.header.kind == kind::AGG;
     let bodies = survey.frames.iter().filter(is_body).copied().collect();
     let modules = Modules::default();
     let found_at = meta.findings.iter().filter_map(|finding| finding.place.offset).collect();
@@ -235,6 +234,9 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
 /// # Errors
 /// What the source says.
 pub(crate) fn findings_of(look: &Arc<Look>) -> Result<Vec<Finding>> {
+    if !look.members.is_empty() {
+        return of_all_members(look, findings_of);
+    }
     let Look { survey, name, .. } = &**look;
     let session = &survey.session;
     let mut findings: Vec<Finding> = look.unpacking.clone();
@@ -248,6 +250,7 @@ pub(crate) fn findings_of(look: &Arc<Look>) -> Result<Vec<Finding>> {
     findings.extend(foreign_findings(survey, name));
     findings.extend(damaged_aggregations(look)?);
     findings.extend(endings(look)?);
+    findings.extend(crate::carried::Nothing::of(look).map(|damage| rules::of_damage(&damage)));
     if let Some(first) = survey.copies.values().map(|frame| frame.offset).min() {
         let place = Place { file: Some(name.clone()), offset: Some(first), ..Place::default() };
         let n = counted(survey.copies.len() as u64, "frame");
@@ -262,6 +265,50 @@ pub(crate) fn findings_of(look: &Arc<Look>) -> Result<Vec<Finding>> {
     // Those about the end come before others that were noticed later.
     findings.sort_by_key(|finding| finding.place.offset.unwrap_or(u64::MAX));
     Ok(findings)
+}
+
+/// What is wrong with the files of a folder, each by itself. Who reads files that are one trace says what is lost of it.
+fn of_all_members(
+    folder: &Look,
+    findings_of: impl Fn(&Arc<Look>) -> Result<Vec<Finding>>,
+) -> Result<Vec<Finding>> {
+    let mut all = Vec::new();
+    for member in &folder.members {
+        all.extend(findings_of(member)?);
+    }
+    if folder.is_counted {
+        all.iter_mut().for_each(|finding| finding.loss = None);
+    }
+    Ok(all)
+}
+
+/// What is wrong with bodies, but for torn frames: a look at all headers says of these that they are.
+fn findings_of_bodies<'f>(look: &Look, bodies: impl Iterator<Item = &'f FrameAt>) -> Result<Vec<Finding>> {
+    let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
+    let (mut worker, mut findings) = (Worker::default(), Vec::new());
+    let unreadable = |cause| unreadable(&look.name, cause);
+    for frame in bodies {
+        let Some(there) = frame_at(&mut input, frame.offset).map_err(unreadable)? else { continue };
+        if there.header.lost > 0 {
+            let place =
+                Place { file: Some(look.name.clone()), offset: Some(frame.offset), ..Place::default() };
+            findings.push(rules::lost(there.header.lost, there.header.stream, place));
+        }
+        if let Err(fault) = worker.body(&there, &mut input).map_err(unreadable)?
+            && fault.name != "torn-frame"
+        {
+            findings.push(match there.header.is_foreign() {
+                true => rules::of_damage(&rules::damage_of_body(&fault, &there.header, &look.name)),
+                false => rules::finding(&fault, &look.name, None),
+            });
+        }
+    }
+    Ok(findings)
+}
+
+/// True for frames that readers of rows do not come to.
+fn is_body(frame: &&FrameAt) -> bool {
+    frame.header.is_foreign() || frame.header.kind == kind::AGG
 }
 
 /// Gives findings the losses that they are about, where frames of files are missing: how long those were is described. Other
@@ -892,35 +939,25 @@ impl StreamTrace {
     /// What the source says.
     pub fn findings_of_frames(&self, decodes: bool) -> Result<Vec<Finding>> {
         let opened = &self.opened;
+        if !opened.look.members.is_empty() {
+            return of_all_members(&opened.look, |member| {
+                let look = member.of_headers()?;
+                let mut findings = findings_of(&look)?;
+                let bodies = look.survey.frames.iter().filter(is_body).filter(|_| decodes);
+                let of_bodies = findings_of_bodies(&look, bodies)?;
+                findings.extend(Finding::not_met(&of_bodies, &findings));
+                Ok(findings)
+            });
+        }
         let look = opened.look.of_headers()?;
         let mut findings = self.meta.findings.clone();
         if opened.look.survey.is_indexed {
             let more = findings_of(&look)?;
             findings.extend(Finding::not_met(&more, &self.meta.findings));
         }
-        let mut input = opened.input()?;
-        let mut worker = Worker::default();
-        for frame in self.bodies.iter().filter(|_| decodes) {
-            let there =
-                frame_at(&mut input, frame.offset).map_err(|cause| unreadable(&opened.name, cause))?;
-            let Some(there) = there else { continue };
-            if there.header.lost > 0 {
-                let place =
-                    Place { file: Some(opened.name.clone()), offset: Some(frame.offset), ..Place::default() };
-                findings.push(rules::lost(there.header.lost, there.header.stream, place));
-            }
-            let body = worker.body(&there, &mut input).map_err(|cause| unreadable(&opened.name, cause))?;
-            // A look at all headers has said of torn frames that they are.
-            if let Err(fault) = body
-                && fault.name != "torn-frame"
-            {
-                let said = match there.header.is_foreign() {
-                    true => rules::of_damage(&rules::damage_of_body(&fault, &there.header, &opened.name)),
-                    false => rules::finding(&fault, &opened.name, None),
-                };
-                if !findings.contains(&said) {
-                    findings.push(said);
-                }
+        for said in findings_of_bodies(&opened.look, self.bodies.iter().filter(|_| decodes))? {
+            if !findings.contains(&said) {
+                findings.push(said);
             }
         }
         Ok(findings)

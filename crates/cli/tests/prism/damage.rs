@@ -601,3 +601,134 @@ fn plain_events_that_are_kept_of_damage_are_no_nonsense() {
     let check: Value = serde_json::from_slice(&check.stdout).unwrap();
     assert!(!check.to_string().contains("prism/nonsense"), "{check}");
 }
+
+/// Rows without those that say which fields events have.
+fn without_configurations(mut rows: Vec<String>) -> Vec<String> {
+    rows.retain(|row| !row.contains(",configure-"));
+    rows
+}
+
+/// Verbs that read all of a trace, with where they write.
+fn verbs(folder: &str, out: &str) -> Vec<Vec<String>> {
+    let to = |name: &str| format!("{out}/{name}");
+    let verbs: [(&[&str], Option<&str>); 14] = [
+        (&["check"], None),
+        (&["check", "--json"], None),
+        (&["info"], None),
+        (&["info", "--json"], None),
+        (&["report", "--no-machine"], None),
+        (&["analyze", "mix"], None),
+        (&["analyze", "--json", "mix"], None),
+        (&["view"], None),
+        (&["convert"], Some("a.prism")),
+        (&["convert", "--keep-damaged"], Some("b.prism")),
+        (&["merge"], Some("c.prism")),
+        (&["merge", "--keep-damaged"], Some("d.prism")),
+        (&["split", "--keep-damaged"], Some("e")),
+        (&["run", "--backend", "simplecount"], Some("f")),
+    ];
+    let with = |(verb, to_file): &(&[&str], Option<&str>)| {
+        let mut args: Vec<String> = verb.iter().map(|word| (*word).to_owned()).collect();
+        args.push(folder.to_owned());
+        if let Some(name) = to_file {
+            args.extend(["-o".to_owned(), to(name), "--force".to_owned()]);
+        }
+        args
+    };
+    verbs.iter().map(with).collect()
+}
+
+/// What is done to a file of a thread.
+#[derive(Clone, Copy, Debug)]
+enum Harm {
+    Cut(usize),
+    Flipped(usize),
+    Removed,
+}
+
+#[test]
+fn harm_of_one_file_of_a_thread_is_named_and_counted_as_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let dump = sample("fixed/prodcons.main.fixed18.gz");
+    let convert =
+        |args: &[&str]| assert_eq!(quipu(&[&["convert", "-q"], args].concat()).status.code(), Some(0));
+    convert(&["--format", "prism", "--open", "encoding=fixed", &dump, "-o", &at("fixed.prism")]);
+    convert(&[&at("fixed.prism"), "--events", "variable", "-o", &at("variable.prism")]);
+    let turns = in_turns(folder.path());
+    std::fs::create_dir(at("out")).unwrap();
+    for (whole, step) in [(at("fixed.prism"), 2), (at("variable.prism"), 5), (turns, 3)] {
+        let threads = at("threads");
+        assert_eq!(quipu(&["split", "-q", "--force", &whole, "-o", &threads]).status.code(), Some(0));
+        let (all, code, said) = events_of(&threads);
+        assert_eq!(code, Some(0), "{said}");
+        let n_rows = all.len();
+        let all = without_configurations(all);
+        let n_configurations = n_rows - all.len();
+        for thread in 1..=3 {
+            let member = format!("{threads}/thread-{thread}.prism");
+            let bytes = std::fs::read(&member).unwrap();
+            let len = bytes.len();
+            let mut harms =
+                vec![Harm::Removed, Harm::Cut(0), Harm::Cut(60), Harm::Cut(290), Harm::Cut(len - 10)];
+            harms.extend((1..8).step_by(step).map(|part| Harm::Cut(len * part / 8)));
+            harms.extend([20, 45, 200].map(Harm::Flipped));
+            harms.extend((1..16).step_by(step).map(|part| Harm::Flipped(len * part / 16)));
+            for (nth, harm) in harms.into_iter().enumerate() {
+                let mut bad = bytes.clone();
+                match harm {
+                    Harm::Cut(at) => bad.truncate(at),
+                    Harm::Flipped(at) => bad[at] ^= 0x55,
+                    Harm::Removed => {}
+                }
+                match harm {
+                    Harm::Removed => std::fs::remove_file(&member).unwrap(),
+                    _ => std::fs::write(&member, &bad).unwrap(),
+                }
+                let context = format!("{whole}: thread {thread} {harm:?}");
+                let (kept, code, said) = events_of(&threads);
+                let kept = without_configurations(kept);
+                let n_lost = all.len() - kept.len();
+                assert!(is_within(&kept, &all), "{context}: something is invented");
+                assert!(n_lost == 0 || code == Some(1), "{context}: {said}");
+                for verb in ["check", "info"] {
+                    let output = quipu(&[verb, "--json", &threads]);
+                    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+                    let lost = &answer["lost"]["records"];
+                    // Those that say the fields of the others may be lost, and are said again.
+                    let n = lost.as_u64().or(Some(0).filter(|_| lost.is_null()));
+                    let n_more = n.and_then(|n| usize::try_from(n).ok()?.checked_sub(n_lost));
+                    let is_right = n_more.is_some_and(|n| n == 0 || n == n_configurations);
+                    assert!(is_right, "{context}: {verb}: {n_lost} are lost: {answer:#}");
+                }
+                // Frames before a cut are kept.
+                if let Harm::Cut(at) = harm {
+                    let frames = frames(&bytes);
+                    let whole = frames.windows(2).filter(|both| both[1].0 <= at).map(|both| both[0].2);
+                    let n_own = kept.iter().filter(|row| row.starts_with(&format!("{thread},"))).count();
+                    assert!(n_own + n_configurations + 3 >= whole.sum(), "{context}: {n_own}: {said}");
+                }
+                if nth % 5 > 0 {
+                    continue;
+                }
+                for args in verbs(&threads, &at("out")) {
+                    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+                    let output = quipu(&args);
+                    let said = [output.stdout, output.stderr].concat();
+                    let said = String::from_utf8_lossy(&said);
+                    let about = format!("{context}: {args:?}: {}", tail(&said));
+                    assert!(n_lost == 0 || output.status.code() == Some(1), "{about}");
+                    for other in (1..=3).filter(|other| *other != thread) {
+                        assert!(!said.contains(&format!("thread-{other}")), "{about}");
+                    }
+                    let is_missing = said.contains("missing files");
+                    assert!(!is_missing || matches!(harm, Harm::Removed), "{about}");
+                    if n_lost > 0 {
+                        assert!(said.contains(&format!("thread-{thread}")), "{about}");
+                    }
+                }
+            }
+            std::fs::write(&member, &bytes).unwrap();
+        }
+    }
+}
