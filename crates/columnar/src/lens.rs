@@ -4,7 +4,7 @@ use crate::cursor::Chunk;
 use crate::roles::access_word;
 use quipu_model::column::ColumnRef;
 use quipu_model::lens::{
-    AccessKind, CallEdge, InstrClass, MAX_ACCESS_BYTES, NO_CODE, RegionEvent, Taken, ThreadEvent, instr_flags,
+    AccessKind, CallEdge, InstrClass, NO_CODE, RegionEvent, Taken, ThreadEvent, instr_flags,
 };
 use quipu_model::row_source::N_OWN;
 use quipu_model::schema::{Field, Role, Type};
@@ -300,9 +300,10 @@ impl Filling {
             Some(column) if !self.is_missing(1, column, row) => {
                 column.number(row).min(u32::MAX.into()) as u32
             }
+            // Where no column has it, an access is one of its first byte.
+            None if self.is_by_role => 1,
             _ => 0,
         };
-        debug_assert!(MAX_ACCESS_BYTES > 0);
         let accesses = &mut batch.accesses;
         accesses.at.push(at);
         accesses.addr.push(number(0));

@@ -14,6 +14,7 @@
 //! | [`cursor`] | rows of one file, in the order of its records |
 //! | [`reader`] | rows of several files as batches |
 //! | [`print`](mod@print) | rows as people read them |
+//! | [`convert`] | rows as records of a stream |
 //! | [`check`], [`rules`] | what must hold |
 //!
 //! The layout of folders is described in docs/formats/columnar.md; the files themselves are `quipu_arrow`'s.
@@ -21,6 +22,7 @@
 #![warn(missing_docs)]
 
 pub mod check;
+pub mod convert;
 pub mod cursor;
 pub mod files;
 pub mod lens;
@@ -32,7 +34,7 @@ pub mod rules;
 pub mod trace;
 
 use quipu_model::options::{Kind, OptionSpec, Repeats};
-use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace};
+use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace, Transform};
 use quipu_source::Source;
 
 /// The format, as the list of formats names it.
@@ -79,6 +81,10 @@ impl Format for Columnar {
 
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
         Ok(Box::new(trace::open(source, options)?))
+    }
+
+    fn transforms(&self) -> &'static [&'static dyn Transform] {
+        &[&convert::ToStream]
     }
 
     fn tools(&self) -> &'static [&'static dyn Tool] {

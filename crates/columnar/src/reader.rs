@@ -74,8 +74,9 @@ pub struct BatchReader {
     parts: Vec<Part>,
     batch: Batch,
     wanted: Columns,
+    /// The records that are wanted.
     window: Range<u64>,
-    /// Where in time a window that is one of time ends, is the window of records by then.
+    /// The next of them.
     next: u64,
     most: u64,
     batch_records: u64,
@@ -840,7 +841,6 @@ impl Reader for BatchReader {
             return Ok(None);
         }
         self.batch.findings.append(&mut self.findings);
-        debug_assert!(self.batch.tables.iter().all(|table| table.n_rows() < usize::MAX));
         Ok(Some(&mut self.batch))
     }
 

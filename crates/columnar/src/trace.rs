@@ -454,7 +454,7 @@ impl Trace for ColumnarTrace {
         match self.opened.tables.iter().find(|table| table.schema.is_derived()) {
             Some(table) => Ok(Box::new(TablePrinter::new(&table.schema))),
             None => Err(Error::missing("the files have no table whose rows are records")
-                .hint("rows of lenses: quipu view --table lens.accesses")),
+                .hint("rows of lenses: quipu convert --table lens.accesses TRACE -o NAME.arrow")),
         }
     }
 

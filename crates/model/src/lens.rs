@@ -168,7 +168,7 @@ rows! {
             => "Bytes touched, where the trace knows. Flushes beyond 4 GiB saturate.";
         kind: Vec<AccessKind>, role(Role::ACCESS_KIND) => "What the access does.";
         pc: Vec<u64> as Type::Address, role(Role::PC)
-            => "The instruction that made it; for a fetch, the instruction itself. Needs `ACCESS_PC`.";
+            => "The instruction that made it; for a fetch, the instruction itself.";
     }
 }
 
@@ -267,18 +267,19 @@ pub mod instr_flags {
 pub const NO_CODE: u32 = u32::MAX;
 
 rows! {
-    /// Executed instructions.
+    /// Executed instructions. Which columns are filled is told by the [`Columns`] that a scan has; `flags` has the bits of
+    /// [`instr_flags`], `code` an index into [`Batch::codes`](crate::Batch::codes) or [`NO_CODE`].
     pub struct Instrs: "instrs" derived "Executed instructions.", len pc, codes code {
         at: Vec<u32> => "Record index inside the batch.";
         pc: Vec<u64> as Type::Address, role(Role::PC) => "Address of the instruction.";
         size: Vec<u16>, unit(Unit::BYTES) => "Length in bytes.";
-        flags: Vec<u8> as Type::Flags(instr_flags::names()) => "Bits of [`instr_flags`].";
-        class: Vec<InstrClass> => "Control flow. Needs `INSTR_CLASS`.";
-        taken: Vec<Taken> => "Outcome of branches. Needs `INSTR_TAKEN`.";
+        flags: Vec<u8> as Type::Flags(instr_flags::names()) => "What is special about it: it is executed again without being fetched, it is of the kernel, the trace gave its bytes right here.";
+        class: Vec<InstrClass> => "What sort of control flow it is.";
+        taken: Vec<Taken> => "Whether a branch was taken.";
         target: Vec<u64> as Type::Address, missing(0u64)
-            => "Where an indirect branch went. Needs `INSTR_TARGET`.";
+            => "Where an indirect branch went.";
         code: Vec<u32> as Type::Code, missing(NO_CODE)
-            => "Index into [`Batch::codes`](crate::Batch::codes), or [`NO_CODE`]. Needs `INSTR_CODE`.";
+            => "Its bytes, where the trace has them.";
     }
 }
 
@@ -293,11 +294,12 @@ named_u8! {
 }
 
 rows! {
-    /// Functions and system calls entered and left, with values as the trace has them.
+    /// Functions and system calls entered and left, with values as the trace has them. Names of functions stand in
+    /// [`Meta::functions`](crate::Meta::functions), or among the types of a batch.
     pub struct Calls: "calls" derived "Functions and system calls entered and left.", len function {
         at: Vec<u32> => "Index of the record that *follows* the call's values (they may take several records).";
         function: Vec<u64>, role(Role::FUNCTION)
-            => "The trace's id of the function; [`Meta::functions`](crate::Meta::functions) has the names.";
+            => "The trace's id of the function.";
         edge: Vec<CallEdge> => "Entered or left.";
         return_to: Vec<u64> as Type::Address, missing(0u64) => "Return address, where known.";
         result: Maybe<Vec<u64>>, role(Role::RETURNED) => "The result, where known, of a function that is left.";
@@ -346,11 +348,12 @@ named_u8! {
 }
 
 rows! {
-    /// The life of threads and what runs them. The thread itself is [`Span::thread`](crate::Span::thread).
+    /// The life of threads and what runs them. The thread itself is [`Span::thread`](crate::Span::thread); what a value is, is told
+    /// with each [`ThreadEvent`].
     pub struct Threads: "threads" derived "The life of threads and what runs them.", len what {
         at: Vec<u32> => "Record index inside the batch.";
         what: Vec<ThreadEvent> => "What happens.";
-        value: Vec<u64> => "Its value; see [`ThreadEvent`].";
+        value: Vec<u64> => "Its value: the process of a start, a reading of the clock, the number of a processor, a system call or a thread, an address.";
     }
 }
 
@@ -376,10 +379,10 @@ impl Threads {
 }
 
 rows! {
-    /// Named moments with a value.
+    /// Named moments with a value. [`Trace::mark_name`](crate::Trace::mark_name) has the names.
     pub struct Marks: "marks" derived "Named moments with a value.", len kind {
         at: Vec<u32> => "Record index inside the batch.";
-        kind: Vec<u32> => "What was marked; [`Trace::mark_name`](crate::Trace::mark_name) has the name.";
+        kind: Vec<u32> => "The number of what was marked.";
         value: Vec<u64> => "The value.";
     }
 }

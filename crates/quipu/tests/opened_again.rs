@@ -272,3 +272,65 @@ fn files_of_one_table_open_with_it() {
         }
     }
 }
+
+#[test]
+fn rows_go_into_a_stream_and_back() {
+    let place = tempfile::tempdir().unwrap();
+    for name in ["cacheray/shapes.trace", "drmemtrace/small", "stream/all-types.quipu", "lackey/mixed.lackey"]
+    {
+        let first = place.path().join("a.parquet");
+        let _ = std::fs::remove_dir_all(&first);
+        written(&fixtures(name), Form::Parquet, &[], &first);
+        let (stream, second) = (place.path().join("b.quipu"), place.path().join("c.parquet"));
+        let _ = (std::fs::remove_file(&stream), std::fs::remove_dir_all(&second));
+        let transform = quipu::format_named("columnar").unwrap().transforms()[0];
+        let job = TransformJob {
+            source: &Source::open(&first).unwrap(),
+            opening: &OpenOptions::default(),
+            options: &Options::default(),
+            output: &stream,
+            replace: false,
+            container: None,
+            level: None,
+            damaged: Damaged::Refuse,
+            strict: false,
+            threads: 1,
+            sequence: &OneShard,
+        };
+        transform.run(&job, &Silent).unwrap_or_else(|error| panic!("{name}: {error}"));
+        written(&stream, Form::Parquet, &[], &second);
+        let (old, new) = (opened(&first), opened(&second));
+        assert_eq!(opened(&stream).meta().findings, [], "{name}");
+        for schema in old.tables().unwrap() {
+            let selection = |name: &str| Selection { threads: 1, ..Selection::new(name) };
+            let known = new.tables().unwrap();
+            // A table of all records has its name already.
+            let called = [schema.name.to_string(), format!("{}@2", schema.name)];
+            let own = |table: &&Arc<quipu::model::Schema>| {
+                called.iter().any(|name| *name == table.name)
+                    && schema.fields.iter().skip(2).all(|field| table.position(&field.name).is_some())
+            };
+            let found =
+                known.iter().rev().find(own).unwrap_or_else(|| panic!("{name}: {called:?} of {known:?}"));
+            let (a, b) =
+                (all(&old, &selection(&schema.name)).unwrap(), all(&new, &selection(&found.name)).unwrap());
+            assert_eq!(a.n_rows(), b.n_rows(), "{name} {}", schema.name);
+            for (at, field) in schema.fields.iter().enumerate() {
+                let twice = format!("{}@2", field.name);
+                let there = found.position(&twice).or_else(|| found.position(&field.name)).unwrap();
+                let (x, y) = (a.columns[at].as_ref(), b.columns[there].as_ref());
+                let other = &found.fields[there];
+                for row in 0..a.n_rows() {
+                    let cell = |column: quipu::model::ColumnRef<'_>, missing| match column
+                        .is_missing(missing, row)
+                    {
+                        true => None,
+                        false => Some((column.number(row), column.bytes(row).to_vec())),
+                    };
+                    let (x, y) = (cell(x, field.missing), cell(y, other.missing));
+                    assert_eq!(x, y, "{name} {}.{} row {row}", schema.name, field.name);
+                }
+            }
+        }
+    }
+}

@@ -116,6 +116,12 @@ impl Registry {
         self.bodies.contains(&encoding)
     }
 
+    /// True for a frame of rows that one of the decoders is for.
+    #[must_use]
+    pub fn decodes(&self, header: &Header) -> bool {
+        header.kind == kind::DATA && self.get(header.encoding).is_some()
+    }
+
     /// The decoder of an encoding.
     #[must_use]
     pub fn get(&self, encoding: u16) -> Option<&Arc<dyn RowDecoder>> {
@@ -213,6 +219,11 @@ impl Decoder {
     /// Whether anything was asked of it.
     pub(crate) fn is_begun(&self) -> bool {
         self.is_begun
+    }
+
+    /// Notes what came of a payload that was decoded elsewhere.
+    pub(crate) fn note(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
     }
 
     /// For payloads that are decoded elsewhere: true the first time.

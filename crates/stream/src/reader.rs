@@ -177,6 +177,7 @@ impl<I: Input> StreamReader<I> {
             copies: self.copies,
             unwritten_bytes: self.scanner.unwritten_bytes,
             is_indexed: false,
+            ..Survey::default()
         };
         survey.finish();
         survey.session.findings.append(&mut self.scanner.findings);

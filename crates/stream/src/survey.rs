@@ -2,6 +2,7 @@
 //!
 //! No payload of data is read: the reader that decodes one says what is wrong with it.
 
+use crate::decode::Registry;
 use crate::frame::{Header, TRAILER_BYTES, is_trailer_of, kind};
 use crate::index::{Directory, frame_at};
 use crate::input::Input;
@@ -30,6 +31,8 @@ pub struct Survey {
     pub unwritten_bytes: u64,
     /// Whether an index said it.
     pub is_indexed: bool,
+    /// Decoders of encodings that are not known here.
+    pub(crate) registry: Registry,
 }
 
 impl Survey {
@@ -38,10 +41,10 @@ impl Survey {
     ///
     /// # Errors
     /// If the input cannot be read.
-    pub fn of(input: &mut impl Input, size: u64) -> io::Result<Survey> {
-        match Survey::by_index(input, size)? {
+    pub fn of(input: &mut impl Input, size: u64, registry: &Registry) -> io::Result<Survey> {
+        match Survey::by_index(input, size, registry)? {
             Some(survey) => Ok(survey),
-            None => Survey::of_headers(input),
+            None => Survey::of_headers(input, registry),
         }
     }
 
@@ -49,14 +52,15 @@ impl Survey {
     ///
     /// # Errors
     /// If the input cannot be read.
-    pub fn of_headers(input: &mut impl Input) -> io::Result<Survey> {
-        StreamReader::new(input).survey()
+    pub fn of_headers(input: &mut impl Input, registry: &Registry) -> io::Result<Survey> {
+        StreamReader::new(input).with_registry(registry.clone()).survey()
     }
 
-    fn by_index(input: &mut impl Input, size: u64) -> io::Result<Option<Survey>> {
+    fn by_index(input: &mut impl Input, size: u64, registry: &Registry) -> io::Result<Option<Survey>> {
         let Some(directory) = Directory::read(input, size)? else { return Ok(None) };
         let session = Session::leaving_data().leaving_attachments();
-        let mut survey = Survey { session, is_indexed: true, ..Survey::default() };
+        let registry = registry.clone();
+        let mut survey = Survey { session, is_indexed: true, registry, ..Survey::default() };
         let mut others = directory.others.iter().copied().peekable();
         for entry in &directory.entries {
             while let Some(at) = others.next_if(|at| *at < entry.offset) {
@@ -65,7 +69,8 @@ impl Survey {
                 }
             }
             let Some(frame) = entry.frame() else { return Ok(None) };
-            if !matches!(entry.kind, kind::DATA | kind::AGG) || !frame.header.is_known_encoding() {
+            let is_known = frame.header.is_known_encoding() || survey.registry.decodes(&frame.header);
+            if !matches!(entry.kind, kind::DATA | kind::AGG) || !is_known {
                 if !survey.observe(input, entry.offset, Some(&frame.header))? {
                     return Ok(None);
                 }
@@ -93,7 +98,7 @@ impl Survey {
         if said.is_some_and(|said| !is_same(said, &frame.header)) {
             return Ok(false);
         }
-        match self.session.observe(&frame, input, &Default::default())? {
+        match self.session.observe(&frame, input, &self.registry)? {
             Seen::Nothing => {}
             // A frame that must be understood: what follows it is not looked at.
             Seen::Stop | Seen::Data | Seen::Copy => return Ok(false),

@@ -5,7 +5,7 @@
 
 use crate::batch::Batch;
 use crate::codec::Unpacker;
-use crate::decode::{Body, Decoder, Outcome};
+use crate::decode::{Body, Decoder, Outcome, Registry};
 use crate::finding::Finding;
 use crate::frame::{Header, TRAILER_BYTES, codec, is_trailer_of, kind};
 use crate::input::Input;
@@ -29,6 +29,8 @@ pub struct Worker {
     rows: Option<Range<usize>>,
     tag: u64,
     decoder: Decoder,
+    /// Decoders of encodings that are not known here.
+    registry: Registry,
 }
 
 /// What of a frame could not be decoded.
@@ -43,6 +45,12 @@ pub struct Work {
 }
 
 impl Worker {
+    /// A worker that decodes private encodings, too.
+    #[must_use]
+    pub fn with_registry(registry: Registry) -> Worker {
+        Worker { registry, ..Worker::default() }
+    }
+
     /// Decodes the rows of a frame, batch by batch. A frame whose encoding has no rows that are known here, which is a body of
     /// another format or a private one, is reported as `unknown-encoding`.
     ///
@@ -77,10 +85,8 @@ impl Worker {
     /// If the input cannot be read.
     pub fn begin(&mut self, frame: &FrameAt, input: &mut impl Input) -> io::Result<Result<(), Finding>> {
         let header = frame.header;
-        if !matches!(header.kind, kind::DATA | kind::AGG)
-            || !header.is_known_encoding()
-            || header.is_foreign()
-        {
+        let is_known = header.is_known_encoding() && !header.is_foreign();
+        if !matches!(header.kind, kind::DATA | kind::AGG) || !(is_known || self.registry.decodes(&header)) {
             let finding = Finding::at("unknown-encoding", frame.offset);
             return Ok(Err(finding.with("records", header.records)));
         }
@@ -113,8 +119,19 @@ impl Worker {
 
     /// Decodes the next rows of the frame; false if there are no more. What stands between them is added to the metadata.
     pub fn next(&mut self, metadata: &mut Arc<Metadata>, findings: &mut Vec<Finding>) -> bool {
-        let Worker { header, stored, rows, tag, unpacker, batch, decoder, .. } = self;
+        let Worker { header, stored, rows, tag, unpacker, batch, decoder, registry } = self;
         let body = current((header, *tag), rows.clone(), stored, unpacker);
+        if !header.is_known_encoding()
+            && let Some(private) = registry.get(header.encoding)
+        {
+            batch.clear();
+            let is_first = decoder.take_once();
+            if is_first {
+                let (decoded, is_whole) = private.decode(header, body.payload, metadata, batch);
+                decoder.note(Outcome { decoded, is_broken: !is_whole, ..Outcome::default() });
+            }
+            return is_first;
+        }
         decoder.next(&body, metadata, batch, findings)
     }
 

@@ -1,6 +1,7 @@
 //! Which frames a stream has: what an index says is what all headers say, and takes far less reading.
 
 use quipu_stream::codec::Codec;
+use quipu_stream::decode::Registry;
 use quipu_stream::frame::Header;
 use quipu_stream::input::Input;
 use quipu_stream::spec::{SchemaSpec, Ty};
@@ -37,8 +38,8 @@ fn stream(frame_bytes: usize, n: u64) -> Vec<u8> {
 fn an_index_says_what_all_headers_say() {
     let whole = stream(2000, 200_000);
     let mut input = Counted(&whole, 0);
-    let indexed = Survey::of(&mut input, whole.len() as u64).unwrap();
-    let scanned = Survey::of_headers(&mut &whole[..]).unwrap();
+    let indexed = Survey::of(&mut input, whole.len() as u64, &Registry::default()).unwrap();
+    let scanned = Survey::of_headers(&mut &whole[..], &Registry::default()).unwrap();
     assert!(indexed.is_indexed && !scanned.is_indexed);
     assert!(indexed.frames.len() > 2000, "{} frames", indexed.frames.len());
     assert_eq!(indexed.frames.len(), scanned.frames.len());
@@ -60,7 +61,7 @@ fn an_index_says_what_all_headers_say() {
 fn no_payload_is_read() {
     let whole = stream(960 << 10, 3_000_000);
     let mut input = Counted(&whole, 0);
-    let survey = Survey::of(&mut input, whole.len() as u64).unwrap();
+    let survey = Survey::of(&mut input, whole.len() as u64, &Registry::default()).unwrap();
     assert!(survey.is_indexed && survey.frames.len() > 50);
     assert!(input.1 * 200 < whole.len(), "{} of {} bytes", input.1, whole.len());
 }
@@ -69,11 +70,11 @@ fn no_payload_is_read() {
 fn an_index_that_lies_is_not_believed() {
     let mut whole = stream(2000, 2000);
     // A frame of another stream where the index has one.
-    let survey = Survey::of(&mut &whole[..], whole.len() as u64).unwrap();
+    let survey = Survey::of(&mut &whole[..], whole.len() as u64, &Registry::default()).unwrap();
     let at = survey.frames.last().unwrap().offset as usize;
     let header = Header { stream: 7, ..Header::read(&whole[at..]).unwrap() };
     whole[at..at + 96].copy_from_slice(&header.to_bytes());
-    let survey = Survey::of(&mut &whole[..], whole.len() as u64).unwrap();
+    let survey = Survey::of(&mut &whole[..], whole.len() as u64, &Registry::default()).unwrap();
     assert!(!survey.is_indexed);
     let names: Vec<&str> = survey.session.findings.iter().map(|finding| finding.name).collect();
     assert!(names.contains(&"index-mismatch"), "{names:?}");
@@ -115,7 +116,7 @@ fn attachments_are_left_where_they_stand() {
         ("odd", 4, 0, b"abc"),
         ("odd", 4, 2, b"xd"),
     ]);
-    let survey = Survey::of_headers(&mut &bytes[..]).unwrap();
+    let survey = Survey::of_headers(&mut &bytes[..], &Registry::default()).unwrap();
     let names: Vec<&str> = survey.session.findings.iter().map(|finding| finding.name).collect();
     assert_eq!(
         names,

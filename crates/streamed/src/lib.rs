@@ -4,6 +4,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`bodies`] | rows in bodies of other encodings: streams of Arrow |
 //! | `bytes` | bytes of a source for the container's reader |
 //! | [`schema`] | schemas of a stream as schemas of tables, and which columns fill lenses |
 //! | `look` | which frames a stream has, found out once |
@@ -28,6 +29,7 @@
 
 mod aggregations;
 pub mod back;
+pub mod bodies;
 mod bytes;
 pub mod carried;
 pub mod carry;

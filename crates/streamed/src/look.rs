@@ -46,7 +46,7 @@ impl Look {
         let mut input = SourceInput::new(&container, HEADER_READ_BYTES, &n_read)?;
         let size = input.size();
         let unreadable = |cause| unreadable(name, cause);
-        let mut survey = Survey::of(&mut input, size).map_err(unreadable)?;
+        let mut survey = Survey::of(&mut input, size, &crate::bodies::registry()).map_err(unreadable)?;
         settle(&mut survey).map_err(unreadable)?;
         Ok(Look {
             name: name.to_owned(),
@@ -110,7 +110,8 @@ impl Look {
             return Ok(Arc::clone(known));
         }
         let mut input = SourceInput::new(&self.container, HEADER_READ_BYTES, &self.n_read)?;
-        let survey = Survey::of_headers(&mut input).map_err(|cause| unreadable(&self.name, cause))?;
+        let survey = Survey::of_headers(&mut input, &crate::bodies::registry())
+            .map_err(|cause| unreadable(&self.name, cause))?;
         let look = Look {
             name: self.name.clone(),
             container: self.container.clone(),

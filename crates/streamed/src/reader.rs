@@ -125,7 +125,7 @@ impl RowReader {
             opened: Arc::clone(opened),
             shard: scan.shard.0,
             input: opened.input()?,
-            worker: Worker::default(),
+            worker: Worker::with_registry(crate::bodies::registry()),
             left: if is_over { 0..0 } else { left },
             current: None,
             rows: 0..0,

@@ -15,16 +15,16 @@ mod thrift;
 
 pub use guard::guarded;
 
-use crate::decode::column_of;
+use crate::decode::{Decoder, column_of};
 use crate::schema::{about_of_schema, left_out, table_schema};
 use crate::write::Form;
 use arrow_array::RecordBatch;
-use arrow_schema::{Schema as ArrowSchema, SchemaRef};
+use arrow_schema::SchemaRef;
 use input::Input;
 use ipc::Messages;
 use parquet::Footer;
 use quipu_model::column::Column;
-use quipu_model::{Error, Place, Result, Schema};
+use quipu_model::{ColumnTable, Error, Place, Result, Schema};
 use quipu_source::Container;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -261,39 +261,41 @@ impl GroupRows {
     }
 }
 
-/// The schema of a stream of Arrow that stands in memory, and its batches, for bodies that others carry.
+/// Rows of a stream of Arrow that stands in memory, for bodies that others carry.
 #[derive(Debug)]
 pub struct StreamRows {
-    schema: SchemaRef,
     messages: Messages,
     input: Arc<Input>,
+    decoder: Decoder,
 }
 
 impl StreamRows {
-    /// Looks at a stream.
+    /// Looks at a stream. The error is what keeps its last batches from being found.
     ///
     /// # Errors
-    /// `Damaged`, `Truncated` or `Limit` if it has no schema that can be read.
+    /// `Damaged`, `Truncated` or `Limit` if it has no schema that can be read; `Unsupported` for columns that no table has.
     pub fn of(bytes: &[u8]) -> Result<(StreamRows, Option<Error>)> {
         let input = Input::of_memory(bytes)?;
         let (messages, cut) = Messages::of(&input, Form::Stream)?;
-        Ok((StreamRows { schema: messages.schema().clone(), messages, input }, cut))
+        let decoder = Decoder::new(messages.schema(), "rows")?;
+        Ok((StreamRows { messages, input, decoder }, cut))
     }
 
-    /// Its schema.
-    pub fn schema(&self) -> &ArrowSchema {
-        &self.schema
+    /// What the metadata of its schema say under a key.
+    pub fn about(&self, key: &str) -> Option<&str> {
+        about_of_schema(self.messages.schema(), key)
     }
 
-    /// Its batches, up to the first that cannot be read.
-    pub fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
-        let all: Vec<usize> = (0..self.schema.fields().len()).collect();
-        (0..self.messages.groups().len()).flat_map(move |group| {
-            let read = guarded(|| self.messages.read(&self.input, group, &all));
-            match read {
-                Ok(batches) => batches,
-                Err(error) => Box::new(std::iter::once(Err(error))) as Batches,
-            }
+    /// What its columns mean.
+    pub fn schema(&self) -> &Arc<Schema> {
+        self.decoder.schema()
+    }
+
+    /// The rows of its batches, up to the first that cannot be read.
+    pub fn batches(&self) -> impl Iterator<Item = Result<ColumnTable>> + '_ {
+        let all: Vec<usize> = (0..self.schema().fields.len()).collect();
+        (0..self.messages.groups().len()).map(move |group| {
+            guarded(|| self.decoder.decode(&self.messages.read_batch(&self.input, group, &all)?))
         })
     }
 }
