@@ -29,6 +29,8 @@ const TRACES: &[&str] = &[
     "dtrace/classic/quantize_pack",
     "prism/prodcons.prism",
     "stream/agg-rows.quipu",
+    "columnar/shapes.parquet",
+    "columnar/mixed.arrow",
 ];
 
 /// Options with which results have more.

@@ -68,11 +68,12 @@ fn analyses(name: &Path, trace: &dyn Trace) -> Vec<(String, i32, String)> {
         .collect();
     let analyze = |tools: &str| run(name, &["analyze".to_owned(), tools.to_owned(), "--json".to_owned()]);
     let (code, text) = analyze(&tools.join(","));
-    let Ok(json) = serde_json::from_str::<serde_json::Value>(&text) else {
+    let json = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();
+    // Where one of them cannot run, the answer says why, and has no results.
+    let Some(results) = json["results"].as_object() else {
         let alone = tools.iter().map(|tool| (tool, analyze(tool)));
         return alone.map(|(tool, (code, text))| (format!("analyze {tool}"), code, text)).collect();
     };
-    let results = json["results"].as_object().unwrap();
     let pretty = |json| serde_json::to_string_pretty(json).unwrap() + "\n";
     results.iter().map(|(tool, json)| (format!("analyze {tool}"), code, pretty(json))).collect()
 }
