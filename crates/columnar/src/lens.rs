@@ -68,7 +68,7 @@ pub(crate) struct Filling {
     taken: Vec<Option<Taken>>,
     thread: Vec<Option<ThreadEvent>>,
     region: Vec<Option<RegionEvent>>,
-    /// Values whose row has none are told by this field.
+    /// The fields of those columns: each says which rows have no value.
     fields: Vec<Option<Field>>,
     is_by_role: bool,
 }
@@ -329,7 +329,7 @@ pub(crate) struct Context<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Codes(FxHashMap<Code, u32>);
 
-/// Distinct instructions that are told apart; of more, each row has one of its own.
+/// Distinct instructions that have an index; rows of others have none.
 const MAX_CODES: usize = 1 << 22;
 
 impl Codes {

@@ -1,8 +1,8 @@
 //! Files of Parquet and Arrow as traces.
 //!
 //! What `convert -o NAME.parquet`, `NAME.arrow` and `NAME.arrows` wrote opens as the trace that it was: native tables under their
-//! names, lenses from their own files. A file of another program is one table of its columns; what they are for is told by
-//! their names, or by an option.
+//! names, lenses from their own files. A file of another program is one table of its columns; their names
+//! say what they are for, or an option does.
 //!
 //! | file | what |
 //! |---|---|

@@ -11,7 +11,7 @@ quipu_model::rules! {
             "A row group or record batch is what its file says."
             "What was unpacked of it before the damage is kept; reading continues with the next one." []
         CUT "columnar/cut" Error
-            "A file or stream of Arrow goes on to its end."
+            "A file or stream of Arrow is complete."
             "What precedes the cut is good. A stream has no count of its batches: one that was cut between two of them looks whole." []
         ORDER "columnar/record-order" Warning
             "Positions of records ascend."

@@ -243,7 +243,7 @@ fn open_files(
     Ok(finish(opened, about, meta))
 }
 
-/// How many pieces a shard of so many records has.
+/// How many pieces a shard with this number of records has.
 fn pieces_of(records: Option<u64>) -> u32 {
     let n = records.unwrap_or(0).div_ceil(PIECE_RECORDS);
     u32::try_from(n).unwrap_or(u32::MAX).max(1)
@@ -367,7 +367,7 @@ fn finish(mut opened: Opened, about: About, meta: Meta) -> ColumnarTrace {
     let fills = opened.lenses.iter().map(|(filling, _)| filling.fills()).fold(Columns::NONE, Columns::or);
     let is_own = !origin.is_empty();
     let mut columns = if is_own { fills.and(could) } else { fills };
-    // Rows of lenses that stand in no file are those of which there are none.
+    // A lens without a file has no rows.
     let has_instrs = opened.lens(Lens::Instrs).is_some();
     if could.has(Columns::ACCESS_FETCH) && has_instrs && columns.has(Columns::ACCESSES) {
         columns |= Columns::ACCESS_FETCH;

@@ -267,7 +267,7 @@ pub mod instr_flags {
 pub const NO_CODE: u32 = u32::MAX;
 
 rows! {
-    /// Executed instructions. Which columns are filled is told by the [`Columns`] that a scan has; `flags` has the bits of
+    /// Executed instructions. A scan's [`Columns`] say which columns are filled; `flags` has the bits of
     /// [`instr_flags`], `code` an index into [`Batch::codes`](crate::Batch::codes) or [`NO_CODE`].
     pub struct Instrs: "instrs" derived "Executed instructions.", len pc, codes code {
         at: Vec<u32> => "Record index inside the batch.";
@@ -348,8 +348,8 @@ named_u8! {
 }
 
 rows! {
-    /// The life of threads and what runs them. The thread itself is [`Span::thread`](crate::Span::thread); what a value is, is told
-    /// with each [`ThreadEvent`].
+    /// The life of threads and what runs them. The thread itself is [`Span::thread`](crate::Span::thread); each [`ThreadEvent`]
+    /// says what its value is.
     pub struct Threads: "threads" derived "The life of threads and what runs them.", len what {
         at: Vec<u32> => "Record index inside the batch.";
         what: Vec<ThreadEvent> => "What happens.";

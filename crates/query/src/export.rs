@@ -1,8 +1,8 @@
 //! Tables and lenses of a trace as files that other programs read.
 //!
 //! A folder of Parquet has a folder for each table and lens, `memrefs`, `lens.accesses`, with a file for each shard that has rows
-//! of it, or one without rows, and [`MANIFEST`], which says what the trace said of itself. A file or stream of Arrow holds one table or lens: that
-//! is all it has room for.
+//! of it, or one without rows, and [`MANIFEST`], which says what the trace said of itself. A file or stream of Arrow holds one
+//! table or lens: that is all it has room for.
 //!
 //! The bytes do not depend on the number of threads: rows come in the trace's order, in batches that end at the same places.
 
@@ -336,7 +336,7 @@ impl Writing<'_> {
                 "name": name, "folder": safe, "rows": n_rows, "columns": fields, "files": files,
             });
             if files.is_empty() {
-                // What the columns are is told by a file even where there are no rows.
+                // A file says what the columns are even where there are no rows.
                 let path = within.join(EMPTY);
                 let out = Late { folder: &within, path: &path, file: None };
                 let sink = Sink::new(Form::Parquet, &Arc::new(arrow), self.packing, BufWriter::new(out))?;

@@ -1,7 +1,7 @@
 //! The one place where a panic of the libraries becomes an error.
 //!
-//! They are written for files of friends, and index by what a file says in some corners. Unwinding leaves nothing behind that
-//! is looked at again: what they were reading is dropped. The message that a panic prints is left out on this thread meanwhile.
+//! They are written for files of friends, and index by what a file says in some corners. What they were reading is dropped
+//! with the panic, so that no half of it is looked at again; the message that a panic prints is left out on this thread.
 
 use quipu_model::{Error, ErrorKind, Result};
 use std::cell::Cell;
