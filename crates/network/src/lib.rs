@@ -14,6 +14,7 @@
 //! | [`have`] | which frames a collector has |
 //! | [`ship`] | frames as they travel, and what stands for those that were dropped |
 //! | [`source`], [`spool`] | the frames of files that grow and of folders; a folder for what comes through a pipe |
+//! | [`writing`](mod@writing) | whether a program still writes a file |
 //! | [`since`] | the end of a stream as a stream |
 //! | [`store`] | the collector's files: what they hold after a crash, appending, syncing |
 //! | [`certificate`], [`identity`] | keys, certificates, tokens; whom TLS trusts |
@@ -34,5 +35,6 @@ pub mod since;
 pub mod source;
 pub mod spool;
 pub mod store;
+pub mod writing;
 
 pub use quipu_stream::frame::SYNC;

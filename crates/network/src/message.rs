@@ -339,6 +339,24 @@ impl Parser {
     }
 }
 
+/// A text of the other side as it may be printed: what a terminal would obey, and what changes the direction of writing, is
+/// escaped, and colours are no exception.
+#[must_use]
+pub fn harmless(text: &[u8]) -> String {
+    let mut out = String::new();
+    for c in String::from_utf8_lossy(text).chars() {
+        match c {
+            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                out.extend(c.escape_unicode());
+            }
+            c if c.is_control() && u32::from(c) < 0x80 => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c if c.is_control() => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// The number in a body of 8 bytes.
 pub(crate) fn number(body: &[u8]) -> u64 {
     body.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))

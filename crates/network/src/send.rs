@@ -82,7 +82,7 @@ pub struct Sent {
     pub unsent: u64,
     /// Bytes that are no frame.
     pub other_bytes: u64,
-    /// Buffers that a program was writing when the sender was interrupted; it may still run.
+    /// Buffers that a program was writing which still runs, or may, since the sender was interrupted.
     pub left_open: u64,
     /// Whether all that there is was acknowledged.
     pub is_complete: bool,
@@ -352,6 +352,7 @@ impl Loop<'_> {
                 continue;
             };
             session.is_over = is_over;
+            session.source.is_spool = self.pipe.is_some();
             session.source.leaves_open = interrupted.is_some() && self.follows && self.pipe.is_none();
             match self.turn(&mut session, notice) {
                 Ok(()) => self.session = Some(session),

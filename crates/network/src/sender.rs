@@ -99,7 +99,7 @@ impl Sender {
             (kind::ERROR, _) => {
                 let (code, text) = body.split_first_chunk().unwrap_or((&[0xFF; 2], &[]));
                 let code = Code::of(u16::from_le_bytes(*code));
-                Event::Refused(Fault::new(code, String::from_utf8_lossy(text)))
+                Event::Refused(Fault::new(code, message::harmless(text)))
             }
             (kind::WELCOME, None) => {
                 if body[..2] != VERSION.to_le_bytes() {

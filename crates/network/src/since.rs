@@ -2,7 +2,9 @@
 //!
 //! Frames are copied as they are and keep their numbers, so that those that are left out can be sent later.
 
+use crate::writing::is_being_written;
 use quipu_stream::decode::Registry;
+use quipu_stream::ending::Ending;
 use quipu_stream::frame::{Header, encoding, kind};
 use quipu_stream::input::{Chain, FileInput, Input};
 use quipu_stream::meta::Metadata;
@@ -31,19 +33,40 @@ fn ticks_per_s(metadata: &Metadata, header: &Header) -> Option<u64> {
 }
 
 /// Writes to `out` the frames of the stream at `path` that have something from the time `back` before the last record of their
-/// producer on, and all frames without records.
+/// producer on, and all frames without records. Buffers that a program still writes are left out; how many is given.
 ///
 /// # Errors
 /// If a file cannot be read or written, or the stream has no clock that counts seconds.
-pub fn cut(path: &Path, back: Duration, out: &Path) -> io::Result<()> {
-    let inputs = files(path)?.into_iter().map(|path| FileInput::new(Arc::new(File::open(path)?)));
-    let mut input = Chain::new(inputs.collect::<io::Result<Vec<_>>>()?);
+pub fn cut(path: &Path, back: Duration, out: &Path) -> io::Result<u64> {
+    let (mut inputs, mut written, mut end) = (Vec::new(), Vec::new(), 0);
+    for path in files(path)? {
+        let file = Arc::new(File::open(&path)?);
+        // That is known before it is read.
+        let is_written = is_being_written(&file, &path);
+        let input = FileInput::new(file)?;
+        let start = end;
+        end += input.size_bytes();
+        if is_written {
+            written.push(start..end);
+        }
+        inputs.push(input);
+    }
+    let mut input = Chain::new(inputs);
     let (mut session, mut scanner, registry) = (Session::leaving_data(), Scanner::new(), Registry::default());
     let mut frames: Vec<FrameAt> = Vec::new();
+    let mut endings: BTreeMap<u64, Ending> = BTreeMap::new();
     while let Some(found) = scanner.next(&mut input)? {
         session.observe(&found, &mut input, &registry)?;
+        endings.entry(found.header.producer).or_default().add(&found.header);
         frames.push(found);
     }
+    let n_frames = frames.len();
+    frames.retain(|frame| {
+        let has_ended = endings.get(&frame.header.producer).is_some_and(Ending::is_ended);
+        let may_be_written = frame.header.kind == kind::OPEN && !has_ended;
+        !may_be_written || written.iter().all(|file| !file.contains(&frame.offset))
+    });
+    let left_open = (n_frames - frames.len()) as u64;
     let epochs = session.epochs();
     let metadata_of = |header: &Header| Some(&epochs.get(&(header.producer, header.epoch))?.metadata);
     let second_of =
@@ -105,5 +128,6 @@ pub fn cut(path: &Path, back: Duration, out: &Path) -> io::Result<()> {
             writer.write_all(bytes)?;
         }
     }
-    writer.flush()
+    writer.flush()?;
+    Ok(left_open)
 }

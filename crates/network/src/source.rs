@@ -1,5 +1,6 @@
 //! What a sender reads: a file that grows, or a folder of such files, in the order of their names.
 
+use crate::writing::is_being_written;
 use quipu_stream::ending::Ending;
 use quipu_stream::follow::{Growing, Next};
 use quipu_stream::frame::{Header, kind};
@@ -14,6 +15,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long to wait before it is looked again whether a program still writes a file.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// What a source has next.
 #[derive(Debug)]
@@ -49,8 +54,12 @@ pub struct Source {
     seen: FxHashMap<(u64, u32), Ranges>,
     /// Bytes that are no frame.
     pub other_bytes: u64,
-    /// Whether buffers of producers that have not ended are left out: their programs may still run, and will write them out.
+    /// Whether buffers of producers that have not ended are left out, whoever wrote them.
     pub leaves_open: bool,
+    /// Whether the files are a spool: no program maps them.
+    pub is_spool: bool,
+    /// Whether a program still writes the current file, and when that was looked at.
+    written: Option<(bool, Instant)>,
     /// Buffers that were left out.
     pub left_open: u64,
 }
@@ -74,6 +83,8 @@ impl Source {
             seen: FxHashMap::default(),
             other_bytes: 0,
             leaves_open: false,
+            is_spool: false,
+            written: None,
             left_open: 0,
         };
         if !is_folder {
@@ -85,6 +96,7 @@ impl Source {
     fn begin(&mut self, path: PathBuf) -> io::Result<()> {
         let file = File::open(&path)?;
         self.last = Some(path.clone());
+        self.written = None;
         self.current = Some((path, Growing::new(file)));
         Ok(())
     }
@@ -115,9 +127,10 @@ impl Source {
                 }
                 continue;
             };
-            let mut next = growing.next(|| is_over)?;
-            // A file of a folder ends where the next begins: that is there before this one is looked at again.
-            if next == Next::Nothing && self.has_following()? {
+            let mut next = growing.next(|| false)?;
+            // A file of a folder ends where the next begins: that is there before this one is looked at again. One that a
+            // program maps has not ended. Whether one does is known before the rest is read: what it wrote is there then.
+            if next == Next::Nothing && (is_over || self.has_following()?) && (!self.may_grow() || is_over) {
                 let Some((_, growing)) = &mut self.current else { continue };
                 next = growing.next(|| true)?;
             }
@@ -161,7 +174,9 @@ impl Source {
                 Next::Nothing => return Ok(Item::Nothing),
                 Next::End => {
                     let mut input = FileInput::new(Arc::clone(growing.file()))?;
-                    let closed = if self.leaves_open && !growing.has_ended() {
+                    // Buffers that were not there when it was looked at are new.
+                    let is_written = !self.is_spool && self.written.is_none_or(|(is_written, _)| is_written);
+                    let closed = if (self.leaves_open || is_written) && !growing.has_ended() {
                         self.left_open += growing.open().len() as u64;
                         Vec::new()
                     } else {
@@ -186,6 +201,19 @@ impl Source {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         !self.producers.is_empty() && self.producers.values().all(Ending::is_ended)
+    }
+
+    /// Whether the current file has buffers that a program may still write out.
+    fn may_grow(&mut self) -> bool {
+        let Some((path, growing)) = &self.current else { return false };
+        if self.is_spool || growing.open().is_empty() || growing.has_ended() {
+            return false;
+        }
+        let known = self.written.filter(|(_, since)| since.elapsed() < PAUSE);
+        let (is_written, _) = *self
+            .written
+            .insert(known.unwrap_or_else(|| (is_being_written(growing.file(), path), Instant::now())));
+        is_written
     }
 
     /// Whether a folder has a file after the last one that was begun.

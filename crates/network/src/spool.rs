@@ -7,17 +7,48 @@ use crate::ship::{Shipper, is_whole, may_be_dropped};
 use memchr::memmem;
 use quipu_stream::frame::{Header, HeaderFault, SYNC, TRAILER, TRAILER_BYTES, kind};
 use quipu_stream::slice;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a file, from which on the next one is begun; less in small spools.
 const SEGMENT_BYTES: u64 = 32 << 20;
 
+/// The file that is locked: two senders with one spool would remove what the other writes.
+const LOCK: &str = ".lock";
+
+/// Locks a folder for one sender.
+fn lock(folder: &Path) -> io::Result<File> {
+    let path = folder.join(LOCK);
+    loop {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let what = "another sender uses this spool; each one needs a folder of its own";
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
+            }
+            // A file system without locks.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // The one that had it may have removed it meanwhile: then it locks nothing.
+        let is_there = fs::metadata(&path).is_ok_and(|there| {
+            file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))
+        });
+        if is_there {
+            return Ok(file);
+        }
+    }
+}
+
 /// A folder of frames as they travel.
 #[derive(Debug)]
 pub struct Spool {
     folder: PathBuf,
+    /// Locked as long as the spool is used, and removed with it.
+    lock: File,
     current: Option<(File, u64)>,
     next: u64,
     max_bytes: u64,
@@ -37,9 +68,10 @@ impl Spool {
     /// The spool in a folder, which is made. What an earlier one left there stays and is sent first.
     ///
     /// # Errors
-    /// If the folder cannot be made or read.
+    /// If the folder cannot be made or read, or another sender uses it.
     pub fn new(folder: &Path, max_bytes: u64) -> io::Result<Spool> {
         fs::create_dir_all(folder)?;
+        let lock = lock(folder)?;
         let (mut next, mut n_bytes) = (0, 0);
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
@@ -52,6 +84,7 @@ impl Spool {
         }
         Ok(Spool {
             folder: folder.to_owned(),
+            lock,
             current: None,
             next,
             max_bytes,
@@ -181,5 +214,13 @@ impl Spool {
         fs::remove_file(path)?;
         self.n_bytes = self.n_bytes.saturating_sub(len);
         Ok(())
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        // While it is still locked. If that fails, the next sender uses the file as it is.
+        let _ = fs::remove_file(self.folder.join(LOCK));
+        let _ = self.lock.unlock();
     }
 }

@@ -44,6 +44,8 @@ pub struct Totals {
     pub lost: u64,
     /// In how many places frames are missing; if a producer has ended and only the last ones are, that is one.
     pub gaps: u64,
+    /// Data records that the end counts, and that are neither there nor known lost, if no frame is missing.
+    pub missing: u64,
     /// Bytes.
     pub bytes: u64,
     /// Whether the producer has ended: none of its descriptions has a later number than its end.
@@ -95,8 +97,8 @@ struct Known {
     have: Have,
     losses: Losses,
     ending: Ending,
-    /// Frames before its end, by what that says.
-    n_said: u64,
+    /// Frames before its end, and data records in them, by what that says.
+    said: [u64; 2],
     unpacker: Unpacker,
     totals: Totals,
 }
@@ -125,12 +127,17 @@ impl Known {
         };
         if header.kind == kind::END {
             let said = cbor::decode(payload).ok();
-            self.n_said = said.and_then(|said| said.value.get(1)?.as_u64()).unwrap_or(0);
+            self.said =
+                [1, 2].map(|key| said.as_ref().and_then(|said| said.value.get(key)?.as_u64()).unwrap_or(0));
         }
         self.losses.add(header, payload, self.have.last(header.stream), &mut self.totals);
         // Where no number is missing, the last ones may be, or all of a stream.
-        let is_short = self.totals.is_ended && self.have.is_whole() && self.totals.frames <= self.n_said;
+        let is_all = self.totals.is_ended && self.have.is_whole();
+        let is_short = is_all && self.totals.frames <= self.said[0];
         self.totals.gaps = self.have.n_gaps() + u64::from(is_short);
+        // A frame may be there with fewer records than it had in the end: a buffer that was sent while it was written.
+        let known = self.totals.records.saturating_add(self.totals.lost);
+        self.totals.missing = if is_all && !is_short { self.said[1].saturating_sub(known) } else { 0 };
         Ok(())
     }
 }

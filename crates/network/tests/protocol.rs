@@ -178,6 +178,11 @@ fn a_sender_believes_no_collector_that_makes_no_sense() {
     }
     let refusal = answer(kind::ERROR, &[&2_u16.to_le_bytes()[..], b"no"].concat());
     assert_eq!(refusal, Ok(Some(sender::Event::Refused(Fault::new(Code::Denied, "no")))));
+    // What a terminal would obey is escaped.
+    let colours =
+        answer(kind::ERROR, &[&2_u16.to_le_bytes()[..], "a\x1b[31m\n\u{9b}\u{202e}é".as_bytes()].concat());
+    let text = "a\\x1b[31m\\x0a\\u{9b}\\u{202e}é";
+    assert_eq!(colours, Ok(Some(sender::Event::Refused(Fault::new(Code::Denied, text)))));
 }
 
 proptest! {

@@ -89,6 +89,19 @@ fn a_spool_that_is_found_again_is_continued() {
 }
 
 #[test]
+fn a_spool_has_one_sender() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = Spool::new(folder.path(), 1 << 30).unwrap();
+    let refused = Spool::new(folder.path(), 1 << 30).unwrap_err();
+    assert!(refused.to_string().contains("another sender uses this spool"), "{refused}");
+    drop(spool);
+    // Nothing of it stays, and what a sender that was killed left is no obstacle.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    fs::write(folder.path().join(".lock"), "").unwrap();
+    Spool::new(folder.path(), 1 << 30).unwrap();
+}
+
+#[test]
 fn a_flight_recorder_that_is_faster_than_the_network_says_what_went() {
     let folder = tempfile::tempdir().unwrap();
     let recorder = folder.path().join("recorder");

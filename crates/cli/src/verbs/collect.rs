@@ -81,7 +81,7 @@ Examples:
 
 Exit codes:
   0  done: all producers have ended, and none has lost records
-  1  done, and a producer has not ended or has lost records
+  1  done, and a producer has not ended, has lost records or lacks some
   2  could not do it";
 
 fn of_io(error: io::Error) -> Stop {
@@ -215,6 +215,7 @@ fn tell(summary: &Summary, json: bool, screen: &Screen) -> Result<Outcome> {
                     "records": totals.records,
                     "lost": totals.lost,
                     "gaps": totals.gaps,
+                    "missing_records": totals.missing,
                     "bytes": totals.bytes,
                     "ended": totals.is_ended,
                 })
@@ -225,7 +226,7 @@ fn tell(summary: &Summary, json: bool, screen: &Screen) -> Result<Outcome> {
         let mut text = String::new();
         for (path, totals) in &summary.files {
             text.push_str(&format!(
-                "{}: {}, {}, {}{}{}\n",
+                "{}: {}, {}, {}{}{}{}\n",
                 path.display(),
                 counted(totals.records, "record"),
                 bytes_text(totals.bytes),
@@ -234,6 +235,10 @@ fn tell(summary: &Summary, json: bool, screen: &Screen) -> Result<Outcome> {
                 match totals.gaps {
                     0 => String::new(),
                     n => format!(", frames are missing in {}", counted(n, "place")),
+                },
+                match totals.missing {
+                    0 => String::new(),
+                    n => format!(", {} that its end counts did not arrive", counted(n, "record")),
                 },
             ));
         }
@@ -245,8 +250,10 @@ fn tell(summary: &Summary, json: bool, screen: &Screen) -> Result<Outcome> {
         ));
         screen.text(&text)?;
     }
-    let is_fine =
-        summary.files.values().all(|totals| totals.is_ended && totals.lost == 0 && totals.gaps == 0);
+    let is_fine = summary
+        .files
+        .values()
+        .all(|totals| totals.is_ended && totals.lost == 0 && totals.gaps == 0 && totals.missing == 0);
     Ok(if is_fine { Outcome::Fine } else { Outcome::Flawed })
 }
 

@@ -98,10 +98,12 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     }
     let target = target(options)?;
     let (mut input, mut temporary) = input(options)?;
+    let mut left_open = 0;
     if let (Some(back), Input::Path(path, _)) = (options.since, &input) {
         let folder = temporary_folder()?;
         let cut = since::cut(path, back, &folder.join("since.quipu"));
-        cut.map_err(|error| Error::new(ErrorKind::Io, format!("cannot cut {}: {error}", path.display())))?;
+        left_open = cut
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot cut {}: {error}", path.display())))?;
         input = Input::Path(folder.clone(), false);
         temporary = Some(folder);
     }
@@ -143,8 +145,11 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         screen.say_error(format_args!("what was not sent is in {}; {what}", spool.display()));
     }
     match sent {
-        Ok(sent) if !sent.has_frames => Err(no_stream(&options.path).into()),
-        Ok(sent) => tell(options, &sent, screen),
+        // One that was interrupted before it had a look at the stream says nothing of it.
+        Ok(sent) if !sent.has_frames && sent.is_complete && !sent.is_cut => {
+            Err(no_stream(&options.path).into())
+        }
+        Ok(sent) => tell(options, &Sent { left_open: sent.left_open + left_open, ..sent }, screen),
         Err((failure, sent)) => {
             if sent.frames > 0 {
                 screen.say(format_args!(
@@ -308,7 +313,7 @@ fn tell(options: &Options, sent: &Sent, screen: &Screen) -> Result<Outcome> {
     }
     if sent.left_open > 0 {
         screen.say_error(format_args!(
-            "{} that the program may still be writing were not sent; `quipu send --no-follow` sends them when it has ended",
+            "{} that the program may still be writing were not sent; the same command without --since sends them when it has ended",
             counted(sent.left_open, "buffer")
         ));
     }

@@ -4,6 +4,7 @@ mod strangers;
 mod trial;
 
 use crate::tutorial::{docs, shape, steps};
+use quipu_cells::layout::process;
 use quipu_cells::whole;
 use quipu_stream::codec::Codec;
 use quipu_stream::frame::SYNC;
@@ -519,6 +520,137 @@ fn a_sender_that_is_interrupted_says_that_the_stream_had_not_ended() {
     let sent = quipu(&["send", "--to", &to, path(&source)]);
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
     assert_eq!(collecting.stop().0, Some(0));
+}
+
+/// A recording as it is while its program runs, and as it is in the end.
+fn live_and_ended() -> (Vec<u8>, Vec<u8>) {
+    let cells: Vec<[u64; 2]> =
+        (0..200).map(|n| [0x13 << 48 | (0x10_0000 + 8 * n), 0x40_0000 + 4 * n]).collect();
+    let ended = whole::recording(&[(17, &[&cells])]);
+    // The buffer of the process has no exit yet, and there is no end.
+    let end = ended.windows(SYNC.len()).rposition(|bytes| bytes == SYNC).unwrap();
+    let mut live = ended[..end].to_vec();
+    let exited = process::FIRST_ROW + process::ROW_BYTES;
+    live[exited..exited + process::ROW_BYTES].fill(0);
+    (live, ended)
+}
+
+/// Sends a recording while its program runs, with these options, and again after its end.
+fn sends_while_it_runs(options: &[&str], live: &[u8], ended: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, source) = (folder.path().join("collected"), folder.path().join("source.quipu"));
+    fs::write(&source, live).unwrap();
+    // As the program does.
+    let program = fs::OpenOptions::new().write(true).open(&source).unwrap();
+    program.lock().unwrap();
+    let collecting = Collecting::start(&["-o", path(&out), "--json"]);
+    let to = collecting.address.to_string();
+    let sent = quipu(&[&["send", "--to", &to, "--json", path(&source)], options].concat());
+    let answer: Value = serde_json::from_slice(&sent.stdout).unwrap();
+    assert_eq!((sent.status.code(), &answer["open_buffers"]), (Some(1), &1.into()), "{answer}");
+    assert!(
+        text(&sent.stderr).contains("1 buffer that the program may still be writing"),
+        "{}",
+        text(&sent.stderr)
+    );
+    fs::write(&source, ended).unwrap();
+    drop(program);
+    let sent = quipu(&["send", "--to", &to, path(&source)]);
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    let (code, answer) = collecting.stop();
+    assert_eq!(code, Some(0), "{answer}");
+    let there = out.join(format!("{}.quipu", producer(ended)));
+    for verb in ["view", "check"] {
+        let (here, there) = (quipu(&[verb, path(&source)]), quipu(&[verb, path(&there)]));
+        assert_eq!(there.status.code(), here.status.code(), "{verb}: {}", text(&there.stderr));
+        assert!(verb == "check" || here.stdout == there.stdout, "the text differs");
+    }
+}
+
+#[test]
+fn buffers_of_a_program_that_runs_are_sent_when_it_has_ended() {
+    let (live, ended) = live_and_ended();
+    sends_while_it_runs(&["--no-follow"], &live, &ended);
+    // Stamps do not count seconds, so that there is an end of a recording only before its first record.
+    sends_while_it_runs(&["--since", "30s"], &live[..whole::head().len()], &ended);
+}
+
+#[test]
+fn a_buffer_that_was_sent_too_early_is_missing_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, source) = (folder.path().join("collected"), folder.path().join("source.quipu"));
+    let (live, ended) = live_and_ended();
+    let collecting = Collecting::start(&["-o", path(&out), "--json"]);
+    let to = collecting.address.to_string();
+    // A copy of the file has no program.
+    for (stream, options) in [(&live, &["--no-follow"][..]), (&ended, &[])] {
+        fs::write(&source, stream).unwrap();
+        let sent = quipu(&[&["send", "--to", &to, path(&source)], options].concat());
+        assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    }
+    let (code, answer) = collecting.stop();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let file = &answer["files"][0];
+    assert_eq!((code, &file["ended"], &file["gaps"]), (Some(1), &true.into(), &0.into()), "{answer}");
+    assert_eq!(file["missing_records"], 1, "{answer}");
+    // In words, too, of what another collector finds there.
+    let mut collecting = Collecting::start(&["-o", path(&out), "--producers", "1"]);
+    let sent = quipu(&["send", "--to", &collecting.address.to_string(), path(&source)]);
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    let (code, answer) = collecting.answer();
+    assert!(code == Some(1) && answer.contains("1 record that its end counts did not arrive"), "{answer}");
+}
+
+#[test]
+fn a_spool_is_of_one_sender() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = folder.path().join("spool");
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let line = ["send", "--to", &closed, "--spool", path(&spool), "-"];
+    let mut first = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .args(line)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = std::time::Instant::now();
+    while !spool.join(".lock").exists() {
+        assert!(begun.elapsed().as_secs() < 20, "there is no spool");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let second = quipu(&line);
+    let said = text(&second.stderr);
+    assert!(second.status.code() == Some(2) && said.contains("another sender uses this spool"), "{said}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+}
+
+#[test]
+fn a_sender_that_is_interrupted_without_a_collector_says_so() {
+    let stream = fixtures("stream").join("minimal.quipu");
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for signal in ["-TERM", "-INT"] {
+        let mut sender = Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .args(["send", "--to", &closed, "--json", path(&stream)])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It listens to signals by the time it says that there is no collector.
+        let mut said = BufReader::new(sender.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("trying again"), "{line}");
+        assert!(Command::new("kill").args([signal, &sender.id().to_string()]).status().unwrap().success());
+        said.read_to_string(&mut line).unwrap();
+        let sent = sender.wait_with_output().unwrap();
+        assert_eq!(sent.status.code(), Some(1), "{signal}: {line}");
+        assert!(line.contains("interrupted: not all was sent") && !line.contains("is no stream"), "{line}");
+        let answer: Value = serde_json::from_slice(&sent.stdout).unwrap();
+        assert_eq!((&answer["complete"], &answer["frames"]), (&false.into(), &0.into()), "{answer}");
+    }
 }
 
 #[test]
