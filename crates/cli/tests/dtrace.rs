@@ -407,6 +407,57 @@ fn streams_of_several_machines_are_one_capture() {
     assert_eq!(texts[0], texts[2]);
 }
 
+/// How often each function is called and left, by a stream from a pipe.
+fn calls_of(stream: &[u8]) -> std::collections::BTreeMap<String, (u64, u64)> {
+    let printed = piped(stream, &["analyze", "functions", "--json", "-"]);
+    let whole: serde_json::Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let mut calls = std::collections::BTreeMap::new();
+    for function in whole["results"]["functions"]["functions"].as_array().unwrap() {
+        let number = |key: &str| function[key].as_u64().unwrap();
+        let sums: &mut (u64, u64) =
+            calls.entry(function["names"][0].as_str().unwrap().to_owned()).or_default();
+        *sums = (sums.0 + number("calls"), sums.1 + number("returns"));
+    }
+    calls
+}
+
+#[test]
+fn captures_together_have_the_calls_and_the_flow_of_each() {
+    let home = tempfile::tempdir().unwrap();
+    let stream = |name: &str, host: &str| {
+        let (case, written) = (quipu_testkit::fixtures("dtrace").join(name), home.path().join("one.quipu"));
+        let host: &[&str] = if host.is_empty() { &[] } else { &["--host", host] };
+        let line = ["convert", "--force", case.to_str().unwrap(), "-o", written.to_str().unwrap()];
+        assert!(quipu(&[&line[..], host].concat()).status.success(), "{name}");
+        std::fs::read(written).unwrap()
+    };
+    let arrows = |stream: &[u8]| {
+        let printed = piped(stream, &["as", "dtrace", "-F", "-"]).stdout;
+        let text = String::from_utf8(printed).unwrap();
+        text.split_whitespace().filter(|word| ["->", "<-", "=>", "<=", "|"].contains(word)).count()
+            + text.matches("-> ").count()
+    };
+    // In each pair one has probes with several clauses; the numbers of clauses clash.
+    let pairs = [
+        (("classic/cpu_order", ""), ("classic/flowindent", "")),
+        (("classic/flowindent", "a"), ("classic/flowindent", "b")),
+        (("linux/agg_scalar", ""), ("linux/flowindent", "")),
+        (("linux/syscall_trace", ""), ("linux/flowindent", "")),
+    ];
+    for (one, two) in pairs {
+        let (one, two) = (stream(one.0, one.1), stream(two.0, two.1));
+        let mut sums = calls_of(&one);
+        for (name, (calls, returns)) in calls_of(&two) {
+            let sum = sums.entry(name).or_default();
+            *sum = (sum.0 + calls, sum.1 + returns);
+        }
+        for both in [[&*one, &two].concat(), [&*two, &one].concat()] {
+            assert_eq!(calls_of(&both), sums);
+            assert_eq!(arrows(&both), arrows(&one) + arrows(&two));
+        }
+    }
+}
+
 fn case_of(name: &str) -> PathBuf {
     quipu_testkit::fixtures("dtrace").join("classic").join(name)
 }
@@ -669,6 +720,10 @@ fn values_in_json_are_those_that_the_message_shows() {
     assert_eq!(values("[a\\tb\\\"c\\\\d\\001\\200 e\\0]"), ["a\tb\"c\\d\u{1}\u{fffd} e"]);
     assert_eq!(values("wide"), ["wide"]);
     assert_eq!(values("A %wc"), ["A", "B"]);
+    assert_eq!(
+        values("kernel`func_a kernel`func_a+0x10 mod.ko`0x5000 0x9999"),
+        [0x1000, 0x1010, 0x5000, 0x9999]
+    );
     let widths = values("[he] [    wor]");
     assert_eq!((widths[1], widths[4]), (&"hello".into(), &"world".into()));
     let mixed = values("-1 mix 99");

@@ -12,7 +12,7 @@ use crate::describe::{Aggregation, Buffer, Capture, Dialect, Enabling, Event, Pr
 use crate::symbols::{Symbol, Symbols};
 use crate::types::Types;
 use quipu_model::{Error, Result};
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -277,6 +277,8 @@ fn enablings(base: &mut Capture, other: &Capture, numbers: &mut Numbers) -> Resu
     for (at, of) in base.enablings.iter().enumerate() {
         known.entry(alike(of)).or_default().push(at);
     }
+    // Clauses that are described alike are one only if they come from two captures.
+    let mut taken = FxHashSet::default();
     for of in &other.enablings {
         let mut new = of.clone();
         new.host = numbers.hosts.get(of.host as usize).copied().unwrap_or(0);
@@ -289,13 +291,15 @@ fn enablings(base: &mut Capture, other: &Capture, numbers: &mut Numbers) -> Resu
         }
         let same = |known: &Enabling| known.recs == new.recs && known.align == new.align;
         let near = known.entry(alike(&new)).or_default();
-        if let Some(at) = near.iter().find(|at| same(&base.enablings[**at])) {
+        if let Some(at) = near.iter().find(|at| !taken.contains(*at) && same(&base.enablings[**at])) {
+            taken.insert(*at);
             numbers.enablings.insert(of.id, base.enablings[*at].id);
             continue;
         }
         new.id = unused(of.id, |id| base.enabling(id).is_some(), largest)?;
         largest = largest.max(new.id);
         numbers.enablings.insert(of.id, new.id);
+        taken.insert(base.enablings.len());
         near.push(base.enablings.len());
         base.add_enabling(new);
     }

@@ -74,7 +74,7 @@ pub(crate) fn argument(capture: &Capture, words: Words<'_>, of: Conversion, rec:
                 _ => (value as u64).into(),
             }
         }
-        b'u' | b'o' | b'x' | b'X' | b'p' if is_number => {
+        b'u' | b'o' | b'x' | b'X' | b'p' | b'a' | b'A' if is_number => {
             let value = capture.order.number(bytes);
             match of.length {
                 Length::Byte => (value as u8).into(),

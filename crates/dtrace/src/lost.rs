@@ -66,7 +66,7 @@ impl Lost {
             text => format!("a loss is declared, of cause {cause}: {text}"),
         };
         let loss = quipu_model::Loss {
-            records: Amount::known(self.records),
+            records: Amount::known(self.records.filter(|n| *n < loss::MANY)),
             ..quipu_model::Loss::from(place.clone())
         };
         rules::LOST.broken(place, message).losing(loss).stated()

@@ -33,12 +33,26 @@ struct Seen {
     is_further_clause: bool,
 }
 
-/// What is remembered of a record for the next one of its CPU.
-#[derive(Clone, Copy, Debug)]
+/// What is remembered of the last firing of a CPU.
+#[derive(Debug, Default)]
 struct Last {
     probe: u32,
-    epid: u32,
     time: u64,
+    /// The clauses that have told of it.
+    epids: Vec<u32>,
+}
+
+impl Last {
+    /// Takes in the next record; says whether it is of the same firing. A clause that has told of it begins another one.
+    fn is_further_clause(&mut self, probe: u32, epid: u32) -> bool {
+        let is_further = self.probe == probe && !self.epids.is_empty() && !self.epids.contains(&epid);
+        if !is_further {
+            self.epids.clear();
+            self.probe = probe;
+        }
+        self.epids.push(epid);
+        is_further
+    }
 }
 
 /// A read of records.
@@ -62,7 +76,7 @@ pub struct RecordReader {
     n_errors: u64,
     cpu: Option<u32>,
     clock: u64,
-    /// The last record of each CPU, by its buffer, its number and its host.
+    /// The last firing of each CPU, by its buffer, its number and its host.
     last: FxHashMap<(u32, u32, u32), Last>,
     /// Probes without a description that were met.
     undescribed: FxHashSet<u32>,
@@ -170,10 +184,11 @@ impl RecordReader {
             |action, size| matches!(action, Action::Trace | Action::Printf) && matches!(size, 1 | 2 | 4 | 8);
         let first = record.enabling.recs.iter().find(|rec| is_number(rec.action, rec.size));
         let epid = record.enabling.id;
-        let this = Last { probe: firing.probe, epid, time: record.time };
-        let last = self.last.insert((firing.buffer, firing.cpu, record.enabling.host), this);
-        if let Some(last) = last.filter(|last| last.time > record.time) {
-            self.backwards(firing, ordinal, last.time);
+        let last = self.last.entry((firing.buffer, firing.cpu, record.enabling.host)).or_default();
+        let is_further_clause = last.is_further_clause(firing.probe, epid);
+        let before = std::mem::replace(&mut last.time, record.time);
+        if before > record.time {
+            self.backwards(firing, ordinal, before);
         }
         if !self.capture.probes.contains_key(&firing.probe) {
             self.undescribed(firing, ordinal);
@@ -187,8 +202,7 @@ impl RecordReader {
             size: record.bytes.len() as u32, // Records are bounded.
             value: first.map(|rec| number(&self.capture, rec, record.bytes)),
             ordinal,
-            // Clauses of a probe run in the order of their enablings; one that is no later one begins another firing.
-            is_further_clause: last.is_some_and(|last| last.probe == firing.probe && last.epid < epid),
+            is_further_clause,
         }
     }
 
@@ -215,10 +229,15 @@ impl RecordReader {
 
     #[cold]
     fn undescribed(&mut self, firing: &Firing<'_>, ordinal: u64) {
-        if (self.undescribed.len() as u64) < MAX_FAULTS && self.undescribed.insert(firing.probe) {
-            let message = format!("probe {} has no description", firing.probe);
-            self.findings.push(rules::PROBE.broken(self.place(firing, ordinal), message));
+        let n_known = self.undescribed.len() as u64;
+        if n_known > MAX_FAULTS || !self.undescribed.insert(firing.probe) {
+            return;
         }
+        let message = match n_known < MAX_FAULTS {
+            true => format!("probe {} has no description", firing.probe),
+            false => "more probes have no description".to_owned(),
+        };
+        self.findings.push(rules::PROBE.broken(self.place(firing, ordinal), message));
     }
 
     fn place(&self, firing: &Firing<'_>, ordinal: u64) -> Place {
@@ -237,7 +256,7 @@ impl RecordReader {
         let limit = u64::from(self.batch_records).min(self.most);
         let opens = self.cuts_at_clock && first.time != self.clock;
         // Calls nest on each CPU, which stands for a thread then.
-        let by_cpu = self.columns.has(Columns::CALLS);
+        let by_cpu = self.columns.any(Columns::CALLS | Columns::THREADS);
         let tid = if by_cpu { first.cpu.into() } else { 0 };
         self.batch.span.thread = ThreadId { tid, ..ThreadId::default() };
         let mut next = Some(first);

@@ -26,7 +26,7 @@ quipu_model::rules! {
     "descriptions of DTrace" {
         PROBE "dtrace/unknown-probe" Warning
             "Each probe that fires is described."
-            "Its records are printed without its name." ["probe N has no description"]
+            "Its records are printed without its name." ["probe N has no description", "more probes have no description"]
         FORMAT "dtrace/format" Error
             "What is printed of a record suits its parts."
             "A format that cannot be read, or a conversion that is given other bytes, prints what stands before it; other records are printed. A value of a type that contains itself is shown to a depth." ["EPID N: the conversion `d` is given N bytes"]
