@@ -58,7 +58,7 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
     }
     let mut capture = trace::load(&source, &OpenOptions::default())?;
     for option in &asked.options {
-        capture.settings.give(option)?;
+        capture.give(option)?;
     }
     let capture = Arc::new(capture);
     let mut stdout = terminal::stdout().without_colours();

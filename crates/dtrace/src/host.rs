@@ -69,7 +69,7 @@ impl Capture {
     ///
     /// # Errors
     /// As [`Settings::give`].
-    pub(crate) fn give(&mut self, option: &str) -> Result<()> {
+    pub fn give(&mut self, option: &str) -> Result<()> {
         let further = self.hosts.iter_mut().map(|host| &mut host.settings);
         std::iter::once(&mut self.settings).chain(further).try_for_each(|settings| settings.give(option))
     }

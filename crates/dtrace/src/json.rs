@@ -84,7 +84,7 @@ pub(crate) fn argument(capture: &Capture, words: Words<'_>, of: Conversion, rec:
         }
         b'A' if bytes.len() == 16 => capture.order.number(&bytes[8..]).into(),
         b'e' | b'E' | b'f' | b'g' | b'G' => match convert::float(capture.order, bytes) {
-            // JSON has no word for infinity and for what is no number.
+            // JSON has neither infinities nor NaN.
             Some(value) => Number::from_f64(value).map_or_else(|| value.to_string().into(), Json::Number),
             None => scalar(capture, rec, bytes),
         },
