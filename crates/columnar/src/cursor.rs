@@ -3,6 +3,7 @@
 //! Groups without a record of the window are not unpacked, where the file says which records they have. What is damaged is
 //! passed over group by group.
 
+use crate::reader::MAX_RECORDS;
 use crate::rules;
 use quipu_arrow::read::{GroupRows, RowFile, Rows};
 use quipu_model::column::Column;
@@ -242,15 +243,19 @@ impl Cursor {
         };
         let mut last = self.last;
         for record in &mut records {
-            if *record < last {
+            if *record < last || *record >= MAX_RECORDS {
                 if !self.has_told_order {
                     self.has_told_order = true;
                     let place = Place {
                         file: Some(self.name.clone()),
-                        record: Some(*record + 1),
+                        record: Some(record.saturating_add(1)),
                         ..Place::default()
                     };
-                    let what = format!("record `{}` stands after record `{}`", *record + 1, last + 1);
+                    let number = record.saturating_add(1);
+                    let what = match *record < last {
+                        true => format!("record `{number}` stands after record `{}`", last + 1),
+                        false => format!("record `{number}` is beyond the `{MAX_RECORDS}` that there may be"),
+                    };
                     self.findings.push(rules::ORDER.broken(place, what));
                 }
                 *record = last;

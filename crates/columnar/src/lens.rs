@@ -11,54 +11,28 @@ use quipu_model::schema::{Field, Role, Type};
 use quipu_model::{Batch, Code, Columns, Schema, ThreadId};
 use rustc_hash::FxHashMap;
 
-/// The lenses that there are, as [`Columns::LENSES`] has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lens {
-    Accesses,
-    Instrs,
-    Calls,
-    Threads,
-    Marks,
-    Regions,
+/// The rows of the lens of this name.
+pub(crate) fn named(name: &str) -> Option<Columns> {
+    Columns::LENSES.iter().map(|lens| lens.rows).find(|rows| rows.names().next() == Some(name))
 }
 
-impl Lens {
-    pub(crate) const ALL: [Lens; 6] =
-        [Lens::Accesses, Lens::Instrs, Lens::Calls, Lens::Threads, Lens::Marks, Lens::Regions];
-
-    pub(crate) fn rows(self) -> Columns {
-        match self {
-            Lens::Accesses => Columns::ACCESSES,
-            Lens::Instrs => Columns::INSTRS,
-            Lens::Calls => Columns::CALLS,
-            Lens::Threads => Columns::THREADS,
-            Lens::Marks => Columns::MARKS,
-            Lens::Regions => Columns::REGIONS,
-        }
-    }
-
-    /// Its name.
-    pub(crate) fn name(self) -> &'static str {
-        self.rows().names().next().unwrap_or_default()
-    }
-
-    /// Its columns, in the order in which they are filled below.
-    fn columns(self) -> &'static [&'static str] {
-        match self {
-            Lens::Accesses => &["addr", "size", "kind", "pc"],
-            Lens::Instrs => &["pc", "size", "flags", "class", "taken", "target", "code"],
-            Lens::Calls => &["function", "edge", "return_to", "result", "args"],
-            Lens::Threads => &["what", "value"],
-            Lens::Marks => &["kind", "value"],
-            Lens::Regions => &["what", "addr", "element_bytes", "n_elements", "type_name"],
-        }
+/// The columns of a lens, in the order in which they are filled below.
+fn columns(lens: Columns) -> &'static [&'static str] {
+    match lens {
+        Columns::ACCESSES => &["addr", "size", "kind", "pc"],
+        Columns::INSTRS => &["pc", "size", "flags", "class", "taken", "target", "code"],
+        Columns::CALLS => &["function", "edge", "return_to", "result", "args"],
+        Columns::THREADS => &["what", "value"],
+        Columns::MARKS => &["kind", "value"],
+        Columns::REGIONS => &["what", "addr", "element_bytes", "n_elements", "type_name"],
+        _ => &[],
     }
 }
 
 /// Where the columns of a lens stand among those of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Filling {
-    pub(crate) lens: Lens,
+    pub(crate) lens: Columns,
     /// By the lens's own order.
     at: Vec<Option<usize>>,
     /// What numbers in columns of names mean.
@@ -89,13 +63,13 @@ fn meaning<T: Copy>(field: Option<&Field>, all: &[T], find: impl Fn(&str) -> Opt
 
 impl Filling {
     /// For the lens's own file; `None` if it is none of this lens.
-    pub(crate) fn of_lens(lens: Lens, schema: &Schema) -> Option<Filling> {
+    pub(crate) fn of_lens(lens: Columns, schema: &Schema) -> Option<Filling> {
         let own = ["shard", "record", "tid", "pid"];
         let is_own = schema.fields.iter().zip(own).all(|(field, name)| field.name == name);
         if !is_own || schema.fields.len() <= N_OWN {
             return None;
         }
-        let at = lens.columns().iter().map(|name| {
+        let at = columns(lens).iter().map(|name| {
             schema.fields.iter().skip(N_OWN).position(|field| field.name == *name).map(|at| at + N_OWN)
         });
         let at: Vec<Option<usize>> = at.collect();
@@ -108,27 +82,27 @@ impl Filling {
         let at =
             [Role::ADDRESS, Role::SIZE, Role::ACCESS_KIND, Role::PC].map(|role| schema.position_of(role));
         at[0]?;
-        Some(Filling::new(Lens::Accesses, at.to_vec(), schema, true))
+        Some(Filling::new(Columns::ACCESSES, at.to_vec(), schema, true))
     }
 
-    fn new(lens: Lens, at: Vec<Option<usize>>, schema: &Schema, is_by_role: bool) -> Filling {
-        let field = |of: Lens, n: usize| {
+    fn new(lens: Columns, at: Vec<Option<usize>>, schema: &Schema, is_by_role: bool) -> Filling {
+        let field = |of: Columns, n: usize| {
             at.get(n).copied().flatten().filter(|_| lens == of).and_then(|at| schema.fields.get(at))
         };
         macro_rules! named {
-            ($Kind:ident, $lens:ident, $n:literal) => {
-                meaning(field(Lens::$lens, $n), $Kind::ALL, |name| {
+            ($Kind:ident, $lens:expr, $n:literal) => {
+                meaning(field($lens, $n), $Kind::ALL, |name| {
                     $Kind::ALL.iter().copied().find(|kind| kind.name() == name)
                 })
             };
         }
         Filling {
-            access: meaning(field(Lens::Accesses, 2), AccessKind::ALL, access_word),
-            edge: named!(CallEdge, Calls, 1),
-            class: named!(InstrClass, Instrs, 3),
-            taken: named!(Taken, Instrs, 4),
-            thread: named!(ThreadEvent, Threads, 0),
-            region: named!(RegionEvent, Regions, 0),
+            access: meaning(field(Columns::ACCESSES, 2), AccessKind::ALL, access_word),
+            edge: named!(CallEdge, Columns::CALLS, 1),
+            class: named!(InstrClass, Columns::INSTRS, 3),
+            taken: named!(Taken, Columns::INSTRS, 4),
+            thread: named!(ThreadEvent, Columns::THREADS, 0),
+            region: named!(RegionEvent, Columns::REGIONS, 0),
             fields: at.iter().map(|at| at.and_then(|at| schema.fields.get(at)).cloned()).collect(),
             lens,
             at,
@@ -140,27 +114,27 @@ impl Filling {
     pub(crate) fn fills(&self) -> Columns {
         let has = |n: usize, column: Columns| if self.at[n].is_some() { column } else { Columns::NONE };
         match self.lens {
-            Lens::Accesses => Columns::ACCESSES | has(3, Columns::ACCESS_PC),
-            Lens::Instrs => {
+            Columns::ACCESSES => Columns::ACCESSES | has(3, Columns::ACCESS_PC),
+            Columns::INSTRS => {
                 Columns::INSTRS
                     | has(3, Columns::INSTR_CLASS)
                     | has(4, Columns::INSTR_TAKEN)
                     | has(5, Columns::INSTR_TARGET)
                     | has(6, Columns::INSTR_CODE)
             }
-            Lens::Threads => Columns::THREADS | Columns::THREAD_CLOCK | Columns::THREAD_CPU,
-            other => other.rows(),
+            Columns::THREADS => Columns::THREADS | Columns::THREAD_CLOCK | Columns::THREAD_CPU,
+            other => other,
         }
     }
 
     /// The columns of the file that have to be unpacked to fill these.
     pub(crate) fn needed(&self, wanted: Columns) -> Vec<usize> {
         let is_wanted = |n: &usize| match (self.lens, n) {
-            (Lens::Accesses, 3) => wanted.has(Columns::ACCESS_PC),
-            (Lens::Instrs, 3) => wanted.has(Columns::INSTR_CLASS),
-            (Lens::Instrs, 4) => wanted.has(Columns::INSTR_TAKEN),
-            (Lens::Instrs, 5) => wanted.has(Columns::INSTR_TARGET),
-            (Lens::Instrs, 6) => wanted.has(Columns::INSTR_CODE),
+            (Columns::ACCESSES, 3) => wanted.has(Columns::ACCESS_PC),
+            (Columns::INSTRS, 3) => wanted.has(Columns::INSTR_CLASS),
+            (Columns::INSTRS, 4) => wanted.has(Columns::INSTR_TAKEN),
+            (Columns::INSTRS, 5) => wanted.has(Columns::INSTR_TARGET),
+            (Columns::INSTRS, 6) => wanted.has(Columns::INSTR_CODE),
             _ => true,
         };
         (0..self.at.len()).filter(is_wanted).filter_map(|n| self.at[n]).collect()
@@ -199,8 +173,8 @@ impl Filling {
         let number = |n: usize| self.number(n, chunk, row);
         let wanted = to.wanted;
         match self.lens {
-            Lens::Accesses => self.push_access(batch, at, chunk, row, wanted),
-            Lens::Instrs => {
+            Columns::ACCESSES => self.push_access(batch, at, chunk, row, wanted),
+            Columns::INSTRS => {
                 let (pc, size) = (number(0), number(1).min(u16::MAX.into()) as u16);
                 if wanted.has(Columns::ACCESSES | Columns::ACCESS_FETCH) && self.is_fetched(chunk, row) {
                     let accesses = &mut batch.accesses;
@@ -239,7 +213,7 @@ impl Filling {
                     instrs.code.push(code);
                 }
             }
-            Lens::Calls => {
+            Columns::CALLS => {
                 let calls = &mut batch.calls;
                 calls.at.push(at);
                 calls.function.push(number(0));
@@ -252,7 +226,7 @@ impl Filling {
                     args.into_iter().flat_map(|(items, rows)| rows.map(|at| items.as_ref().number(at))),
                 );
             }
-            Lens::Threads => {
+            Columns::THREADS => {
                 let Some((what, value)) = self.event(chunk, row) else { return };
                 let of_column = quipu_model::lens::Threads::OF_COLUMNS;
                 if of_column.iter().any(|(column, event)| *event == what && !wanted.has(*column)) {
@@ -262,12 +236,12 @@ impl Filling {
                 batch.threads.what.push(what);
                 batch.threads.value.push(value);
             }
-            Lens::Marks => {
+            Columns::MARKS => {
                 batch.marks.at.push(at);
                 batch.marks.kind.push(number(0).min(u32::MAX.into()) as u32);
                 batch.marks.value.push(number(1));
             }
-            Lens::Regions => {
+            Columns::REGIONS => {
                 let regions = &mut batch.regions;
                 regions.at.push(at);
                 regions.what.push(known(&self.region, number(0)).unwrap_or(RegionEvent::Remove));
@@ -276,6 +250,7 @@ impl Filling {
                 regions.n_elements.push(number(3));
                 regions.type_name.push(self.column(4, chunk).map_or(&[][..], |column| column.bytes(row)));
             }
+            _ => {}
         }
     }
 

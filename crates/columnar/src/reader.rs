@@ -4,7 +4,7 @@
 //! of the next records out of all of them, and ends where the thread changes or where it was asked to.
 
 use crate::cursor::{Chunk, Cursor, Numbering, Wish};
-use crate::lens::{Codes, Context, Filling, Lens, thread};
+use crate::lens::{Codes, Context, Filling, thread};
 use crate::trace::{Opened, PIECE_RECORDS, Rows, no_table, thread_of, unreadable};
 use quipu_model::batch::Span;
 use quipu_model::lens::ThreadEvent;
@@ -17,7 +17,9 @@ use std::sync::Arc;
 /// Records without rows that come in batches of the size that was asked for; of more, a batch has as many as it can.
 const MAX_STEPS: u64 = 1 << 24;
 /// Records that a shard may have.
-const MAX_RECORDS: u64 = 1 << 48;
+pub(crate) const MAX_RECORDS: u64 = 1 << 48;
+/// Records without rows that one batch may have.
+const LARGE_STEP: u64 = 1 << 30;
 /// Threads whose processes are remembered.
 const MAX_THREADS: usize = 1 << 20;
 
@@ -27,7 +29,7 @@ enum What {
     /// The table at this place of the scan.
     Table(usize),
     /// Rows of a lens.
-    Lens(Lens),
+    Lens(Columns),
     /// Instructions that are counted.
     Count,
     /// Clocks and processors.
@@ -45,7 +47,7 @@ struct Part {
 impl Part {
     /// True if its rows stand at the records that they are of. Calls may stand at the one after them.
     fn tells_records(&self) -> bool {
-        self.cursor.numbering != Numbering::None && self.what != What::Lens(Lens::Calls)
+        self.cursor.numbering != Numbering::None && self.what != What::Lens(Columns::CALLS)
     }
 
     /// Calls `take` with the next rows of records before `end`.
@@ -188,22 +190,22 @@ impl BatchReader {
             ));
         }
         let of_fetches = Columns::ACCESSES | Columns::ACCESS_FETCH;
-        for lens in Lens::ALL {
+        for lens in Columns::LENSES.iter().map(|lens| lens.rows) {
             let Some((filling, rows)) = opened.lens(lens) else { continue };
-            let is_wanted = wanted.has(lens.rows());
+            let is_wanted = wanted.has(lens);
             let from_start = 0..window.end;
             let (what, columns, window) = match lens {
-                Lens::Instrs if is_wanted || wanted.has(of_fetches) => {
+                Columns::INSTRS if is_wanted || wanted.has(of_fetches) => {
                     (What::Lens(lens), filling.needed(wanted), window.clone())
                 }
-                Lens::Instrs if has_lens || scan.cut.instrs.is_some() => {
+                Columns::INSTRS if has_lens || scan.cut.instrs.is_some() => {
                     (What::Count, filling.counting(), window.clone())
                 }
-                Lens::Threads if is_wanted => (What::Lens(lens), filling.needed(wanted), from_start),
-                Lens::Threads if has_lens || scan.cut.clock => {
+                Columns::THREADS if is_wanted => (What::Lens(lens), filling.needed(wanted), from_start),
+                Columns::THREADS if has_lens || scan.cut.clock => {
                     (What::State, filling.needed(wanted), from_start)
                 }
-                Lens::Regions if is_wanted => (What::Lens(lens), filling.needed(wanted), from_start),
+                Columns::REGIONS if is_wanted => (What::Lens(lens), filling.needed(wanted), from_start),
                 _ if is_wanted => (What::Lens(lens), filling.needed(wanted), window.clone()),
                 _ => continue,
             };
@@ -257,7 +259,7 @@ impl BatchReader {
             }
         }
         let counts =
-            reader.parts.iter().any(|part| matches!(part.what, What::Count | What::Lens(Lens::Instrs)));
+            reader.parts.iter().any(|part| matches!(part.what, What::Count | What::Lens(Columns::INSTRS)));
         if reader.next > 0 && counts && scan.pieces.is_none() {
             reader.n_instrs = instrs_before(opened, shard, reader.next, &mut reader.findings)?;
         }
@@ -344,10 +346,10 @@ impl BatchReader {
             // What stands before the first reading is of its segment.
             let mut has_clock = self.has_clock;
             for part in &self.parts {
-                if !matches!(part.what, What::State | What::Lens(Lens::Threads)) {
+                if !matches!(part.what, What::State | What::Lens(Columns::THREADS)) {
                     continue;
                 }
-                let Some((filling, _)) = self.opened.lens(Lens::Threads) else { continue };
+                let Some((filling, _)) = self.opened.lens(Columns::THREADS) else { continue };
                 'clocks: for chunk in &part.cursor.queue {
                     for row in chunk.row_at(start)..chunk.n_rows {
                         let record = chunk.records[row];
@@ -372,10 +374,10 @@ impl BatchReader {
         if let Some(n) = self.cut.instrs {
             let mut ordinal = self.n_instrs;
             for part in &self.parts {
-                if !matches!(part.what, What::Count | What::Lens(Lens::Instrs)) {
+                if !matches!(part.what, What::Count | What::Lens(Columns::INSTRS)) {
                     continue;
                 }
-                let Some((filling, _)) = self.opened.lens(Lens::Instrs) else { continue };
+                let Some((filling, _)) = self.opened.lens(Columns::INSTRS) else { continue };
                 'instrs: for chunk in &part.cursor.queue {
                     for row in chunk.row_at(start)..chunk.n_rows {
                         let record = chunk.records[row];
@@ -427,7 +429,7 @@ impl BatchReader {
             let end = of_records().map(last).max().unwrap_or(0).max(said).max(self.next);
             let is_bare = of_records().all(|part| part.cursor.queue.is_empty());
             if is_bare && end - self.next > MAX_STEPS {
-                limit = self.next.saturating_add(self.most.min(1 << 30));
+                limit = self.next.saturating_add(self.most.min(LARGE_STEP));
             }
             is_last = limit >= end;
             limit = limit.min(end);
@@ -435,6 +437,14 @@ impl BatchReader {
             for part in of_records() {
                 limit = limit.min(part.cursor.complete_until().max(self.next + 1));
             }
+        }
+        // Records without rows before the next one that has some are passed in large steps.
+        let next = of_records().filter_map(|part| part.cursor.next_record()).min();
+        if next.is_some_and(|next| next.saturating_sub(self.next) > MAX_STEPS) {
+            let gap = next.map_or(0, |next| next - self.next);
+            limit = self.next + gap.min(self.most).min(LARGE_STEP);
+            limit = limit.min(self.window.end);
+            is_last = false;
         }
         let (id, process) = self.next_thread();
         let (end, opens) = self.end(limit, id);
@@ -491,8 +501,8 @@ impl BatchReader {
         let mut has_regions = false;
         for part in parts {
             let lens = match part.what {
-                What::Lens(Lens::Regions) => Lens::Regions,
-                What::State | What::Lens(Lens::Threads) => Lens::Threads,
+                What::Lens(Columns::REGIONS) => Columns::REGIONS,
+                What::State | What::Lens(Columns::THREADS) => Columns::THREADS,
                 _ => continue,
             };
             let Some((filling, _)) = opened.lens(lens) else { continue };
@@ -500,7 +510,7 @@ impl BatchReader {
             loop {
                 part.take(start, &mut |chunk, rows| {
                     for row in rows {
-                        if lens == Lens::Regions {
+                        if lens == Columns::REGIONS {
                             has_regions = true;
                             filling.push(batch, 0, chunk, row, &mut Context { wanted: *wanted, codes });
                         } else {
@@ -558,21 +568,21 @@ impl BatchReader {
                 }
                 What::Threads => part.take(end, &mut |_, _| Ok(()))?,
                 What::Count => {
-                    let Some((filling, _)) = opened.lens(Lens::Instrs) else { continue };
+                    let Some((filling, _)) = opened.lens(Columns::INSTRS) else { continue };
                     part.take(end, &mut |chunk, rows| {
                         filled.n_instrs += rows.filter(|row| filling.is_fetched(chunk, *row)).count() as u64;
                         Ok(())
                     })?;
                 }
                 What::State => {
-                    let Some((filling, _)) = opened.lens(Lens::Threads) else { continue };
+                    let Some((filling, _)) = opened.lens(Columns::THREADS) else { continue };
                     part.take(end, &mut |chunk, rows| {
                         rows.for_each(|row| note(filling, chunk, row, clock, cpu));
                         Ok(())
                     })?;
                 }
-                What::Lens(Lens::Calls) => {
-                    let Some((filling, _)) = opened.lens(Lens::Calls) else { continue };
+                What::Lens(Columns::CALLS) => {
+                    let Some((filling, _)) = opened.lens(Columns::CALLS) else { continue };
                     let mut push = |chunk: &Chunk, rows: Range<usize>| {
                         filled.n_rows += rows.len();
                         for row in rows {
@@ -605,10 +615,10 @@ impl BatchReader {
                         filled.n_rows += rows.len();
                         for row in rows {
                             let at = (chunk.records[row] - start.min(chunk.records[row])) as u32;
-                            if lens == Lens::Threads {
+                            if lens == Columns::THREADS {
                                 note(filling, chunk, row, clock, cpu);
                             }
-                            if lens == Lens::Instrs {
+                            if lens == Columns::INSTRS {
                                 filled.n_instrs += u64::from(filling.is_fetched(chunk, row));
                             }
                             filling.push(batch, at, chunk, row, &mut Context { wanted, codes });
@@ -674,7 +684,7 @@ fn fetches(
     records: Range<u64>,
 ) -> Result<u64> {
     let of = |parts: &[Part], lens| parts.iter().position(|part| part.what == What::Lens(lens));
-    let (instrs, accesses) = (of(parts, Lens::Instrs), of(parts, Lens::Accesses));
+    let (instrs, accesses) = (of(parts, Columns::INSTRS), of(parts, Columns::ACCESSES));
     let next = |parts: &[Part], at: Option<usize>| {
         let record = at.and_then(|at| parts[at].cursor.next_record());
         record.filter(|record| *record < records.end)
@@ -692,7 +702,7 @@ fn fetches(
             true => (instrs, of_access.map_or(records.end, |access| access + 1)),
             false => (accesses, of_instr.unwrap_or(records.end)),
         };
-        let lens = if is_instr { Lens::Instrs } else { Lens::Accesses };
+        let lens = if is_instr { Columns::INSTRS } else { Columns::ACCESSES };
         let (Some(at), Some((filling, _))) = (at, opened.lens(lens)) else { return Ok(n_instrs) };
         parts[at].take(end.min(records.end), &mut |chunk, rows| {
             for row in rows {
@@ -711,7 +721,7 @@ fn fetches(
 fn walk(
     opened: &Opened,
     shard: usize,
-    lens: Lens,
+    lens: Columns,
     columns: impl Fn(&Filling) -> Vec<usize>,
     end: u64,
     findings: &mut Vec<Finding>,
@@ -740,7 +750,7 @@ fn walk(
 /// How many instructions stand before a record.
 fn instrs_before(opened: &Opened, shard: usize, record: u64, findings: &mut Vec<Finding>) -> Result<u64> {
     let mut n = 0;
-    walk(opened, shard, Lens::Instrs, Filling::counting, record, findings, &mut |filling, chunk, row| {
+    walk(opened, shard, Columns::INSTRS, Filling::counting, record, findings, &mut |filling, chunk, row| {
         n += u64::from(filling.is_fetched(chunk, row));
         true
     })?;
@@ -754,22 +764,30 @@ fn records_of_instrs(
     range: &Range<u64>,
     findings: &mut Vec<Finding>,
 ) -> Result<Range<u64>> {
-    if opened.lens(Lens::Instrs).is_none() {
+    if opened.lens(Columns::INSTRS).is_none() {
         return Err(Error::missing("the trace has no instructions to count"));
     }
     let (mut ordinal, mut start, mut end) = (0, None, None);
-    walk(opened, shard, Lens::Instrs, Filling::counting, u64::MAX, findings, &mut |filling, chunk, row| {
-        if filling.is_fetched(chunk, row) {
-            if ordinal == range.start {
-                start = Some(chunk.records[row]);
+    walk(
+        opened,
+        shard,
+        Columns::INSTRS,
+        Filling::counting,
+        u64::MAX,
+        findings,
+        &mut |filling, chunk, row| {
+            if filling.is_fetched(chunk, row) {
+                if ordinal == range.start {
+                    start = Some(chunk.records[row]);
+                }
+                if ordinal == range.end {
+                    end = Some(chunk.records[row]);
+                }
+                ordinal += 1;
             }
-            if ordinal == range.end {
-                end = Some(chunk.records[row]);
-            }
-            ordinal += 1;
-        }
-        end.is_none()
-    })?;
+            end.is_none()
+        },
+    )?;
     let start = if range.start == 0 { Some(0) } else { start };
     Ok(start.map_or(0..0, |start| start..end.unwrap_or(u64::MAX)))
 }
@@ -791,9 +809,9 @@ fn records_of_clock(
         }
         end.is_none()
     };
-    if opened.lens(Lens::Threads).is_some() {
+    if opened.lens(Columns::THREADS).is_some() {
         let columns = |filling: &Filling| filling.needed(Columns::THREADS);
-        walk(opened, shard, Lens::Threads, columns, u64::MAX, findings, &mut |filling, chunk, row| {
+        walk(opened, shard, Columns::THREADS, columns, u64::MAX, findings, &mut |filling, chunk, row| {
             match filling.event(chunk, row) {
                 Some((ThreadEvent::Clock, reading)) => take(chunk.records[row], reading),
                 _ => true,

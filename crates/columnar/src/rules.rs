@@ -14,8 +14,8 @@ quipu_model::rules! {
             "A file or stream of Arrow is complete."
             "What precedes the cut is good. A stream has no count of its batches: one that was cut between two of them looks whole." []
         ORDER "columnar/record-order" Warning
-            "Positions of records ascend."
-            "A row that stands too late counts for the record before it; its own columns stay." []
+            "Positions of records ascend, and are no more than 2^48."
+            "A row that stands too late, or has a larger one, counts for the record before it; its own columns stay." ["record N stands after record N", "record N is beyond the N that there may be"]
         COLUMN "columnar/left-out-column" Warning
             "A column has values that a table can have."
             "Others are left out: maps, unions, intervals." []

@@ -2,7 +2,7 @@
 
 use crate::cursor::Numbering;
 use crate::files::{LazyFile, open as open_file, plain_files};
-use crate::lens::{Filling, Lens};
+use crate::lens::{self, Filling};
 use crate::manifest::{self, MANIFEST, Manifest};
 use crate::print::TablePrinter;
 use crate::reader::BatchReader;
@@ -84,7 +84,7 @@ pub(crate) enum LensRows {
 
 impl Opened {
     /// The rows of a lens, if the trace has such.
-    pub(crate) fn lens(&self, lens: Lens) -> Option<(&Filling, &Rows)> {
+    pub(crate) fn lens(&self, lens: Columns) -> Option<(&Filling, &Rows)> {
         let (filling, rows) = self.lenses.iter().find(|(filling, _)| filling.lens == lens)?;
         let rows = match rows {
             LensRows::Own(rows) => rows,
@@ -167,9 +167,7 @@ fn open_files(
     let is_own = first.about(TRACE).is_some();
     // A file of Arrow has rows of all shards, one after the other; what tells them apart is a column of a lens only.
     let n_shards = opened.len();
-    let lens = Lens::ALL
-        .into_iter()
-        .find_map(|lens| (lens.name() == schema.name).then(|| Filling::of_lens(lens, &schema)).flatten());
+    let lens = lens::named(&schema.name).and_then(|rows| Filling::of_lens(rows, &schema));
     let mut shards = Vec::new();
     let mut records = Vec::new();
     let mut of_shard: Vec<Option<LazyFile>> = Vec::new();
@@ -277,10 +275,7 @@ fn open_folder(
     for table in &named {
         let folder = source.child(&table.folder);
         let child = |name: &str| folder.as_ref().and_then(|folder| folder.child(name));
-        let lens = table
-            .name
-            .strip_prefix("lens.")
-            .and_then(|name| Lens::ALL.into_iter().find(|lens| lens.name() == name));
+        let lens = table.name.strip_prefix("lens.").and_then(|name| lens::named(name));
         let short = table.name.strip_prefix("lens.").filter(|_| lens.is_some()).unwrap_or(&table.name);
         let mut of_shard: Vec<Option<LazyFile>> = kept.iter().map(|_| None).collect();
         let mut schema: Option<Arc<Schema>> = None;
@@ -336,7 +331,7 @@ fn open_folder(
             }
         }
     }
-    let has_accesses = lenses.iter().any(|(filling, _)| filling.lens == Lens::Accesses);
+    let has_accesses = lenses.iter().any(|(filling, _)| filling.lens == Columns::ACCESSES);
     if !has_accesses && about.columns.has(Columns::ACCESSES) {
         let by_role = (0..).zip(&tables).find_map(|(at, table): (usize, &Rows)| {
             let is_counted = table.numbering != Numbering::None && table.schema.is_derived();
@@ -368,11 +363,11 @@ fn finish(mut opened: Opened, about: About, meta: Meta) -> ColumnarTrace {
     let is_own = !origin.is_empty();
     let mut columns = if is_own { fills.and(could) } else { fills };
     // A lens without a file has no rows.
-    let has_instrs = opened.lens(Lens::Instrs).is_some();
+    let has_instrs = opened.lens(Columns::INSTRS).is_some();
     if could.has(Columns::ACCESS_FETCH) && has_instrs && columns.has(Columns::ACCESSES) {
         columns |= Columns::ACCESS_FETCH;
     }
-    if !is_own && opened.lens(Lens::Threads).is_none() {
+    if !is_own && opened.lens(Columns::THREADS).is_none() {
         columns = columns.minus(Columns::THREADS | Columns::THREAD_CLOCK | Columns::THREAD_CPU);
     }
     opened.columns = columns;
