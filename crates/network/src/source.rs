@@ -54,7 +54,7 @@ pub struct Source {
     seen: FxHashMap<(u64, u32), Ranges>,
     /// Bytes that are no frame.
     pub other_bytes: u64,
-    /// Whether buffers of producers that have not ended are left out, whoever wrote them.
+    /// Whether buffers of producers that have not ended are left out, for any writer.
     pub leaves_open: bool,
     /// Whether the files are a spool: no program maps them.
     pub is_spool: bool,

@@ -12,7 +12,7 @@ use std::path::Path;
 /// Of programs of other users and in other containers, only the lock can be seen.
 #[must_use]
 pub fn is_being_written(file: &File, path: &Path) -> bool {
-    // Whoever maps it is found without touching the lock, which a program that starts just now wants to have.
+    // A program that maps it is found without touching the lock, which a program that starts just now wants to have.
     is_mapped(file, path) || is_locked(file)
 }
 
@@ -41,7 +41,8 @@ fn is_mapped(file: &File, path: &Path) -> bool {
     })
 }
 
-/// Whether a line of `/proc/PID/maps` is about a file that is shared and can be written: `START-END rw-s OFFSET DEVICE INODE PATH`.
+/// Whether a line of `/proc/PID/maps` is about a file that is shared and can be written:
+/// `START-END rw-s OFFSET DEVICE INODE PATH`.
 fn names(line: &[u8], meta: &fs::Metadata, name: &[u8]) -> bool {
     let mut words = line.splitn(6, |byte| *byte == b' ');
     let (Some(_), Some(rights), Some(_), Some(device), Some(inode)) =
@@ -84,7 +85,7 @@ mod tests {
         writer.lock().unwrap();
         assert!(is_being_written(&reader, &path));
         writer.unlock().unwrap();
-        // The look has left no lock behind.
+        // The look has left no lock.
         assert!(!is_being_written(&reader, &path));
         writer.try_lock().unwrap();
     }

@@ -91,7 +91,7 @@ pub(crate) struct EventFile {
 /// Turns of a thread.
 #[derive(Default)]
 struct TurnLog {
-    /// Those in the frame in the making, but for the last if it goes on.
+    /// Those in the frame in the making, but for the last one while it lasts.
     closed: Vec<Turn>,
     open: Option<OpenTurn>,
     /// Bytes and events before the first in the frame, with what only the file needs.

@@ -108,7 +108,7 @@ impl Whole {
             (ALL_EVENTS, self.n_events.to_string()),
             (THREADS, threads.join(";")),
         ];
-        // Whose the events are that are not here is not known of so many threads.
+        // Too many threads to say which of them the missing events belong to.
         all.retain(|(_, value)| value.len() <= SETTING_BYTES);
         all
     }
@@ -138,7 +138,7 @@ struct Said {
     turns: Vec<Placed>,
     /// Bytes and events before the first turn.
     start: Option<(u64, u64)>,
-    /// The ordinal of the first event that may stand in turns of which nothing is said.
+    /// The ordinal of the first event that may stand in turns without a description.
     from: u64,
 }
 

@@ -474,7 +474,7 @@ fn next_readable(container: &Container, from: u64) -> Option<(io::Error, Option<
     Some((why, None))
 }
 
-/// Whether two parts of one file cannot be read for the same reason, or nobody says why.
+/// Whether two parts of one file cannot be read for the same reason, or for none that is known.
 fn is_one(first: &io::Error, then: &io::Error) -> bool {
     match (CarrierDamage::of(first), CarrierDamage::of(then)) {
         (Some(first), Some(then)) => (&first.file, first.rule) == (&then.file, then.rule),

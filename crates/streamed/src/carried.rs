@@ -797,7 +797,7 @@ impl Frames {
         }
     }
 
-    /// A file of which no frame is left, with what its metadata still say.
+    /// A file without any frame left, with what its metadata still say.
     fn lost(look: &Arc<Look>) -> Frames {
         let known = Faults::of(look);
         let mut reading = BTreeMap::new();
