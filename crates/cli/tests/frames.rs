@@ -285,7 +285,9 @@ fn copies(name: &str, stream: &Path, copiers: &[&[&str]], n_copied: &AtomicUsize
         ["damaged.quipu", "again.quipu", "last.quipu"].map(|file| folder.path().join(file));
     let checked = |stream: &Path| {
         let (code, out, errors) = run(&["check", "@"], stream, folder.path(), &[]);
-        (Told { place: None, ..told(code, &errors) }, out + &errors)
+        let mut told = Told { place: None, ..told(code, &errors) };
+        told.lost = told.lost.replace(stream.to_str().unwrap(), "@");
+        (told, out + &errors)
     };
     let mut wrong = Vec::new();
     for harm in harms(&whole) {

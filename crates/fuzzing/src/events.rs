@@ -234,10 +234,14 @@ mod tests {
             let trace = opened(bytes)?;
             let mut reader = trace.scan(&Scan::new(trace.shards()[0].id)).ok()?;
             let mut n_records = 0;
+            let mut is_whole = trace.meta().findings.iter().all(|finding| finding.loss.is_none());
             loop {
                 match reader.read() {
-                    Ok(Some(batch)) => n_records += batch.span.records,
-                    Ok(None) => return Some((n_records, true)),
+                    Ok(Some(batch)) => {
+                        n_records += batch.span.records;
+                        is_whole &= batch.findings.iter().all(|finding| finding.loss.is_none());
+                    }
+                    Ok(None) => return Some((n_records, is_whole)),
                     Err(_) => return Some((n_records, false)),
                 }
             }
@@ -245,7 +249,7 @@ mod tests {
         // Configurations, which stand before the first turn, are three more events.
         assert_eq!(records(seed!("prism_threads/variable")), Some((15, true)));
         assert_eq!(records(seed!("prism_threads/fixed")), Some((7, true)));
-        // The error comes after the events that are there.
+        // The loss is found beside the events that are there.
         assert_eq!(records(seed!("prism_threads/a-thread-is-missing")), Some((8, false)));
         assert_eq!(records(seed!("prism_threads/another-trace")), None);
     }

@@ -390,7 +390,9 @@ impl<'j> Work<'j> {
     fn streams(&self) -> Result<BTreeSet<(u64, u32)>> {
         let look = look::at(self.job.source)?;
         let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
-        let mut streams: BTreeSet<_> = self.parts().iter().map(|part| (part.producer, part.stream)).collect();
+        // A trace without records has one part with nothing in it.
+        let parts = self.parts().iter().filter(|part| !part.pieces.is_empty());
+        let mut streams: BTreeSet<_> = parts.map(|part| (part.producer, part.stream)).collect();
         let mut scanner = Scanner::new();
         let unreadable = |cause| unreadable(self.job.source.name(), cause);
         while let Some(FrameAt { header, .. }) = scanner.next(&mut input).map_err(unreadable)? {
