@@ -275,7 +275,7 @@ fn open_folder(
     for table in &named {
         let folder = source.child(&table.folder);
         let child = |name: &str| folder.as_ref().and_then(|folder| folder.child(name));
-        let lens = table.name.strip_prefix("lens.").and_then(|name| lens::named(name));
+        let lens = table.name.strip_prefix("lens.").and_then(lens::named);
         let short = table.name.strip_prefix("lens.").filter(|_| lens.is_some()).unwrap_or(&table.name);
         let mut of_shard: Vec<Option<LazyFile>> = kept.iter().map(|_| None).collect();
         let mut schema: Option<Arc<Schema>> = None;

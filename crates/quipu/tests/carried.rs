@@ -584,8 +584,11 @@ fn bodies_in_streams_are_of_formats_that_there_are() {
     }
 }
 
+/// A format, a sample of it, and the options that open it.
+type Written = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
 /// Formats that write streams themselves: what they write of a file answers as the file does.
-const OWN_WRITERS: &[(&str, &str, &[(&str, &str)])] = &[
+const WRITTEN: &[Written] = &[
     ("dtrace", "dtrace/classic/printf", &[]),
     ("dtrace", "dtrace/classic/mixed_1000", &[]),
     ("prism", "prism/fixed/prodcons.main.fixed18.gz", &[("encoding", "fixed")]),
@@ -594,7 +597,7 @@ const OWN_WRITERS: &[(&str, &str, &[(&str, &str)])] = &[
 #[test]
 fn formats_that_write_streams_answer_the_same_there() {
     let folder = tempfile::tempdir().unwrap();
-    for (number, (format, sample, given)) in OWN_WRITERS.iter().enumerate() {
+    for (number, (format, sample, given)) in WRITTEN.iter().enumerate() {
         let opening = OpenOptions {
             format: Some((*format).to_owned()),
             given: given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),

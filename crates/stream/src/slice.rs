@@ -462,7 +462,7 @@ fn missing_in(
         let loss = Loss {
             cause: if finding.name == "truncated-frame" { cause::TRUNCATED } else { cause::CRC },
             stream,
-            records: Some(said.and_then(|said| records_of(said)).unwrap_or(MANY)),
+            records: Some(said.and_then(records_of).unwrap_or(MANY)),
             bytes: finding.number("bytes_skipped").or(finding.number("bytes_missing")),
             text: Some(finding.name.replace('-', " ")),
             ..Loss::default()
