@@ -135,7 +135,7 @@ pub fn select(
 /// The same of an input that lacks something for a reason that its bytes do not show, such as its packing: the copy says it.
 ///
 /// # Errors
-/// As for [`select`].
+/// As for [`select()`].
 pub fn select_lossy(
     input: &mut impl Input,
     range: Range<u64>,

@@ -4,7 +4,7 @@
 //! *group* is a row group of Parquet, a record batch of Arrow. Only the columns that are asked for are unpacked.
 //!
 //! Bytes are hostile: what a file says of its sizes is checked before the libraries allocate by it ([`limits`]), and
-//! what they panic on becomes an error in one place ([`guard`]).
+//! what they panic on becomes an error in one place (`guard`).
 
 mod guard;
 mod input;
