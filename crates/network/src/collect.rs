@@ -29,7 +29,7 @@ const SYNC_AFTER: Duration = Duration::from_millis(50);
 const SYNC_BYTES: u64 = 16 << 20;
 /// Bytes of files that are read in one turn to find out what they hold.
 const RECOVER_BYTES: u64 = 16 << 20;
-/// Connections beyond the limit whose senders are told that there are too many.
+/// Connections beyond the limit; their senders get a message that there are too many.
 const SPARE: usize = 8;
 /// Reads of one connection in one turn, and connections that are accepted in one.
 const TURN_READS: usize = 4;
