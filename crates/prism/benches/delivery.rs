@@ -15,7 +15,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-const N_EVENTS: u64 = 50_000_000;
+const N_EVENTS: u64 = 100_000_000;
 
 #[derive(Default)]
 struct Count {

@@ -17,6 +17,8 @@ pub const END: u8 = 6 << 5;
 pub const MAX_EVENT_BYTES: usize = 258;
 /// Bytes of addresses; the highest is left out.
 const ADDRESS_BYTES: usize = 7;
+/// The most bytes of an access or a computation.
+const PLAIN_BYTES: usize = 9;
 /// The bits of addresses that are kept.
 const ADDRESS_MASK: u64 = (1 << 56) - 1;
 
@@ -93,6 +95,10 @@ impl Decoder {
         let (mut used, mut has_ended) = (0, false);
         batch.events.reserve(BATCH_EVENTS);
         while batch.events.len() < BATCH_EVENTS && used < bytes.len() {
+            used += self.plain(&bytes[used..], batch);
+            if batch.events.len() == BATCH_EVENTS || used == bytes.len() {
+                break;
+            }
             let rest = &bytes[used..];
             if rest[0] >> 5 == END >> 5 {
                 (used, has_ended) = (used + 1, true);
@@ -115,6 +121,28 @@ impl Decoder {
         }
         self.position.pass(batch, used);
         Ok(Progress { used, has_ended })
+    }
+
+    /// Reads accesses and computations until another event or the last bytes come, and says how many bytes they have.
+    // PERF: these go straight into the batch. Through `event`, each waits on the stack for bytes that are read as words.
+    #[inline(always)]
+    fn plain(&self, bytes: &[u8], batch: &mut Batch) -> usize {
+        let mut used = 0;
+        while batch.events.len() < BATCH_EVENTS
+            && let Some(rest) = bytes[used..].first_chunk::<PLAIN_BYTES>()
+        {
+            let decoded = match Kind::of(rest[0] >> 5) {
+                Some(Kind::Memory) => self.memory(rest).map(|(memory, len)| (Event::Memory(memory), len)),
+                Some(Kind::Compute) => {
+                    self.compute(rest).map(|(compute, len)| (Event::Compute(compute), len))
+                }
+                _ => break,
+            };
+            let Ok((event, len)) = decoded else { break };
+            batch.events.push(event);
+            used += len;
+        }
+        used
     }
 
     /// Changes the level of detail for what follows.
@@ -176,6 +204,7 @@ impl Decoder {
         }
     }
 
+    #[inline(always)]
     fn memory(&self, bytes: &[u8]) -> Result<(Memory, usize), Wrong> {
         let fields = self.detail.memory;
         let (access, size) = match self.dialect {
@@ -200,31 +229,27 @@ impl Decoder {
         Ok((Memory { access, size, address, id }, len))
     }
 
+    #[inline(always)]
     fn compute(&self, bytes: &[u8]) -> Result<(Compute, usize), Wrong> {
         let fields = self.detail.compute;
-        let mut compute = Compute {
+        let (has_operation, has_arity) = (has(fields, Detail::OPERATION), has(fields, Detail::ARITY));
+        let has_ids = has_arity && has(fields, Detail::IDS);
+        let second = match bytes.get(1) {
+            Some(second) => *second,
+            None if has_operation || has_arity => return Err(Wrong::Truncated),
+            None => 0,
+        };
+        let count = (second & 3) + 1;
+        let ids = if has_ids { Some(ids(bytes, count)?) } else { None };
+        let compute = Compute {
             format: has(fields, Detail::TYPE).then_some(bytes[0] >> 3 & 3),
             width: has(fields, Detail::SIZE).then_some(1 << (bytes[0] & 7)),
-            ..Compute::default()
+            operation: has_operation.then_some(second >> 2),
+            arguments: has_arity.then_some(count),
+            ids,
         };
-        if !has(fields, Detail::OPERATION | Detail::ARITY) {
-            return Ok((compute, 1));
-        }
-        let second = *bytes.get(1).ok_or(Wrong::Truncated)?;
-        compute.operation = has(fields, Detail::OPERATION).then_some(second >> 2);
-        if !has(fields, Detail::ARITY) {
-            return Ok((compute, 2));
-        }
-        let count = (second & 3) + 1;
-        compute.arguments = Some(count);
-        if !has(fields, Detail::IDS) {
-            return Ok((compute, 2));
-        }
-        let mut ids = [0; 4];
-        let count = usize::from(count); // At most 4.
-        ids[..count].copy_from_slice(bytes.get(2..2 + count).ok_or(Wrong::Truncated)?);
-        compute.ids = Some(ids);
-        Ok((compute, 2 + count))
+        let n_ids = if has_ids { usize::from(count) } else { 0 };
+        Ok((compute, 1 + usize::from(has_operation || has_arity) + n_ids))
     }
 }
 
@@ -245,6 +270,17 @@ fn sigrind(head: u8) -> (Option<u8>, Option<u16>) {
 
 fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Wrong> {
     bytes.get(at..at + N).and_then(|bytes| bytes.try_into().ok()).ok_or(Wrong::Truncated)
+}
+
+/// The ids of one to four arguments, after two bytes.
+#[inline(always)]
+fn ids(bytes: &[u8], count: u8) -> Result<[u8; 4], Wrong> {
+    if let Some(word) = bytes.get(2..).and_then(<[u8]>::first_chunk) {
+        // What belongs to the next event is left out.
+        return Ok((u32::from_le_bytes(*word) & (u32::MAX >> (32 - 8 * u32::from(count)))).to_le_bytes());
+    }
+    let found = bytes.get(2..2 + usize::from(count)).ok_or(Wrong::Truncated)?;
+    Ok(std::array::from_fn(|at| found.get(at).copied().unwrap_or(0)))
 }
 
 /// The address after the first byte.
