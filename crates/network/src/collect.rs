@@ -616,8 +616,10 @@ impl Collector {
             return Ok(false);
         }
         // What a HAVE lists has to be on the disk, as what is acknowledged.
-        let synced = file.to_sync()?.sync_data();
-        synced.map_err(|error| Fault::new(Code::Storage, format!("cannot write to the disk: {error}")))?;
+        if !file.have().is_empty() {
+            let synced = file.to_sync()?.sync_data();
+            synced.map_err(|error| Fault::new(Code::Storage, format!("cannot write to the disk: {error}")))?;
+        }
         Ok(true)
     }
 
@@ -677,20 +679,34 @@ impl Collector {
             }
             if peer.needs_sync(now) {
                 let n_frames = peer.receiver.n_frames();
-                let mut files = Vec::new();
+                let (mut files, mut has_new) = (Vec::new(), false);
                 let mut failed = None;
                 for producer in &peer.producers {
                     let Some(file) = self.files.get_mut(producer).filter(|file| file.is_dirty()) else {
                         continue;
                     };
+                    has_new |= file.take_unnamed();
                     match file.to_sync() {
                         Ok(file) => files.push(file),
                         Err(fault) => failed = Some(fault),
                     }
                 }
+                if has_new {
+                    // So are the names of files.
+                    match File::open(&self.folder) {
+                        Ok(folder) => files.push(Arc::new(folder)),
+                        Err(error) => {
+                            let text = format!("cannot open {}: {error}", self.folder.display());
+                            failed = Some(Fault::new(Code::Storage, text));
+                        }
+                    }
+                }
                 (peer.dirty_since, peer.dirty_bytes, peer.is_pinged) = (None, 0, false);
                 match failed {
                     Some(fault) => {
+                        for producer in &peer.producers {
+                            self.files.get_mut(producer).into_iter().for_each(ProducerFile::doubt_name);
+                        }
                         peer.refuse(&fault);
                         self.summary.refused += 1;
                         notice(Notice::Refused(peer.link.peer(), fault));

@@ -23,7 +23,7 @@ pub const MAX_TEXT_BYTES: usize = 1024;
 pub const MAX_RANGES: usize = 65_536;
 
 /// Bytes of a range in a HAVE.
-pub const RANGE_BYTES: usize = 24;
+pub const RANGE_BYTES: usize = 32;
 
 /// The longest frame: what readers of streams allow, with the longest header.
 pub const MAX_FRAME_BYTES: u32 = (64 << 20) + 1024;

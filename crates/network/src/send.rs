@@ -3,15 +3,16 @@
 //! A pipe is read whenever there is something in it, whether the collector can be reached or not. After a connection broke the
 //! source is read from its beginning again; what the collector has is passed over by its headers.
 
+use crate::have;
 use crate::link::{Link, Progress, READ_BYTES};
 use crate::message::{Fault, Proof};
 use crate::sender::{Event, Sender, Verdict};
 use crate::ship::{Shipper, is_whole};
 use crate::source::{Item, Source};
 use crate::spool::Spool;
-use quipu_stream::frame::{Header, kind};
+use quipu_stream::frame::{Header, LOST_MANY, kind};
 use quipu_stream::ranges::Ranges;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ClientConfig;
 use std::collections::VecDeque;
@@ -59,6 +60,8 @@ pub struct Target {
 pub enum Input {
     /// A file or folder, followed until its producers have ended if that is wanted.
     Path(PathBuf, bool),
+    /// What was [cut](crate::since::cut) out of the stream at the second path.
+    Cut(PathBuf, PathBuf),
     /// What comes through a pipe, and where it waits.
     Pipe(File, Box<Spool>),
 }
@@ -175,16 +178,6 @@ struct InFlight {
     seq: u64,
     records: u32,
     bytes: u32,
-    /// Records in it, of aggregations, too, and those that it says were lost before.
-    told: u64,
-}
-
-/// What a collector has of a stream.
-#[derive(Clone, Debug, Default)]
-struct Delivered {
-    numbers: Ranges,
-    /// Records that it has, or knows to be lost.
-    told: u64,
 }
 
 /// A connection and what is under way in it.
@@ -203,10 +196,10 @@ struct Session {
     staged: Vec<u8>,
     staged_at: usize,
     in_flight: VecDeque<InFlight>,
-    /// Records that frames carry, or say are lost, which are sent and not yet acknowledged, by stream.
-    in_flight_of: FxHashMap<(u64, u32), u64>,
-    /// Streams with records in the file that is read.
-    begun: FxHashSet<(u64, u32)>,
+    /// Records that frames which were sent in this connection hold or say to be lost, by stream.
+    told: FxHashMap<(u64, u32), u64>,
+    /// The number of the last frame with records that was met of each stream.
+    newest: FxHashMap<(u64, u32), u64>,
     /// Files that were read to their end, with how many frames were sent by then.
     finished: VecDeque<(u64, PathBuf)>,
     is_at_end: bool,
@@ -236,9 +229,35 @@ fn of_source(error: io::Error) -> End {
     End::Failed(Failure::Source(error))
 }
 
+/// Records of a stream that the collector has, knows to be lost or is being sent, before a frame that it has not.
+fn told_before(sender: &Sender, told: &FxHashMap<(u64, u32), u64>, header: &Header) -> u64 {
+    let own = told.get(&(header.producer, header.stream)).copied().unwrap_or(0);
+    sender.told_before(header).saturating_add(own)
+}
+
+/// A flight recorder whose oldest segment went says in the first frame that is left of each stream how many records went before
+/// it. Those that were sent did not go, whoever sent them.
+fn forget_what_was_sent(session: &mut Session, header: &mut Header) -> io::Result<()> {
+    let who = (header.producer, header.stream);
+    let Some(gone) = session.source.overwritten(header.producer, header.stream)? else { return Ok(()) };
+    if session.newest.get(&who).is_some_and(|newest| *newest > gone.last) {
+        // It is not the first that is left, and says only what its writer lost.
+        return Ok(());
+    }
+    let is_counted = header.lost < LOST_MANY || header.seq <= gone.last;
+    let lost = if is_counted { header.lost.into() } else { gone.records };
+    let told = told_before(&session.sender, &session.told, header);
+    if let Some(lost) = lost.checked_sub(told) {
+        header.lost = u32::try_from(lost).unwrap_or(LOST_MANY);
+    }
+    Ok(())
+}
+
 struct Loop<'l> {
     target: &'l Target,
     path: PathBuf,
+    /// What that was cut out of.
+    recorder: Option<PathBuf>,
     follows: bool,
     pipe: Option<(File, Box<Spool>)>,
     is_pipe_over: bool,
@@ -250,7 +269,8 @@ struct Loop<'l> {
     alone_since: Instant,
     /// Why.
     alone_because: Failure,
-    delivered: FxHashMap<(u64, u32), Delivered>,
+    /// Numbers of frames that the collector has, by producer and stream.
+    delivered: FxHashMap<(u64, u32), Ranges>,
     /// Frames of connections that broke before they were acknowledged: the collector may have them.
     unsure: Vec<InFlight>,
     sent: Sent,
@@ -275,13 +295,19 @@ pub fn send(
         let error = io::Error::new(io::ErrorKind::InvalidInput, "it has no address");
         return Err((Failure::Unreachable(error), Sent::default()));
     }
+    let mut recorder = None;
     let (path, follows, pipe) = match input {
         Input::Path(path, follows) => (path, follows, None),
+        Input::Cut(path, of) => {
+            recorder = Some(of);
+            (path, false, None)
+        }
         Input::Pipe(file, spool) => (spool.folder().to_owned(), true, Some((file, spool))),
     };
     let mut all = Loop {
         target,
         path,
+        recorder,
         follows,
         pipe,
         is_pipe_over: false,
@@ -415,10 +441,11 @@ impl Loop<'_> {
                 return Ok(());
             }
         };
-        let source = Source::open(&self.path).map_err(|error| {
+        let mut source = Source::open(&self.path).map_err(|error| {
             let what = format!("cannot read {}: {error}", self.path.display());
             Failure::Source(io::Error::new(error.kind(), what))
         })?;
+        source.recorder = self.recorder.clone().or(source.recorder);
         let now = Instant::now();
         self.session = Some(Session {
             link,
@@ -433,8 +460,8 @@ impl Loop<'_> {
             staged: Vec::new(),
             staged_at: 0,
             in_flight: VecDeque::new(),
-            in_flight_of: FxHashMap::default(),
-            begun: FxHashSet::default(),
+            told: FxHashMap::default(),
+            newest: FxHashMap::default(),
             finished: VecDeque::new(),
             is_at_end: false,
             unsent: 0,
@@ -618,9 +645,6 @@ impl Loop<'_> {
         let n_before = session.sender.n_sent() - session.in_flight.len() as u64;
         let n_new = usize::try_from(n.saturating_sub(n_before)).unwrap_or(usize::MAX);
         for frame in session.in_flight.drain(..n_new.min(session.in_flight.len())) {
-            if let Some(told) = session.in_flight_of.get_mut(&(frame.producer, frame.stream)) {
-                *told = told.saturating_sub(frame.told);
-            }
             self.deliver(&frame);
         }
         while let Some((_, path)) = session.finished.front().filter(|(at, _)| *at <= n).cloned() {
@@ -635,9 +659,8 @@ impl Loop<'_> {
     /// Counts a frame that the collector has.
     fn deliver(&mut self, frame: &InFlight) {
         let known = self.delivered.entry((frame.producer, frame.stream)).or_default();
-        if !known.numbers.contains(frame.seq) {
-            known.numbers.insert(frame.seq..frame.seq.saturating_add(1));
-            known.told = known.told.saturating_add(frame.told);
+        if !known.contains(frame.seq) {
+            known.insert(frame.seq..frame.seq.saturating_add(1));
             self.sent.frames += 1;
             self.sent.records += u64::from(frame.records);
             self.sent.bytes += u64::from(frame.bytes);
@@ -694,7 +717,6 @@ impl Loop<'_> {
                 Item::Frame(frame) => frame.header,
                 Item::Closed(header, _) => *header,
                 Item::FileEnd(path) => {
-                    session.begun.clear();
                     session.finished.push_back((session.sender.n_sent(), path.clone()));
                     // All of it may have been acknowledged before.
                     let n = session.sender.n_sent() - session.in_flight.len() as u64;
@@ -727,19 +749,20 @@ impl Loop<'_> {
             if matches!(item, Item::Closed(..)) {
                 session.shipper.note_closed(&header);
             }
-            let has_records = matches!(header.kind, kind::DATA | kind::AGG);
-            let is_first = has_records && session.begun.insert((header.producer, header.stream));
-            if is_first && header.lost > 0 && verdict == Verdict::Send && session.source.is_recorder() {
-                self.forget_what_was_sent(session, &mut header);
+            let who = (header.producer, header.stream);
+            if matches!(header.kind, kind::DATA | kind::AGG) {
+                if header.lost > 0 && verdict == Verdict::Send {
+                    forget_what_was_sent(session, &mut header).map_err(of_source)?;
+                }
+                let newest = session.newest.entry(who).or_default();
+                *newest = header.seq.max(*newest);
             }
-            let told = if has_records { u64::from(header.records) + u64::from(header.lost) } else { 0 };
             let mut in_flight = InFlight {
                 producer: header.producer,
                 stream: header.stream,
                 seq: header.seq,
                 records: if header.kind == kind::DATA { header.records } else { 0 },
                 bytes: header.frame_len() as u32, // Within the limits.
-                told,
             };
             if verdict == Verdict::Skip {
                 if self.sent.reconnects > 0 {
@@ -766,29 +789,22 @@ impl Loop<'_> {
             self.ship(session, &header, &mut stored)?;
             self.stored = stored;
             in_flight.bytes = (session.staged.len() - crate::message::HEAD_BYTES) as u32; // A frame.
-            let in_flight_of = session.in_flight_of.entry((header.producer, header.stream)).or_default();
-            *in_flight_of = in_flight_of.saturating_add(told);
+            let told = session.told.entry(who).or_default();
+            *told = told.saturating_add(have::told(&header));
             session.in_flight.push_back(in_flight);
             return Ok(true);
-        }
-    }
-
-    /// A flight recorder whose oldest segment went says in the first frame that is left of each stream how many records went
-    /// before it. Those that were sent did not go.
-    fn forget_what_was_sent(&self, session: &Session, header: &mut Header) {
-        let who = (header.producer, header.stream);
-        let delivered = self.delivered.get(&who).map_or(0, |known| known.told);
-        let told = delivered + session.in_flight_of.get(&who).copied().unwrap_or(0);
-        // What a writer lost itself is less.
-        if header.lost < quipu_stream::frame::LOST_MANY && u64::from(header.lost) >= told {
-            header.lost -= told as u32; // No more than that.
         }
     }
 
     fn ship(&mut self, session: &mut Session, header: &Header, stored: &mut [u8]) -> Result<(), End> {
         session.staged.clear();
         session.staged.extend_from_slice(&[0; crate::message::HEAD_BYTES]);
-        session.shipper.ship(header, stored, &mut session.staged).map_err(of_source)?;
+        let Session { shipper, sender, told, staged, source, .. } = session;
+        let shipped = match header.kind == kind::LOSS && source.says_what_went() {
+            true => shipper.ship_overwritten(header, stored, |up_to| told_before(sender, told, up_to), staged),
+            false => shipper.ship(header, stored, staged),
+        };
+        shipped.map_err(of_source)?;
         let len = (session.staged.len() - crate::message::HEAD_BYTES) as u32; // A frame.
         let head = session.sender.frame(len);
         session.staged[..crate::message::HEAD_BYTES].copy_from_slice(&head);

@@ -154,6 +154,14 @@ impl Sender {
         }
     }
 
+    /// Records that the collector has of the stream of a frame that it has not, before that frame, or knows to be lost, by what it
+    /// said when the producer began in this connection.
+    #[must_use]
+    pub fn told_before(&self, header: &Header) -> u64 {
+        let have = self.producers.get(&header.producer).and_then(Option::as_ref);
+        have.map_or(0, |have| have.told_before(header.stream, header.seq))
+    }
+
     /// The head of the message that a frame of this many bytes is the body of; the frame is to follow, after what
     /// [`Sender::take_out`] has.
     pub fn frame(&mut self, len: u32) -> [u8; HEAD_BYTES] {

@@ -7,7 +7,7 @@
 
 use quipu_stream::codec::Unpacker;
 use quipu_stream::frame::{self, Header, LOST_MANY, encoding, kind};
-use quipu_stream::loss::Loss;
+use quipu_stream::loss::{Loss, cause};
 use quipu_stream::wire::cbor::{self, Value};
 use quipu_stream::wire::crc32c;
 use rustc_hash::FxHashMap;
@@ -161,6 +161,31 @@ impl Shipper {
     #[must_use]
     pub fn n_dropped(&self) -> (u64, u64) {
         self.n_dropped
+    }
+
+    /// Appends a loss of what a flight recorder overwrote, without the records that the collector has, or knows to be lost: of a
+    /// stream up to this frame, `told` gives how many.
+    ///
+    /// # Errors
+    /// As for [`Shipper::ship`].
+    pub fn ship_overwritten(
+        &mut self,
+        header: &Header,
+        stored: &mut [u8],
+        told: impl FnOnce(&Header) -> u64,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let payload = self.unpacker.unpack(header, stored).ok();
+        let loss = payload.and_then(|payload| Loss::read(&cbor::decode(payload).ok()?.value));
+        let Some(mut loss) = loss.filter(|loss| loss.cause == cause::OVERWRITTEN) else {
+            return self.ship(header, stored, out);
+        };
+        let told = told(&Header { stream: loss.stream.unwrap_or(header.stream), ..*header });
+        loss.records = loss.records.map(|records| records.saturating_sub(told));
+        let mut payload = loss.to_value().to_bytes();
+        let mut header = Header { codec: frame::codec::NONE, meta_back: 0, ..*header };
+        let raw_len = payload.len() as u32; // A few bytes.
+        frame::write_frame(&mut header, raw_len, &mut payload, out)
     }
 
     /// The payload of an END as it travels; `None` if it cannot be read.

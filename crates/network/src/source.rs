@@ -6,13 +6,14 @@ use quipu_stream::follow::{Growing, Next};
 use quipu_stream::frame::{Header, kind};
 use quipu_stream::input::FileInput;
 use quipu_stream::ranges::Ranges;
+use quipu_stream::recorder::{LOST, Overwritten, overwritten};
 use quipu_stream::scan::FrameAt;
 use quipu_stream::slice;
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,6 +63,10 @@ pub struct Source {
     written: Option<(bool, Instant)>,
     /// Buffers that were left out.
     pub left_open: u64,
+    /// The folder that may be a flight recorder's.
+    pub recorder: Option<PathBuf>,
+    /// What it says to have overwritten, and which version of the file says it.
+    overwritten: Option<((u64, i64, i64), BTreeMap<(u64, u32), Overwritten>)>,
 }
 
 impl Source {
@@ -86,6 +91,8 @@ impl Source {
             is_spool: false,
             written: None,
             left_open: 0,
+            recorder: is_folder.then(|| path.to_owned()),
+            overwritten: None,
         };
         if !is_folder {
             source.begin(path.to_owned())?;
@@ -235,10 +242,34 @@ impl Source {
         growing.file().read_exact_at(stored, frame.payload_at())
     }
 
-    /// Whether it is the folder of a flight recorder whose oldest records have gone.
+    /// What the flight recorder says to have overwritten of a stream, now; `None` if it is none, or nothing of that went.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub fn overwritten(&mut self, producer: u64, stream: u32) -> io::Result<Option<Overwritten>> {
+        let Some(folder) = &self.recorder else { return Ok(None) };
+        let path = folder.join(LOST);
+        let meta = match fs::metadata(&path) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            meta => meta?,
+        };
+        // Each time it is another file.
+        let version = (meta.ino(), meta.mtime(), meta.mtime_nsec());
+        let known = self.overwritten.take().filter(|(known, _)| *known == version);
+        let known = match known {
+            Some(known) => known,
+            None => (version, overwritten(&fs::read(&path)?)),
+        };
+        Ok(self.overwritten.insert(known).1.get(&(producer, stream)).copied())
+    }
+
+    /// Whether the current file is what a flight recorder says to have overwritten.
     #[must_use]
-    pub fn is_recorder(&self) -> bool {
-        self.is_folder && self.path.join(quipu_stream::recorder::LOST).exists()
+    pub fn says_what_went(&self) -> bool {
+        let path = self.current.as_ref().map(|(path, _)| path);
+        self.is_folder && path.and_then(|path| path.file_name()).is_some_and(|name| name == LOST)
     }
 
     /// Bytes of the current file that were looked at, and how many it has.

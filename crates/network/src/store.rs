@@ -4,7 +4,7 @@
 //! collector has, and a frame that was not finished is cut off. A file that no collector wrote for this producer stays as it is,
 //! and the producer is refused.
 
-use crate::have::Have;
+use crate::have::{self, Have};
 use crate::message::{Code, Fault};
 use quipu_stream::codec::Unpacker;
 use quipu_stream::ending::Ending;
@@ -114,7 +114,7 @@ impl Known {
     /// # Errors
     /// If there are more streams than can be listed.
     fn add(&mut self, header: &Header, stored: &[u8]) -> Result<(), Fault> {
-        self.have.insert(header.stream, header.seq)?;
+        self.have.insert(header.stream, header.seq, have::told(header))?;
         self.totals.frames += 1;
         if header.kind == kind::DATA {
             self.totals.records += u64::from(header.records);
@@ -168,6 +168,8 @@ pub struct ProducerFile {
     /// The bytes of a frame that is being written, if its payload says something.
     told: Option<Vec<u8>>,
     is_dirty: bool,
+    /// Whether its name is known to be on the disk.
+    is_named: bool,
     recovery: Option<Box<Recovery>>,
     /// Bytes that were cut off at the end, which are to be reported.
     cut: Option<Range<u64>>,
@@ -202,10 +204,14 @@ impl ProducerFile {
         if file.try_lock().is_err() {
             return Err(Fault::new(Code::Storage, format!("another collector writes {}", path.display())));
         }
-        // Its name has to be on the disk before anything in it is acknowledged, even if an earlier collector made it.
-        sync_folder(folder).map_err(failed)?;
         let file = Arc::new(file);
         let input = FileInput::new(Arc::clone(&file)).map_err(failed)?;
+        // Its name has to be on the disk before anything in it is acknowledged, even if an earlier collector made it. One that is
+        // empty has nothing to acknowledge yet, and a sender may begin very many.
+        let is_named = input.size_bytes() > 0;
+        if is_named {
+            sync_folder(folder).map_err(failed)?;
+        }
         let recovery = Recovery { input, scanner: Scanner::new(), good: 0, checked: None };
         Ok(ProducerFile {
             id,
@@ -217,6 +223,7 @@ impl ProducerFile {
             frame: None,
             told: None,
             is_dirty: false,
+            is_named,
             recovery: Some(Box::new(recovery)),
             cut: None,
             max_bytes,
@@ -407,6 +414,17 @@ impl ProducerFile {
         self.buffer = Vec::new();
         self.is_dirty = false;
         Ok(Arc::clone(&self.file))
+    }
+
+    /// Whether its name has to get to the disk with what is [synced](ProducerFile::to_sync); that is asked once.
+    #[must_use]
+    pub fn take_unnamed(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_named, true)
+    }
+
+    /// Says that its name did not get there.
+    pub fn doubt_name(&mut self) {
+        self.is_named = false;
     }
 
     /// Whether the sender may go on: the file is known.

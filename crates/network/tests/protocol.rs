@@ -221,7 +221,7 @@ proptest! {
                     Some(Event::Begin(producer)) => receiver.have(producer, &have),
                     Some(Event::FrameEnd(header)) => {
                         prop_assert!(!have.contains(header.stream, header.seq));
-                        have.insert(header.stream, header.seq).unwrap();
+                        have.insert(header.stream, header.seq, quipu_network::have::told(&header)).unwrap();
                         stored.push((header.stream, header.seq));
                     }
                     Some(_) => {}

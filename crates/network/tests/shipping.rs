@@ -3,7 +3,7 @@
 use crate::loopback::{Running, plain, send_file};
 use crate::made;
 use quipu_network::collect::{Door, Limits};
-use quipu_network::send::Target;
+use quipu_network::send::{Input, Target, send};
 use quipu_network::since;
 use quipu_network::source::{Item, Source};
 use quipu_network::spool::Spool;
@@ -12,7 +12,7 @@ use quipu_stream::recorder::Segments;
 use quipu_stream::scan::Scanner;
 use quipu_stream::spec::{SchemaSpec, Ty};
 use quipu_stream::wire::record::Clock;
-use quipu_stream::write::{Options, Writer};
+use quipu_stream::write::{Options, StreamWriter, Writer};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -217,4 +217,90 @@ fn the_rest_can_be_sent_after_the_last_seconds() {
     };
     // The same frames, payloads and all.
     assert_eq!(numbers(&file), numbers(&path));
+}
+
+/// A flight recorder of three segments, and what writes into it.
+struct Recorder {
+    writer: Writer<Segments>,
+    stream: StreamWriter<Segments>,
+    id: u32,
+    n: u64,
+}
+
+impl Recorder {
+    fn new(folder: &Path) -> Recorder {
+        let segments = Segments::new(folder, 3, 35_000).unwrap();
+        let options = Options {
+            codec: Codec::None,
+            frame_bytes: 2000,
+            snapshot_bytes: 10_000,
+            ..Options::new("recorder")
+        };
+        let writer = Writer::new(segments, options);
+        writer.define(Clock { id: 1, ticks_per_s: 10, ..Clock::default() }).unwrap();
+        let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
+        let stream = writer.stream(1).unwrap();
+        Recorder { writer, stream, id, n: 0 }
+    }
+
+    fn write(&mut self, n: u64) {
+        for _ in 0..n {
+            // Values that do not repeat take their room.
+            let value = self.n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            self.stream.row(self.id, self.n, 8, |body| body.put(0, &value.to_le_bytes())).unwrap();
+            self.n += 1;
+        }
+        self.stream.flush().unwrap();
+    }
+}
+
+#[test]
+fn what_another_run_has_sent_of_a_flight_recorder_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = folder.path().join("recorder");
+    let out = folder.path().join("out");
+    let mut recording = Recorder::new(&recorder);
+    // Each run knows nothing of the one before, nor does a collector that begins anew.
+    let run = |is_cut: bool| {
+        let running = Running::new(&out, Door::Loopback, Limits::default());
+        let cut = folder.path().join("cut");
+        let input = match is_cut {
+            true => {
+                fs::create_dir_all(&cut).unwrap();
+                since::cut(&recorder, Duration::from_secs(1 << 30), &cut.join("since.quipu")).unwrap();
+                Input::Cut(cut, recorder.clone())
+            }
+            false => Input::Path(recorder.clone(), false),
+        };
+        send(&plain(running.address), input, &|| false, &mut |_| {}).unwrap();
+        let (summary, _) = running.stop();
+        let (file, totals) = summary.files.into_iter().next().unwrap();
+        let (times, findings, lost) = made::read(&fs::read(file).unwrap());
+        assert_eq!((times.len() as u64, lost), (totals.records, totals.lost), "{findings:?}");
+        (totals.records, totals.lost)
+    };
+    recording.write(3000);
+    assert_eq!(run(false), (3000, 0));
+    // What is overwritten has been sent, but for what the last run has not seen.
+    recording.write(1500);
+    assert_eq!(run(false), (4500, 0));
+    recording.write(1500);
+    assert_eq!(run(true), (6000, 0));
+    assert!(recorder.join("lost.quipu").exists());
+    // Some segments go that no run has met.
+    recording.write(20_000);
+    let (records, lost) = run(false);
+    assert!(lost > 10_000 && records + lost == 26_000, "{records} {lost}");
+    // That is not said again, and what the writer itself lost is.
+    recording.stream.lose(300);
+    recording.write(1500);
+    assert_eq!(run(false), (records + 1500, lost + 300));
+    recording.write(1500);
+    recording.stream.lose(77);
+    recording.write(20_000);
+    let (all, all_lost) = run(false);
+    assert!(all_lost > lost + 10_000 && all + all_lost == 26_000 + 3000 + 20_000 + 377, "{all} {all_lost}");
+    recording.stream.finish().unwrap();
+    recording.writer.finish().unwrap();
+    assert_eq!(run(false), (all, all_lost));
 }

@@ -75,10 +75,17 @@ impl Ranges {
         self.map.last_key_value().map(|(_, end)| end - 1)
     }
 
+    /// The range that has a number.
+    #[must_use]
+    pub fn range_of(&self, n: u64) -> Option<Range<u64>> {
+        let (start, end) = self.map.range(..=n).next_back()?;
+        (n < *end).then_some(*start..*end)
+    }
+
     /// The end of the range that has a number.
     #[must_use]
     pub fn end_of(&self, n: u64) -> Option<u64> {
-        self.map.range(..=n).next_back().map(|(_, end)| *end).filter(|end| n < *end)
+        self.range_of(n).map(|range| range.end)
     }
 
     /// How many ranges there are.

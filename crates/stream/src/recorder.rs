@@ -5,8 +5,11 @@
 //! said twice: by the header of the first frame that is left of each stream, and by `lost.quipu`, which has a loss for each.
 
 use crate::frame::{self, Header, encoding, flag, kind};
-use crate::loss::Loss;
+use crate::codec::Unpacker;
+use crate::loss::{Loss, cause};
+use crate::scan::Scanner;
 use crate::slice::Gathered;
+use quipu_wire::cbor;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -15,11 +18,36 @@ use std::path::{Path, PathBuf};
 /// The file that says what went.
 pub const LOST: &str = "lost.quipu";
 
-/// The cause of such a loss.
-const OVERWRITTEN: u64 = 19;
-
 /// A stream of a producer.
 type Who = (u64, u32);
+
+/// What a flight recorder has overwritten of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overwritten {
+    /// Records of it and those that its frames said to be lost, up to the first frame that is left.
+    pub records: u64,
+    /// The number of the last frame with records that went.
+    pub last: u64,
+}
+
+/// Reads the file that says what went, by producer and stream. Frames that are damaged are passed over.
+#[must_use]
+pub fn overwritten(bytes: &[u8]) -> BTreeMap<(u64, u32), Overwritten> {
+    let (mut all, mut input) = (BTreeMap::new(), bytes);
+    let (mut scanner, mut unpacker) = (Scanner::new(), Unpacker::default());
+    while let Ok(Some(found)) = scanner.next(&mut input) {
+        let header = found.header;
+        let start = usize::try_from(found.payload_at()).unwrap_or(usize::MAX);
+        let stored = start.checked_add(header.stored_len as usize).and_then(|end| bytes.get(start..end));
+        let Some(payload) = stored.and_then(|stored| unpacker.unpack(&header, stored).ok()) else { continue };
+        let loss = cbor::decode(payload).ok().and_then(|item| Loss::read(&item.value));
+        if let Some(loss) = loss.filter(|loss| loss.cause == cause::OVERWRITTEN) {
+            let gone = Overwritten { records: loss.records.unwrap_or(0), last: header.seq };
+            all.insert((header.producer, loss.stream.unwrap_or(header.stream)), gone);
+        }
+    }
+    all
+}
 
 /// Where a writer writes: it is given the bytes of a stream. A writer makes a snapshot every
 /// [`Options::snapshot_bytes`](crate::write::Options::snapshot_bytes), and a segment ends with the first after it is full.
@@ -40,7 +68,8 @@ pub struct Segments {
 struct Segment {
     path: PathBuf,
     n_bytes: u64,
-    /// Where the first frame with records of each stream stands, its header, the last one's, and how many records there are.
+    /// Where the first frame with records of each stream stands, its header as it was written, the last one's, and how many
+    /// records there are or were said to be lost.
     streams: BTreeMap<Who, (u64, Header, Header, u64)>,
 }
 
@@ -81,7 +110,7 @@ impl Segments {
             let who = (header.producer, header.stream);
             let stream = segment.streams.entry(who).or_insert((segment.n_bytes, *header, *header, 0));
             stream.2 = *header;
-            stream.3 += u64::from(header.records);
+            stream.3 += u64::from(header.records) + u64::from(header.lost);
         }
         segment.n_bytes += bytes.len() as u64;
         Ok(())
@@ -103,20 +132,25 @@ impl Segments {
 
     /// Says what goes with a segment before it does.
     fn drop_segment(&mut self, old: &Segment) -> io::Result<()> {
-        for (who, (_, first, last, records)) in &old.streams {
+        for (who, (_, _, last, told)) in &old.streams {
             let gone = self.gone.entry(*who).or_insert((0, *last));
-            // The header of its first frame says what went before it.
-            *gone = (u64::from(first.lost).max(gone.0).saturating_add(*records), *last);
+            *gone = (gone.0.saturating_add(*told), *last);
         }
-        let gone = &self.gone;
-        self.write_losses(gone)?;
-        for (who, (n, _)) in gone {
-            let next = self.kept.iter_mut().find_map(|segment| {
-                let (at, first, ..) = segment.streams.get_mut(who)?;
-                Some((&segment.path, *at, first))
+        let mut losses = self.gone.clone();
+        let mut nexts = Vec::new();
+        for (who, (n, _)) in &mut losses {
+            let next = self.kept.iter().find_map(|segment| {
+                let (at, first, ..) = segment.streams.get(who)?;
+                Some((segment.path.as_path(), *at, *first))
             });
-            let Some((path, at, first)) = next else { continue };
+            let Some((path, at, mut first)) = next else { continue };
+            // What its writer lost before it is said, too.
+            *n = n.saturating_add(first.lost.into());
             first.lost = u32::try_from(*n).unwrap_or(frame::LOST_MANY);
+            nexts.push((path, at, first));
+        }
+        self.write_losses(&losses)?;
+        for (path, at, first) in nexts {
             let mut file = OpenOptions::new().write(true).open(path)?;
             file.seek(SeekFrom::Start(at))?;
             file.write_all(&first.to_bytes())?;
@@ -129,7 +163,7 @@ impl Segments {
         let mut all = Vec::new();
         for ((producer, stream), (n, last)) in gone {
             let loss =
-                Loss { cause: OVERWRITTEN, stream: Some(*stream), records: Some(*n), ..Loss::default() };
+                Loss { cause: cause::OVERWRITTEN, stream: Some(*stream), records: Some(*n), ..Loss::default() };
             let mut payload = loss.to_value().to_bytes();
             let mut header = Header {
                 kind: kind::LOSS,

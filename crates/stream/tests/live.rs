@@ -5,7 +5,7 @@ use quipu_stream::codec::Codec;
 use quipu_stream::follow::Follow;
 use quipu_stream::input::Pipe;
 use quipu_stream::reader::{Content, StreamReader};
-use quipu_stream::recorder::Segments;
+use quipu_stream::recorder::{Segments, overwritten};
 use quipu_stream::scan::Scanner;
 use quipu_stream::spec::{SchemaSpec, Ty};
 use quipu_stream::write::{Options, Writer};
@@ -150,6 +150,50 @@ fn a_flight_recorder_keeps_the_newest_segments_and_says_what_went() {
     assert_eq!(summary["losses"][0]["kind"], "overwritten");
     let findings = summary["findings"].as_array().unwrap();
     assert!(findings.iter().all(|finding| finding["name"] == "sequence-gap"), "{findings:?}");
+}
+
+#[test]
+fn a_flight_recorder_adds_what_a_writer_lost_to_what_went() {
+    let folder = tempfile::tempdir().unwrap();
+    const N: u64 = 40_000;
+    let segments = Segments::new(folder.path(), 2, 20_000).unwrap();
+    let writer = Writer::new(
+        segments,
+        Options { snapshot_bytes: 10_000, frame_bytes: 2000, codec: Codec::None, ..options() },
+    );
+    let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    for n in 0..N {
+        // In every frame, so also in the first that is left.
+        if n % 10 == 0 {
+            stream.lose(3);
+        }
+        stream.row(id, n, 8, |body| body.put(0, &n.to_le_bytes())).unwrap();
+    }
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    let gone = overwritten(&read("lost.quipu"));
+    let mut names: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let all = names.iter().flat_map(|name| read(name)).collect::<Vec<u8>>();
+    let summary = summary_of(&all);
+    let n = summary["records_decoded"].as_u64().unwrap();
+    assert!((500..N / 2).contains(&n), "{n} records");
+    assert_eq!(summary["lost"]["1"].as_u64(), Some(N - n + 3 * N / 10), "{}", summary["findings"]);
+    let [gone] = gone.into_values().collect::<Vec<_>>()[..] else { panic!() };
+    let segments = names[1..].iter().flat_map(|name| read(name)).collect::<Vec<u8>>();
+    let (mut scanner, mut input) = (Scanner::new(), &segments[..]);
+    let first = loop {
+        let header = scanner.next(&mut input).unwrap().unwrap().header;
+        if header.kind == quipu_stream::frame::kind::DATA && header.stream == 1 {
+            break header;
+        }
+    };
+    assert_eq!((first.lost.into(), first.seq), (gone.records, gone.last + 1));
 }
 
 #[test]

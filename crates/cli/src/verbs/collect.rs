@@ -9,6 +9,7 @@ use quipu_network::collect::{Collector, Door, Limits, Notice, Summary};
 use quipu_network::identity::{self, Guard, Identity, Token};
 use quipu_view::bytes_text;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -112,7 +113,10 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     })?;
     screen.say(format_args!("listening at {}", collector.address().map_err(of_io)?));
     let mut n_refused = 0;
+    let mut begun: BTreeMap<PathBuf, u64> = BTreeMap::new();
     let mut notice = |notice: Notice| match notice {
+        // A sender that is refused comes again and again.
+        Notice::Began(path, bytes) if begun.insert(path.clone(), bytes) == Some(bytes) => {}
         Notice::Began(path, 0) => screen.say(format_args!("{}: began", path.display())),
         Notice::Began(path, bytes) => {
             screen.say(format_args!("{}: continued after {}", path.display(), bytes_text(bytes)));

@@ -104,10 +104,13 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         let cut = since::cut(path, back, &folder.join("since.quipu"));
         left_open = cut
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot cut {}: {error}", path.display())))?;
-        input = Input::Path(folder.clone(), false);
+        input = Input::Cut(folder.clone(), path.clone());
         temporary = Some(folder);
     }
-    let spool = temporary.clone().filter(|_| matches!(input, Input::Pipe(..)));
+    let spool = match &input {
+        Input::Pipe(_, spool) => Some(spool.folder().to_owned()),
+        Input::Path(..) | Input::Cut(..) => None,
+    };
     let sent = session::watched(screen, |watch| {
         let (mut records, mut frames) = (0, 0);
         let mut said = String::new();
@@ -138,9 +141,12 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         })
     });
     let is_complete = sent.as_ref().is_ok_and(|sent| sent.is_complete);
-    if let Some(folder) = temporary.filter(|_| is_complete || spool.is_none()) {
+    let has_files = |spool: &PathBuf| fs::read_dir(spool).is_ok_and(|mut files| files.next().is_some());
+    let left = spool.filter(|spool| !is_complete && has_files(spool));
+    if let Some(folder) = temporary.filter(|_| left.is_none()) {
         let _ = fs::remove_dir_all(folder);
-    } else if let Some(spool) = &spool {
+    }
+    if let Some(spool) = &left {
         let what = format!("`quipu send --no-follow … {}` sends it", spool.display());
         screen.say_error(format_args!("what was not sent is in {}; {what}", spool.display()));
     }
@@ -151,6 +157,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         }
         Ok(sent) => tell(options, &Sent { left_open: sent.left_open + left_open, ..sent }, screen),
         Err((failure, sent)) => {
+            say_dropped(&sent, screen);
             if sent.frames > 0 {
                 screen.say(format_args!(
                     "{} of {} had arrived",
@@ -294,15 +301,20 @@ fn new_certificate(path: &Path, json: bool, screen: &Screen) -> Result<Outcome> 
     Ok(Outcome::Fine)
 }
 
-/// Says what was sent.
-fn tell(options: &Options, sent: &Sent, screen: &Screen) -> Result<Outcome> {
-    let name = options.path.display().to_string();
+/// Says what had no room in the spool.
+fn say_dropped(sent: &Sent, screen: &Screen) {
     if sent.dropped.1 > 0 {
         screen.say_error(format_args!(
             "{} were dropped, because the spool was full",
             counted(sent.dropped.0, "record")
         ));
     }
+}
+
+/// Says what was sent.
+fn tell(options: &Options, sent: &Sent, screen: &Screen) -> Result<Outcome> {
+    let name = options.path.display().to_string();
+    say_dropped(sent, screen);
     if sent.unsent > 0 {
         let frames = counted(sent.unsent, "frame");
         screen.say_error(format_args!("{frames} could not be sent, because they are damaged or too large"));
