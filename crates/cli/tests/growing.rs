@@ -1,11 +1,17 @@
 //! Traces that come while they are read: through a socket, or in a file that grows.
 
+use quipu::model::transform::{OneShard, Silent, TransformJob};
+use quipu::model::{Damaged, OpenOptions, Options, Transform};
+use quipu::source::Source;
+use quipu::streamed::carry::IntoStream;
 use quipu_testkit::fixtures;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
@@ -112,10 +118,146 @@ fn following_ends_when_it_is_interrupted() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
+/// A trace in a stream of small frames.
+fn in_small_frames(name: &str, folder: &Path, frame_bytes: usize) -> PathBuf {
+    let original = fixtures("").join(name);
+    if name.ends_with(".quipu") {
+        return original;
+    }
+    let source = Source::open(&original).unwrap();
+    let options = OpenOptions::default();
+    let format = quipu::format_of(&source, &options).unwrap().unwrap();
+    let output = folder.join("whole.quipu");
+    let job = TransformJob {
+        source: &source,
+        opening: &options,
+        options: &Options::default(),
+        output: &output,
+        replace: true,
+        container: None,
+        level: None,
+        damaged: Damaged::Refuse,
+        strict: false,
+        threads: 1,
+        sequence: &OneShard,
+    };
+    let into = IntoStream { frame_bytes, ..IntoStream::new(format, None) };
+    into.run(&job, &Silent).unwrap();
+    output
+}
+
+/// The same, with all that it prints and says.
+fn followed(file: &Path) -> (Child, Arc<Mutex<String>>, JoinHandle<String>) {
+    let mut child = command(&["view", "--follow", path(file)])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut out, mut said) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let text: Arc<Mutex<String>> = Arc::default();
+    let printed = Arc::clone(&text);
+    let said = std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        loop {
+            match out.read(&mut bytes).unwrap() {
+                0 => break,
+                n => printed.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..n])),
+            }
+        }
+        let mut text = String::new();
+        said.read_to_string(&mut text).unwrap();
+        text
+    });
+    (child, text, said)
+}
+
+#[test]
+fn what_a_stream_carries_is_printed_as_it_arrives() {
+    let folder = tempfile::tempdir().unwrap();
+    // Frames end anywhere: within records, and within lines where these are longer.
+    for (name, frame_bytes) in [
+        ("drmemtrace/tiny.chunk1000", 5000),
+        ("drmemtrace/tiny.gz", 5003),
+        ("drmemtrace/thr", 100_000),
+        ("drmemtrace-raw/threadsig.aarch64", 7001),
+        ("apitrace/threads-3x20.trace", 301),
+        ("apitrace/incomplete-call.trace", 40),
+        ("cacheray/shapes.trace", 999),
+        ("lackey/mixed.lackey", 400),
+        ("lackey/mixed.lackey", 7),
+        ("din/labels.din", 20),
+        ("stream/prism-fixed.quipu", 0),
+    ] {
+        let stream = in_small_frames(name, folder.path(), frame_bytes);
+        let (code, whole_text, whole_said) = quipu(&["view", path(&stream)]);
+        let bytes = fs::read(&stream).unwrap();
+        let starts = frames(&bytes);
+        assert!(starts.len() > 8, "{name}: {} frames", starts.len());
+        let grown = folder.path().join("grown.quipu");
+        let mut file = File::create(&grown).unwrap();
+        let (mut child, text, said) = followed(&grown);
+        let (mut at, mut n_early) = (0, 0);
+        for (nth, start) in starts.iter().enumerate() {
+            // Half a frame, and the rest of it with half of the next.
+            let middle = start + 60;
+            file.write_all(&bytes[at..middle]).unwrap();
+            at = middle;
+            if nth % (starts.len() / 3) == 0 {
+                std::thread::sleep(Duration::from_millis(250));
+            }
+            if nth == starts.len() * 2 / 3 {
+                // Some of the records before are there, whatever comes.
+                let so_far = folder.path().join("so-far.quipu");
+                fs::write(&so_far, &bytes[..starts[nth / 2]]).unwrap();
+                n_early = quipu(&["view", path(&so_far)]).1.lines().count() / 2;
+                let begun = Instant::now();
+                while text.lock().unwrap().lines().count() < n_early {
+                    assert!(begun.elapsed().as_secs() < 30, "{name}: {} lines", n_early);
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            }
+        }
+        assert!(n_early > 0 || name.contains("incomplete"), "{name}");
+        // All but the end of the last frame, which is an end.
+        file.write_all(&bytes[at..bytes.len() - 20]).unwrap();
+        assert_eq!(child.try_wait().unwrap(), None, "{name}: it waits for the end");
+        file.write_all(&bytes[bytes.len() - 20..]).unwrap();
+        let now = said.join().unwrap();
+        assert_eq!(child.wait().unwrap().code(), code, "{name}: {now}");
+        let text = std::mem::take(&mut *text.lock().unwrap());
+        if name == "drmemtrace/thr" {
+            // Threads are not put in order by their clocks, so there are fewer lines between them.
+            let sorted = |text: &str| {
+                let lines = text.lines().filter(|line| !line.starts_with("---"));
+                let mut lines: Vec<String> =
+                    lines.map(|line| line.get(26..).unwrap_or(line).to_owned()).collect();
+                lines.sort_unstable();
+                lines
+            };
+            assert!(sorted(&text) == sorted(&whole_text), "{name}");
+        } else if name.starts_with("drmemtrace-raw") {
+            // The names of modules stand in a file that comes after the words.
+            let bare = |line: &str| match (line.find(" at module "), line.find("+0x")) {
+                (Some(module), Some(place)) => line[..module].to_owned() + &line[place..],
+                _ => line.to_owned(),
+            };
+            assert!(text.lines().map(bare).eq(whole_text.lines().map(bare)), "{name}");
+        } else {
+            let differs = text.lines().zip(whole_text.lines()).find(|(there, here)| there != here);
+            assert!(text == whole_text, "{name} {frame_bytes}: {differs:?}");
+        }
+        let bare = |said: &str, file: &Path| said.replace(path(file), "");
+        assert_eq!(bare(&now, &grown), bare(&whole_said, &stream), "{name}");
+    }
+}
+
 #[test]
 fn traces_that_do_not_say_where_they_end_are_not_followed() {
-    let (code, _, said) = quipu(&["view", "--follow", path(&fixtures("cacheray").join("shapes.trace"))]);
-    assert!(code == Some(2) && said.contains("do not say where they end"), "{said}");
+    for name in ["cacheray/shapes.trace", "stream/dtrace-printf.quipu"] {
+        let (code, _, said) = quipu(&["view", "--follow", path(&fixtures("").join(name))]);
+        assert!(code == Some(2) && said.contains("do not say where they end"), "{said}");
+        assert!(said.contains("`quipu view` without --follow"), "{said}");
+    }
 }
 
 #[test]

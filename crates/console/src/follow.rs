@@ -1,23 +1,43 @@
 //! Printing a trace that is still being written: its records as they come.
+//!
+//! The trace is looked at again and again. Of one that another carries, each look reads what was printed before, too: it has no
+//! index. So the pauses are at least as long as the looks, and a trace that has not grown is seldom looked at.
 
 use crate::screen::Result;
 use quipu::engine::Watch;
 use quipu::model::print::Ordinals;
 use quipu::model::{Error, Found, Paint, Predicate, Printer, Scan, ShardId, Sieve, Trace, Window};
+use quipu::streamed::carried::{FORMATS, OWN_WRITERS};
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Write;
-use std::time::Duration;
+use std::ops::Range;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
 
-/// How long to wait before the trace is looked at again.
+/// How long to wait at least before the trace is looked at again.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// After how many pauses a trace is looked at whose file seems to be as it was.
+const IDLE_PAUSES: u32 = 10;
 
 /// Gives the number of the table that is printed, and a printer of its rows.
 pub type PrinterOf<'j> = dyn Fn(&dyn Trace) -> Result<(usize, Box<dyn Printer>)> + 'j;
 
+/// A trace as it is now.
+pub struct Grown {
+    /// It.
+    pub trace: Box<dyn Trace>,
+    /// Whether what carries it has ended, if something does.
+    pub carrier_has_ended: Option<bool>,
+}
+
 /// How records of a growing trace are printed.
 pub struct FollowJob<'j> {
+    /// Where it is.
+    pub path: &'j Path,
     /// Opens the trace as it is now; `None` while nothing of it was written.
-    pub open: &'j dyn Fn() -> Result<Option<Box<dyn Trace>>>,
+    pub open: &'j dyn Fn() -> Result<Option<Grown>>,
     /// The table whose rows are printed, and what prints them.
     pub printer: &'j PrinterOf<'j>,
     /// Which rows.
@@ -31,6 +51,8 @@ pub struct FollowJob<'j> {
 pub struct Followed {
     /// How many records were read.
     pub records: u64,
+    /// How many instructions.
+    pub instrs: u64,
     /// What was found wrong with the trace.
     pub found: Found,
     /// The first part that could not be read to its end.
@@ -41,105 +63,295 @@ pub struct Followed {
     pub trace: Option<Box<dyn Trace>>,
 }
 
+/// A shard, whatever comes before it when the trace is looked at again.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Which {
+    /// A stream of rows.
+    Numbered(ShardId),
+    /// A file.
+    Named(String),
+}
+
+/// What tells whether something was written: how many files there are, their bytes, and when the newest was written.
+type Stamp = (usize, u64, Option<SystemTime>);
+
+fn stamp(path: &Path) -> Stamp {
+    let mut stamp: Stamp = (0, 0, None);
+    let mut add = |meta: fs::Metadata| {
+        stamp = (stamp.0 + 1, stamp.1.saturating_add(meta.len()), stamp.2.max(meta.modified().ok()));
+    };
+    match fs::read_dir(path) {
+        Ok(entries) => {
+            entries.filter_map(|entry| entry.and_then(|entry| entry.metadata()).ok()).for_each(&mut add)
+        }
+        Err(_) => fs::metadata(path).into_iter().for_each(&mut add),
+    }
+    stamp
+}
+
 /// Prints the records of a trace as they are written, those of each shard in their order, until its writer has ended it or the
-/// watch is cancelled.
+/// watch is cancelled. Of a trace that another carries, what was found wrong is told at the end.
 ///
 /// # Errors
 /// `Unsupported` if traces of its format do not say where they end; what opening, printing and `out` say.
 pub fn follow(job: &FollowJob<'_>, watch: &Watch, out: &mut dyn Write) -> Result<Followed> {
-    let mut seen: BTreeMap<ShardId, u64> = BTreeMap::new();
+    let mut seen: BTreeMap<Which, u64> = BTreeMap::new();
     let mut followed = Followed::default();
     let mut buffer = Vec::new();
     let mut is_begun = false;
+    // What a carried trace was when it was looked at last.
+    let mut known: Option<Stamp> = None;
+    let mut n_idle = 0;
     loop {
         // What was written before the signal is printed.
         let is_cancelled = watch.is_cancelled();
-        let trace = (job.open)()?;
-        let is_over = match &trace {
+        let stamp = stamp(job.path);
+        n_idle += 1;
+        if known == Some(stamp) && n_idle < IDLE_PAUSES && !is_cancelled {
+            std::thread::sleep(PAUSE);
+            continue;
+        }
+        n_idle = 0;
+        let look = Instant::now();
+        let grown = (job.open)()?;
+        known = grown.as_ref().and_then(|grown| grown.carrier_has_ended).map(|_| stamp);
+        let is_over = match &grown {
             None => is_cancelled,
-            Some(trace) => {
-                let Some(is_ended) = trace.meta().is_ended else {
-                    let what = format!("traces of format {} do not say where they end", trace.meta().format);
-                    return Err(Error::unsupported(what).into());
+            Some(Grown { trace, carrier_has_ended }) => {
+                let is_carried = carrier_has_ended.is_some();
+                let Some(is_ended) = carrier_has_ended.or(trace.meta().is_ended) else {
+                    return Err(cannot_follow(&**trace).into());
                 };
                 let (table, mut printer) = (job.printer)(&**trace)?;
-                if !std::mem::replace(&mut is_begun, true) {
-                    printer.begin(&mut buffer);
-                }
+                let is_last = is_ended || is_cancelled;
                 let stops = || !is_cancelled && watch.is_cancelled();
-                let mut output = Output { out: &mut *out, buffer: &mut buffer, stops: &stops };
-                let is_stopped =
-                    print_new(job, &**trace, (table, &mut *printer), &mut seen, &mut followed, &mut output)?;
-                if is_ended || is_cancelled || is_stopped {
+                let mut look = Look {
+                    job,
+                    trace: &**trace,
+                    table,
+                    printer: &mut *printer,
+                    is_continued: is_begun,
+                    is_begun: &mut is_begun,
+                    out: &mut *out,
+                    buffer: &mut buffer,
+                    stops: &stops,
+                };
+                let is_first = seen.is_empty();
+                let is_stopped = match is_carried {
+                    true => look.print_carried(&mut seen, is_last, is_ended, &mut followed)?,
+                    false => look.print_rows(&mut seen, &mut followed)?,
+                };
+                look.begin_if(is_last || is_stopped);
+                // Printers count for themselves what they sum up at the end.
+                let is_told = match is_carried && !is_first {
+                    true if is_ended && !is_stopped => {
+                        let (_, mut anew) = (job.printer)(&**trace)?;
+                        let is_told = look.tell(&mut *anew, &mut followed)?;
+                        printer = anew;
+                        is_told
+                    }
+                    is_later => !is_later && (is_last || is_stopped),
+                };
+                if is_told {
                     printer.end(&mut buffer);
                 }
+                let is_stopped = is_stopped || is_ended && !is_told;
                 followed.cancelled = is_stopped || is_cancelled && !is_ended;
-                is_ended || is_cancelled || is_stopped
+                is_last || is_stopped
             }
         };
         out.write_all(&buffer)?;
         out.flush()?;
         buffer.clear();
         if is_over {
-            followed.trace = trace;
+            followed.trace = grown.map(|grown| grown.trace);
             return Ok(followed);
         }
-        std::thread::sleep(PAUSE);
+        let pause = if known.is_some() { PAUSE.max(look.elapsed()) } else { PAUSE };
+        let begun = Instant::now();
+        while begun.elapsed() < pause && !watch.is_cancelled() {
+            std::thread::sleep(PAUSE.min(pause.saturating_sub(begun.elapsed())));
+        }
     }
 }
 
-/// Where records are printed to.
-struct Output<'o> {
+fn cannot_follow(trace: &dyn Trace) -> Error {
+    let format = &trace.meta().format;
+    let bodies = FORMATS.iter().chain(OWN_WRITERS);
+    let mut names: Vec<&str> = bodies.map(|(_, name)| *name).collect();
+    names.dedup();
+    Error::unsupported(format!("traces of format {format} do not say where they end"))
+        .hint(format!("streams are followed: their rows, and traces of {} that stand in them; `quipu view` without --follow prints what is there so far", names.join(", ")))
+}
+
+/// A look at the trace, and where its records are printed to.
+struct Look<'o> {
+    job: &'o FollowJob<'o>,
+    trace: &'o dyn Trace,
+    table: usize,
+    printer: &'o mut dyn Printer,
+    /// Whether what stands before the first record was printed: what format it has is known then.
+    is_begun: &'o mut bool,
+    /// Whether an earlier printer has printed what this one would print before its first record.
+    is_continued: bool,
     out: &'o mut dyn Write,
     buffer: &'o mut Vec<u8>,
     /// Whether no more is to be printed.
     stops: &'o dyn Fn() -> bool,
 }
 
-/// Prints the records that were not there before; true if a signal ended it. What is printed of a batch is written before the
-/// next is read: the first look finds all that was written so far, which may be very much.
-fn print_new(
-    job: &FollowJob<'_>,
-    trace: &dyn Trace,
-    (table, printer): (usize, &mut dyn Printer),
-    seen: &mut BTreeMap<ShardId, u64>,
-    followed: &mut Followed,
-    output: &mut Output<'_>,
-) -> Result<bool> {
-    let mut sieve = Sieve::new(&job.predicate, trace, table)?;
-    let tables: Vec<usize> = std::iter::once(table).chain(sieve.tables()).collect();
-    let mut rows = Vec::new();
-    for shard in trace.shards() {
-        let n_seen = seen.entry(shard.id).or_default();
-        let window = Window::Records(*n_seen..u64::MAX);
-        let mut reader = trace.scan(&Scan { tables: tables.clone(), window, ..Scan::new(shard.id) })?;
-        loop {
-            if (output.stops)() {
+impl Look<'_> {
+    fn begin_if(&mut self, is_time: bool) {
+        if is_time && !std::mem::replace(self.is_begun, true) {
+            self.printer.begin(self.buffer);
+        }
+    }
+
+    fn scan(&self, shard: ShardId, tables: &[usize], records: Range<u64>) -> Scan {
+        Scan { tables: tables.to_vec(), window: Window::Records(records), ..Scan::new(shard) }
+    }
+
+    /// Prints the rows that were not there before; true if a signal ended it.
+    fn print_rows(&mut self, seen: &mut BTreeMap<Which, u64>, followed: &mut Followed) -> Result<bool> {
+        for shard in self.trace.shards() {
+            let n_seen = seen.entry(Which::Numbered(shard.id)).or_default();
+            let (n, is_stopped) = self.print(shard.id, *n_seen..u64::MAX, true, followed)?;
+            *n_seen += n;
+            if is_stopped {
                 return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Prints the records of a carried trace that were not there before, but for those that may become others if more comes;
+    /// true if a signal ended it.
+    fn print_carried(
+        &mut self,
+        seen: &mut BTreeMap<Which, u64>,
+        is_last: bool,
+        is_ended: bool,
+        followed: &mut Followed,
+    ) -> Result<bool> {
+        let is_first = seen.is_empty();
+        for shard in self.trace.shards() {
+            let n_seen = seen.entry(Which::Named(shard.name.clone())).or_default();
+            let end = match is_last {
+                true => u64::MAX,
+                false => match self.settled(shard.id, *n_seen)? {
+                    Some(n) => *n_seen + n,
+                    None => return Ok(true),
+                },
+            };
+            if end == *n_seen {
+                continue;
+            }
+            // Of a look that is the only one, everything is told.
+            let (n, is_stopped) = self.print(shard.id, *n_seen..end, is_first && is_ended, followed)?;
+            *n_seen += n;
+            if is_stopped {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// How many records of a shard from a number on stay as they are, whatever comes; `None` if a signal ended it.
+    fn settled(&self, shard: ShardId, from: u64) -> Result<Option<u64>> {
+        let mut reader = self.trace.scan(&self.scan(shard, &[self.table], from..u64::MAX))?;
+        let (mut n, mut settled) = (0, 0);
+        // The end of what is there is no end.
+        while let Ok(Some(batch)) = reader.read() {
+            if (self.stops)() {
+                return Ok(None);
+            }
+            let records = u64::from(batch.span.records);
+            let calls = &batch.values.calls;
+            settled = match calls.iter().rposition(|call| call.stream_bytes > 0) {
+                // Calls that have not returned come last.
+                Some(last) => n + last as u64 + 1,
+                None if calls.is_empty() && records > 0 => n + records - 1,
+                None => settled,
+            };
+            n += records;
+        }
+        Ok(Some(settled))
+    }
+
+    /// Reads all of it again for what is wrong with it, and for a printer that is to sum it up; false if a signal ended that.
+    fn tell(&mut self, printer: &mut dyn Printer, followed: &mut Followed) -> Result<bool> {
+        let (mut all, mut out, mut buffer, mut is_begun) =
+            (Followed::default(), std::io::sink(), Vec::new(), true);
+        let mut again = Look {
+            printer,
+            is_begun: &mut is_begun,
+            is_continued: false,
+            out: &mut out,
+            buffer: &mut buffer,
+            job: self.job,
+            trace: self.trace,
+            table: self.table,
+            stops: self.stops,
+        };
+        for shard in self.trace.shards() {
+            if again.print(shard.id, 0..u64::MAX, true, &mut all)?.1 {
+                return Ok(false);
+            }
+        }
+        (followed.found, followed.error) = (all.found, all.error);
+        Ok(true)
+    }
+
+    /// Prints records of a shard; how many there were, and whether a signal ended it. What is printed of a batch is written before
+    /// the next is read: the first look finds all that was written so far, which may be very much.
+    fn print(
+        &mut self,
+        shard: ShardId,
+        records: Range<u64>,
+        tells: bool,
+        followed: &mut Followed,
+    ) -> Result<(u64, bool)> {
+        let mut sieve = Sieve::new(&self.job.predicate, self.trace, self.table)?;
+        let tables: Vec<usize> = std::iter::once(self.table).chain(sieve.tables()).collect();
+        let mut reader = self.trace.scan(&self.scan(shard, &tables, records))?;
+        let (mut rows, mut n) = (Vec::new(), 0);
+        loop {
+            if (self.stops)() {
+                return Ok((n, true));
             }
             let batch = match reader.read() {
                 Ok(Some(batch)) => batch,
                 Ok(None) => break,
                 Err(error) => {
-                    followed.error.get_or_insert(error);
+                    if tells {
+                        followed.error.get_or_insert(error);
+                    }
                     break;
                 }
             };
             if !batch.tables.is_empty() {
+                self.begin_if(batch.span.records > 0);
+                if std::mem::take(&mut self.is_continued) {
+                    let mut known = Vec::new();
+                    self.printer.print(batch, &[], Ordinals::default(), &self.job.paint, &mut known);
+                }
                 // Records are numbered in the order in which they are printed.
                 let ordinals = Ordinals {
                     records: followed.records.wrapping_sub(batch.span.first_record),
-                    ..Ordinals::default()
+                    instrs: followed.instrs.wrapping_sub(batch.span.first_instr),
                 };
                 sieve.choose(batch, ordinals, &mut rows)?;
-                printer.print(batch, &rows, ordinals, &job.paint, output.buffer);
+                self.printer.print(batch, &rows, ordinals, &self.job.paint, self.buffer);
             }
-            batch.findings.drain(..).for_each(|finding| followed.found.push(finding));
-            *n_seen += u64::from(batch.span.records);
+            if tells {
+                batch.findings.drain(..).for_each(|finding| followed.found.push(finding));
+            }
+            n += u64::from(batch.span.records);
             followed.records += u64::from(batch.span.records);
-            output.out.write_all(output.buffer)?;
-            output.buffer.clear();
+            followed.instrs += u64::from(batch.span.instrs);
+            self.out.write_all(self.buffer)?;
+            self.buffer.clear();
         }
+        Ok((n, false))
     }
-    Ok(false)
 }

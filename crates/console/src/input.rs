@@ -1,5 +1,6 @@
 //! Saying which trace is meant, and how to open it.
 
+use crate::follow::Grown;
 use crate::number;
 use crate::sched;
 use crate::screen::Result;
@@ -51,6 +52,17 @@ impl Opening {
     /// What the library says; and `Usage` where a person sits at standard input.
     pub fn open(&self, path: &Path) -> Result<Box<dyn Trace>> {
         Ok(quipu::open(&source(path)?, &self.options())?)
+    }
+
+    /// Opens the trace at `path` as it is now, which is still being written.
+    ///
+    /// # Errors
+    /// As [`Opening::open`].
+    pub fn open_growing(&self, path: &Path) -> Result<Grown> {
+        let options = self.options();
+        let recognised = quipu::recognise(&source(path)?, &options)?;
+        let carrier_has_ended = recognised.carrier.as_ref().map(quipu::Carrier::has_ended);
+        Ok(Grown { trace: recognised.open(&options)?, carrier_has_ended })
     }
 }
 

@@ -618,7 +618,8 @@ impl Collector {
         // What a HAVE lists has to be on the disk, as what is acknowledged.
         if !file.have().is_empty() {
             let synced = file.to_sync()?.sync_data();
-            synced.map_err(|error| Fault::new(Code::Storage, format!("cannot write to the disk: {error}")))?;
+            synced
+                .map_err(|error| Fault::new(Code::Storage, format!("cannot write to the disk: {error}")))?;
         }
         Ok(true)
     }

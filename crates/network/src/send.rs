@@ -801,7 +801,9 @@ impl Loop<'_> {
         session.staged.extend_from_slice(&[0; crate::message::HEAD_BYTES]);
         let Session { shipper, sender, told, staged, source, .. } = session;
         let shipped = match header.kind == kind::LOSS && source.says_what_went() {
-            true => shipper.ship_overwritten(header, stored, |up_to| told_before(sender, told, up_to), staged),
+            true => {
+                shipper.ship_overwritten(header, stored, |up_to| told_before(sender, told, up_to), staged)
+            }
             false => shipper.ship(header, stored, staged),
         };
         shipped.map_err(of_source)?;

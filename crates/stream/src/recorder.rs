@@ -4,8 +4,8 @@
 //! Each segment is a file that begins with a snapshot, and all of them in the order of their names are the stream. What went is
 //! said twice: by the header of the first frame that is left of each stream, and by `lost.quipu`, which has a loss for each.
 
-use crate::frame::{self, Header, encoding, flag, kind};
 use crate::codec::Unpacker;
+use crate::frame::{self, Header, encoding, flag, kind};
 use crate::loss::{Loss, cause};
 use crate::scan::Scanner;
 use crate::slice::Gathered;
@@ -162,8 +162,12 @@ impl Segments {
     fn write_losses(&self, gone: &BTreeMap<Who, (u64, Header)>) -> io::Result<()> {
         let mut all = Vec::new();
         for ((producer, stream), (n, last)) in gone {
-            let loss =
-                Loss { cause: cause::OVERWRITTEN, stream: Some(*stream), records: Some(*n), ..Loss::default() };
+            let loss = Loss {
+                cause: cause::OVERWRITTEN,
+                stream: Some(*stream),
+                records: Some(*n),
+                ..Loss::default()
+            };
             let mut payload = loss.to_value().to_bytes();
             let mut header = Header {
                 kind: kind::LOSS,

@@ -227,6 +227,11 @@ fn look_for_traces(look: &Arc<Look>) -> Result<Option<Vec<Trace>>> {
     Ok(Some(all))
 }
 
+/// Whether all producers of a stream with these findings have ended it; else more may come.
+pub fn has_ended(findings: &[Finding]) -> bool {
+    !findings.iter().any(|finding| finding.rule == rules::NO_END.name)
+}
+
 /// What is said of frames of files in a stream that are missing.
 ///
 /// # Errors

@@ -47,7 +47,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
     /// Print records as they are written, until the writer ends the trace or the run is interrupted; those of each of its
-    /// streams in their order
+    /// streams or files in their order. For streams that grow: their rows, and the traces that they carry, but for those whose
+    /// records have no order before the end
     #[arg(long, conflicts_with_all = ["skip", "take", "skip_instrs", "take_instrs", "since", "until", "order"])]
     follow: bool,
     /// How to write x86 instructions
@@ -206,7 +207,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     let stored = &options.input;
     let print = options.print_options(common);
-    let open = || match stored.opening.open(&stored.path) {
+    let open = || match stored.opening.open_growing(&stored.path) {
         Ok(trace) => Ok(Some(trace)),
         Err(error) if is_early(&stored.path, &error) => Ok(None),
         Err(error) => Err(error),
@@ -215,8 +216,13 @@ fn follow(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome
         let (table, schema) = options.table(trace)?;
         Ok((table, engine::or_own(options.printer(trace, &schema, &print)?, trace, &print)?))
     };
-    let job =
-        FollowJob { open: &open, printer: &printer, predicate: options.predicate()?, paint: screen.paint() };
+    let job = FollowJob {
+        path: &stored.path,
+        open: &open,
+        printer: &printer,
+        predicate: options.predicate()?,
+        paint: screen.paint(),
+    };
     let mut out = quipu_console::terminal::stdout();
     let Followed { found, error, cancelled, trace, .. } =
         session::watched(screen, |watch| follow::follow(&job, watch, &mut out))?;

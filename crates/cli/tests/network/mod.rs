@@ -602,6 +602,51 @@ fn a_buffer_that_was_sent_too_early_is_missing_there() {
 }
 
 #[test]
+fn a_sender_that_fails_says_what_it_dropped_and_where_the_rest_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = folder.path().join("spool");
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut sender = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .args(["send", "--to", &closed, "--spool", path(&spool), "--spool-size", "100Ki"])
+        .args(["--give-up", "100ms", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    sender.stdin.take().unwrap().write_all(&trial::stream(9, 30_000)).unwrap();
+    let sent = sender.wait_with_output().unwrap();
+    let said = text(&sent.stderr);
+    assert!(sent.status.code() == Some(2) && said.contains("cannot be reached"), "{said}");
+    assert!(said.contains("records were dropped, because the spool was full"), "{said}");
+    assert!(said.contains(&format!("what was not sent is in {}", spool.display())), "{said}");
+}
+
+#[test]
+fn a_sender_that_is_refused_again_and_again_is_told_of_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, stream) = (folder.path().join("collected"), folder.path().join("run.quipu"));
+    fs::write(&stream, trial::stream(9, 30_000)).unwrap();
+    let mut collector = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .args(["collect", "--listen", "127.0.0.1:0", "--max-size", "50Ki", "-o", path(&out)])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(collector.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let to = line.trim().strip_prefix("listening at ").unwrap().to_owned();
+    let sent = quipu(&["send", "--to", &to, "--give-up", "1500ms", path(&stream)]);
+    assert_eq!(sent.status.code(), Some(2), "{}", text(&sent.stderr));
+    assert!(Command::new("kill").args(["-TERM", &collector.id().to_string()]).status().unwrap().success());
+    let mut all = String::new();
+    said.read_to_string(&mut all).unwrap();
+    collector.wait().unwrap();
+    let count = |what: &str| all.matches(what).count();
+    assert!(count("refused:") > 2 && count("began") == 1 && count("continued after") <= 1, "{all}");
+}
+
+#[test]
 fn a_spool_is_of_one_sender() {
     let folder = tempfile::tempdir().unwrap();
     let spool = folder.path().join("spool");
