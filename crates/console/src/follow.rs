@@ -7,7 +7,6 @@ use crate::screen::Result;
 use quipu::engine::Watch;
 use quipu::model::print::Ordinals;
 use quipu::model::{Error, Found, Paint, Predicate, Printer, Scan, ShardId, Sieve, Trace, Window};
-use quipu::streamed::carried::{FORMATS, OWN_WRITERS};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -90,7 +89,7 @@ fn stamp(path: &Path) -> Stamp {
 }
 
 /// Prints the records of a trace as they are written, those of each shard in their order, until its writer has ended it or the
-/// watch is cancelled. Of a trace that another carries, what was found wrong is told at the end.
+/// watch is cancelled. Of a trace that another carries, what was found wrong is said at the end.
 ///
 /// # Errors
 /// `Unsupported` if traces of its format do not say where they end; what opening, printing and `out` say.
@@ -177,9 +176,7 @@ pub fn follow(job: &FollowJob<'_>, watch: &Watch, out: &mut dyn Write) -> Result
 
 fn cannot_follow(trace: &dyn Trace) -> Error {
     let format = &trace.meta().format;
-    let bodies = FORMATS.iter().chain(OWN_WRITERS);
-    let mut names: Vec<&str> = bodies.map(|(_, name)| *name).collect();
-    names.dedup();
+    let names = quipu::names_in_streams();
     Error::unsupported(format!("traces of format {format} do not say where they end"))
         .hint(format!("streams are followed: their rows, and traces of {} that stand in them; `quipu view` without --follow prints what is there so far", names.join(", ")))
 }
@@ -246,7 +243,7 @@ impl Look<'_> {
             if end == *n_seen {
                 continue;
             }
-            // Of a look that is the only one, everything is told.
+            // Of a look that is the only one, everything is said.
             let (n, is_stopped) = self.print(shard.id, *n_seen..end, is_first && is_ended, followed)?;
             *n_seen += n;
             if is_stopped {
@@ -302,8 +299,8 @@ impl Look<'_> {
         Ok(true)
     }
 
-    /// Prints records of a shard; how many there were, and whether a signal ended it. What is printed of a batch is written before
-    /// the next is read: the first look finds all that was written so far, which may be very much.
+    /// Prints records of a shard; how many there were, and whether a signal ended it. What is printed of a batch is written
+    /// before the next is read: the first look finds all that was written so far, which may be very much.
     fn print(
         &mut self,
         shard: ShardId,

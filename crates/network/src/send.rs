@@ -236,7 +236,7 @@ fn told_before(sender: &Sender, told: &FxHashMap<(u64, u32), u64>, header: &Head
 }
 
 /// A flight recorder whose oldest segment went says in the first frame that is left of each stream how many records went before
-/// it. Those that were sent did not go, whoever sent them.
+/// it. Those that were sent did not go, in this run or in another one.
 fn forget_what_was_sent(session: &mut Session, header: &mut Header) -> io::Result<()> {
     let who = (header.producer, header.stream);
     let Some(gone) = session.source.overwritten(header.producer, header.stream)? else { return Ok(()) };

@@ -154,8 +154,8 @@ impl Sender {
         }
     }
 
-    /// Records that the collector has of the stream of a frame that it has not, before that frame, or knows to be lost, by what it
-    /// said when the producer began in this connection.
+    /// Records that the collector has of the stream of a frame that it has not, before that frame, or knows to be lost, by what
+    /// it said when the producer began in this connection.
     #[must_use]
     pub fn told_before(&self, header: &Header) -> u64 {
         let have = self.producers.get(&header.producer).and_then(Option::as_ref);

@@ -262,7 +262,12 @@ impl Source {
             Some(known) => known,
             None => (version, overwritten(&fs::read(&path)?)),
         };
-        Ok(self.overwritten.insert(known).1.get(&(producer, stream)).copied())
+        let (_, all) = self.overwritten.insert(known);
+        if all.is_empty() {
+            // It cannot be read: the first frame of each stream is taken for the one that is left.
+            return Ok(Some(Overwritten { records: u64::MAX, last: 0 }));
+        }
+        Ok(all.get(&(producer, stream)).copied())
     }
 
     /// Whether the current file is what a flight recorder says to have overwritten.

@@ -7,7 +7,7 @@ use quipu_model::transform::{Progress, TransformInfo, TransformJob, Transformed}
 use quipu_model::{Error, ErrorKind, Finding, Format, OpenOptions, Options, Result, Transform};
 use quipu_source::Source;
 use quipu_streamed::back::OutOfStream;
-use quipu_streamed::carried::{encoding_of, lies_bare};
+use quipu_streamed::carried::{FORMATS as BODIES, OWN_WRITERS, encoding_of, lies_bare};
 use quipu_streamed::carry::{AsStream, IntoStream};
 use quipu_streamed::copy::Copy;
 use std::path::Path;
@@ -25,6 +25,13 @@ pub fn is_stream_name(path: &Path) -> bool {
 /// True if a format writes streams itself, instead of files whose bytes go into one.
 pub fn writes_streams(format: &dyn Format) -> bool {
     encoding_of(format.info().name).is_none()
+}
+
+/// The names of the formats whose traces stand in streams as they are.
+pub fn names_in_streams() -> Vec<&'static str> {
+    let mut names: Vec<&str> = BODIES.iter().chain(OWN_WRITERS).map(|(_, name)| *name).collect();
+    names.dedup();
+    names
 }
 
 /// The transform that a verb means, and what it reads.
