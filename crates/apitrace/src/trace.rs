@@ -165,6 +165,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
         process: None,
         pieces: 1,
         packed_bytes: container.size_bytes(),
+        begins: None,
     }];
     let mut meta = meta(&header, packing, &container, findings);
     if newer.is_some() {

@@ -157,7 +157,7 @@ pub fn parse(value: &Value) -> About {
         process: one["process"].as_u64(),
         core: one["core"].as_u64(),
         pieces: 1,
-        packed_bytes: None,
+        ..Shard::default()
     });
     let columns = strings(&value["columns"]);
     let columns = columns.iter().filter_map(|name| Columns::named(name)).fold(Columns::NONE, Columns::or);

@@ -143,7 +143,7 @@ impl Asked<'_> {
             ));
         }
         let outcome = verdict.tell(self.screen);
-        Ok(if is_doubtful { Outcome::Flawed } else { outcome })
+        Ok(if is_doubtful { outcome.and(Outcome::Flawed) } else { outcome })
     }
 
     /// Answers what standard input asks, question by question.

@@ -6,7 +6,8 @@
 //! leave (`captured`, `recording`).
 //!
 //! Only answers go to standard output. The exit code is 0 if all went well, 1 if the answer is that something is wrong
-//! with the trace or not all of it was read, and 2 if there is no answer.
+//! with the trace or not all of it was read, and 2 if there is no answer, or one about what precedes a place from which only a
+//! newer program can read on.
 
 #![warn(missing_docs)]
 
@@ -30,6 +31,7 @@ use quipu::model::Error;
 use quipu_console::screen::{ColorChoice, Outcome, Screen, Stop};
 use quipu_console::{Common, session, terminal};
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use verbs::Verb;
@@ -53,7 +55,7 @@ Examples:
 Exit codes:
   0  done
   1  done, and something is wrong with the trace, or the run was interrupted
-  2  could not do it
+  2  could not do it, or only up to a place where a newer quipu is needed
 
 A signal that asks quipu to end (SIGINT, SIGTERM, SIGHUP) stops the work: an analysis gives what it has, with 1; where
 a file is written nothing appears under its name, with 2. A second one ends quipu at once.";
@@ -84,6 +86,8 @@ struct Parsed {
     cli: Cli,
     /// What the answer with `--json` begins with where there is none; none without `--json`.
     answer: Option<serde_json::Map<String, serde_json::Value>>,
+    /// What is written, if the verb names it.
+    output: Option<PathBuf>,
     /// Whether an output would become a part of a trace that is read.
     places: Result<(), Error>,
 }
@@ -96,11 +100,12 @@ fn parse(args: impl IntoIterator<Item = OsString>, keeps_inputs: bool) -> Result
     let places =
         if keeps_inputs { inputs::keep(&command, &matches) } else { inputs::check(&command, &matches) };
     let (has_json, has_output) = (is_set("json", &matches), writes(&command, &matches));
+    let written = output_of(&matches);
     let cli = Cli::from_arg_matches(&matches)?;
     // Nothing is written where there is no answer.
     let output = has_output.then(|| ("output".to_owned(), serde_json::Value::Null));
     let answer = (cli.verb.answers_with_an_object() && has_json).then(|| output.into_iter().collect());
-    Ok(Parsed { cli, answer, places })
+    Ok(Parsed { cli, answer, output: written, places })
 }
 
 /// What came of a command line that a program asked for.
@@ -133,7 +138,7 @@ pub fn answer(args: impl IntoIterator<Item = OsString>, watch: &Arc<Watch>) -> A
             return Answered { code: 0, out, err: Vec::new(), error: None };
         }
     };
-    let Parsed { cli, answer, places } = parsed;
+    let Parsed { cli, answer, output, places } = parsed;
     let screen = Screen::new(ColorChoice::Never, cli.common.quiet);
     let run = || match places {
         Ok(()) => cli.verb.run(&cli.common, &screen),
@@ -142,11 +147,13 @@ pub fn answer(args: impl IntoIterator<Item = OsString>, watch: &Arc<Watch>) -> A
     let ((code, error), kept) = terminal::kept(|| match session::watched_by(watch, run) {
         Ok(Outcome::Fine) | Err(Stop::ClosedPipe) => (0, None),
         Ok(Outcome::Flawed) => (1, None),
+        Ok(Outcome::NeedsNewer) => (2, None),
         Ok(Outcome::Program(code)) => (code, None),
         Err(Stop::Fault(error)) => (2, Some(error)),
         Err(Stop::Damage(error, meaning)) => {
+            let screen = screen_beside(output.as_deref(), screen);
             session::tell_undone(&error, meaning, answer, &screen);
-            (1, Some(error))
+            (if error.needs_newer() { 2 } else { 1 }, Some(error))
         }
     });
     Answered { code, out: kept.out, err: kept.err, error }
@@ -154,7 +161,7 @@ pub fn answer(args: impl IntoIterator<Item = OsString>, watch: &Arc<Watch>) -> A
 
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Parsed { cli, answer, places } = match parse(args, true) {
+    let Parsed { cli, answer, output, places } = match parse(args, true) {
         Ok(parsed) => parsed,
         Err(error) => return usage(&error),
     };
@@ -173,7 +180,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             screen.complain(&error);
             ExitCode::from(2)
         }
-        Err(Stop::Damage(error, meaning)) => session::tell_undone(&error, meaning, answer, &screen),
+        Err(Stop::Damage(error, meaning)) => {
+            let screen = screen_beside(output.as_deref(), screen);
+            session::tell_undone(&error, meaning, answer, &screen)
+        }
     }
 }
 
@@ -181,6 +191,20 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn is_set(flag: &str, matches: &clap::ArgMatches) -> bool {
     let own = matches.try_get_one::<bool>(flag).ok().flatten().is_some_and(|is_set| *is_set);
     own || matches.subcommand().is_some_and(|(_, matches)| is_set(flag, matches))
+}
+
+/// The screen for what is said where there is no answer: what was written before may have gone to standard output.
+fn screen_beside(output: Option<&Path>, screen: Screen) -> Screen {
+    match output {
+        Some(path) => screen.beside(if path == Path::new("-") { Path::new("") } else { path }),
+        None => screen,
+    }
+}
+
+/// What the verb is to write.
+fn output_of(matches: &clap::ArgMatches) -> Option<PathBuf> {
+    let (_, matches) = matches.subcommand()?;
+    matches.try_get_one::<PathBuf>("output").ok().flatten().cloned()
 }
 
 /// True if the verb is one that names what it writes in its answer.

@@ -41,6 +41,7 @@ const VERBS: &[&[&str]] = &[
     &["convert", "@", "-o", "%.quipu"],
     &["convert", "@", "-o", "%.arrow"],
     &["convert", "@", "-o", "%.parquet"],
+    &["convert", "@", "-o", "-"],
     &["diff", "@", "@"],
 ];
 
@@ -212,6 +213,10 @@ fn walk(name: &str, stream: &Path, n_walked: &AtomicUsize) -> Vec<String> {
             if code == 1 && (own.place.is_none() || has_output()) {
                 complain(format!("{verb} names no place, or writes: {text}"));
             }
+            let is_doubted = text.contains("standard output: from record ");
+            if call.contains(&"-") && code == 1 && !is_doubted && !text.contains("there is no answer") {
+                complain(format!("does not say from which record on a pipe is doubtful: {text}"));
+            }
             // Of a recording without its descriptions nothing can be decoded, and who lists its events does not read its page.
             if name == "recording" && harm.name.starts_with("META") {
                 continue;
@@ -267,6 +272,121 @@ fn every_verb_says_the_same_of_a_damaged_frame() {
     let (wrong, n_walked) = (wrong.into_inner().unwrap(), n_walked.into_inner());
     assert!(wrong.is_empty(), "{} of {n_walked} differ:\n{}", wrong.len(), wrong.join("\n"));
     assert!(n_walked > 1000, "{n_walked}");
+}
+
+/// A stream with a frame after the first half of its frames with data that must be understood and is of no known kind.
+fn with_critical(bytes: &[u8]) -> Vec<u8> {
+    use quipu_stream::frame::{Header, encoding, flag, write_frame};
+    let all = frames(bytes);
+    let data: Vec<&Frame> = all.iter().filter(|frame| matches!(frame.kind, 2 | 6)).collect();
+    let last = data[(data.len() - 1) / 2];
+    let producer = Header::read(&bytes[last.at..]).unwrap().producer;
+    let mut header = Header {
+        kind: 200,
+        encoding: encoding::CBOR,
+        flags: flag::CRITICAL,
+        producer,
+        stream: 0xFFFF,
+        ..Header::default()
+    };
+    let mut frame = Vec::new();
+    write_frame(&mut header, 8, &mut [7; 8], &mut frame).unwrap();
+    [&bytes[..last.end], &frame, &bytes[last.end..]].concat()
+}
+
+/// Lines that printers end with at most.
+const ENDING_LINES: usize = 4;
+
+/// Puts a frame into a stream that only a newer program understands; gives what verbs do wrong.
+fn stops(name: &str, stream: &Path) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let able: Vec<&&[&str]> =
+        VERBS.iter().filter(|call| run(call, stream, folder.path(), &["-q"]).0 == 0).collect();
+    let stopped = folder.path().join("stopped.quipu");
+    let whole = fs::read(stream).unwrap();
+    fs::write(&stopped, with_critical(&whole)).unwrap();
+    let mut wrong = Vec::new();
+    let mut first: Option<(&str, Told)> = None;
+    for call in able {
+        let verb = call[0];
+        let mut complain = |what: String| wrong.push(format!("{name}: {call:?} {what}"));
+        let (code, out, errors) = run(call, &stopped, folder.path(), &[]);
+        let line = errors.lines().next().unwrap_or_default();
+        if code != 2 || !line.contains("only a newer program understands what follows; ") {
+            complain(format!("ends with {code}: {errors}"));
+        }
+        let text = if verb == "check" { format!("{out}{errors}") } else { errors };
+        let own = told(code, &text);
+        match &first {
+            None => first = Some((verb, own)),
+            Some((of, other)) if *other != own => complain(format!("{own:?}, {of} {other:?}: {text}")),
+            Some(_) => {}
+        }
+        let written = || fs::read_dir(folder.path()).unwrap().count() > 1;
+        let is_into_pipe = call.contains(&"-");
+        let is_writer = call.contains(&"-o") && !is_into_pipe;
+        if written() {
+            complain(format!("writes: {text}"));
+        }
+        let (code, out, errors) = match (is_writer, verb) {
+            (true, _) => run(call, &stopped, folder.path(), &["--keep-damaged", "--json", "-q"]),
+            _ if is_into_pipe => run(call, &stopped, folder.path(), &["-q"]),
+            (_, "view" | "diff") => run(call, &stopped, folder.path(), &["-q"]),
+            _ => run(call, &stopped, folder.path(), &["--json", "-q"]),
+        };
+        if code != 2 || is_writer && !written() {
+            complain(format!("-q ends with {code}, writes {}: {errors}", written()));
+        }
+        let answer: Value = serde_json::from_str(&out).unwrap_or_default();
+        if answer.is_object() && answer["lost"].is_null() {
+            complain(format!("--json loses nothing: {out}"));
+        }
+        match verb {
+            "view" => {
+                let (_, all, _) = run(call, stream, folder.path(), &["-q"]);
+                let n_said = out.lines().count();
+                // Some end with a sum.
+                let n_all = all.lines().count();
+                let own = out.lines().take(n_said.saturating_sub(ENDING_LINES).max(1));
+                // What instructions are stands in a file that is attached after them.
+                let has_instrs = name == "drmemtrace-raw.carried";
+                let is_begin = has_instrs || all.lines().zip(own).all(|(one, other)| one == other);
+                if !is_begin || n_said < 2 || n_said > n_all {
+                    complain(format!("prints {n_said} lines of {n_all}"));
+                }
+            }
+            "analyze" => {
+                let threads =
+                    answer["results"]["schedule"]["threads"].as_array().cloned().unwrap_or_default();
+                let n_records: u64 = threads.iter().filter_map(|thread| thread["records"].as_u64()).sum();
+                if n_records == 0 {
+                    complain(format!("has no records: {out}"));
+                }
+            }
+            _ => {}
+        }
+    }
+    wrong
+}
+
+#[test]
+fn what_precedes_a_frame_that_must_be_understood_is_delivered_by_every_verb() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = samples::some(folder.path(), &|name| SAMPLES.contains(&name));
+    let mut wrong = Vec::new();
+    for Sample { name, trace, .. } in made {
+        wrong.extend(stops(name, &named(trace)));
+    }
+    // Records are printed as they come, and no more can come.
+    let stream = folder.path().join("minimal.quipu");
+    let whole = fs::read(fixtures("stream").join("minimal.quipu")).unwrap();
+    fs::write(&stream, with_critical(&whole)).unwrap();
+    wrong.extend(stops("minimal", &fixtures("stream").join("minimal.quipu")));
+    let (code, out, errors) = run(&["view", "--follow", "@"], &stream, folder.path(), &[]);
+    let (_, all, _) = run(&["view", "@"], &fixtures("stream").join("minimal.quipu"), folder.path(), &[]);
+    let (n_said, n_all) = (out.lines().count(), all.lines().count());
+    assert!(code == 2 && n_said > 1 && n_said < n_all, "{code}, {n_said} of {n_all}: {errors}");
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// Verbs that copy a stream; `@` is the stream, `%` the copy. Those after the first are for streams of rows.

@@ -269,3 +269,52 @@ fn each_further_file_that_is_read_takes_a_few_kilobytes() {
         assert!(each < 70 << 10, "{line}: {each} bytes for each file: {few} of 40, {many} of 240");
     }
 }
+
+/// A stream of `n` streams with records at these times: the clock of each is as many ticks after that of the one before.
+fn many_streams(path: &Path, n: u32, times: &[u64]) {
+    use quipu_stream::write::{Options, Writer};
+    #[derive(quipu_stream::record::Record)]
+    #[quipu(name = "tick")]
+    struct Tick {
+        value: u64,
+    }
+    let file = std::io::BufWriter::new(std::fs::File::create(path).unwrap());
+    let writer = Writer::new(file, Options::new("test"));
+    let tick = writer.schema_of::<Tick>().unwrap();
+    for number in 1..=n {
+        let mut stream = writer.stream(number).unwrap();
+        for time in times {
+            stream.write(tick, time + u64::from(number), &Tick { value: number.into() }).unwrap();
+            stream.flush().unwrap();
+        }
+        stream.finish().unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// Streams of threads or connections are many, and the records of most are over before those of others begin.
+#[test]
+fn a_stream_of_many_streams_takes_little_memory_for_each() {
+    let folder = tempfile::tempdir().unwrap();
+    const N: u32 = 20_000;
+    // One record after the other; then two of each stream, all of whose first come before all of whose second.
+    for (times, bytes_each) in [(&[0][..], 2048), (&[0, 1 << 40], 8192)] {
+        let [few, many] = [1000, N].map(|n| {
+            let path = folder.path().join(format!("{n}.quipu"));
+            many_streams(&path, n, times);
+            peak_of(&["view", "-q", path.to_str().unwrap()])
+        });
+        let each = many.saturating_sub(few) / u64::from(N - 1000);
+        assert!(each <= bytes_each, "{each} bytes for each stream with records at {times:?}: {few}, {many}");
+        let shown = Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .args(["view", "-q", "--csv"])
+            .arg(folder.path().join(format!("{N}.quipu")))
+            .output()
+            .unwrap();
+        let text = String::from_utf8(shown.stdout).unwrap();
+        let clocks = text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().parse::<u64>().unwrap());
+        let clocks: Vec<u64> = clocks.collect();
+        assert_eq!(clocks.len(), N as usize * times.len());
+        assert!(clocks.is_sorted(), "records are not in the order of the clock");
+    }
+}

@@ -1,7 +1,7 @@
 //! What damage loses is counted: in archives, packed files and bare ones, by every verb the same, and nothing is invented.
 
-use crate::damage::VERBS;
 use crate::damage::harm::{Harm, Repacked};
+use crate::damage::{self, VERBS};
 use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::path::Path;
@@ -816,11 +816,9 @@ fn a_copy_of_a_thread_s_file_is_said_by_every_verb() {
     for (verb, call) in VERBS {
         let Some(call) = call else { continue };
         let target = out.path().join(verb);
-        let args = call.iter().map(|arg| match *arg {
-            "@" => folder.path().to_str().unwrap(),
-            "%" => target.to_str().unwrap(),
-            arg => arg,
-        });
+        let args = call
+            .iter()
+            .map(|arg| damage::word(arg, folder.path().to_str().unwrap(), target.to_str().unwrap()));
         let output = Command::new(env!("CARGO_BIN_EXE_quipu")).args(args).output().unwrap();
         if output.status.code() == Some(2) {
             // Not for such traces.

@@ -1,7 +1,7 @@
 //! Traces of text through the verbs: what is shown, simulated and converted.
 
 // A test that cannot set its scene has failed.
-use crate::damage::VERBS;
+use crate::damage::{self, VERBS};
 use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -229,11 +229,7 @@ fn damage_within_a_trace_has_one_first_line_for_all_verbs() {
         let mut n_verbs = 0;
         for (verb, call) in VERBS {
             let Some(call) = call else { continue };
-            let words = call.iter().map(|word| match *word {
-                "@" => name,
-                "%" => "out",
-                other => other,
-            });
+            let words = call.iter().map(|word| damage::word(word, name, "out"));
             let mut run = Command::new(env!("CARGO_BIN_EXE_quipu"));
             let output = run.current_dir(folder.path()).arg("-q").args(words).output().unwrap();
             if output.status.code() == Some(2) {

@@ -136,3 +136,27 @@ fn a_signal_ends_a_recording_its_program_and_nothing_else() {
         assert!(left.iter().all(|name| name == "out"), "{signal}: {left:?}");
     }
 }
+
+#[test]
+fn a_signal_ends_the_reading_of_one_line_without_an_end() {
+    const LINE_BYTES: usize = 256 << 20;
+    const BLOCK: [u8; 64 << 10] = [b'L'; 64 << 10];
+    let folder = tempfile::tempdir().unwrap();
+    for line in ["view -", "check -", "analyze schedule -"] {
+        let mut child = quipu(folder.path(), line).stdin(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(b"I  04000,3\n").unwrap();
+        let mut n_passed = 0;
+        // A pipe has room for little, so that what it takes is read.
+        while n_passed < LINE_BYTES && input.write_all(&BLOCK).is_ok() {
+            n_passed += BLOCK.len();
+            if n_passed == 8 << 20 {
+                send(&child, "TERM");
+            }
+        }
+        drop(input);
+        let (status, said) = end(child);
+        assert!(n_passed < LINE_BYTES / 2, "{line}: {n_passed} bytes are passed: {said}");
+        assert!(status.code() == Some(1) && said.contains("interrupted"), "{line}: {status} {said}");
+    }
+}

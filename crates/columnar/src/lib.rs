@@ -88,7 +88,8 @@ impl Format for Columnar {
     }
 
     fn tools(&self) -> &'static [&'static dyn Tool] {
-        &[&check::Check]
+        static TOOLS: &[&dyn Tool] = &[&check::CHECK];
+        TOOLS
     }
 
     fn rules(&self) -> &'static [RuleInfo] {

@@ -307,7 +307,7 @@ pub fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Scree
     }
     notes.iter().for_each(|note| screen.say(format_args!("note: {note}")));
     let outcome = verdict.tell(screen);
-    Ok(if is_flawed { Outcome::Flawed } else { outcome })
+    Ok(if is_flawed { outcome.and(Outcome::Flawed) } else { outcome })
 }
 
 /// What an answer is about; where nothing is written, what was made of it was printed.

@@ -39,6 +39,8 @@ pub enum Outcome {
     Fine,
     /// The trace has errors, or not all of it was read.
     Flawed,
+    /// The answer is about what precedes a place from which only a newer program can read on.
+    NeedsNewer,
     /// A program that was run for the user ended with this code.
     Program(u8),
 }
@@ -46,7 +48,18 @@ pub enum Outcome {
 impl Outcome {
     /// What analyses that judge the trace say of it.
     pub fn of(reports: &[Box<dyn Report>]) -> Outcome {
-        if reports.iter().any(|report| report.is_flawed()) { Outcome::Flawed } else { Outcome::Fine }
+        let flawed = || reports.iter().filter(|report| report.is_flawed());
+        match flawed().next() {
+            None => Outcome::Fine,
+            Some(_) => {
+                Outcome::of_flaw(flawed().flat_map(|report| report.findings()).any(|of| of.needs_newer()))
+            }
+        }
+    }
+
+    /// What something that is wrong with a trace makes of the answer.
+    pub fn of_flaw(needs_newer: bool) -> Outcome {
+        if needs_newer { Outcome::NeedsNewer } else { Outcome::Flawed }
     }
 
     /// The exit code of the program.
@@ -54,13 +67,17 @@ impl Outcome {
         match self {
             Outcome::Fine => ExitCode::SUCCESS,
             Outcome::Flawed => ExitCode::from(1),
+            Outcome::NeedsNewer => ExitCode::from(2),
             Outcome::Program(code) => ExitCode::from(code),
         }
     }
 
     /// The worse of two.
     pub fn and(self, other: Outcome) -> Outcome {
-        if self == Outcome::Fine { other } else { self }
+        match (self, other) {
+            (Outcome::Fine, _) | (Outcome::Flawed, Outcome::NeedsNewer) => other,
+            _ => self,
+        }
     }
 }
 
@@ -207,7 +224,7 @@ impl Screen {
         for finding in findings {
             let is_error = finding.severity == Severity::Error;
             if is_error {
-                outcome = Outcome::Flawed;
+                outcome = outcome.and(Outcome::of_flaw(finding.needs_newer()));
             }
             if is_error || !self.quiet {
                 eprint(&complaint::finding(finding, self.err_color));

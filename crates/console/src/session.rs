@@ -268,8 +268,14 @@ impl Verdict {
     pub fn say_lost(&self, screen: &Screen) {
         let lost = self.lost();
         if !lost.is_nothing() && !self.is_lost_said.replace(true) {
-            say_lost(&lost, self.meaning, screen);
+            say_lost(&lost, self.needs_newer(), self.meaning, screen);
         }
+    }
+
+    /// True if a newer program could read on where reading stopped.
+    fn needs_newer(&self) -> bool {
+        let of_error = self.error.as_ref().is_some_and(|error| error.needs_newer());
+        of_error || self.findings.iter().any(Finding::needs_newer)
     }
 
     /// True if nothing would be new of what another one says.
@@ -284,11 +290,11 @@ impl Verdict {
         let mut outcome = screen.findings(&self.findings);
         if let Some(error) = &self.error {
             screen.complain(error);
-            outcome = Outcome::Flawed;
+            outcome = outcome.and(Outcome::of_flaw(error.needs_newer()));
         }
         if self.cancelled {
             screen.say(format_args!("interrupted: the answer is about the part that was read"));
-            outcome = Outcome::Flawed;
+            outcome = outcome.and(Outcome::Flawed);
         }
         outcome
     }
@@ -324,7 +330,8 @@ pub fn tell_undone(
     answer: Option<Map<String, Value>>,
     screen: &Screen,
 ) -> ExitCode {
-    say_lost(&Lost::of(&[], Some(error)), meaning, screen);
+    let needs_newer = error.needs_newer();
+    say_lost(&Lost::of(&[], Some(error)), needs_newer, meaning, screen);
     screen.complain(error);
     if let Some(mut answer) = answer {
         answer.insert("complete".into(), false.into());
@@ -334,15 +341,19 @@ pub fn tell_undone(
             return ExitCode::from(2);
         }
     }
-    ExitCode::from(1)
+    Outcome::of_flaw(needs_newer).code()
 }
 
-/// Says on standard error what is lost, and what that means for the answer.
-fn say_lost(lost: &Lost, meaning: &str, screen: &Screen) {
+/// Says on standard error what is lost, why if only a newer program can read on, and what that means for the answer.
+fn say_lost(lost: &Lost, needs_newer: bool, meaning: &str, screen: &Screen) {
     if !lost.is_nothing() {
-        screen.say_error(format_args!("{lost}; {meaning}"));
+        let why = if needs_newer { WHY_NEWER } else { "" };
+        screen.say_error(format_args!("{lost}{why}; {meaning}"));
     }
 }
+
+/// Why what follows a place is lost where only a newer program can read on.
+const WHY_NEWER: &str = ", where reading stops: only a newer program understands what follows";
 
 /// Says on standard error what is lost of each of several traces, in one line. `names` stand before that.
 pub fn say_lost_of<const N: usize>(
@@ -354,8 +365,9 @@ pub fn say_lost_of<const N: usize>(
     let each = names.iter().zip(verdicts).filter(|(_, verdict)| !verdict.is_lost_said.replace(true));
     let lost = each.map(|(name, verdict)| (name, verdict.lost())).filter(|(_, lost)| !lost.is_nothing());
     let lost: Vec<String> = lost.map(|(name, lost)| format!("{name}{lost}")).collect();
+    let why = if verdicts.iter().any(|verdict| verdict.needs_newer()) { WHY_NEWER } else { "" };
     if !lost.is_empty() {
-        screen.say_error(format_args!("{}; {meaning}", lost.join("; ")));
+        screen.say_error(format_args!("{}{why}; {meaning}", lost.join("; ")));
     }
 }
 

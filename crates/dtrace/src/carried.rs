@@ -12,6 +12,7 @@ use crate::origin::Origin;
 use crate::rules;
 use crate::validate;
 use crate::{dense, dense_samples, lost};
+use quipu_model::finding::NEEDS_NEWER;
 use quipu_model::loss::Amount;
 use quipu_model::{Error, Finding, Place, Result, RuleInfo};
 use quipu_source::Source;
@@ -329,6 +330,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
         match found.name {
             // Other bodies can be read without it.
             "unknown-encoding" => lost_in(&rules::ENCODING, at, message, found.lost_records()),
+            NEEDS_NEWER => lost_in(&rules::NEWER, at, message, None),
             _ if found.is_auxiliary() => rules::AUXILIARY.broken(at, message),
             _ if found.loses() => lost_in(&rules::STREAM, at, message, found.lost_records()),
             _ => rules::STREAM.broken(at, message),

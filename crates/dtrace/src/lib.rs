@@ -172,7 +172,9 @@ impl Format for Dtrace {
     }
 
     fn tools(&self) -> &'static [&'static dyn Tool] {
-        &[&check::Check, &tools::aggregations::Values, &tools::timeline::Timeline]
+        static TOOLS: &[&dyn Tool] =
+            &[&check::CHECK, &tools::aggregations::Values, &tools::timeline::Timeline];
+        TOOLS
     }
 
     fn rules(&self) -> &'static [RuleInfo] {

@@ -51,6 +51,9 @@ quipu_model::rules! {
         STREAM "dtrace/stream" Error
             "The stream that carries the buffers is whole."
             "`quipu check --format stream` says more." []
+        NEWER "dtrace/needs-newer-program" Error
+            "A frame of that stream that must be understood is understood."
+            "Reading stops there: the buffers have what precedes it, and every verb ends with exit code 2." []
         AUXILIARY "dtrace/auxiliary-frame" Warning
             "The bytes of an index, of an end or of padding of that stream are those that were written."
             "Nothing of the buffers is in them." []

@@ -31,7 +31,8 @@ pub struct Merge<'t> {
     trace: &'t dyn Trace,
     template: Scan,
     lanes: Vec<Lane>,
-    /// Shards that wait for their turn, by the clock that their batch opens a segment with.
+    /// Shards that wait for their turn, by the clock that their batch opens a segment with; those without a reader by a clock
+    /// that they do not begin before.
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
     /// The shard whose batch was handed out last.
     current: Option<u32>,
@@ -210,23 +211,43 @@ impl<'t> Merge<'t> {
         lanes.map(|(lane, shard)| lane.packed_bytes(shard)).fold(0, u64::saturating_add)
     }
 
-    /// Puts all shards into the queue, each with its first batch.
+    /// Puts all shards into the queue, each with its first batch. Of shards that say when they begin, the first only is opened
+    /// here, which meets wrong use: many thousands may be read one after the other.
     fn line_up(&mut self) -> Result<()> {
         let open: Vec<u32> =
             (0..).zip(&self.lanes).filter(|(_, lane)| !lane.closed).map(|(i, _)| i).collect();
-        for shard in open {
-            match self.advance(shard) {
-                Ok(true) => {
-                    let span = self.lanes[shard as usize].batch().span;
-                    // What the window left out of this shard stands before everything.
-                    self.skip_to(shard, &span);
-                    // A shard that begins inside a segment goes first.
-                    self.waiting.push(Reverse((span.opens.unwrap_or(0), shard)));
-                }
-                Ok(false) => {}
+        for (nth, shard) in open.into_iter().enumerate() {
+            if let Some(begins) = self.begins(shard).filter(|_| nth > 0) {
+                self.waiting.push(Reverse((begins, shard)));
+                continue;
+            }
+            match self.open(shard) {
+                Ok(()) => {}
                 Err(error) if is_misuse(&error) => return Err(error),
                 Err(error) => self.failed.push_back(error),
             }
+        }
+        Ok(())
+    }
+
+    /// A clock reading that a shard does not begin before, if it is read from its beginning.
+    fn begins(&self, shard: u32) -> Option<u64> {
+        let is_from_start = match &self.lanes[shard as usize].window {
+            Window::All => true,
+            Window::Records(range) => range.start == 0,
+            Window::Instrs(_) | Window::Clock(_) => false,
+        };
+        self.trace.shards()[shard as usize].begins.filter(|_| is_from_start)
+    }
+
+    /// Reads the first batch of a shard and puts that into the queue.
+    fn open(&mut self, shard: u32) -> Result<()> {
+        if self.advance(shard)? {
+            let span = self.lanes[shard as usize].batch().span;
+            // What the window left out of this shard stands before everything.
+            self.skip_to(shard, &span);
+            // A shard that begins inside a segment goes first.
+            self.waiting.push(Reverse((span.opens.unwrap_or(0), shard)));
         }
         Ok(())
     }
@@ -241,7 +262,14 @@ impl<'t> Merge<'t> {
                 None => return Ok(Some(shard)),
             }
         }
-        Ok(self.waiting.pop().map(|Reverse((_, shard))| shard))
+        while let Some(Reverse((_, shard))) = self.waiting.pop() {
+            if self.lanes[shard as usize].reader.is_some() {
+                return Ok(Some(shard));
+            }
+            // Its first record may be the next one.
+            self.open(shard)?;
+        }
+        Ok(None)
     }
 
     /// Reads the next batch of a shard, opening it first where needed; false at its end.

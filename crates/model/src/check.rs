@@ -7,11 +7,11 @@ use crate::error::Place;
 use crate::finding::{Finding, RuleInfo, Severity, is_called};
 use crate::number::noun;
 use crate::options::{Kind, OptionSpec, Options};
-use crate::pass::{Detail, Pass, Report, ReportBody};
+use crate::pass::{Detail, DynPass, Needs, Order, Pass, Report, ReportBody, Tool, ToolInfo};
 use crate::result;
-use crate::result::Fields;
+use crate::result::{Fields, Shape};
 use crate::schema::Text;
-use crate::{Batch, Error, Result, Shard};
+use crate::{Batch, Columns, Error, Result, Shard, Trace};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -253,8 +253,8 @@ impl CheckReport<CheckedRecords> {
     }
 }
 
-/// The pass of a tool `check` all of whose rules are looked at by opening and reading: it collects what these find.
-pub struct FoundPass {
+/// The pass of a [`FoundCheck`]: it collects what opening and reading find.
+struct FoundPass {
     log: CheckLog,
     /// False if only what opening finds is asked for.
     decodes: bool,
@@ -263,10 +263,7 @@ pub struct FoundPass {
 
 impl FoundPass {
     /// Begins with what opening found.
-    ///
-    /// # Errors
-    /// As for [`CheckLog::new`].
-    pub fn new(options: &Options, rules: &'static [RuleInfo], opening: &[Finding]) -> Result<FoundPass> {
+    fn new(options: &Options, rules: &'static [RuleInfo], opening: &[Finding]) -> Result<FoundPass> {
         let log = CheckLog::new(options, rules, opening)?;
         Ok(FoundPass { log, decodes: !options.flag(&NO_DECODE), n_records: 0 })
     }
@@ -293,6 +290,49 @@ impl Pass for FoundPass {
 
     fn finish(self) -> Result<Box<dyn Report>> {
         Ok(Box::new(CheckReport::of_records(&self.log.close(), self.n_records)))
+    }
+}
+
+/// What is known of the tool `check` of a format: which columns it needs, and which it uses where a trace has them.
+pub const fn info(
+    format: &'static str,
+    required: Columns,
+    optional: Columns,
+    options: &'static [OptionSpec],
+) -> ToolInfo {
+    ToolInfo {
+        name: "check",
+        summary: "whether a trace follows the rules of its format, and where not",
+        needs: Needs { format: Some(format), required, optional },
+        order: Order::Shards,
+        options,
+        in_report: false,
+    }
+}
+
+/// A tool `check` all of whose rules are looked at by opening and reading.
+#[derive(Debug)]
+pub struct FoundCheck {
+    /// Its name, needs and options: see [`info`].
+    pub info: &'static ToolInfo,
+    /// The rules of the format.
+    pub rules: &'static [RuleInfo],
+    /// What opening finds wrong with a trace; more than that if records are to be decoded.
+    pub opening: fn(&dyn Trace, bool) -> Result<Vec<Finding>>,
+}
+
+impl Tool for FoundCheck {
+    fn result(&self) -> Shape {
+        CheckReport::<CheckedRecords>::shape()
+    }
+
+    fn info(&self) -> &'static ToolInfo {
+        self.info
+    }
+
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let opening = (self.opening)(trace, !options.flag(&NO_DECODE))?;
+        Ok(Box::new(FoundPass::new(options, self.rules, &opening)?))
     }
 }
 

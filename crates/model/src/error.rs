@@ -4,7 +4,7 @@
 //! [`Finding`] instead. The layer that knows the offset adds it, the layer that knows the file
 //! adds it; nothing is formatted before something has gone wrong.
 
-use crate::finding::{Finding, is_of_container, source_rule};
+use crate::finding::{Finding, NEEDS_NEWER, is_called, is_of_container, source_rule};
 use crate::loss::Loss;
 use crate::result;
 use std::error::Error as StdError;
@@ -276,6 +276,13 @@ impl Error {
     pub fn is_damage(&self) -> bool {
         use ErrorKind::{Damaged, Limit, Malformed, Truncated};
         matches!(self.kind(), Damaged | Limit | Malformed | Truncated)
+    }
+
+    /// True if reading stopped since only a [newer program](Finding::needs_newer) understands what follows.
+    pub fn needs_newer(&self) -> bool {
+        let of_carrier = self.of_source().and_then(quipu_source::Error::carrier);
+        of_carrier.is_some_and(|damage| is_called(damage.rule, NEEDS_NEWER))
+            || self.findings().iter().any(Finding::needs_newer)
     }
 
     /// True if the container is damaged, so that all since its last good checksum is doubtful. A cut is no such damage: what

@@ -19,7 +19,8 @@ pub enum Severity {
     Note,
     /// Odd, but every record could be read.
     Warning,
-    /// Records are lost or wrong: a cut or damaged file. Every verb that meets it ends with exit code 1.
+    /// Records are lost or wrong: a cut or damaged file. Every verb that meets it ends with exit code 1; with 2 if a
+    /// [newer program](Finding::needs_newer) could read on.
     Error,
 }
 
@@ -194,6 +195,12 @@ impl Finding {
         self.severity == Severity::Error && !self.is_stated
     }
 
+    /// True if reading stopped there since only a newer program understands what follows. What precedes it is delivered, and
+    /// every verb ends with exit code 2.
+    pub fn needs_newer(&self) -> bool {
+        is_called(&self.rule, NEEDS_NEWER)
+    }
+
     /// A file that ends too soon. What stands before its end is good; what followed is lost, so this is an error.
     #[cold]
     pub fn of_cut_file(error: &Error) -> Finding {
@@ -244,6 +251,9 @@ impl fmt::Display for Finding {
         Ok(())
     }
 }
+
+/// The short name of the rules, whatever their format, which say that only a newer program can read on.
+pub const NEEDS_NEWER: &str = "needs-newer-program";
 
 /// The rule that a container broke which ends too soon.
 const CUT: &str = "source/truncated";

@@ -656,6 +656,8 @@ pub struct Shard {
     pub pieces: u32,
     /// Size on disk, if known.
     pub packed_bytes: Option<u64>,
+    /// A reading of the trace's clock that none of its records comes before, if one is known without reading them.
+    pub begins: Option<u64>,
 }
 
 impl Shard {

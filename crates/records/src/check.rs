@@ -4,11 +4,10 @@
 
 use crate::trace::{Family, FlatTrace};
 use quipu_model::check::{self, CheckLog, CheckReport, CheckedRecords};
-use quipu_model::pass::Needs;
 use quipu_model::result::{Fields, Shape};
 use quipu_model::{
-    Batch, Columns, DynPass, Error, OptionSpec, Options, Order, Pass, Place, Report, Result, RuleInfo, Shard,
-    Tool, ToolInfo, Trace,
+    Batch, Columns, DynPass, Error, OptionSpec, Options, Pass, Place, Report, Result, RuleInfo, Shard, Tool,
+    ToolInfo, Trace,
 };
 use std::marker::PhantomData;
 
@@ -62,14 +61,7 @@ static OPTIONS: [OptionSpec; 4] = check::options("look only at how records are s
 
 /// What is known of the tool of a format whose rules look at these columns.
 pub const fn info(format: &'static str, required: Columns) -> ToolInfo {
-    ToolInfo {
-        name: "check",
-        summary: "whether a trace follows the rules of its format, and where not",
-        needs: Needs { format: Some(format), required, optional: Columns::NONE },
-        order: Order::Shards,
-        options: &OPTIONS,
-        in_report: false,
-    }
+    check::info(format, required, Columns::NONE, &OPTIONS)
 }
 
 impl<C: Family> Check<C> {

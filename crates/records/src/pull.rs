@@ -32,6 +32,8 @@ pub struct Records<C: RecordCodec> {
     first_instr: u64,
     /// Bytes without a record that were passed since the last batch.
     n_passed: usize,
+    /// Whether the batch ends for a look at signals, whatever is in it.
+    is_look: bool,
     /// Bytes that are passed to find where records continue.
     losing: Option<Losing>,
     /// What the next read fails with.
@@ -111,6 +113,7 @@ impl<C: RecordCodec> Records<C> {
             is_begun: false,
             first_instr: 0,
             n_passed: 0,
+            is_look: false,
             losing: None,
             fault: None,
             is_over: is_empty || scan.most == 0,
@@ -290,7 +293,7 @@ impl<C: RecordCodec> Records<C> {
                 // Who reads looks for signals between batches, be they empty.
                 self.n_passed += n_bytes;
                 if self.n_passed >= LOOK_BYTES {
-                    self.n_passed = 0;
+                    (self.n_passed, self.is_look) = (0, true);
                     return Ok(Some(Stopped::Full));
                 }
             }
@@ -525,7 +528,8 @@ impl<C: RecordCodec> Reader for Records<C> {
             batch.findings = std::mem::take(&mut found.findings);
             let is_beyond = batch.beyond.iter().any(|n| *n > 0);
             let is_empty = batch.span.records == 0 && batch.findings.is_empty() && batch.regions.is_empty();
-            if !is_empty || is_beyond {
+            let is_look = std::mem::take(&mut self.is_look);
+            if !is_empty || is_beyond || is_look {
                 return Ok(Some(&mut self.fill.batch));
             }
         }

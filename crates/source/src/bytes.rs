@@ -39,6 +39,11 @@ impl Bytes {
         self.size == 0
     }
 
+    /// Gives the buffer of a file back; what stands in it is read again when it is needed.
+    pub fn shrink(&mut self) {
+        self.packed.shrink();
+    }
+
     /// The bytes from `at` on: `len` of them or more, fewer only where the file ends. Callers bound `len` by a constant.
     ///
     /// # Errors

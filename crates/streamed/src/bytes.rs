@@ -32,6 +32,11 @@ impl SourceInput {
     pub(crate) fn size(&self) -> u64 {
         self.bytes.len()
     }
+
+    /// Gives the buffer back until more is read.
+    pub(crate) fn shrink(&mut self) {
+        self.bytes.shrink();
+    }
 }
 
 impl Input for SourceInput {

@@ -200,7 +200,7 @@ fn look_for_traces(look: &Arc<Look>) -> Result<Option<Vec<Trace>>> {
     let mut input = SourceInput::new(&look.container, HEADER_READ_BYTES, &look.n_read)?;
     let has_rows = survey.frames.iter().any(|frame| !frame.header.is_foreign() && !is_empty(frame))
         || !survey.open.is_empty();
-    if survey.session.is_stopped() || has_rows {
+    if has_rows {
         return Ok(Some(Vec::new()));
     }
     let mut streams: Streams = BTreeMap::new();

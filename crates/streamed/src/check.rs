@@ -5,35 +5,19 @@
 
 use crate::rules;
 use crate::trace::StreamTrace;
-use quipu_model::check::{self, CheckReport, CheckedRecords, FoundPass};
-use quipu_model::pass::Needs;
-use quipu_model::result::{Fields, Shape};
-use quipu_model::{Columns, DynPass, Options, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::check::{self, FoundCheck};
+use quipu_model::{Columns, ToolInfo};
 
 /// The tool `check` of streams.
-#[derive(Debug)]
-pub struct Check;
-
-static CHECK_INFO: ToolInfo = ToolInfo {
-    name: "check",
-    summary: "whether a trace follows the rules of its format, and where not",
-    needs: Needs { format: Some("stream"), required: Columns::NONE, optional: Columns::ACCESSES },
-    order: Order::Shards,
-    options: &check::options("look only at frames and headers, without decoding records"),
-    in_report: false,
+pub static CHECK: FoundCheck = FoundCheck {
+    info: &INFO,
+    rules: rules::RULES,
+    opening: |trace, decodes| StreamTrace::of(trace)?.findings_of_frames(decodes),
 };
 
-impl Tool for Check {
-    fn result(&self) -> Shape {
-        CheckReport::<CheckedRecords>::shape()
-    }
-
-    fn info(&self) -> &'static ToolInfo {
-        &CHECK_INFO
-    }
-
-    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let opening = StreamTrace::of(trace)?.findings_of_frames(!options.flag(&check::NO_DECODE))?;
-        Ok(Box::new(FoundPass::new(options, rules::RULES, &opening)?))
-    }
-}
+static INFO: ToolInfo = check::info(
+    "stream",
+    Columns::NONE,
+    Columns::ACCESSES,
+    &check::options("look only at frames and headers, without decoding records"),
+);

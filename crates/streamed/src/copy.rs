@@ -45,7 +45,6 @@ impl Transform for Copy {
         intake.take(&mut damage, SoFar::default())?;
         let look = look::at(source)?;
         let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
-        let size = look.size;
         // What of a file cannot be read is an error of its own.
         if let Err(cause) = input.get(0, 1) {
             return Err(unreadable(source.name(), cause));
@@ -53,8 +52,9 @@ impl Transform for Copy {
         let (fresh, file) = Fresh::file(job.output, job.replace.into())?;
         let failed = |cause| cannot("write", job.output, cause);
         let mut out = BufWriter::new(file);
-        let known = of_packing(&look);
-        let copied = select_lossy(&mut input, 0..size, &known, &mut Everything, &mut out).map_err(failed)?;
+        let known = unseen(&look);
+        let copied =
+            select_lossy(&mut input, 0..look.end(), &known, &mut Everything, &mut out).map_err(failed)?;
         out.flush().map_err(failed)?;
         drop(out);
         fresh.commit()?;
@@ -63,8 +63,15 @@ impl Transform for Copy {
     }
 }
 
-/// What the packing of a stream has lost: the copy is not packed, and says it.
-pub(crate) fn of_packing(look: &Look) -> Vec<quipu_stream::loss::Loss> {
+/// What is lost without a frame that shows it, so that a copy says it: by the packing of a stream, and after a frame that must be
+/// understood and is not.
+pub(crate) fn unseen(look: &Look) -> Vec<quipu_stream::loss::Loss> {
+    let beyond = look.stop().map(|stop| quipu_stream::loss::Loss {
+        cause: cause::UNDECODABLE,
+        records: Some(MANY),
+        text: Some(stop.name.replace('-', " ")),
+        ..Default::default()
+    });
     let damage = look.unpacking.iter().filter(|finding| finding.is_damage());
     let loss = |finding: &Finding| quipu_stream::loss::Loss {
         cause: if finding.is_of_container() { cause::CRC } else { cause::TRUNCATED },
@@ -72,7 +79,7 @@ pub(crate) fn of_packing(look: &Look) -> Vec<quipu_stream::loss::Loss> {
         text: Some(finding.message.clone()),
         ..Default::default()
     };
-    damage.map(loss).collect()
+    damage.map(loss).chain(beyond).collect()
 }
 
 /// What stays in a copy as it is: a loss that the producer states, and frames that only other programs read.

@@ -4,7 +4,7 @@
 //! without a kept record becomes padding, since a number that is missing would be a loss.
 
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
-use crate::copy::{all_findings, apart, of_packing};
+use crate::copy::{all_findings, apart, unseen};
 use crate::look;
 use crate::reader::is_wanted;
 use crate::rules;
@@ -395,7 +395,10 @@ impl<'j> Work<'j> {
         let mut streams: BTreeSet<_> = parts.map(|part| (part.producer, part.stream)).collect();
         let mut scanner = Scanner::new();
         let unreadable = |cause| unreadable(self.job.source.name(), cause);
-        while let Some(FrameAt { header, .. }) = scanner.next(&mut input).map_err(unreadable)? {
+        while let Some(FrameAt { offset, header }) = scanner.next(&mut input).map_err(unreadable)? {
+            if offset >= look.end() {
+                break;
+            }
             if matches!(header.kind, kind::DATA | kind::AGG) {
                 streams.insert((header.producer, header.stream));
             }
@@ -439,7 +442,7 @@ impl<'j> Work<'j> {
             .map_err(|cause| unreadable(self.job.source.name(), cause))?;
         let failed = |cause| cannot("write", path, cause);
         let written =
-            select_lossy(&mut input, 0..look.size, &of_packing(&look), choose, &mut out).map_err(failed)?;
+            select_lossy(&mut input, 0..look.end(), &unseen(&look), choose, &mut out).map_err(failed)?;
         out.flush().map_err(failed)?;
         Ok(written)
     }

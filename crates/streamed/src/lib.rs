@@ -113,7 +113,8 @@ impl Format for Stream {
     }
 
     fn tools(&self) -> &'static [&'static dyn Tool] {
-        &[&check::Check, &aggregations::Aggregations]
+        static TOOLS: &[&dyn Tool] = &[&check::CHECK, &aggregations::Aggregations];
+        TOOLS
     }
 
     fn rules(&self) -> &'static [RuleInfo] {

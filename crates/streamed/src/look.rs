@@ -4,6 +4,7 @@ use crate::bytes::{HEADER_READ_BYTES, SourceInput, seekable, unreadable};
 use crate::carried;
 use crate::folder;
 use crate::frozen::Frozen;
+use quipu_model::finding::NEEDS_NEWER;
 use quipu_model::{Finding, Result};
 use quipu_source::{Codec, Container, Source};
 use quipu_stream::survey::Survey;
@@ -96,6 +97,17 @@ impl Look {
         };
         let is_counted = carried::is_counted(&look.survey);
         Ok(Look { members: groups.into_iter().map(member).collect(), is_counted, ..look })
+    }
+
+    /// Where reading ends: at a frame that must be understood and is not, or at the end of the stream.
+    pub(crate) fn end(&self) -> u64 {
+        self.stop().and_then(|found| found.number("offset")).unwrap_or(self.size)
+    }
+
+    /// The frame that must be understood and is not, if there is one.
+    pub(crate) fn stop(&self) -> Option<&quipu_stream::finding::Finding> {
+        let session = &self.survey.session;
+        session.findings.iter().find(|found| session.is_stopped() && found.name == NEEDS_NEWER)
     }
 
     /// The same by a look at all headers, whatever an index says: it finds what is wrong with them.

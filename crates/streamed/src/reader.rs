@@ -193,7 +193,11 @@ impl RowReader {
             if self.may_have_wanted(&piece, before) {
                 // The header of the frame says what was lost before it.
                 self.lost_since = None;
-                if self.begin(&piece, before)? {
+                let is_begun = self.begin(&piece, before)?;
+                if self.opened.is_wide() {
+                    self.input.shrink();
+                }
+                if is_begun {
                     return Ok(true);
                 }
             }
@@ -316,6 +320,10 @@ impl RowReader {
         let is_here =
             |found: &&finding::Finding| found.number("offset") == Some(frame.offset) && found.loses();
         let said = look.survey.session.findings.iter().find(is_here).cloned();
+        if look.stop().is_some_and(|stop| Some(stop) == said.as_ref()) {
+            // It may give another meaning to what follows.
+            self.left = 0..0;
+        }
         let said = said.unwrap_or_else(|| finding::Finding::at("records-undecodable", frame.offset));
         self.find(&said.with("records", frame.header.records), record);
         Ok(())

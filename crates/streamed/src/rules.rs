@@ -57,7 +57,7 @@ quipu_model::rules! {
             "The records of the frame are not read." []
         NEWER "stream/needs-newer-program" Error
             "A frame that must be understood is understood."
-            "Reading stops there, since what follows may have another meaning." []
+            "Reading stops there, since what follows may have another meaning. What precedes it is delivered, and every verb ends with exit code 2." []
         FOREIGN "stream/foreign-body" Warning
             "Bodies of other formats are read by those."
             "Rows are read without them." []

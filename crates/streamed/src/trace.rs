@@ -119,6 +119,18 @@ impl Part {
     }
 }
 
+impl Part {
+    /// A time that none of its records comes before: headers say the smallest of each frame. Of a buffer that is being written
+    /// it may not be known.
+    fn begins(&self) -> Option<u64> {
+        let is_known = self.pieces.iter().all(|piece| piece.open.is_none());
+        let headers = self.pieces.iter().map(|piece| &piece.frame.header);
+        let first =
+            headers.filter(|header| header.records > 0).map(|header| self.clock(header.ts_first)).min();
+        first.filter(|_| is_known)
+    }
+}
+
 /// What readers share.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -141,13 +153,17 @@ impl Opened {
     /// # Errors
     /// What the source says.
     pub(crate) fn input(&self) -> Result<SourceInput> {
-        // Each reader has a buffer, and a stream may have very many readers.
-        let request_bytes = if self.parts.len() > MAX_WIDE { HEADER_READ_BYTES } else { FRAME_READ_BYTES };
+        let request_bytes = if self.is_wide() { HEADER_READ_BYTES } else { FRAME_READ_BYTES };
         SourceInput::new(&self.look.container, request_bytes, &self.look.n_read)
+    }
+
+    /// Whether there are so many streams that each reader reads less at a time and keeps no bytes between its frames.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.parts.len() > MAX_WIDE
     }
 }
 
-/// Streams whose readers have buffers for whole frames; where there are more, each reads less at a time.
+/// Streams whose readers have buffers for whole frames.
 const MAX_WIDE: usize = 256;
 
 /// An opened stream.
@@ -175,13 +191,6 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     let survey = &look.survey;
     let name = source.name().to_owned();
     refuse_nothing(source, survey)?;
-    if survey.session.is_stopped() {
-        let found = survey.session.findings.iter().find(|finding| finding.name == "needs-newer-program");
-        let offset = found.and_then(|finding| finding.number("offset"));
-        let place = quipu_model::Place { offset, ..Default::default() };
-        let error = Error::unsupported("the stream has a frame that only a newer program understands");
-        return Err(error.at(&place).in_file(&*name));
-    }
     let session = &survey.session;
     let epochs: BTreeMap<EpochId, Arc<Metadata>> =
         session.epochs().iter().map(|(id, epoch)| (*id, Arc::clone(&epoch.metadata))).collect();
@@ -207,6 +216,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
         true => (None, folder::files_of(source)?.len() as u64),
         false => (source.container()?.size_bytes(), 1),
     };
+    // Nothing is read after a frame that must be understood and is not, whatever is written there.
     let is_ended = !session.findings.iter().any(|finding| finding.name == "no-end-frame");
     let meta = Meta {
         packed_bytes: packed_bytes.or(Some(look.size)),
@@ -599,6 +609,7 @@ fn shards_of(parts: &[Part]) -> Vec<Shard> {
         process: (part.process > 0).then_some(part.process),
         pieces: u32::try_from(part.pieces.len()).unwrap_or(u32::MAX).max(1),
         packed_bytes: Some(part.pieces.iter().map(|piece| piece.frame.header.frame_len()).sum()),
+        begins: part.begins(),
         ..Shard::default()
     };
     parts.iter().enumerate().map(shard).collect()

@@ -16,13 +16,12 @@ use crate::record::INCOMPLETE;
 use crate::salvage::{Sink, StreamFacts, salvage};
 use crate::trace::ApiTrace;
 use quipu_model::check::{self, CheckLog, CheckReport};
-use quipu_model::pass::Needs;
 use quipu_model::result;
 use quipu_model::result::{Fields, Shape};
 use quipu_model::values::{Call, Type, Types, Values};
 use quipu_model::{
-    Batch, Columns, DynPass, Error, Finding, Options, Order, Pass, Place, Report, Result, Severity, Shard,
-    Tool, ToolInfo, Trace,
+    Batch, Columns, DynPass, Error, Finding, Options, Pass, Place, Report, Result, Severity, Shard, Tool,
+    ToolInfo, Trace,
 };
 use quipu_source::Container;
 
@@ -30,14 +29,12 @@ use quipu_source::Container;
 #[derive(Debug)]
 pub struct Check;
 
-static INFO: ToolInfo = ToolInfo {
-    name: "check",
-    summary: "whether a trace follows the rules of its format, and where not",
-    needs: Needs { format: Some("apitrace"), required: Columns::NONE, optional: Columns::NONE },
-    order: Order::Shards,
-    options: &check::options("look only at how calls are stored, not at what they say"),
-    in_report: false,
-};
+static INFO: ToolInfo = check::info(
+    "apitrace",
+    Columns::NONE,
+    Columns::NONE,
+    &check::options("look only at how calls are stored, not at what they say"),
+);
 
 impl Tool for Check {
     fn result(&self) -> Shape {

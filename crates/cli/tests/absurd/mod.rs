@@ -5,7 +5,7 @@
 
 mod samples;
 
-use crate::damage::VERBS;
+use crate::damage::{self, VERBS};
 use samples::Sample;
 use std::fs;
 use std::io::Read;
@@ -43,11 +43,7 @@ struct Said {
 fn run(line: &[&str], trace: &Path) -> Said {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let words = line.iter().map(|word| match *word {
-        "@" => trace.to_str().unwrap(),
-        "%" => out.to_str().unwrap(),
-        word => word,
-    });
+    let words = line.iter().map(|word| damage::word(word, trace.to_str().unwrap(), out.to_str().unwrap()));
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -v 1000000 && exec \"$0\" -j 2 \"$@\"", env!("CARGO_BIN_EXE_quipu")]);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -93,10 +89,11 @@ fn answer(sample: &Sample, line: &[&str], folder: &Path) -> (String, bool) {
     let complaint = err.lines().chain(answer.lines()).find(is_complaint).unwrap_or("");
     let complaint = complaint.replace(&format!("{}/", folder.display()), "");
     // What is written to has another name in each run.
-    let complaint = match complaint.split_once("/out: ") {
-        Some((_, what)) => format!("error: out: {what}"),
-        None => complaint,
-    };
+    let output = ["out", "out.arrow", "out.parquet"].iter().find_map(|name| {
+        let (_, what) = complaint.split_once(&format!("/{name}: "))?;
+        Some(format!("error: {name}: {what}"))
+    });
+    let complaint = output.unwrap_or(complaint);
     let shown = code.map_or("killed".to_owned(), |code| code.to_string());
     (format!("{} | {} | {shown} | {complaint}\n", sample.name, line.join(" ")), code != Some(2))
 }

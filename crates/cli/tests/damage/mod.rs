@@ -19,7 +19,7 @@ use std::process::Command;
 /// How a verb is called on a trace; `None` for one that reads no trace of its own.
 pub(crate) type Call = Option<&'static [&'static str]>;
 
-/// Every verb, in the order of the help. `@` is the damaged trace, `%` a file to write.
+/// Every verb, in the order of the help. `@` is the damaged trace, `%` a file to write, `-` standard output.
 pub(crate) const VERBS: &[(&str, Call)] = &[
     ("report", Some(&["report", "@"])),
     ("view", Some(&["view", "@"])),
@@ -29,6 +29,9 @@ pub(crate) const VERBS: &[(&str, Call)] = &[
     ("analyze", Some(&["analyze", "schedule-files", "@"])),
     ("check", Some(&["check", "@"])),
     ("convert", Some(&["convert", "@", "-o", "%"])),
+    ("convert", Some(&["convert", "@", "-o", "%.arrow"])),
+    ("convert", Some(&["convert", "@", "-o", "%.parquet"])),
+    ("convert", Some(&["convert", "@", "-o", "-"])),
     ("trim", Some(&["trim", "--take", "1000000", "@", "-o", "%"])),
     ("filter", Some(&["filter", "--drop", "prefetch", "@", "-o", "%"])),
     ("split", Some(&["split", "@", "-o", "%"])),
@@ -58,6 +61,11 @@ pub(crate) const VERBS: &[(&str, Call)] = &[
     ("completions", None),
 ];
 
+/// A word of a call, for a trace and a place to write to.
+pub(crate) fn word(word: &str, trace: &str, out: &str) -> String {
+    if word == "@" { trace.to_owned() } else { word.replace('%', out) }
+}
+
 /// What a verb said.
 struct Said {
     code: i32,
@@ -73,15 +81,11 @@ struct Said {
 fn run(call: &[&str], trace: &Path, flags: &[&str]) -> Said {
     let folder = tempfile::tempdir().unwrap();
     let (trace, out) = (trace.to_str().unwrap(), folder.path().join("out"));
-    let args = call.iter().map(|arg| match *arg {
-        "@" => trace,
-        "%" => out.to_str().unwrap(),
-        arg => arg,
-    });
+    let args = call.iter().map(|arg| word(arg, trace, out.to_str().unwrap()));
     let output =
         Command::new(env!("CARGO_BIN_EXE_quipu")).args(["-j", "1"]).args(args).args(flags).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let has_output = out.exists();
+    let has_output = ["", "arrow", "parquet"].iter().any(|ending| out.with_extension(ending).exists());
     Said {
         code: output.status.code().unwrap(),
         out: text(&output.stdout),

@@ -216,10 +216,25 @@ fn compare_kept(
     }
 }
 
+/// What is said of a pipe that damaged records went into.
+const DOUBTFUL_PIPE: &str = "standard output: from record ";
+
+/// The lines of an object that stands between others.
+fn object_in(text: &str) -> String {
+    let lines = text.lines().skip_while(|line| *line != "{");
+    let end = lines.clone().position(|line| line == "}").map_or(0, |at| at + 1);
+    lines.take(end).collect::<Vec<_>>().join("\n")
+}
+
 /// Runs a verb as it is, and again with `-q` and, where its answer is an object, `--json`; complains where they differ.
 fn tell(verb: &'static str, call: &[&str], sample: &Sample, wrong: &mut Vec<String>) -> Told {
     let Said { code, out, err, has_output } = run(call, &sample.trace, &[]);
-    let writes = call.contains(&"%") && !KEEPS.contains(&verb);
+    let writes = call.iter().any(|arg| arg.contains('%')) && !KEEPS.contains(&verb);
+    let is_into_pipe = call.contains(&"-");
+    // What went into a pipe cannot be taken back.
+    if is_into_pipe && code == 1 && !is_not_opened(&err) && !err.contains(DOUBTFUL_PIPE) {
+        wrong.push(format!("{call:?} does not say from which record on it is doubtful: {err}"));
+    }
     if writes && code == 1 {
         compare_kept(verb, call, sample, (&err, has_output), wrong);
     }
@@ -233,8 +248,9 @@ fn tell(verb: &'static str, call: &[&str], sample: &Sample, wrong: &mut Vec<Stri
         wrong.push(format!("{verb} {flags:?}: exit code {}, without {code}: {}", quiet.code, quiet.err));
     }
     if is_json && code != 2 {
-        match serde_json::from_str::<Value>(&quiet.out) {
-            Err(error) => wrong.push(format!("{verb} --json: {error}: {:?}", quiet.out)),
+        let answer = if is_into_pipe { object_in(&quiet.err) } else { quiet.out.clone() };
+        match serde_json::from_str::<Value>(&answer) {
+            Err(error) => wrong.push(format!("{call:?} --json: {error}: {answer:?}")),
             Ok(answer) => {
                 wrong.extend(compare_with_manual(&answer));
                 let said = places_in(&answer);

@@ -3,7 +3,7 @@
 //! `faults.c` is compiled here and loaded before the C library, so that the program itself runs as it always does. Without a
 //! compiler for C these tests are passed over, with a word.
 
-use crate::damage::{VERBS, samples};
+use crate::damage::{self, VERBS, samples};
 use crate::outputs::{Place, ROWS, content, run_with};
 use quipu_testkit::fixtures;
 use std::fs;
@@ -58,11 +58,7 @@ fn names(folder: &Path) -> Vec<String> {
 /// A verb on a trace whose file cannot be read from the byte `at` on.
 fn read_failing(library: &Path, sample: &samples::Sample, call: &[&str], at: u64, out: &Path) -> Output {
     let (trace, out) = (sample.trace.to_str().unwrap(), out.to_str().unwrap());
-    let words = call.iter().map(|word| match *word {
-        "@" => trace,
-        "%" => out,
-        word => word,
-    });
+    let words = call.iter().map(|word| damage::word(word, trace, out));
     let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
     command.args(["-j", "2"]).args(words).env("LD_PRELOAD", library);
     command.env("QUIPU_FAULT_READ", &sample.file).env("QUIPU_FAULT_AT", at.to_string()).output().unwrap()
@@ -88,9 +84,11 @@ fn a_file_that_cannot_be_read_to_its_end_is_an_error_of_every_verb() {
             let whole = read_failing(&library, sample, call, u64::MAX >> 1, &out);
             let is_able = whole.status.code() == Some(0);
             for at in [0, len / 2] {
-                let _ = fs::remove_file(&out);
-                let _ = fs::remove_dir_all(&out);
-                let _ = fs::remove_dir_all(place.path().join("out.blobs"));
+                for name in names(place.path()) {
+                    let path = place.path().join(name);
+                    let _ = fs::remove_file(&path);
+                    let _ = fs::remove_dir_all(&path);
+                }
                 let output = read_failing(&library, sample, call, at, &out);
                 let said = [output.stdout, output.stderr].concat();
                 let said = String::from_utf8_lossy(&said);

@@ -43,11 +43,9 @@ use log::{Log, Wanted};
 use quipu_model::OptionSpec;
 use quipu_model::ThreadId;
 use quipu_model::check::{self, WantedRules};
-use quipu_model::pass::Needs;
 use quipu_model::result::{Fields, Shape};
 use quipu_model::{
-    Batch, Columns, DynPass, Finding, Options, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
-    Trace,
+    Batch, Columns, DynPass, Finding, Options, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo, Trace,
 };
 use range::Part;
 use rustc_hash::FxHashMap;
@@ -60,14 +58,7 @@ pub static CHECK: CheckTool = CheckTool;
 #[derive(Debug)]
 pub struct CheckTool;
 
-static CHECK_INFO: ToolInfo = ToolInfo {
-    name: "check",
-    summary: "whether a trace follows the rules of its format, and where not",
-    needs: Needs { format: Some("drmemtrace"), required: Columns::RAW, optional: Columns::NONE },
-    order: Order::Shards,
-    options: &OPTIONS,
-    in_report: false,
-};
+static CHECK_INFO: ToolInfo = check::info("drmemtrace", Columns::RAW, Columns::NONE, &OPTIONS);
 
 /// The options that all tools called `check` have, and those that name a part.
 const OPTIONS: [OptionSpec; 9] = {

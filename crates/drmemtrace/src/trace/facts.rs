@@ -28,6 +28,7 @@ pub(super) fn shard(index: usize, file: &File) -> Shard {
         core: None,
         pieces: file.pieces.len() as u32, // At most one for each half megabyte.
         packed_bytes: file.container.size_bytes(),
+        begins: None,
     }
 }
 

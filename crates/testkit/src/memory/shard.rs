@@ -101,6 +101,7 @@ pub struct MemoryShard {
     kind: ShardKind,
     core: Option<u64>,
     packed_bytes: Option<u64>,
+    begins: Option<u64>,
     pub(super) items: Vec<Item>,
 }
 
@@ -127,6 +128,12 @@ impl MemoryShard {
     /// Says that the shard is the core of this number.
     pub fn core(mut self, number: u64) -> MemoryShard {
         (self.kind, self.core) = (ShardKind::Core, Some(number));
+        self
+    }
+
+    /// A clock reading that none of its records comes before.
+    pub fn begins(mut self, clock: u64) -> MemoryShard {
+        self.begins = Some(clock);
         self
     }
 
@@ -227,6 +234,7 @@ impl MemoryShard {
             process: first.map(|(_, process)| process),
             pieces: self.n_pieces(),
             packed_bytes: self.packed_bytes,
+            begins: self.begins,
         }
     }
 }
