@@ -5,6 +5,7 @@
 
 use crate::bytes::{FRAME_READ_BYTES, HEADER_READ_BYTES, SourceInput, unreadable};
 use crate::folder;
+use crate::found;
 use crate::look::{self, Look};
 use crate::rules;
 use crate::schema::EpochId;
@@ -167,7 +168,7 @@ pub fn carried(source: &Source) -> Result<Vec<Carried>> {
     if all.is_empty() {
         return Ok(Vec::new());
     }
-    let findings: Arc<[Finding]> = trace::findings_of(&look)?.into();
+    let findings: Arc<[Finding]> = found::findings_of(&look)?.into();
     let carried = |Trace { format, entries, is_folder, .. }| Carried {
         format,
         source: as_source(source.name(), entries, is_folder),
@@ -464,9 +465,9 @@ impl Faults {
     fn of(look: &Look) -> Faults {
         let survey = &look.survey;
         let session = &survey.session;
-        let lost = trace::lost_after_all(survey);
+        let lost = found::lost_after_all(survey);
         let losing = session.findings.iter().filter(|found| found.loses());
-        let losing = losing.filter(|found| !trace::is_said(found, session, &lost));
+        let losing = losing.filter(|found| !found::is_said(found, session, &lost));
         // Counts that do not agree have no place: another finding says what is missing, if anything is.
         let place = |of: &finding::Finding| of.number("offset").filter(|_| of.name != "end-mismatch");
         let fault = |of: &finding::Finding| Fault {

@@ -1,6 +1,7 @@
 //! Streams written again: the same frames with the same metadata, without what the file has lost.
 
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
+use crate::found;
 use crate::look::{self, Look};
 use crate::rules;
 use crate::trace::{self, StreamTrace};
@@ -102,6 +103,6 @@ pub(crate) fn all_findings(trace: &StreamTrace) -> Result<Vec<Finding>> {
     let found = found.into_vec();
     let mut all = Finding::not_met(&trace.findings_of_frames(true)?, &found);
     all.extend(found);
-    trace::count_once(&mut all);
+    found::count_once(&mut all);
     Ok(all)
 }

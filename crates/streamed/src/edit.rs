@@ -6,9 +6,10 @@
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
 use crate::copy::{all_findings, apart, unseen};
 use crate::look;
+use crate::parts::Part;
 use crate::reader::is_wanted;
 use crate::rules;
-use crate::trace::{self, Part, StreamTrace};
+use crate::trace::{self, StreamTrace};
 use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::fresh::{Folder, Fresh, cannot};
 use quipu_model::options::Kind;

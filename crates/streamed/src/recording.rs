@@ -96,7 +96,7 @@ impl Recording {
                 return Ok(None);
             }
             let number_of =
-                |piece: &crate::trace::Piece| piece.open.map_or(piece.frame.header.seq, |head| head.seq);
+                |piece: &crate::parts::Piece| piece.open.map_or(piece.frame.header.seq, |head| head.seq);
             // The first frame of each stream says which thread it is.
             let last = part.pieces.iter().map(number_of).max().unwrap_or(0);
             let parts = part.pieces.len() as u64;
