@@ -43,7 +43,7 @@ pub(crate) fn findings_of(look: &Arc<Look>) -> Result<Vec<Finding>> {
     findings.extend(foreign_findings(survey, name));
     findings.extend(damaged_aggregations(look)?);
     findings.extend(endings(look)?);
-    findings.extend(crate::carried::Nothing::of(look).map(|damage| rules::of_damage(&damage)));
+    findings.extend(crate::described::Nothing::of(look).map(|damage| rules::of_damage(&damage)));
     if let Some(first) = survey.copies.values().map(|frame| frame.offset).min() {
         let place = Place { file: Some(name.clone()), offset: Some(first), ..Place::default() };
         let n = counted(survey.copies.len() as u64, "frame");

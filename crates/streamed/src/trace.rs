@@ -22,10 +22,8 @@ use quipu_model::{
     Shard, Trace,
 };
 use quipu_source::{Codec, Source};
-use quipu_stream::finding;
 use quipu_stream::frame::{Header, HeaderFault, SYNC, encoding, kind};
 use quipu_stream::index::frame_at;
-use quipu_stream::input::Input;
 use quipu_stream::loss::MANY;
 use quipu_stream::meta::Metadata;
 use quipu_stream::scan::FrameAt;

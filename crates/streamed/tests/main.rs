@@ -223,7 +223,7 @@ fn check_says_what_is_wrong_with_frames_that_an_index_hides() {
     let mut bytes = accesses(10_000, Codec::None, 30_000);
     let report = |bytes: &[u8]| {
         let trace = open(bytes);
-        let check = &quipu_streamed::check::Check;
+        let check = &quipu_streamed::check::CHECK;
         let mut pass = check.build(&quipu_model::Options::default(), &trace).unwrap();
         for shard in trace.shards() {
             let mut reader = trace.scan(&Scan::new(shard.id)).unwrap();
