@@ -17,6 +17,7 @@ use std::io::Write;
 use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What the first tables had: functions after these may be missing.
 const LEAST_BYTES: usize = offset_of!(Table, needs);
@@ -226,13 +227,25 @@ impl Library {
     }
 }
 
-/// What tools print, on standard output. What nothing reads any more is dropped.
+/// Whether what tools print goes to standard error.
+static IS_OUT_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// From now on, what tools print goes to standard error: standard output is for an answer that a program reads.
+pub fn leave_standard_output() {
+    IS_OUT_TAKEN.store(true, Relaxed);
+}
+
+/// What tools print, on standard output unless it is taken. What nothing reads any more is dropped.
 unsafe extern "C" fn print(_: *mut c_void, text: *const c_char, length: usize) {
     if text.is_null() || length == 0 {
         return;
     }
     // SAFETY: the header asks for a text of this length.
     let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
+    if IS_OUT_TAKEN.load(Relaxed) {
+        let _ = std::io::stderr().lock().write_all(text);
+        return;
+    }
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text).and_then(|()| out.flush());
 }

@@ -65,6 +65,7 @@ pub mod variable;
 pub mod workload;
 
 pub use fault::{Error, Fault, Result};
+pub use quipu_hooks::load::leave_standard_output;
 pub use quipu_hooks::{Batch, Detail, Event, Hooks, batch, detail, event};
 
 use quipu_model::convert::RecordWriter;

@@ -1,20 +1,106 @@
 //! `run` on programs while they run: what front ends send goes through back ends as it comes.
 
 use crate::batch::Batch;
-use crate::delivery::Receiver;
+use crate::delivery::core::{self, Core, Layout};
 use crate::delivery::receiver::{End, Outcome, Producer, Seen, Wish};
+use crate::delivery::{Receiver, producer};
 use crate::detail::Detail;
 use crate::fault::said;
 use crate::hooks::Sink;
 use crate::run::{Backends, OPTIONS};
+use crate::variable::Dialect;
+use quipu_model::number;
 use quipu_model::trace::Fact;
-use quipu_model::{Given, Options, Result};
+use quipu_model::{Error, Given, Options, Result};
+use std::cell::RefCell;
 use std::path::Path;
+use std::time::Duration;
+
+/// How front ends deliver their events.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Delivery {
+    /// As docs/formats/prism.md describes it: a ring for each producer.
+    #[default]
+    Quipu,
+    /// As front ends of Prism and Sigil2 do: eight buffers and two FIFOs for each channel.
+    Prism(core::Options),
+}
+
+impl Delivery {
+    /// Reads `quipu`, or `prism[,OPTION=VALUE]...` with `layout=fixed`, `clocked`, `variable` or `sigrind`, `channels=N`,
+    /// `prefix=NAME`, `fields=LEVEL`.
+    ///
+    /// # Errors
+    /// `Usage` for a way or option that there is not.
+    pub fn parse(text: &str) -> Result<Delivery> {
+        /// The most channels: each has two FIFOs and a file.
+        const MAX_CHANNELS: u64 = 256;
+        let mut parts = text.split(',');
+        let name = parts.next().unwrap_or("");
+        if name != "prism" {
+            return match (name, parts.next()) {
+                ("quipu", None) => Ok(Delivery::Quipu),
+                ("quipu", Some(option)) => {
+                    Err(Error::usage(format!("`--delivery`: quipu has no option `{option}`")))
+                }
+                _ => Err(Error::usage(format!("`--delivery`: there is no way `{name}`"))
+                    .hint("ways: quipu, prism")),
+            };
+        }
+        let (mut options, mut fields) =
+            (core::Options { patience: Duration::MAX, ..core::Options::default() }, None);
+        for option in parts {
+            let wrong = |what: &str| {
+                Error::usage(format!("`--delivery`: `{option}`: {what}")).hint(
+                    "options of prism: layout=fixed, clocked, variable or sigrind, channels=N, prefix=sgl2, fields=LEVEL",
+                )
+            };
+            match option.split_once('=') {
+                Some(("layout", value)) => {
+                    options.layout = match value {
+                        "fixed" => Layout::Fixed,
+                        "clocked" => Layout::Clocked,
+                        "variable" => Layout::Variable(Dialect::Strict),
+                        "sigrind" => Layout::Variable(Dialect::Sigrind),
+                        _ => return Err(wrong("no such layout")),
+                    }
+                }
+                Some(("channels", value)) => {
+                    let wanted = number::count(value).ok().filter(|n| (1..=MAX_CHANNELS).contains(n));
+                    options.n_channels = wanted.ok_or_else(|| wrong("1 to 256 channels"))? as usize; // At most 256.
+                }
+                Some(("prefix", value)) => {
+                    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_');
+                    if value.is_empty() || !value.chars().all(is_plain) {
+                        return Err(wrong("letters, digits, `-` and `_`"));
+                    }
+                    value.clone_into(&mut options.prefix);
+                }
+                Some(("fields", value)) => {
+                    fields = Some(Detail::parse(value).ok_or_else(|| wrong("no level of detail"))?);
+                }
+                _ => return Err(wrong("prism has no such option")),
+            }
+        }
+        let usual = match options.layout {
+            Layout::Fixed | Layout::Clocked => Detail::VALGRIND,
+            Layout::Variable(_) => Detail::SIGRIND,
+        };
+        options.detail = fields.unwrap_or(usual);
+        Ok(Delivery::Prism(options))
+    }
+}
+
+/// What front ends deliver to.
+enum Receiving {
+    Quipu(Receiver),
+    Prism { core: Core, n_channels: usize },
+}
 
 /// Back ends that wait for events.
 pub struct Live {
     backends: Backends,
-    receiver: Receiver,
+    receiving: Receiving,
 }
 
 /// What came of it.
@@ -26,8 +112,8 @@ pub struct Done {
     pub losses: Vec<String>,
 }
 
-/// Gives batches to back ends, which have begun and end by themselves.
-struct Feeding<'b>(&'b mut Backends, Detail);
+/// Gives batches of a channel to back ends, which have begun and end by themselves.
+struct Feeding<'b>(&'b RefCell<Backends>, Detail);
 
 impl Sink for Feeding<'_> {
     fn detail(&self) -> Detail {
@@ -39,7 +125,7 @@ impl Sink for Feeding<'_> {
     }
 
     fn take(&mut self, batch: &Batch) -> crate::fault::Result<()> {
-        self.0.take(batch).map(drop).map_err(crate::fault::of_file)
+        self.0.borrow_mut().take(batch).map(drop).map_err(crate::fault::of_file)
     }
 
     fn finish(&mut self) -> crate::fault::Result<()> {
@@ -48,35 +134,84 @@ impl Sink for Feeding<'_> {
 }
 
 impl Live {
-    /// Makes back ends and the memory for front ends ready. Front ends are asked for the fields that back ends look at.
+    /// Makes back ends and the memory for front ends ready. Front ends are asked for the fields that back ends look at, unless
+    /// their way of delivery has no room for that.
     ///
     /// # Errors
     /// `Usage` for options that are none; what back ends and the system say.
-    pub fn begin(given: &Given, output: &Path, replace: bool) -> Result<Live> {
+    pub fn begin(given: &Given, delivery: &Delivery, output: &Path, replace: bool) -> Result<Live> {
         let options = Options::parse("`run`", OPTIONS, given)?;
         let mut backends = Backends::begin(&options, output, replace)?;
-        let receiver = Receiver::create(backends.detail()).map_err(said)?;
-        Ok(Live { backends, receiver })
+        let receiving = match delivery {
+            Delivery::Quipu => Receiving::Quipu(Receiver::create(backends.detail()).map_err(said)?),
+            Delivery::Prism(options) => {
+                let core = Core::create(options).map_err(said)?;
+                Receiving::Prism { core, n_channels: options.n_channels }
+            }
+        };
+        Ok(Live { backends, receiving })
     }
 
-    /// The file that front ends open: the environment variable `QUIPU_PRISM` names it for them.
+    /// The file that front ends open, or Prism's folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.receiver.path()
+        match &self.receiving {
+            Receiving::Quipu(receiver) => receiver.path(),
+            Receiving::Prism { core, .. } => core.folder(),
+        }
+    }
+
+    /// The environment variable that names [`Live::path`] for front ends; Prism's take an argument instead.
+    #[must_use]
+    pub fn environment(&self) -> Option<&'static str> {
+        matches!(self.receiving, Receiving::Quipu(_)).then_some(producer::ENVIRONMENT)
     }
 
     /// Gives all that front ends send to the back ends. `wish` says whether further ones may come.
     ///
     /// # Errors
     /// What back ends and the system say; then nothing is written.
-    pub fn run(mut self, wish: &mut dyn FnMut(Seen) -> Wish) -> Result<Done> {
-        let asked = self.backends.detail();
-        let outcome = self.receiver.run(&mut Feeding(&mut self.backends, asked), wish).map_err(said)?;
-        self.backends.end()?;
-        let mut facts = self.backends.commit()?;
-        facts.push(Fact::new("front_ends", "front ends", outcome.producers.len() as u64));
-        Ok(Done { facts, losses: losses(&outcome) })
+    pub fn run(self, wish: &mut dyn FnMut(Seen) -> Wish) -> Result<Done> {
+        let Live { mut backends, mut receiving } = self;
+        let asked = backends.detail();
+        let shared = RefCell::new(backends);
+        let (n_front_ends, losses) = match &mut receiving {
+            Receiving::Quipu(receiver) => {
+                let outcome = receiver.run(&mut Feeding(&shared, asked), wish).map_err(said)?;
+                (outcome.producers.len(), losses(&outcome))
+            }
+            Receiving::Prism { core, n_channels } => {
+                let mut feeding: Vec<_> = (0..*n_channels).map(|_| Feeding(&shared, asked)).collect();
+                let mut sinks: Vec<&mut dyn Sink> =
+                    feeding.iter_mut().map(|one| one as &mut dyn Sink).collect();
+                let outcomes = core.run(&mut sinks, wish).map_err(said)?;
+                (outcomes.len(), losses_of_channels(&outcomes))
+            }
+        };
+        let mut backends = shared.into_inner();
+        backends.end()?;
+        let mut facts = backends.commit()?;
+        let (key, label) = match receiving {
+            Receiving::Quipu(_) => ("front_ends", "front ends"),
+            Receiving::Prism { .. } => ("channels", "channels"),
+        };
+        facts.push(Fact::new(key, label, n_front_ends as u64));
+        Ok(Done { facts, losses })
     }
+}
+
+/// What went wrong, each of Prism's channels in a sentence.
+fn losses_of_channels(outcomes: &[core::Outcome]) -> Vec<String> {
+    let mut losses = Vec::new();
+    for (n, core::Outcome { n_events, n_wrong, fault, .. }) in outcomes.iter().enumerate() {
+        if let Some(fault) = fault {
+            losses.push(format!("channel {n}: {fault}; {n_events} events before are there"));
+        }
+        if *n_wrong > 0 {
+            losses.push(format!("channel {n}: {n_wrong} events have a wrong name, and are not there"));
+        }
+    }
+    losses
 }
 
 /// What went wrong, each producer in a sentence.

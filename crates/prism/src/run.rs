@@ -10,7 +10,7 @@ use crate::fault::said;
 use crate::files::Files;
 use crate::front::{COLUMNS, Front};
 use crate::hooks::Sink;
-use crate::sigilclassic::SigilClassic;
+use crate::sigilclassic::{self, SigilClassic};
 use crate::simplecount::SimpleCount;
 use crate::stgen::{Form, Options as StgenOptions, Stgen, USUAL_PAGES};
 use crate::{loaded, trace};
@@ -28,7 +28,7 @@ const BACKEND: OptionSpec = OptionSpec::new(
     "backend",
     Kind::Text,
     "",
-    "What takes the events: simplecount; stgen with c=N (aggregation), l=text, textv2, capnp or null, pages=N (of shadow memory); sigilclassic; null.",
+    "What takes the events: simplecount; stgen with c=N (aggregation), l=text, textv2, capnp or null, pages=N (of shadow memory); sigilclassic with pages=N; null.",
 )
 .value("NAME[,OPTION=VALUE]...")
 .repeated();
@@ -90,7 +90,10 @@ pub enum Spec {
         pages: usize,
     },
     /// Counts bytes between functions.
-    SigilClassic,
+    SigilClassic {
+        /// Pages of shadow memory.
+        pages: usize,
+    },
     /// Nothing.
     Null,
 }
@@ -104,12 +107,13 @@ impl Spec {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or("").to_ascii_lowercase();
         let options: Vec<&str> = parts.collect();
-        if name == "stgen" {
-            return Spec::stgen(&options);
+        match name.as_str() {
+            "stgen" => return Spec::stgen(&options),
+            "sigilclassic" => return Spec::sigilclassic(&options),
+            _ => {}
         }
         let spec = match name.as_str() {
             "simplecount" => Spec::SimpleCount,
-            "sigilclassic" => Spec::SigilClassic,
             "null" => Spec::Null,
             _ => {
                 return Err(Error::usage(format!("`--backend`: there is no back end `{name}`"))
@@ -134,10 +138,7 @@ impl Spec {
                     aggregation =
                         number::count(value).ok().filter(|n| *n > 0).ok_or_else(|| wrong("no count"))?;
                 }
-                Some(("pages", value)) => {
-                    let wanted = number::count(value).ok().and_then(|n| usize::try_from(n).ok());
-                    pages = wanted.filter(|n| *n > 0).ok_or_else(|| wrong("no count"))?;
-                }
+                Some(("pages", value)) => pages = Spec::pages(value).ok_or_else(|| wrong("no count"))?,
                 Some(("l", value)) => {
                     form = match value.to_ascii_lowercase().as_str() {
                         "text" => Form::Text,
@@ -153,13 +154,33 @@ impl Spec {
         Ok(Spec::Stgen { aggregation, form, pages })
     }
 
+    fn sigilclassic(options: &[&str]) -> Result<Spec> {
+        let mut pages = sigilclassic::USUAL_PAGES;
+        for option in options {
+            let wrong = |what: &str| {
+                Error::usage(format!("`--backend`: `{option}`: {what}"))
+                    .hint("the option of sigilclassic: pages=N")
+            };
+            match option.split_once('=') {
+                Some(("pages", value)) => pages = Spec::pages(value).ok_or_else(|| wrong("no count"))?,
+                _ => return Err(wrong("sigilclassic has no such option")),
+            }
+        }
+        Ok(Spec::SigilClassic { pages })
+    }
+
+    /// A number of pages of shadow memory.
+    fn pages(value: &str) -> Option<usize> {
+        number::count(value).ok().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0)
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Spec::SimpleCount => "simplecount",
             Spec::Stgen { .. } => "stgen",
-            Spec::SigilClassic => "sigilclassic",
+            Spec::SigilClassic { .. } => "sigilclassic",
             Spec::Null => "null",
         }
     }
@@ -251,7 +272,7 @@ impl Backends {
                         StgenOptions { out: files.clone(), aggregation, form, has_quirks, max_pages: pages };
                     Tool::Stgen(Box::new(Stgen::new(options)))
                 }
-                (Spec::SigilClassic, _) => Tool::SigilClassic(Box::default()),
+                (Spec::SigilClassic { pages }, _) => Tool::SigilClassic(Box::new(SigilClassic::new(pages))),
                 (Spec::Null | Spec::Stgen { .. }, _) => Tool::Null,
             };
             all.add(At { name, files, tool })?;

@@ -245,6 +245,20 @@ fn events_before_the_first_swap_are_of_thread_0_or_end_the_run() {
 }
 
 #[test]
+fn threads_that_deliver_in_turn_are_apart_without_swaps() {
+    let of = |thread, address| Batch {
+        thread: Some(thread),
+        events: vec![memory(access::STORE, address, 4)],
+        ..Batch::default()
+    };
+    for aggregation in [1, 100] {
+        let files = written(aggregation, false, &[of(5, 0x10), of(9, 0x20), of(5, 0x30)]);
+        assert!(files["sigil.events.out-5"].contains("0x30") && files["sigil.events.out-9"].contains("0x20"));
+        assert!(!files["sigil.events.out-5"].contains("0x20"), "{files:?}");
+    }
+}
+
+#[test]
 fn shadow_memory_grows_with_the_pages_that_are_touched() {
     let mut stgen = Stgen::new(Options { form: Form::Null, ..Options::default() });
     for _ in 0..10 {

@@ -77,8 +77,9 @@ pub struct Shared {
     file: Option<OwnedFd>,
 }
 
-// SAFETY: All access to the memory goes through atomics, but for the fields of `Head` that are written before anybody
-// else maps it.
+// SAFETY: The map lives as long as the value, and any thread may use its address. Access goes through atomics, but for the
+// fields of `Head` that are written before others map it, and for words of rings and the heap that are published: those are
+// copied, any bits are valid for them, and none is trusted.
 #[allow(unsafe_code)]
 unsafe impl Send for Shared {}
 // SAFETY: As above.

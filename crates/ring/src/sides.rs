@@ -267,7 +267,9 @@ pub struct Consumer<'s> {
     head: u64,
 }
 
-// SAFETY: The pointer is into memory that is shared by processes; all access to it is atomic.
+// SAFETY: The pointer is into memory that is shared by processes. Access to it is atomic, but for copies of words between `head`
+// and `tail`, which are published, and which a producer that keeps to the protocol leaves alone. One that does not can only
+// change what is copied: any bits are words, and none is trusted.
 #[allow(unsafe_code)]
 unsafe impl Send for Consumer<'_> {}
 

@@ -64,15 +64,14 @@ fn name_of(path: &Path) -> Result<String, Error> {
         .hint("a letter, then letters, digits, `-` and `_`"))
 }
 
-/// The name of a type for a tool: `my-tool` is `MyTool`.
+/// The name of a type for a tool: `my-own` is `MyOwnTool`, which is neither a keyword nor a name that the crate imports.
 fn type_of(name: &str) -> String {
     let words = name.split(['-', '_']).filter(|word| !word.is_empty());
-    words
-        .map(|word| {
-            let (first, rest) = word.split_at(1); // Names are ASCII.
-            format!("{}{rest}", first.to_ascii_uppercase())
-        })
-        .collect()
+    let capital = words.map(|word| {
+        let (first, rest) = word.split_at(1); // Names are ASCII.
+        format!("{}{rest}", first.to_ascii_uppercase())
+    });
+    capital.chain(["Tool".to_owned()]).collect()
 }
 
 /// Where the crate of hooks comes from, as a manifest says it.
@@ -157,7 +156,7 @@ mod tests {
         {
             assert_eq!(name_of(Path::new(path)).ok().as_deref(), expected, "{path}");
         }
-        assert_eq!([type_of("mine"), type_of("my-own_tool")], ["Mine", "MyOwnTool"]);
+        assert_eq!([type_of("mine"), type_of("my-own_kind")], ["MineTool", "MyOwnKindTool"]);
     }
 
     #[test]

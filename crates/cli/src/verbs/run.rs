@@ -3,11 +3,11 @@
 use crate::conversion::{self, Conversion};
 use quipu::model::transform::Transformed;
 use quipu::model::{Error, OptionSpec};
-use quipu_capture::events;
+use quipu_capture::events::{self, Delivery, Job};
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::Stored;
-use quipu_console::rewrite::{self, EXIT_CODES, Output, Target};
+use quipu_console::rewrite::{self, Output, Target};
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session;
 use std::ffi::OsString;
@@ -23,16 +23,20 @@ use std::path::{Path, PathBuf};
 /// A tool of your own is a library that takes the events (docs/hooks.md). It prints its results, and needs `--output` only if it
 /// writes files.
 #[derive(Debug, clap::Args)]
-#[command(after_help = help(), mut_arg("output", optional))]
+#[command(after_help = AFTER_HELP, mut_arg("output", optional))]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Stored,
     #[command(flatten)]
     flags: Flags<RunFlags>,
     /// Take the events of front ends that other programs run, until the last of them has ended; prints what the environment
-    /// variable QUIPU_PRISM has to be for them
+    /// variable QUIPU_PRISM has to be for them, or Prism's folder
     #[arg(long, conflicts_with = "program")]
     listen: bool,
+    /// How front ends deliver: quipu; or prism, as those of Prism and Sigil2 do, with layout=fixed, clocked, variable or
+    /// sigrind, channels=N, prefix=sgl2, fields=LEVEL: then `{}` in the program's arguments is the folder
+    #[arg(long, value_name = "WAY[,OPTION=VALUE]...", default_value = "quipu", value_parser = Delivery::parse)]
+    delivery: Delivery,
     #[command(flatten)]
     output: Output,
     /// A program that sends its events itself, and its arguments: it is run, and its events are taken as they come
@@ -52,18 +56,26 @@ impl Flagged for RunFlags {
 /// What formats call it.
 const NAME: &str = "run";
 
-const EXAMPLES: &str = "\
+const AFTER_HELP: &str = "\
 Examples:
   quipu run --backend stgen events.quipu -o traces.dir
   quipu run --backend stgen,c=10,l=textv2 trace.dir -o traces.dir
   quipu run --backend simplecount --backend sigilclassic events.quipu -o results.dir
   quipu run --tool target/release/libmine.so trace.dir
   quipu run --backend simplecount -o results.dir -- ./front-end input.txt
-";
+  quipu run --backend stgen -o traces.dir --delivery prism -- \\
+      valgrind --tool=sigrind --ipc-dir={} ./program
 
-fn help() -> String {
-    format!("{EXAMPLES}{EXIT_CODES}")
-}
+Nothing appears under the name given before all of it is written. With --json, standard output is the answer alone: what
+programs and tools print goes to standard error.
+
+Exit codes:
+  0  done
+  1  a trace is damaged: nothing was written unless --keep-damaged was given; or a front end lost events: the folder has all
+     that came
+  2  could not do it; nothing was written
+  N  of a program that was run and failed: its own, or 128 and the number of its signal; the folder has all that came
+";
 
 /// What tools print needs no folder.
 fn optional(output: clap::Arg) -> clap::Arg {
@@ -76,7 +88,16 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if target.path == Path::new("-") {
         target.path = PathBuf::new();
     }
-    if options.listen || !options.program.is_empty() {
+    if target.json {
+        events::leave_standard_output();
+    }
+    let is_live = options.listen || !options.program.is_empty();
+    if !is_live && options.delivery != Delivery::Quipu {
+        return Err(
+            Error::usage("`--delivery` is for events of programs: `--listen`, or `-- PROGRAM`").into()
+        );
+    }
+    if is_live {
         if input.path != Path::new("-") {
             return Err(Error::usage("events come from a trace or from programs, not from both").into());
         }
@@ -100,15 +121,23 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 
 /// Takes events from programs while they run.
 fn live(options: &Options, target: &Target, screen: &Screen) -> Result<Outcome> {
-    let (given, replace) = (options.flags.given(), target.force);
+    let job = Job {
+        given: options.flags.given(),
+        delivery: &options.delivery,
+        output: &target.path,
+        replace: target.force,
+        is_out_taken: target.json,
+    };
     let (done, status) = if options.listen {
-        let ready = |path: &Path| screen.say(format_args!("QUIPU_PRISM={}", path.display()));
-        let done = session::watched(screen, |watch| {
-            events::listen(given, &target.path, replace, ready, &|| watch.is_cancelled())
-        });
+        let ready = |variable: Option<&str>, path: &Path| {
+            let (path, equals) = (path.display(), if variable.is_some() { "=" } else { "" });
+            // Without this, no front end can come, so quiet runs say it, too.
+            quipu_console::screen::eprint(&format!("{}{equals}{path}\n", variable.unwrap_or("")));
+        };
+        let done = session::watched(screen, |watch| events::listen(job, ready, &|| watch.is_cancelled()));
         (done?, None)
     } else {
-        let (done, status) = events::run(&options.program, given, &target.path, replace)?;
+        let (done, status) = events::run(&options.program, job)?;
         (done, Some(status))
     };
     let is_flawed = !done.losses.is_empty();

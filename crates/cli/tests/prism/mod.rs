@@ -434,10 +434,10 @@ fn a_program_that_sends_its_events_runs_with_back_ends() {
     let out = folder.path().join("out").to_str().unwrap().to_owned();
     let output = quipu(&["run", "--json", "--backend", "simplecount", "-o", &out, "--", program]);
     assert_eq!(output.status.code(), Some(1), "an event has no room: {output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    let (said, answer) = text.split_at(text.find('{').unwrap());
-    assert_eq!(said, "child: thread of its own\ndropped 1\n");
-    let answer: Value = serde_json::from_str(answer).unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("child: thread of its own\ndropped 1\n"), "{said}");
+    // Standard output is the answer alone.
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["front_ends"], 3, "{answer}");
     assert!(answer["notes"][0].as_str().unwrap().contains("1 events could not be sent"), "{answer}");
     let counts = std::fs::read_to_string(Path::new(&out).join("simplecount.txt")).unwrap();
@@ -468,6 +468,102 @@ fn a_program_that_sends_its_events_runs_with_back_ends() {
     let none = quipu(&["run", "--backend", "simplecount", "-o", &out, "--", "/nowhere/program"]);
     assert_eq!(none.status.code(), Some(2), "{none:?}");
     assert!(!Path::new(&out).exists());
+}
+
+/// A front end that speaks Prism's own delivery, built with the compiler of this machine.
+fn prism_front_end(folder: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prism/tests/delivery/front_end.c");
+    let program = folder.join("front_end");
+    let built = Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(source).status().unwrap();
+    assert!(built.success());
+    program
+}
+
+#[test]
+fn front_ends_of_prism_deliver_as_they_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = prism_front_end(folder.path());
+    let program = program.to_str().unwrap();
+    let run = |delivery: &str, args: &[&str], name: &str| {
+        let out = folder.path().join(name).to_str().unwrap().to_owned();
+        let first = ["run", "--json", "--backend", "simplecount", "--delivery", delivery, "-o", &out, "--"];
+        let output = quipu(&[&first[..], args].concat());
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let counts = std::fs::read_to_string(Path::new(&out).join("simplecount.txt")).unwrap_or_default();
+        (output.status.code(), answer, counts, String::from_utf8(output.stderr).unwrap())
+    };
+    let has = |counts: &str, n: u64| {
+        counts.lines().any(|line| line == format!("[SimpleCount] Total WriteMem  Events: {n}"))
+            || counts.lines().any(|line| line == format!("[SimpleCount] Total ReadMem   Events: {n}"))
+    };
+    for (delivery, prefix, layout) in [
+        ("prism", "prism", "fixed"),
+        ("prism,layout=clocked", "prism", "clocked"),
+        ("prism,layout=variable,prefix=sgl2", "sgl2", "variable"),
+    ] {
+        let args = [program, "{}", prefix, "0", layout, "right", "20000"];
+        let (code, answer, counts, said) = run(delivery, &args, layout);
+        assert_eq!(code, Some(0), "{delivery}: {said}");
+        assert_eq!(answer["channels"], 1, "{answer}");
+        assert!(has(&counts, 20_000), "{delivery}: {counts}");
+    }
+    // A program that opens nothing, one channel of two, and one that crashes: what came is there, and what went wrong is said.
+    let (code, answer, _, said) = run("prism", &["true"], "nothing");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(answer["notes"][0].as_str().unwrap().contains("no front end opened this FIFO"), "{answer}");
+    let args = [program, "{}", "prism", "0", "fixed", "right", "5000"];
+    let (code, answer, counts, _) = run("prism,channels=2", &args, "two");
+    assert_eq!((code, &answer["channels"]), (Some(1), &Value::from(2)), "{answer}");
+    assert!(answer["notes"][0].as_str().unwrap().starts_with("channel 1: "), "{answer}");
+    assert!(has(&counts, 5000), "{counts}");
+    for wrong in
+        ["prism,layout=odd", "prism,channels=0", "prism,prefix=a/b", "prism,fields=1", "quipu,x=1", "other"]
+    {
+        let (code, _, _, said) = run(wrong, &["true"], "wrong");
+        assert_eq!(code, Some(2), "{wrong}: {said}");
+    }
+
+    // Front ends that others start get the folder.
+    let out = folder.path().join("listened").to_str().unwrap().to_owned();
+    let mut listener = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    listener.args(["run", "-q", "--listen", "--delivery", "prism", "--backend", "simplecount", "-o", &out]);
+    let mut listener = listener.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    let mut complaint = std::io::BufReader::new(listener.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut complaint, &mut first).unwrap();
+    let status = Command::new(program).args([first.trim(), "prism", "0", "fixed", "right", "7000"]).status();
+    assert!(status.unwrap().success());
+    assert_eq!(listener.wait().unwrap().code(), Some(0));
+    assert!(has(&std::fs::read_to_string(Path::new(&out).join("simplecount.txt")).unwrap(), 7000));
+    assert!(!Path::new(first.trim()).exists());
+}
+
+#[test]
+fn shadow_memory_of_sigilclassic_has_a_bound_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let slot = |page: u64| {
+        let mut slot = [0; 18];
+        slot[0] = 1;
+        slot[1..9].copy_from_slice(&(page << 12).to_le_bytes());
+        slot[9] = 8;
+        slot[11] = 2;
+        slot
+    };
+    let slots: Vec<[u8; 18]> = (0..20).map(slot).collect();
+    let slots: Vec<&[u8]> = slots.iter().map(|slot| &slot[..]).collect();
+    let trace = put(folder.path(), "pages.bin", &buffer(&slots, &[]));
+    let run = |backend: &str, name: &str| {
+        let out = folder.path().join(name).to_str().unwrap().to_owned();
+        let output = quipu(&["run", "--format", "prism", "--backend", backend, "-o", &out, &trace]);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap(), Path::new(&out).exists())
+    };
+    let (code, said, is_there) = run("sigilclassic,pages=20", "enough");
+    assert_eq!((code, is_there), (Some(0), true), "{said}");
+    let (code, said, is_there) = run("sigilclassic,pages=19", "less");
+    assert_eq!((code, is_there), (Some(2), false), "{said}");
+    assert!(said.contains("touch more than 19 pages of 4096 bytes") && said.contains("`pages=N`"), "{said}");
+    assert_eq!(run("sigilclassic,pages=0", "none").0, Some(2));
+    assert_eq!(run("sigilclassic,c=1", "none").0, Some(2));
 }
 
 /// What the table of events says, as CSV.

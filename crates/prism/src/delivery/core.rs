@@ -8,6 +8,7 @@
 
 use super::fault::{Fault, Place, Wrong};
 use super::folder::Folder;
+use super::receiver::{Seen, Wish};
 use crate::batch::Batch;
 use crate::detail::Detail;
 use crate::fault::{Error, Result};
@@ -152,15 +153,16 @@ impl Core {
         self.folder.path()
     }
 
-    /// Gives each sink all that its channel delivers, from start to finish: as many sinks as channels. `is_there` says
-    /// whether the front end is; without one, the core does not wait.
+    /// Gives each sink all that its channel delivers, from start to finish: as many sinks as channels. `wish` gets how many
+    /// channels were opened and how many of these have not ended. Unless it waits, the core does not wait for a front end that
+    /// has not come; what the channels have is read unless the run ends at once.
     ///
     /// # Errors
     /// If a sink ends the run, or the system has an error. What a front end does wrong ends its channel only: see [`Outcome`].
     pub fn run(
         &mut self,
         sinks: &mut [&mut dyn Sink],
-        is_there: &mut dyn FnMut() -> bool,
+        wish: &mut dyn FnMut(Seen) -> Wish,
     ) -> Result<Vec<Outcome>> {
         let begun = Instant::now();
         let mut ready = Vec::new();
@@ -168,8 +170,16 @@ impl Core {
             sink.start()?;
         }
         loop {
-            let is_there = is_there();
-            let may_come = is_there && begun.elapsed() < self.patience;
+            let n_producers = self.channels.iter().filter(|channel| channel.was_opened).count();
+            let n_live =
+                self.channels.iter().filter(|channel| channel.was_opened && channel.is_open()).count();
+            let wished = wish(Seen { n_producers, n_live });
+            if wished == Wish::End {
+                self.channels.iter_mut().for_each(Channel::end);
+            }
+            // A front end that has opened some of its channels opens the others, too.
+            let is_there = wished == Wish::Wait;
+            let may_come = (is_there || n_live > 0) && begun.elapsed() < self.patience;
             for channel in &mut self.channels {
                 channel.connect(may_come)?;
             }
@@ -223,6 +233,8 @@ struct Channel {
     empty: Option<File>,
     /// None when the channel has ended.
     full: Option<File>,
+    /// Whether a front end ever opened it.
+    was_opened: bool,
     /// Whether the front end said that it has finished. Another process that a fork made may still send buffers.
     is_finished: bool,
     /// Bytes of a number that is not complete.
@@ -259,6 +271,7 @@ impl Channel {
             memory_path,
             full: Some(full.map_err(|error| Error::io(&full_path, error))?),
             is_finished: false,
+            was_opened: false,
             empty_path,
             full_path,
             empty: None,
@@ -295,7 +308,7 @@ impl Channel {
             return Ok(());
         }
         match OpenOptions::new().write(true).custom_flags(fifo::NON_BLOCKING).open(&self.empty_path) {
-            Ok(empty) => self.empty = Some(empty),
+            Ok(empty) => (self.empty, self.was_opened) = (Some(empty), true),
             // No reader, or the FIFO is gone: no reader will come.
             Err(_) if may_come => {}
             Err(_) => self.fail(Place::File(self.empty_path.clone()), Wrong::NotOpened),
@@ -307,6 +320,17 @@ impl Channel {
     fn fail(&mut self, place: Place, what: Wrong) {
         self.fault = Some(Fault { place, what });
         self.close();
+    }
+
+    /// Ends the channel before its front end did.
+    fn end(&mut self) {
+        let place = Place::File(self.full_path.clone());
+        match (self.is_open(), self.was_opened, self.is_finished) {
+            (false, ..) => {}
+            (true, false, _) => self.fail(place, Wrong::NotOpened),
+            (true, true, false) => self.fail(place, Wrong::StillOpen),
+            (true, true, true) => self.close(),
+        }
     }
 
     fn close(&mut self) {

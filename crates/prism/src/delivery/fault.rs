@@ -83,6 +83,8 @@ pub enum Wrong {
     HalfOpened,
     /// The FIFO ended without the number that ends a channel.
     NoEnd,
+    /// The run ended before the front end ended the channel.
+    StillOpen,
     /// A number that no buffer has.
     BufferNumber(u32),
     /// A buffer out of turn that was not filled before.
@@ -158,6 +160,7 @@ impl fmt::Display for Wrong {
             Wrong::NoEnd => f.write_str(
                 "the front end closed the FIFO without ending the channel: it was killed, or crashed",
             ),
+            Wrong::StillOpen => f.write_str("the run ended before the front end ended the channel"),
             Wrong::BufferNumber(number) => write!(f, "buffer {number}, where there are 8"),
             Wrong::OutOfTurn { expected, found } => {
                 write!(f, "buffer {found} was filled, where it is the turn of buffer {expected}")

@@ -8,9 +8,9 @@
 use crate::batch::At;
 use crate::detail::Detail;
 use crate::event::{Compute, Context, Kind, Memory, Sync, access, context, format, sync};
-use crate::fault::Result;
+use crate::fault::{Error, Result};
 use crate::hooks::Hooks;
-use crate::shadow::Shadow;
+use crate::shadow::{PAGE_BYTES, Shadow};
 use quipu_model::harmless;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -21,6 +21,8 @@ const NONE: u32 = u32::MAX;
 
 /// Members of all sets of readers together; a set that would take more forgets its earlier readers.
 const MAX_MEMBERS: usize = 1 << 24;
+/// Pages of 4096 bytes that may be touched unless the user says otherwise: their shadow memory takes 32 KiB each, 2 GiB in all.
+pub const USUAL_PAGES: usize = 1 << 16;
 /// The most functions that are entities of their own; further ones count for their thread.
 const MAX_ENTITIES: usize = 1 << 20;
 
@@ -132,8 +134,10 @@ impl Sets {
 }
 
 /// The back end.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SigilClassic {
+    /// Pages that may be touched.
+    max_pages: usize,
     shadow: Shadow<Cell>,
     sets: Sets,
     entities: Vec<Entity>,
@@ -145,7 +149,39 @@ pub struct SigilClassic {
     unplaced: u64,
 }
 
+impl Default for SigilClassic {
+    fn default() -> SigilClassic {
+        SigilClassic::new(USUAL_PAGES)
+    }
+}
+
 impl SigilClassic {
+    /// A back end that ends the run where more than `max_pages` pages of 4096 bytes are touched.
+    #[must_use]
+    pub fn new(max_pages: usize) -> SigilClassic {
+        SigilClassic {
+            max_pages,
+            shadow: Shadow::default(),
+            sets: Sets::default(),
+            entities: Vec::new(),
+            index: FxHashMap::default(),
+            stacks: FxHashMap::default(),
+            edges: BTreeMap::new(),
+            current: None,
+            unplaced: 0,
+        }
+    }
+
+    #[cold]
+    fn too_many_pages(&self) -> Error {
+        let n = self.max_pages;
+        let gib = (n * PAGE_BYTES * size_of::<Cell>()) as f64 / (1 << 30) as f64;
+        Error::Stop(format!(
+            "SigilClassic: the events touch more than {n} pages of {PAGE_BYTES} bytes: their shadow memory takes {gib:.1} GiB; \
+             `pages=N` allows another number"
+        ))
+    }
+
     /// Accesses that count nowhere: they have no address, no size or no type that is known.
     #[must_use]
     pub fn unplaced(&self) -> u64 {
@@ -260,7 +296,7 @@ impl Hooks for SigilClassic {
             Some(access::STORE) => self.write(entity, address, u64::from(size)),
             _ => self.unplaced += 1,
         }
-        Ok(())
+        if self.shadow.pages() > self.max_pages { Err(self.too_many_pages()) } else { Ok(()) }
     }
 
     fn on_sync(&mut self, _: At, event: &Sync) -> Result<()> {

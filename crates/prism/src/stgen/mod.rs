@@ -261,8 +261,23 @@ impl Stgen {
         Ok(index)
     }
 
-    /// The current thread; before the first swap it is unknown, and called 0.
-    fn current(&mut self) -> Result<usize> {
+    /// The thread of an event: that which its stream says, since several producers deliver in turn, without swaps between
+    /// them. Before the first swap it is unknown, and called 0.
+    #[inline]
+    fn current(&mut self, at: At) -> Result<usize> {
+        match (self.current, at.thread) {
+            (Some(current), None) => Ok(current),
+            (Some(current), Some(number)) if self.threads[current].number == number => Ok(current),
+            _ => self.enter(at.thread),
+        }
+    }
+
+    /// Makes the thread of an event the current one.
+    #[cold]
+    fn enter(&mut self, thread: Option<u64>) -> Result<usize> {
+        if let Some(number) = thread {
+            self.swap(number)?;
+        }
         match self.current {
             Some(current) => Ok(current),
             None if self.options.has_quirks => Err(Error::Stop(
@@ -429,13 +444,13 @@ impl Hooks for Stgen {
     }
 
     #[inline]
-    fn on_compute(&mut self, _: At, event: &Compute) -> Result<()> {
+    fn on_compute(&mut self, at: At, event: &Compute) -> Result<()> {
         let (iops, flops) = match event.format {
             Some(format::INTEGER) => (1, 0),
             Some(format::FLOAT) => (0, 1),
             _ => return Ok(()),
         };
-        let current = self.current()?;
+        let current = self.current(at)?;
         let is_plain = self.is_plain();
         let thread = &mut self.threads[current];
         if !is_plain {
@@ -449,12 +464,12 @@ impl Hooks for Stgen {
     }
 
     #[inline]
-    fn on_memory(&mut self, _: At, event: &Memory) -> Result<()> {
+    fn on_memory(&mut self, at: At, event: &Memory) -> Result<()> {
         let place = match (event.address, event.size) {
             (Some(address), Some(size)) => Range::of(address, u64::from(size)),
             _ => None,
         };
-        let current = self.current()?;
+        let current = self.current(at)?;
         let is_known = matches!(event.access, Some(access::LOAD | access::STORE));
         self.unplaced += u64::from(place.is_none() || !is_known);
         match event.access {
@@ -465,14 +480,14 @@ impl Hooks for Stgen {
         if self.pages() > self.options.max_pages { Err(self.too_many_pages()) } else { Ok(()) }
     }
 
-    fn on_sync(&mut self, _: At, event: &Sync) -> Result<()> {
+    fn on_sync(&mut self, at: At, event: &Sync) -> Result<()> {
         if event.kind == sync::SWAP {
             return self.swap(event.data);
         }
         if log::text_code(event.kind).is_none() {
             return Ok(());
         }
-        let current = self.current()?;
+        let current = self.current(at)?;
         self.flush()?;
         let number = self.threads[current].number;
         self.note(number, event);
@@ -480,11 +495,11 @@ impl Hooks for Stgen {
     }
 
     #[inline]
-    fn on_context(&mut self, _: At, event: &Context, _: &[u8]) -> Result<()> {
+    fn on_context(&mut self, at: At, event: &Context, _: &[u8]) -> Result<()> {
         if event.kind != context::INSTRUCTION {
             return Ok(());
         }
-        let current = self.current()?;
+        let current = self.current(at)?;
         let thread = &mut self.threads[current];
         thread.counts.instruction();
         if thread.counts.total.instructions.is_multiple_of(MARKER_INSTRUCTIONS) {

@@ -4,6 +4,7 @@ use super::folders;
 use quipu_prism::batch::Batch;
 use quipu_prism::delivery::core::{Core, Layout, Options, Outcome};
 use quipu_prism::delivery::fault::Place;
+use quipu_prism::delivery::receiver::Wish;
 use quipu_prism::delivery::{Fault, Wrong};
 use quipu_prism::event::{Event, Memory, Place as Where};
 use quipu_prism::hooks::Sink;
@@ -96,8 +97,8 @@ fn run(layout: Layout, what: &str, n_events: u64) -> (Counts, Outcome, PathBuf) 
     let folder = core.folder().to_owned();
     let mut child = start(&core, "prism", 0, layout, what, n_events);
     let mut counts = Counts::default();
-    let mut is_there = || child.try_wait().unwrap().is_none();
-    let outcome = core.run(&mut [&mut counts], &mut is_there).unwrap().remove(0);
+    let mut wish = |_| if child.try_wait().unwrap().is_none() { Wish::Wait } else { Wish::Drain };
+    let outcome = core.run(&mut [&mut counts], &mut wish).unwrap().remove(0);
     child.wait().unwrap();
     drop(core);
     assert!(folders(base.path()).is_empty());
@@ -150,7 +151,7 @@ fn the_folder_has_the_names_and_modes_of_prism_and_of_sigil2() {
         }
         let children: Vec<_> = (0..2).map(|n| start(&core, prefix, n, Layout::Fixed, "right", 50)).collect();
         let (mut first, mut second) = (Counts::default(), Counts::default());
-        let outcomes = core.run(&mut [&mut first, &mut second], &mut || true).unwrap();
+        let outcomes = core.run(&mut [&mut first, &mut second], &mut |_| Wish::Wait).unwrap();
         assert!(outcomes.iter().all(|outcome| outcome.fault.is_none()), "{outcomes:?}");
         assert_eq!((first.n_accesses, first.thread), (50, Some(1)));
         assert_eq!((second.n_accesses, second.thread), (50, Some(2)), "each channel has its own sink");
@@ -168,7 +169,7 @@ fn several_channels_run_side_by_side() {
         (0..4).map(|n| start(&core, "prism", n, Layout::Fixed, whats[n], 100_000)).collect();
     let mut counts: [Counts; 4] = Default::default();
     let mut sinks: Vec<_> = counts.iter_mut().map(|counts| counts as &mut dyn Sink).collect();
-    let outcomes = core.run(&mut sinks, &mut || true).unwrap();
+    let outcomes = core.run(&mut sinks, &mut |_| Wish::Wait).unwrap();
     drop(core);
     for child in &mut children {
         child.wait().unwrap();
@@ -195,7 +196,7 @@ fn a_front_end_that_never_comes_is_not_waited_for() {
     let patience = Duration::from_millis(100);
     let options = Options { base: base.path().into(), patience, ..Options::default() };
     let mut core = Core::create(&options).unwrap();
-    let outcome = core.run(&mut [&mut Counts::default()], &mut || true).unwrap().remove(0);
+    let outcome = core.run(&mut [&mut Counts::default()], &mut |_| Wish::Wait).unwrap().remove(0);
     let fault = outcome.fault.unwrap();
     assert_eq!(fault.what, Wrong::NotOpened);
     assert!(fault.to_string().ends_with("/prism-empty-0: no front end opened this FIFO"), "{fault}");
