@@ -248,3 +248,23 @@ fn a_window_of_each_shard_is_numbered_from_its_first_record() {
     // Two records of each shard: its mark and a clock reading. Only in the first does the mark come before.
     assert_eq!(marks, [(0, 2), (3, 5), (5, 7)]);
 }
+
+#[test]
+fn shards_that_say_when_they_begin_come_in_the_same_order() {
+    let trace = |says: bool| {
+        let shard = |nth: u64| {
+            let first = nth * 37 % 50;
+            let shard = MemoryShard::new(format!("{nth}")).clock(first).mark(0, nth);
+            let shard = shard.clock(first + 20).mark(0, 1000 + nth);
+            // A time that is known may be one before the first record.
+            if says { shard.begins(first.saturating_sub(nth % 3)) } else { shard }
+        };
+        MemoryTrace::new((0..40).map(shard).collect())
+    };
+    for window in [Window::All, Window::Records(0..50), Window::Records(33..90), Window::Clock(30..50)] {
+        let [said, unsaid] =
+            [true, false].map(|says| marks_of(&trace(says), |scan| scan.window = window.clone()));
+        assert_eq!(said, unsaid, "{window:?}");
+        assert!(said.len() > 20, "{window:?}: {}", said.len());
+    }
+}

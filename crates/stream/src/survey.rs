@@ -3,7 +3,7 @@
 //! No payload of data is read: the reader that decodes one says what is wrong with it.
 
 use crate::decode::Registry;
-use crate::frame::{Header, TRAILER_BYTES, is_trailer_of, kind};
+use crate::frame::{Header, TRAILER_BYTES, codec, is_trailer_of, kind};
 use crate::index::{Directory, frame_at};
 use crate::input::Input;
 use crate::reader::StreamReader;
@@ -70,6 +70,8 @@ impl Survey {
             }
             let Some(frame) = entry.frame() else { return Ok(None) };
             let is_known = frame.header.is_known_encoding() || survey.registry.decodes(&frame.header);
+            // What is not known may have to be understood, which only its header says.
+            let is_known = is_known && frame.header.codec <= codec::ZSTD;
             if !matches!(entry.kind, kind::DATA | kind::AGG) || !is_known {
                 if !survey.observe(input, entry.offset, Some(&frame.header))? {
                     return Ok(None);

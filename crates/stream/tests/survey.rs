@@ -2,10 +2,11 @@
 
 use quipu_stream::codec::Codec;
 use quipu_stream::decode::Registry;
-use quipu_stream::frame::Header;
+use quipu_stream::frame::{Header, flag, kind};
 use quipu_stream::input::Input;
 use quipu_stream::spec::{SchemaSpec, Ty};
 use quipu_stream::survey::{Survey, is_same};
+use quipu_stream::wire::crc32c;
 use quipu_stream::write::{Options, Writer};
 use std::io;
 
@@ -136,4 +137,47 @@ fn attachments_are_left_where_they_stand() {
     let mut reader = quipu_stream::reader::StreamReader::new(&bytes[..]);
     while reader.next_part().unwrap().is_some() {}
     assert_eq!(reader.session().attachments()[0].bytes().as_deref(), Some(&b"abcdef"[..]));
+}
+
+/// The stream with another kind and codec of a frame, which must be understood, in its header and in the index that names it.
+fn critical(bytes: &[u8], at: u64, kind: u8, codec: u8) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let seal = |bytes: &mut Vec<u8>, header: &mut Header, at: usize| {
+        let payload = at + 96..at + 96 + header.stored_len as usize;
+        header.payload_crc = crc32c(&bytes[payload]);
+        bytes[at..at + 96].copy_from_slice(&header.to_bytes());
+    };
+    let mut header = Header::read(&bytes[at as usize..]).unwrap();
+    (header.kind, header.codec, header.flags) = (kind, codec, flag::CRITICAL);
+    seal(&mut bytes, &mut header, at as usize);
+    let mut index_at = 0;
+    while index_at < bytes.len() {
+        let mut header = Header::read(&bytes[index_at..]).unwrap();
+        if header.kind == kind::INDEX {
+            for entry in (index_at + 112..index_at + 96 + header.stored_len as usize).step_by(56) {
+                let back = u64::from_le_bytes(bytes[entry..entry + 8].try_into().unwrap());
+                if index_at as u64 - back == at {
+                    (bytes[entry + 12], bytes[entry + 13]) = (kind, codec);
+                }
+            }
+            seal(&mut bytes, &mut header, index_at);
+        }
+        index_at += header.frame_len() as usize;
+    }
+    bytes
+}
+
+#[test]
+fn an_index_that_names_a_frame_that_must_be_understood_leads_no_further() {
+    let whole = stream(2000, 500);
+    let of = |bytes: &[u8]| Survey::of(&mut &*bytes, bytes.len() as u64, &Registry::default()).unwrap();
+    let known = of(&whole);
+    assert!(known.is_indexed && known.frames.len() > 4, "{}", known.frames.len());
+    let third = known.frames[2].offset;
+    for (kind, codec) in [(200, 0), (kind::DATA, 9)] {
+        let stopped = of(&critical(&whole, third, kind, codec));
+        assert!(stopped.session.is_stopped() && !stopped.is_indexed, "{kind} {codec}");
+        let offsets: Vec<u64> = stopped.frames.iter().map(|frame| frame.offset).collect();
+        assert_eq!(offsets, [known.frames[0].offset, known.frames[1].offset], "{kind} {codec}");
+    }
 }

@@ -103,7 +103,7 @@ impl Opened {
         SourceInput::new(&self.look.container, request_bytes, &self.look.n_read)
     }
 
-    /// Whether there are so many streams that each reader reads less at a time and keeps no bytes between its frames.
+    /// Whether there are very many streams: each reader then reads less at a time and keeps no bytes between its frames.
     pub(crate) fn is_wide(&self) -> bool {
         self.parts.len() > MAX_WIDE
     }
