@@ -6,6 +6,7 @@ use quipu_dtrace::carry::Encoded;
 use quipu_dtrace::lost::Lost;
 use quipu_dtrace::{Capture, carry, rules};
 use quipu_model::Window;
+use quipu_stream::frame::{Header, encoding, flag, write_frame};
 use quipu_stream::write::{Options, Writer};
 use quipu_wire::crc32c;
 use quipu_wire::record::{Encoding, Producer};
@@ -211,6 +212,18 @@ const BROKEN: &[(&str, Broken)] = &[
         let at = stream.len() / 2;
         stream[at] ^= 1;
         put(home, "flipped.quipu", &stream)
+    }),
+    ("dtrace/needs-newer-program", |home| {
+        let mut stream = stream(&classic(&root().join("classic/trace_basic")));
+        let mut header = Header {
+            kind: 200,
+            encoding: encoding::CBOR,
+            flags: flag::CRITICAL,
+            producer: 7,
+            ..Header::default()
+        };
+        write_frame(&mut header, 8, &mut [7; 8], &mut stream).unwrap();
+        put(home, "newer.quipu", &stream)
     }),
     ("dtrace/drops", |_| root().join("classic/drops")),
     ("dtrace/lost", |home| {
