@@ -115,9 +115,24 @@ def by_pyarrow_plain(rows: Any, path: Path) -> None:
     )
 
 
+def packed(codec: str, **options: Any) -> Callable[[Any, Path], Any]:
+    """Writes with a codec, and a checksum of each page."""
+    return lambda rows, path: pyarrow.parquet.write_table(
+        rows, path, compression=codec, write_page_checksum=True, row_group_size=1300, **options
+    )
+
+
 OTHERS: dict[str, Callable[[Any, Path], Any]] = {
     "pyarrow.parquet": lambda rows, path: pyarrow.parquet.write_table(rows, path, row_group_size=1300),
     "plain.parquet": by_pyarrow_plain,
+    "gzip.parquet": packed("gzip"),
+    "gzip-2.parquet": packed("gzip", data_page_version="2.0"),
+    "brotli.parquet": packed("brotli"),
+    "brotli-2.parquet": packed("brotli", data_page_version="2.0"),
+    "lz4.parquet": packed("lz4"),
+    "lz4-2.parquet": packed("lz4", data_page_version="2.0"),
+    "zstd.parquet": packed("zstd"),
+    "snappy.parquet": packed("snappy", use_dictionary=False),
     "pyarrow.arrow": by_pyarrow_file,
     "pyarrow.arrows": by_pyarrow_stream,
     "polars.parquet": lambda rows, path: polars.from_arrow(rows).write_parquet(path),
@@ -151,6 +166,43 @@ def test_what_others_wrote_opens_with_one_table(name: str, tmp_path: Path) -> No
     assert [row["tid"] for row in accesses] == [row["tid"] for row in expected]
     assert [row["size"] for row in accesses] == [row["size"] for row in expected]
     assert [row["record"] for row in accesses] == list(range(1, N + 1))
+
+
+def test_a_changed_byte_of_a_page_with_a_checksum_is_damage(tmp_path: Path) -> None:
+    rows = pyarrow.table({"addr": pyarrow.array([64 * i for i in range(3000)], pyarrow.uint64())})
+    path = tmp_path / "plain.parquet"
+    packed("none", use_dictionary=False)(rows, path)
+    data = bytearray(path.read_bytes())
+    # A value in the second of three groups: without checksums it would be another value.
+    at = data.index((64 * 1500).to_bytes(8, "little"))
+    data[at] ^= 1
+    path.write_bytes(data)
+    code, out, err = cli("view", "--json", "--table", "plain", path)
+    assert code == 1 and "columnar/damaged-group" in err, err
+    shown = [json.loads(line)["addr"] for line in out.splitlines()]
+    assert shown == [64 * i for i in [*range(1300), *range(2600, 3000)]]
+
+
+def test_what_we_write_has_checksums(tmp_path: Path) -> None:
+    trace = TRACES / "drmemtrace" / "tiny.chunk1000"
+    folder = tmp_path / "t.parquet"
+    code, _, err = cli("convert", "-q", trace, "-o", folder)
+    assert code == 0, err
+    files = sorted(folder.rglob("*.parquet"))
+    assert files
+    for file in files:
+        whole = pyarrow.parquet.read_table(file, page_checksum_verification=True)
+        assert whole.num_rows == pyarrow.parquet.ParquetFile(file).metadata.num_rows
+    largest = max(files, key=lambda file: file.stat().st_size)
+    column = pyarrow.parquet.ParquetFile(largest).metadata.row_group(0).column(0)
+    data = bytearray(largest.read_bytes())
+    # In the middle of a column's pages.
+    data[column.data_page_offset + column.total_compressed_size // 2] ^= 1
+    largest.write_bytes(data)
+    with pytest.raises(OSError, match="(?i)crc|checksum"):
+        pyarrow.parquet.read_table(largest, page_checksum_verification=True)
+    code, out, err = cli("check", folder)
+    assert code == 1 and "columnar/damaged-group" in out + err, out + err
 
 
 def test_roles_may_be_given(tmp_path: Path) -> None:

@@ -1,14 +1,15 @@
 //! Files and streams of record batches.
 
+mod checked;
+
 use crate::fault::{of_arrow, of_parquet};
 use crate::schema::table_schema;
 use arrow_array::RecordBatch;
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_schema::{DataType, SchemaRef};
-use parquet::arrow::ArrowWriter;
+use checked::CheckedWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use quipu_model::Result;
@@ -53,7 +54,7 @@ pub struct Sink<W: Write + Send>(Inner<W>);
 enum Inner<W: Write + Send> {
     File(Box<FileWriter<W>>),
     Stream(Box<StreamWriter<W>>),
-    Parquet(Box<ArrowWriter<W>>),
+    Parquet(Box<CheckedWriter<W>>),
 }
 
 impl<W: Write + Send> fmt::Debug for Sink<W> {
@@ -90,8 +91,8 @@ impl<W: Write + Send> Sink<W> {
                 Inner::Stream(Box::new(writer.map_err(of_arrow)?))
             }
             Form::Parquet => {
-                let writer = ArrowWriter::try_new(out, schema.clone(), Some(properties(schema, packing)?));
-                Inner::Parquet(Box::new(writer.map_err(of_parquet)?))
+                let most = (GROUP_ROWS, GROUP_BYTES);
+                Inner::Parquet(Box::new(CheckedWriter::new(out, schema, properties(schema, packing)?, most)?))
             }
         }))
     }
@@ -104,13 +105,7 @@ impl<W: Write + Send> Sink<W> {
         match &mut self.0 {
             Inner::File(writer) => writer.write(batch).map_err(of_arrow),
             Inner::Stream(writer) => writer.write(batch).map_err(of_arrow),
-            Inner::Parquet(writer) => {
-                writer.write(batch).map_err(of_parquet)?;
-                if writer.in_progress_size() > GROUP_BYTES {
-                    writer.flush().map_err(of_parquet)?;
-                }
-                Ok(())
-            }
+            Inner::Parquet(writer) => writer.write(batch),
         }
     }
 
@@ -119,9 +114,7 @@ impl<W: Write + Send> Sink<W> {
         match &mut self.0 {
             Inner::File(writer) => writer.write_metadata(key, value),
             Inner::Stream(_) => {}
-            Inner::Parquet(writer) => {
-                writer.append_key_value_metadata(KeyValue::new(key.to_owned(), value.to_owned()));
-            }
+            Inner::Parquet(writer) => writer.note(key, value),
         }
     }
 
@@ -145,7 +138,7 @@ impl<W: Write + Send> Sink<W> {
         match self.0 {
             Inner::File(writer) => writer.into_inner().map_err(of_arrow),
             Inner::Stream(writer) => writer.into_inner().map_err(of_arrow),
-            Inner::Parquet(writer) => writer.into_inner().map_err(of_parquet),
+            Inner::Parquet(writer) => writer.finish(),
         }
     }
 }

@@ -14,6 +14,7 @@ mod parquet;
 mod thrift;
 
 pub use guard::guarded;
+pub(crate) use thrift::page_at;
 
 use crate::decode::{Decoder, column_of};
 use crate::schema::{about_of_schema, left_out, table_schema};

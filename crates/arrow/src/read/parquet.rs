@@ -10,14 +10,18 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::Compression;
 use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::statistics::Statistics;
 use quipu_model::{Error, Place, Result};
+use std::io::Read;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Bytes after the footer: its length, and the mark.
 const TAIL_BYTES: u64 = 8;
+/// Bytes that are unpacked at a time to see how many there are.
+const BUFFER_BYTES: usize = 64 << 10;
 /// Bytes that are tried for the head of a page, one after the other.
 const HEAD_STEPS: [usize; 3] = [512, 64 << 10, limits::PAGE_HEAD_BYTES];
 
@@ -184,6 +188,35 @@ fn first_page(column: &ColumnChunkMetaData) -> i64 {
     }
 }
 
+/// True for codecs that the library lets unpack as much as there is, whatever the head of a page says.
+fn is_endless(codec: Compression) -> bool {
+    matches!(codec, Compression::GZIP(_) | Compression::BROTLI(_) | Compression::LZ4)
+}
+
+/// Makes sure that the body of a page has no more than as many bytes in it as its head says. What is damaged is found by the
+/// library.
+///
+/// # Errors
+/// `Malformed` if it has more.
+fn check_end(codec: Compression, body: &[u8], most: u64) -> Result<()> {
+    let mut unpacked: Box<dyn Read + '_> = match codec {
+        Compression::GZIP(_) => Box::new(flate2::read::MultiGzDecoder::new(body)),
+        Compression::BROTLI(_) => Box::new(brotli_decompressor::Decompressor::new(body, BUFFER_BYTES)),
+        // Blocks, or, of old programs, frames; blocks end where they are to.
+        _ => Box::new(lz4_flex::frame::FrameDecoder::new(body)),
+    };
+    let (mut buffer, mut n) = (vec![0; BUFFER_BYTES], 0);
+    while let Ok(more @ 1..) =
+        guarded(|| unpacked.read(&mut buffer).map_err(|error| Error::malformed(error.to_string())))
+    {
+        n += more as u64;
+        if n > most {
+            return Err(Error::malformed("a page has more in it than its head says"));
+        }
+    }
+    Ok(())
+}
+
 /// What pages of a column come to.
 #[derive(Default)]
 struct Pages {
@@ -221,6 +254,17 @@ fn pages(input: &Input, chunk: &ColumnChunkMetaData) -> Result<Pages> {
         if packed > end - at {
             return Err(Error::truncated("a page ends after its column").at(&place));
         }
+        let codec = chunk.compression();
+        if is_endless(codec) {
+            // It is read whole; one that is larger than what is in it is none that a program writes.
+            if packed > 2 * limits::PAGE_BYTES {
+                return Err(Error::limit("bytes of a packed page", packed, 2 * limits::PAGE_BYTES).at(&place));
+            }
+            let body = input.read_some(at + head.len as u64, packed as usize)?;
+            let bare = usize::try_from(head.bare).unwrap_or(usize::MAX);
+            let body = body.get(bare..).unwrap_or_default();
+            check_end(codec, body, unpacked).map_err(|error| error.at(&place))?;
+        }
         pages.largest = pages.largest.max(unpacked);
         if head.is_dictionary {
             pages.dictionary = unpacked;
@@ -228,4 +272,30 @@ fn pages(input: &Input, chunk: &ColumnChunkMetaData) -> Result<Pages> {
         at += head.len as u64 + packed;
     }
     Ok(pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn pages_with_more_in_them_than_they_say_are_refused() {
+        let zeros = vec![0; 1 << 20];
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&zeros).unwrap();
+        let gzip = gzip.finish().unwrap();
+        let mut frame = lz4_flex::frame::FrameEncoder::new(Vec::new());
+        frame.write_all(&zeros).unwrap();
+        let frame = frame.finish().unwrap();
+        for (codec, body) in [(Compression::GZIP(Default::default()), gzip), (Compression::LZ4, frame)] {
+            assert!(is_endless(codec) && body.len() < 100_000);
+            check_end(codec, &body, 1 << 20).unwrap();
+            let refused = check_end(codec, &body, (1 << 20) - 1).unwrap_err();
+            assert!(refused.to_string().contains("more in it than its head says"), "{refused}");
+            // What is cut or no such body is for the library to say.
+            check_end(codec, &body[..100], 1 << 20).unwrap();
+            check_end(codec, b"nonsense", 0).unwrap();
+        }
+    }
 }

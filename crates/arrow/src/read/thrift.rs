@@ -217,6 +217,8 @@ pub(super) struct PageHead {
     pub(super) unpacked: i64,
     pub(super) packed: i64,
     pub(super) is_dictionary: bool,
+    /// Bytes at the beginning of the page that are never packed.
+    pub(super) bare: i64,
 }
 
 /// The head of a page at the beginning of these bytes; `None` if it does not end within them.
@@ -229,10 +231,22 @@ pub(super) fn page_head(bytes: &[u8]) -> Result<Option<PageHead>> {
         [1] => head.is_dictionary = value == 2,
         [2] => head.unpacked = value,
         [3] => head.packed = value,
+        // Levels of pages of version 2.
+        [8, 5 | 6] => head.bare = head.bare.saturating_add(value),
         _ => {}
     };
     let len = walk(bytes, &mut visit)?;
     Ok(len.map(|len| PageHead { len, ..head }))
+}
+
+/// The bytes of a page's head and those of its packed body, of a page at the beginning of these bytes; `None` if the head does
+/// not end within them.
+///
+/// # Errors
+/// `Malformed` if it is none.
+pub(crate) fn page_at(bytes: &[u8]) -> Result<Option<(usize, usize)>> {
+    let Some(head) = page_head(bytes)? else { return Ok(None) };
+    Ok(usize::try_from(head.packed).ok().map(|packed| (head.len, packed)))
 }
 
 #[cfg(test)]
