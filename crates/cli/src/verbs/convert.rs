@@ -188,8 +188,8 @@ fn into_pipe(
         }
         written => written?,
     };
-    // Standard output is taken.
-    rewrite::tell(written, Path::new(""), target.json, screen)
+    // Standard output is taken, also where an object is asked for.
+    rewrite::tell(written, Path::new(""), target.json, &screen.beside(Path::new("")))
 }
 
 /// What `--set` says to who writes, and how to open the trace: what only its own format has an option for is one of reading, as
