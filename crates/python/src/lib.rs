@@ -35,6 +35,11 @@ mod write;
 
 use pyo3::prelude::*;
 
+// PERF: batches are given away and freed elsewhere, half a megabyte a column. The system's allocator maps each anew, and
+// touching its pages costs as much as what is written there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The native half of `quipu`; use that.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
