@@ -3,6 +3,7 @@
 //! Nothing here ships with Quipu. Each chore is one module; this file only reads the command line.
 
 mod big_trace;
+mod dist;
 mod drop_ins;
 mod dtrace_seeds;
 mod house;
@@ -48,6 +49,8 @@ enum Chore {
         #[arg(long)]
         out: Option<PathBuf>,
     },
+    /// Build what is given to others into `target/dist`: the program with all that it has, and the wheel for Python.
+    Dist(dist::Options),
     /// Write a large valid trace, repeated from a small real one, for benchmarks.
     BigTrace(big_trace::Options),
     /// Time the tools that `quipu as …` stands in for, with two builds in turn.
@@ -64,6 +67,7 @@ fn main() -> Result<()> {
         Chore::Docs { check: true } => pages::check(&root()),
         Chore::New(options) => new::run(&root(), &options),
         Chore::Man { out } => man::write(&out.unwrap_or_else(|| root().join("target/man"))),
+        Chore::Dist(options) => dist::run(&root(), &options),
         Chore::BigTrace(options) => big_trace::run(&root(), &options),
         Chore::DropIns(options) => drop_ins::run(&root(), &options),
         Chore::Seeds(options) => seeds::run(&root(), &options),

@@ -13,6 +13,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
+/// A front end of Prism under `quipu run`, for its help.
+pub const EXAMPLE: &str = "  quipu run --backend stgen -o traces.dir --delivery prism -- \\
+      valgrind --tool=sigrind --ipc-dir={} ./program
+";
+
 /// What stands for Prism's folder in the arguments of a front end.
 const FOLDER: &str = "{}";
 

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// A tool of your own is a library that takes the events (docs/hooks.md). It prints its results, and needs `--output` only if it
 /// writes files.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP, mut_arg("output", optional))]
+#[command(after_help = help(), mut_arg("output", optional))]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Stored,
@@ -56,16 +56,16 @@ impl Flagged for RunFlags {
 /// What formats call it.
 const NAME: &str = "run";
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   quipu run --backend stgen events.quipu -o traces.dir
   quipu run --backend stgen,c=10,l=textv2 trace.dir -o traces.dir
   quipu run --backend simplecount --backend sigilclassic events.quipu -o results.dir
   quipu run --tool target/release/libmine.so trace.dir
   quipu run --backend simplecount -o results.dir -- ./front-end input.txt
-  quipu run --backend stgen -o traces.dir --delivery prism -- \\
-      valgrind --tool=sigrind --ipc-dir={} ./program
+";
 
+const EXIT_CODES: &str = "
 Nothing appears under the name given before all of it is written. With --json, standard output is the answer alone: what
 programs and tools print goes to standard error.
 
@@ -76,6 +76,10 @@ Exit codes:
   2  could not do it; nothing was written
   N  of a program that was run and failed: its own, or 128 and the number of its signal; the folder has all that came
 ";
+
+fn help() -> String {
+    format!("{EXAMPLES}{}{EXIT_CODES}", events::EXAMPLE)
+}
 
 /// What tools print needs no folder.
 fn optional(output: clap::Arg) -> clap::Arg {
