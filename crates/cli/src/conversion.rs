@@ -125,7 +125,7 @@ pub(crate) fn run(
         let into = quipu::into_stream(to);
         rewrite::transform_into(&*into, &source, &opening, &Options::default(), &target, common, screen)?;
     }
-    let screen = &screen.beside(&target.path);
+    let screen = &screen.beside_for(&target.path, target.json);
     let doubtful_from = converted.reading.doubtful_from;
     let verdict = Verdict::from(converted.reading);
     verdict.say_lost(screen);

@@ -112,6 +112,27 @@ fn each_thread_has_an_instance_where_the_tool_says_so() {
 }
 
 #[test]
+fn what_tools_print_is_beside_an_answer_for_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = quipu(&["new-tool", "-q", "--language", "c", folder.path().join("mine").to_str().unwrap()]);
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let tool = folder.path().join("mine");
+    assert!(Command::new("make").arg("--silent").arg("-C").arg(&tool).status().unwrap().success());
+    let tool = tool.join("libmine.so");
+    let out = folder.path().join("out");
+    // Events as they are, and those that are made of records; with files and without.
+    for trace in [fixtures("prism").join("prodcons.prism"), fixtures("drmemtrace").join("threadsig.x64")] {
+        for output in [&[][..], &["--force", "-o", out.to_str().unwrap()]] {
+            let args = ["run", "--json", "--tool", tool.to_str().unwrap(), trace.to_str().unwrap()];
+            let (answer, beside) = said(&quipu(&[&args[..], output].concat()));
+            let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+            assert!(answer["events"].as_u64().unwrap() > 0, "{answer}");
+            assert!(beside.contains("thread     loaded     stored\n"), "{beside}");
+        }
+    }
+}
+
+#[test]
 fn a_tool_that_stops_or_is_none_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let trace = fixtures("drmemtrace").join("thr");

@@ -279,8 +279,7 @@ pub fn of_target(error: Error, path: &Path) -> Error {
 /// # Errors
 /// If the answer cannot be written.
 pub fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Screen) -> Result<Outcome> {
-    // What tools print instead of files is beside an answer for programs, not the other way round.
-    let screen = &if is_json && path.as_os_str().is_empty() { *screen } else { screen.beside(path) };
+    let screen = &screen.beside_for(path, is_json);
     let Transformed { facts, shown, doubtful, reading, notes, is_flawed } = transformed;
     let doubtful_from = reading.doubtful_from;
     let verdict = Verdict::from(reading);

@@ -156,6 +156,12 @@ impl Screen {
         Screen { is_out_taken: true, out_color: self.err_color, ..self }
     }
 
+    /// The same for an answer that programs read, as `is_json` says: where nothing has a name, tools print, and leave standard
+    /// output to it.
+    pub fn beside_for(self, output: &Path, is_json: bool) -> Screen {
+        if is_json && output.as_os_str().is_empty() { self } else { self.beside(output) }
+    }
+
     /// How documents look on standard output.
     pub fn look(&self) -> Look {
         Look::stdout(self.out_color)

@@ -85,8 +85,10 @@ pub struct Sent {
     pub unsent: u64,
     /// Bytes that are no frame.
     pub other_bytes: u64,
-    /// Buffers that a program was writing which still runs, or may, since the sender was interrupted.
+    /// Buffers that were not sent: a program still writes them, or may, since the sender was interrupted.
     pub left_open: u64,
+    /// Whether no program writes them any more.
+    pub is_left_alone: bool,
     /// Whether all that there is was acknowledged.
     pub is_complete: bool,
     /// Whether the sender was interrupted while the stream could still grow.
@@ -423,6 +425,7 @@ impl Loop<'_> {
         self.sent.unsent = session.unsent;
         self.sent.other_bytes = session.source.other_bytes;
         self.sent.left_open = session.source.left_open;
+        self.sent.is_left_alone = session.source.is_left_alone;
         // A collector that lets a sender in and then takes nothing is as good as none.
         let n_acked = session.sender.n_sent() - session.sender.n_unacked();
         let is_welcome = session.sender.max_frame_bytes().is_some();

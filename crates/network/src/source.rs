@@ -63,6 +63,8 @@ pub struct Source {
     written: Option<(bool, Instant)>,
     /// Buffers that were left out.
     pub left_open: u64,
+    /// Whether they were left out although no program writes their file any more.
+    pub is_left_alone: bool,
     /// The folder that may be a flight recorder's.
     pub recorder: Option<PathBuf>,
     /// What it says to have overwritten, and which version of the file says it.
@@ -91,6 +93,7 @@ impl Source {
             is_spool: false,
             written: None,
             left_open: 0,
+            is_left_alone: false,
             recorder: is_folder.then(|| path.to_owned()),
             overwritten: None,
         };
@@ -185,6 +188,7 @@ impl Source {
                     let is_written = !self.is_spool && self.written.is_none_or(|(is_written, _)| is_written);
                     let closed = if (self.leaves_open || is_written) && !growing.has_ended() {
                         self.left_open += growing.open().len() as u64;
+                        self.is_left_alone = !is_written;
                         Vec::new()
                     } else {
                         slice::closed(&mut input, growing.open())?

@@ -324,10 +324,17 @@ fn tell(options: &Options, sent: &Sent, screen: &Screen) -> Result<Outcome> {
         screen.say_error(format_args!("{bytes} could not be sent, because they are no whole frames"));
     }
     if sent.left_open > 0 {
-        screen.say_error(format_args!(
-            "{} that the program may still be writing were not sent; the same command without --since sends them when it has ended",
-            counted(sent.left_open, "buffer")
-        ));
+        let buffers = counted(sent.left_open, "buffer");
+        if sent.is_left_alone {
+            screen.say_error(format_args!(
+                "{buffers} of a program that is gone were not sent; the same command with --no-follow sends them"
+            ));
+        } else {
+            let alone = if options.since.is_some() { " without --since" } else { "" };
+            screen.say_error(format_args!(
+                "{buffers} that the program may still be writing were not sent; the same command{alone} sends them when it has ended"
+            ));
+        }
     }
     if !sent.is_complete {
         screen.say_error(format_args!("interrupted: not all was sent"));

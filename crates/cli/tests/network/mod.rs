@@ -576,6 +576,28 @@ fn buffers_of_a_program_that_runs_are_sent_when_it_has_ended() {
 }
 
 #[test]
+fn a_sender_that_is_interrupted_says_how_buffers_of_a_program_that_is_gone_are_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, source) = (folder.path().join("collected"), folder.path().join("source.quipu"));
+    // Killed: no end, and no lock.
+    fs::write(&source, live_and_ended().0).unwrap();
+    let collecting = Collecting::start(&["-o", path(&out)]);
+    let to = collecting.address.to_string();
+    let mut sender = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    sender.args(["send", "--to", &to, path(&source)]);
+    let sender = sender.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(Command::new("kill").args(["-INT", &sender.id().to_string()]).status().unwrap().success());
+    let sent = sender.wait_with_output().unwrap();
+    let said = text(&sent.stderr);
+    assert_eq!(sent.status.code(), Some(1), "{said}");
+    assert!(said.contains("1 buffer of a program that is gone") && said.contains("--no-follow"), "{said}");
+    let sent = quipu(&["send", "--to", &to, "--no-follow", path(&source)]);
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    collecting.stop();
+}
+
+#[test]
 fn a_buffer_that_was_sent_too_early_is_missing_there() {
     let folder = tempfile::tempdir().unwrap();
     let (out, source) = (folder.path().join("collected"), folder.path().join("source.quipu"));
