@@ -140,7 +140,7 @@ fn a_signal_ends_a_recording_its_program_and_nothing_else() {
 #[test]
 fn a_signal_ends_the_reading_of_one_line_without_an_end() {
     const LINE_BYTES: usize = 256 << 20;
-    const BLOCK: [u8; 64 << 10] = [b'L'; 64 << 10];
+    static BLOCK: [u8; 64 << 10] = [b'L'; 64 << 10];
     let folder = tempfile::tempdir().unwrap();
     for line in ["view -", "check -", "analyze schedule -"] {
         let mut child = quipu(folder.path(), line).stdin(Stdio::piped()).spawn().unwrap();

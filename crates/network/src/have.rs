@@ -68,7 +68,7 @@ impl Have {
         self.streams.get(&stream).and_then(|numbers| numbers.ranges.last()).unwrap_or(0)
     }
 
-    /// Adds a frame, with what it has [told](told).
+    /// Adds a frame, with what it has [`told`].
     ///
     /// # Errors
     /// If there would be more ranges than a message can list.

@@ -68,8 +68,14 @@ pub struct Source {
     /// The folder that may be a flight recorder's.
     pub recorder: Option<PathBuf>,
     /// What it says to have overwritten, and which version of the file says it.
-    overwritten: Option<((u64, i64, i64), BTreeMap<(u64, u32), Overwritten>)>,
+    overwritten: Option<(Version, OfStreams)>,
 }
+
+/// Which file was read, and when: its number, the seconds and nanoseconds of its last change.
+type Version = (u64, i64, i64);
+
+/// What is overwritten, by producer and stream.
+type OfStreams = BTreeMap<(u64, u32), Overwritten>;
 
 impl Source {
     /// The frames of what is at `path`.
