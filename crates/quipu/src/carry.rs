@@ -1,7 +1,7 @@
 //! Traces of other formats into streams and back: which transform a verb means where a stream is read or written.
 
-use crate::Recognised;
 use crate::within::{others, with_all, with_trace};
+use crate::{Carrier, Recognised};
 use quipu_model::damaged::{Intake, SoFar, earlier};
 use quipu_model::transform::{Progress, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, ErrorKind, Finding, Format, OpenOptions, Options, Result, Transform};
@@ -32,6 +32,13 @@ pub fn names_in_streams() -> Vec<&'static str> {
     let mut names: Vec<&str> = BODIES.iter().chain(OWN_WRITERS).map(|(_, name)| *name).collect();
     names.dedup();
     names
+}
+
+impl Carrier {
+    /// Whether its writer has ended it; else more may come.
+    pub fn has_ended(&self) -> bool {
+        quipu_streamed::carried::has_ended(&self.findings)
+    }
 }
 
 /// The transform that a verb means, and what it reads.

@@ -68,11 +68,6 @@ pub(crate) fn with_all(
 }
 
 impl Carrier {
-    /// Whether its writer has ended it; else more may come.
-    pub fn has_ended(&self) -> bool {
-        quipu_streamed::carried::has_ended(&self.findings)
-    }
-
     /// All that is wrong with it, by reading all of it.
     fn survey(&self) -> Result<Vec<Finding>> {
         Ok(self.format.describe(&self.source, &OpenOptions::default())?.findings)
