@@ -276,11 +276,16 @@ fn every_verb_says_the_same_of_a_damaged_frame() {
 
 /// A stream with a frame after the first half of its frames with data that must be understood and is of no known kind.
 fn with_critical(bytes: &[u8]) -> Vec<u8> {
-    use quipu_stream::frame::{Header, encoding, flag, write_frame};
     let all = frames(bytes);
     let data: Vec<&Frame> = all.iter().filter(|frame| matches!(frame.kind, 2 | 6)).collect();
     let last = data[(data.len() - 1) / 2];
-    let producer = Header::read(&bytes[last.at..]).unwrap().producer;
+    [&bytes[..last.end], &critical(&bytes[last.at..]), &bytes[last.end..]].concat()
+}
+
+/// A frame that must be understood and is of no known kind, of the producer of another frame.
+fn critical(other: &[u8]) -> Vec<u8> {
+    use quipu_stream::frame::{Header, encoding, flag, write_frame};
+    let producer = Header::read(other).unwrap().producer;
     let mut header = Header {
         kind: 200,
         encoding: encoding::CBOR,
@@ -291,7 +296,7 @@ fn with_critical(bytes: &[u8]) -> Vec<u8> {
     };
     let mut frame = Vec::new();
     write_frame(&mut header, 8, &mut [7; 8], &mut frame).unwrap();
-    [&bytes[..last.end], &frame, &bytes[last.end..]].concat()
+    frame
 }
 
 /// Lines that printers end with at most.
@@ -386,6 +391,28 @@ fn what_precedes_a_frame_that_must_be_understood_is_delivered_by_every_verb() {
     let (_, all, _) = run(&["view", "@"], &fixtures("stream").join("minimal.quipu"), folder.path(), &[]);
     let (n_said, n_all) = (out.lines().count(), all.lines().count());
     assert!(code == 2 && n_said > 1 && n_said < n_all, "{code}, {n_said} of {n_all}: {errors}");
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_first_frame_that_must_be_understood_ends_every_verb_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = samples::some(folder.path(), &|name| SAMPLES.contains(&name));
+    let stopped = folder.path().join("stopped.quipu");
+    let mut wrong = Vec::new();
+    for Sample { name, trace, .. } in made {
+        // Nothing of the trace stands before it.
+        let whole = fs::read(named(trace)).unwrap();
+        let first = frames(&whole).into_iter().find(|frame| matches!(frame.kind, 2 | 6)).unwrap().at;
+        fs::write(&stopped, [&whole[..first], &critical(&whole[first..])].concat()).unwrap();
+        for call in [&["check", "@"][..], &["view", "-q", "@"], &["info", "@"], &["report", "@"]] {
+            let (code, _, errors) = run(call, &stopped, folder.path(), &[]);
+            let line = errors.lines().next().unwrap_or_default();
+            if code != 2 || !line.contains("only a newer program understands what follows") {
+                wrong.push(format!("{name}: {call:?} ends with {code}: {errors}"));
+            }
+        }
+    }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 

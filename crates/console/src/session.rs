@@ -352,8 +352,8 @@ fn say_lost(lost: &Lost, needs_newer: bool, meaning: &str, screen: &Screen) {
     }
 }
 
-/// Why what follows a place is lost where only a newer program can read on.
-const WHY_NEWER: &str = ", where reading stops: only a newer program understands what follows";
+/// Why the rest is lost where only a newer program can read on. The first loss may be another, so no place is named.
+const WHY_NEWER: &str = "; reading stops where only a newer program understands what follows";
 
 /// Says on standard error what is lost of each of several traces, in one line. `names` stand before that.
 pub fn say_lost_of<const N: usize>(
@@ -363,11 +363,12 @@ pub fn say_lost_of<const N: usize>(
     screen: &Screen,
 ) {
     let each = names.iter().zip(verdicts).filter(|(_, verdict)| !verdict.is_lost_said.replace(true));
-    let lost = each.map(|(name, verdict)| (name, verdict.lost())).filter(|(_, lost)| !lost.is_nothing());
-    let lost: Vec<String> = lost.map(|(name, lost)| format!("{name}{lost}")).collect();
-    let why = if verdicts.iter().any(|verdict| verdict.needs_newer()) { WHY_NEWER } else { "" };
+    let why = |verdict: &Verdict| if verdict.needs_newer() { WHY_NEWER } else { "" };
+    let lost = each.map(|(name, verdict)| (name, verdict.lost(), why(verdict)));
+    let lost = lost.filter(|(_, lost, _)| !lost.is_nothing());
+    let lost: Vec<String> = lost.map(|(name, lost, why)| format!("{name}{lost}{why}")).collect();
     if !lost.is_empty() {
-        screen.say_error(format_args!("{}{why}; {meaning}", lost.join("; ")));
+        screen.say_error(format_args!("{}; {meaning}", lost.join("; ")));
     }
 }
 

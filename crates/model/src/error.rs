@@ -281,8 +281,10 @@ impl Error {
     /// True if reading stopped since only a [newer program](Finding::needs_newer) understands what follows.
     pub fn needs_newer(&self) -> bool {
         let of_carrier = self.of_source().and_then(quipu_source::Error::carrier);
+        let cause = self.0.cause.as_ref().and_then(|cause| cause.downcast_ref::<Error>());
         of_carrier.is_some_and(|damage| is_called(damage.rule, NEEDS_NEWER))
             || self.findings().iter().any(Finding::needs_newer)
+            || cause.is_some_and(Error::needs_newer)
     }
 
     /// True if the container is damaged, so that all since its last good checksum is doubtful. A cut is no such damage: what
