@@ -230,9 +230,9 @@ impl Library {
 /// Whether what tools print goes to standard error.
 static IS_OUT_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// From now on, what tools print goes to standard error: standard output is for an answer that a program reads.
-pub fn leave_standard_output() {
-    IS_OUT_TAKEN.store(true, Relaxed);
+/// Whether what tools print from now on goes to standard error, since standard output is for an answer that a program reads.
+pub fn leave_standard_output(is_taken: bool) {
+    IS_OUT_TAKEN.store(is_taken, Relaxed);
 }
 
 /// What tools print, on standard output unless it is taken. What nothing reads any more is dropped.

@@ -10,9 +10,10 @@ use crate::fault::said;
 use crate::files::Files;
 use crate::front::{COLUMNS, Front};
 use crate::hooks::Sink;
-use crate::sigilclassic::{self, SigilClassic};
+use crate::shadow::USUAL_PAGES;
+use crate::sigilclassic::SigilClassic;
 use crate::simplecount::SimpleCount;
-use crate::stgen::{Form, Options as StgenOptions, Stgen, USUAL_PAGES};
+use crate::stgen::{Form, Options as StgenOptions, Stgen};
 use crate::{loaded, trace};
 use quipu_model::convert::{Ledger, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
 use quipu_model::fresh::{Folder, Fresh, Replace, cannot};
@@ -155,7 +156,7 @@ impl Spec {
     }
 
     fn sigilclassic(options: &[&str]) -> Result<Spec> {
-        let mut pages = sigilclassic::USUAL_PAGES;
+        let mut pages = USUAL_PAGES;
         for option in options {
             let wrong = |what: &str| {
                 Error::usage(format!("`--backend`: `{option}`: {what}"))

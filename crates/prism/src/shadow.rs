@@ -1,9 +1,22 @@
 //! Shadow memory: what is known of each byte, for the full width of addresses, in pages that exist once they are touched.
 
+use crate::fault::Error;
 use rustc_hash::FxHashMap;
 
 /// Bytes of memory that a page stands for.
 pub const PAGE_BYTES: usize = 4096;
+/// Pages that there may be, if no option of a back end says otherwise.
+pub const USUAL_PAGES: usize = 1 << 16;
+
+/// The end of a run whose events touch more than `most` pages of cells `C`, or do `more` that takes as much memory.
+#[cold]
+pub(crate) fn too_many_pages<C>(back_end: &str, most: usize, more: &str) -> Error {
+    let gib = (most * PAGE_BYTES * size_of::<C>()) as f64 / (1 << 30) as f64;
+    Error::Stop(format!(
+        "{back_end}: the events touch more than {most} pages of {PAGE_BYTES} bytes{more}: their shadow memory takes {gib:.1} GiB; \
+         `pages=N` allows another number"
+    ))
+}
 
 /// A cell for each byte of memory. Its size is bounded by the pages that were touched.
 #[derive(Clone, Debug)]

@@ -66,15 +66,17 @@ Examples:
 ";
 
 const EXIT_CODES: &str = "
-Nothing appears under the name given before all of it is written. With --json, standard output is the answer alone: what
-programs and tools print goes to standard error.
+Nothing appears under the name given before all of it is written.
+With --json, standard output is the answer alone: what programs and tools print goes to standard
+error.
 
 Exit codes:
   0  done
-  1  a trace is damaged: nothing was written unless --keep-damaged was given; or a front end lost events: the folder has all
-     that came
+  1  a trace is damaged, and nothing was written unless --keep-damaged was given;
+     or a front end lost events, and the folder has all that came
   2  could not do it; nothing was written
-  N  of a program that was run and failed: its own, or 128 and the number of its signal; the folder has all that came
+  N  of a program that was run and failed: its own, or 128 and the number of its signal;
+     the folder has all that came
 ";
 
 fn help() -> String {
@@ -92,9 +94,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if target.path == Path::new("-") {
         target.path = PathBuf::new();
     }
-    if target.json {
-        events::leave_standard_output();
-    }
+    // A program that asks for several command lines may ask the next one for text.
+    events::leave_standard_output(target.json);
     let is_live = options.listen || !options.program.is_empty();
     if !is_live && options.delivery != Delivery::Quipu {
         return Err(

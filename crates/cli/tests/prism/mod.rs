@@ -523,6 +523,11 @@ fn front_ends_of_prism_deliver_as_they_do() {
         assert_eq!(code, Some(2), "{wrong}: {said}");
     }
 
+    // A trace is delivered by nothing.
+    let trace = fixtures("prism").join("prodcons.prism");
+    let output = quipu(&["run", "--backend", "null", "--delivery", "prism", trace.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+
     // Front ends that others start get the folder.
     let out = folder.path().join("listened").to_str().unwrap().to_owned();
     let mut listener = Command::new(env!("CARGO_BIN_EXE_quipu"));

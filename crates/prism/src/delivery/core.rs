@@ -177,8 +177,8 @@ impl Core {
             if wished == Wish::End {
                 self.channels.iter_mut().for_each(Channel::end);
             }
-            // A front end that has opened some of its channels opens the others, too.
             let is_there = wished == Wish::Wait;
+            // A front end that has opened some of its channels opens the others, too.
             let may_come = (is_there || n_live > 0) && begun.elapsed() < self.patience;
             for channel in &mut self.channels {
                 channel.connect(may_come)?;

@@ -8,9 +8,9 @@
 use crate::batch::At;
 use crate::detail::Detail;
 use crate::event::{Compute, Context, Kind, Memory, Sync, access, context, format, sync};
-use crate::fault::{Error, Result};
+use crate::fault::Result;
 use crate::hooks::Hooks;
-use crate::shadow::{PAGE_BYTES, Shadow};
+use crate::shadow::{self, Shadow};
 use quipu_model::harmless;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -21,8 +21,6 @@ const NONE: u32 = u32::MAX;
 
 /// Members of all sets of readers together; a set that would take more forgets its earlier readers.
 const MAX_MEMBERS: usize = 1 << 24;
-/// Pages of 4096 bytes that may be touched unless the user says otherwise: their shadow memory takes 32 KiB each, 2 GiB in all.
-pub const USUAL_PAGES: usize = 1 << 16;
 /// The most functions that are entities of their own; further ones count for their thread.
 const MAX_ENTITIES: usize = 1 << 20;
 
@@ -151,7 +149,7 @@ pub struct SigilClassic {
 
 impl Default for SigilClassic {
     fn default() -> SigilClassic {
-        SigilClassic::new(USUAL_PAGES)
+        SigilClassic::new(shadow::USUAL_PAGES)
     }
 }
 
@@ -170,16 +168,6 @@ impl SigilClassic {
             current: None,
             unplaced: 0,
         }
-    }
-
-    #[cold]
-    fn too_many_pages(&self) -> Error {
-        let n = self.max_pages;
-        let gib = (n * PAGE_BYTES * size_of::<Cell>()) as f64 / (1 << 30) as f64;
-        Error::Stop(format!(
-            "SigilClassic: the events touch more than {n} pages of {PAGE_BYTES} bytes: their shadow memory takes {gib:.1} GiB; \
-             `pages=N` allows another number"
-        ))
     }
 
     /// Accesses that count nowhere: they have no address, no size or no type that is known.
@@ -296,7 +284,10 @@ impl Hooks for SigilClassic {
             Some(access::STORE) => self.write(entity, address, u64::from(size)),
             _ => self.unplaced += 1,
         }
-        if self.shadow.pages() > self.max_pages { Err(self.too_many_pages()) } else { Ok(()) }
+        if self.shadow.pages() > self.max_pages {
+            return Err(shadow::too_many_pages::<Cell>("SigilClassic", self.max_pages, ""));
+        }
+        Ok(())
     }
 
     fn on_sync(&mut self, _: At, event: &Sync) -> Result<()> {

@@ -40,8 +40,6 @@ const MARKER_INSTRUCTIONS: u64 = 4096;
 const NEAR_THREADS: usize = 128;
 /// The most threads that there can be.
 const MAX_THREADS: usize = NO_WRITER as usize;
-/// Pages of shadow memory that there may be, if no option says otherwise.
-pub const USUAL_PAGES: usize = 1 << 16;
 /// The first address that Prism's shadow memory has no room for.
 const QUIRK_LIMIT: u64 = 1 << 38;
 /// No thread wrote the byte.
@@ -83,7 +81,7 @@ impl Default for Options {
             aggregation: 100,
             form: Form::Text,
             has_quirks: false,
-            max_pages: USUAL_PAGES,
+            max_pages: shadow::USUAL_PAGES,
         }
     }
 }
@@ -415,16 +413,6 @@ impl Stgen {
         if self.options.has_quirks { QUIRK_LIMIT - 1 } else { u64::MAX }
     }
 
-    #[cold]
-    fn too_many_pages(&self) -> Error {
-        let n = self.options.max_pages;
-        let gib = (n * shadow::PAGE_BYTES * size_of::<Cell>()) as f64 / (1 << 30) as f64;
-        Error::Stop(format!(
-            "SynchroTraceGen: the events touch more than {n} pages of 4096 bytes, or threads beyond the first 128 read as \
-             much: their shadow memory takes {gib:.1} GiB; `pages=N` allows another number"
-        ))
-    }
-
     fn note(&mut self, number: u64, event: &Sync) {
         match event.kind {
             sync::CREATE => self.creates.push((number, event.data)),
@@ -477,7 +465,12 @@ impl Hooks for Stgen {
             Some(access::STORE) => self.write(current, place)?,
             _ => {}
         }
-        if self.pages() > self.options.max_pages { Err(self.too_many_pages()) } else { Ok(()) }
+        let most = self.options.max_pages;
+        if self.pages() > most {
+            let more = ", or threads beyond the first 128 read as much";
+            return Err(shadow::too_many_pages::<Cell>("SynchroTraceGen", most, more));
+        }
+        Ok(())
     }
 
     fn on_sync(&mut self, at: At, event: &Sync) -> Result<()> {
