@@ -1,4 +1,5 @@
-//! The tutorial's commands, typed one after the other as it prints them, and what it says of their results.
+//! Commands of the tutorial and of the commonest jobs, typed one after the other as the pages print them, and what they say of
+//! the results.
 
 // A test that cannot set its scene has failed.
 use std::collections::BTreeMap;
@@ -119,6 +120,32 @@ fn first_misses(output: &str) -> u64 {
     found.unwrap_or_else(|| panic!("no row of L1D in {output}"))
 }
 
+/// Types in all steps and gives what each prints, in which the lines that a page shows stand, as `seen` sees them.
+fn typed<'s>(desk: &Desk, steps: &'s [Step], seen: fn(&str) -> String) -> BTreeMap<&'s str, String> {
+    assert!(steps.iter().any(|step| !step.shown.is_empty()));
+    let mut outputs = BTreeMap::new();
+    for step in steps {
+        let output = desk.type_in(&step.command);
+        let mut lines = output.lines().map(seen);
+        for shown in step.shown.iter().map(|line| seen(line)).filter(|line| !line.is_empty()) {
+            assert!(lines.any(|line| line == shown), "{}: no line as {shown:?} in\n{output}", step.command);
+        }
+        outputs.insert(step.command.as_str(), output);
+    }
+    outputs
+}
+
+#[test]
+fn the_commonest_jobs_are_done_as_their_page_says() {
+    let desk = Desk::new();
+    std::os::unix::fs::symlink(docs().join("../traces"), desk.folder.path().join("traces")).unwrap();
+    let page = fs::read_to_string(docs().join("howto.md")).unwrap();
+    let steps = steps(&page);
+    // No compiler and no other machine has a say in these: their lines are compared to the letter.
+    let outputs = typed(&desk, &steps, str::to_owned);
+    assert!(outputs.len() >= page.matches("\n### ").count());
+}
+
 #[test]
 fn what_the_tutorial_types_shows_what_it_says() {
     let desk = Desk::new();
@@ -126,16 +153,7 @@ fn what_the_tutorial_types_shows_what_it_says() {
         return;
     }
     let steps = steps(&fs::read_to_string(docs().join("tutorial.md")).unwrap());
-    assert!(steps.iter().any(|step| !step.shown.is_empty()));
-    let mut outputs = BTreeMap::new();
-    for step in &steps {
-        let output = desk.type_in(&step.command);
-        let mut lines = output.lines().map(shape);
-        for shown in step.shown.iter().map(|line| shape(line)) {
-            assert!(lines.any(|line| line == shown), "{}: no line as {shown:?} in\n{output}", step.command);
-        }
-        outputs.insert(step.command.as_str(), output);
-    }
+    let outputs = typed(&desk, &steps, shape);
 
     let simulated = |trace: &str| first_misses(&outputs[format!("quipu sim cache {trace}").as_str()]);
     assert!(simulated("matrix.dir") > 10 * simulated("matrix-fixed.dir"));
