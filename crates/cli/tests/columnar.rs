@@ -96,3 +96,187 @@ fn of_a_damaged_trace_nothing_is_written_unless_it_is_to_be_kept() {
     assert!(kept.status.code() == Some(1), "{kept:?}");
     assert!(manifest(&out)["tables"][0]["rows"].as_u64().unwrap() > 0);
 }
+
+/// How verbs that read a trace end, and the errors that they print; `%` is a file to write.
+fn told(trace: &Path, calls: &[&[&str]]) -> Vec<(String, Option<i32>, String)> {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out");
+    let run = |call: &&[&str]| {
+        let words = call.iter().map(|word| word.replace('%', out.to_str().unwrap()));
+        let mut quipu = Command::new(env!("CARGO_BIN_EXE_quipu"));
+        let done = quipu.arg(call[0]).arg(trace).args(words.skip(1)).output().unwrap();
+        assert!(std::fs::read_dir(place.path()).unwrap().next().is_none(), "{call:?} writes");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let text =
+            if call[0] == "check" { text(&done.stdout) + &text(&done.stderr) } else { text(&done.stderr) };
+        let errors: Vec<&str> = text.lines().filter(|line| line.starts_with("error: ")).collect();
+        (call.join(" "), done.status.code(), errors.join("\n"))
+    };
+    calls.iter().map(run).collect()
+}
+
+const VERBS: &[&[&str]] = &[
+    &["check"],
+    &["view"],
+    &["report"],
+    &["info"],
+    &["convert", "-o", "%.quipu"],
+    &["convert", "-o", "%.parquet"],
+    &["convert", "-o", "-"],
+];
+
+/// A file of Parquet and one of Arrow.
+fn files(place: &Path) -> Vec<(&'static str, Vec<u8>)> {
+    let arrow = place.join("whole.arrow");
+    let shapes = trace("cacheray/shapes.trace");
+    let done = quipu(&["convert", "-q", "--table", "records", &shapes, "-o", arrow.to_str().unwrap()]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let parquet = std::fs::read(fixtures("columnar").join("pyarrow.parquet")).unwrap();
+    vec![("parquet", parquet), ("arrow", std::fs::read(&arrow).unwrap())]
+}
+
+#[test]
+fn a_damaged_head_or_footer_is_damage_to_every_verb() {
+    let place = tempfile::tempdir().unwrap();
+    for (ending, whole) in files(place.path()) {
+        let flipped = |at: usize| {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x90;
+            bytes
+        };
+        let n = whole.len();
+        let zeros = [vec![0; 64], whole[64..].to_vec()].concat();
+        let blank = [whole[..12].to_vec(), vec![0xff; n - 12]].concat();
+        let is_parquet = ending == "parquet";
+        // What is damaged, and whether that takes all rows.
+        for (what, bytes, is_all) in [
+            ("head", flipped(0), false),
+            ("mark at the end", flipped(n - 1), false),
+            ("length of the footer", flipped(if is_parquet { n - 6 } else { n - 8 }), is_parquet),
+            ("no last byte", whole[..n - 1].to_vec(), is_parquet),
+            ("cut", whole[..n * 65 / 100].to_vec(), is_parquet),
+            ("first bytes zeros", zeros, false),
+            ("all but the first bytes", blank, true),
+            ("no bytes", Vec::new(), true),
+        ] {
+            let path = place.path().join(format!("damaged.{ending}"));
+            std::fs::write(&path, bytes).unwrap();
+            let told = told(&path, VERBS);
+            let first = &told[0].2;
+            assert!(first.contains(&format!("damaged.{ending}: offset 0x")), "{ending}, {what}: {first}");
+            let n_said = told.iter().filter(|(_, code, errors)| {
+                let has_loss = errors.lines().next().unwrap_or_default().contains(" lost after ");
+                *code == Some(1)
+                    && (!is_all || has_loss && errors.contains("nothing of the file can be read"))
+            });
+            assert_eq!(n_said.count(), VERBS.len(), "{ending}, {what}: {told:#?}");
+            // The same place in all of them.
+            let at = |errors: &str| {
+                let line = errors.lines().find(|line| line.contains("offset 0x") && !line.contains(" lost "));
+                line.map(|line| {
+                    line.split_once(": ").unwrap().1.split(": ").take(2).collect::<Vec<_>>().join(": ")
+                })
+            };
+            let is_same = |(_, _, errors): &(String, Option<i32>, String)| match at(first) {
+                Some(place) => errors.contains(&place),
+                None => false,
+            };
+            assert!(told.iter().all(is_same), "{ending}, {what}: {told:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_without_its_manifest_is_damaged() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("t.parquet");
+    let trace = trace("cacheray/shapes.trace");
+    let done = quipu(&["convert", "-q", &trace, "-o", out.to_str().unwrap()]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let manifest = std::fs::read(out.join("quipu.json")).unwrap();
+    std::fs::write(out.join("quipu.json"), &manifest[..manifest.len() / 2]).unwrap();
+    let cut = told(&out, VERBS);
+    std::fs::remove_file(out.join("quipu.json")).unwrap();
+    for (call, code, errors) in cut.into_iter().chain(told(&out, VERBS)) {
+        assert!(code == Some(1) && errors.contains(" lost after "), "{call}: {code:?} {errors}");
+        assert!(errors.contains("nothing of the file can be read: "), "{call}: {errors}");
+    }
+}
+
+#[test]
+fn an_arrow_file_is_read_on_after_a_damaged_message() {
+    let place = tempfile::tempdir().unwrap();
+    let [path, undamaged] = ["damaged.arrow", "whole.arrow"].map(|name| place.path().join(name));
+    let nodes = trace("lackey/nodes.lackey.gz");
+    let done = quipu(&["convert", "-q", "--table", "records", &nodes, "-o", undamaged.to_str().unwrap()]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let whole = std::fs::read(&undamaged).unwrap();
+    let lines = |path: &Path| {
+        let done = quipu(&["view", "-q", path.to_str().unwrap()]);
+        String::from_utf8_lossy(&done.stdout).lines().count()
+    };
+    let n_all = lines(&undamaged);
+    // The heads of messages: what marks them, and a length.
+    let is_head = |at: &usize| {
+        let length = whole[at + 4..at + 8].iter().rev().fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
+        whole[*at..].starts_with(&[0xff; 4]) && (1..4096).contains(&length)
+    };
+    let heads: Vec<usize> = (8..whole.len() - 8).step_by(8).filter(is_head).collect();
+    assert!(heads.len() > 3, "{heads:?}");
+    let mut n_read_on = 0;
+    for head in &heads {
+        let mut bytes = whole.clone();
+        bytes[*head..head + 8].fill(0x11);
+        std::fs::write(&path, bytes).unwrap();
+        for (call, code, errors) in told(&path, VERBS) {
+            assert!(
+                code == Some(1) && errors.contains(&format!("offset {head:#x}")),
+                "{call}: {code:?} {errors}"
+            );
+        }
+        let n = lines(&path);
+        assert!(n <= n_all);
+        n_read_on += usize::from(n > 2 && n < n_all);
+    }
+    assert!(n_read_on > 0, "{n_read_on} of {}", heads.len());
+}
+
+/// Where a damaged page is of a table that no lens needs, analyses need not notice it, but `check` does.
+#[test]
+fn check_reads_every_column_of_every_table() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("t.parquet");
+    let trace = trace("lackey/nodes.lackey.gz");
+    let done = quipu(&["convert", "-q", &trace, "-o", out.to_str().unwrap()]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let said = |path: &str| {
+        let done = quipu(&["check", "-q", path]);
+        (done.status.code(), String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    let mut n_files = 0;
+    for table in std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path()) {
+        if !table.is_dir() {
+            continue;
+        }
+        for file in std::fs::read_dir(&table).unwrap().map(|entry| entry.unwrap().path()) {
+            let whole = std::fs::read(&file).unwrap();
+            let mut footer = [0; 4];
+            footer.copy_from_slice(&whole[whole.len() - 8..whole.len() - 4]);
+            let n_pages = whole.len() - 8 - u32::from_le_bytes(footer) as usize;
+            // An index of pages follows them.
+            let has_rows = n_pages > 20_000;
+            for part in (1..18).filter(|_| has_rows) {
+                let mut bytes = whole.clone();
+                bytes[n_pages * part / 20] ^= 0x10;
+                std::fs::write(&file, bytes).unwrap();
+                let (code, text) = said(out.to_str().unwrap());
+                let name = file.strip_prefix(&out).unwrap().to_str().unwrap();
+                let is_told = code == Some(1) && text.contains(name) && text.contains("[columnar/");
+                assert!(is_told, "{name} {part}: {code:?} {text}");
+            }
+            std::fs::write(&file, whole).unwrap();
+            n_files += usize::from(has_rows);
+        }
+    }
+    assert!(n_files > 2, "{n_files}");
+}

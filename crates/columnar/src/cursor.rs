@@ -7,7 +7,7 @@ use crate::reader::MAX_RECORDS;
 use crate::rules;
 use quipu_arrow::read::{GroupRows, RowFile, Rows};
 use quipu_model::column::Column;
-use quipu_model::{Error, ErrorKind, Finding, Place, Result};
+use quipu_model::{Error, Finding, Place, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -60,6 +60,7 @@ pub(crate) struct Cursor {
     /// Records of the window; rows before are passed over.
     window: Range<u64>,
     groups: Range<usize>,
+    n_flaws_told: usize,
     rows: Option<(usize, GroupRows)>,
     /// Rows of the file before the next ones.
     n_before: u64,
@@ -93,6 +94,7 @@ impl Cursor {
         columns.dedup();
         Cursor {
             groups: 0..file.groups().len(),
+            n_flaws_told: 0,
             file: file.clone(),
             name: name.to_owned(),
             columns,
@@ -178,11 +180,10 @@ impl Cursor {
 
     /// Begins with the next group that may have records of the window.
     fn begin(&mut self) {
-        let Some(group) = self.groups.next() else {
+        let next = self.groups.next();
+        self.tell_flaws(next);
+        let Some(group) = next else {
             self.is_over = true;
-            if let Some(cut) = self.file.cut() {
-                self.findings.push(rules::lost(&rules::CUT, cut, None, true));
-            }
             return;
         };
         let about = self.file.groups()[group];
@@ -207,6 +208,14 @@ impl Cursor {
             Ok(rows) => self.rows = Some((group, rows)),
             Err(error) => self.lose(group, &error),
         }
+    }
+
+    /// Notes what is wrong with the file before a group, or to its end.
+    fn tell_flaws(&mut self, next: Option<usize>) {
+        let flaws = &self.file.flaws()[self.n_flaws_told..];
+        let n = flaws.partition_point(|flaw| next.is_none_or(|next| flaw.n_groups_before <= next));
+        self.findings.extend(flaws[..n].iter().map(rules::of_flaw));
+        self.n_flaws_told += n;
     }
 
     /// Notes that the rest of a group is lost.
@@ -277,12 +286,5 @@ impl Cursor {
         if chunk.at < chunk.n_rows {
             self.queue.push_back(chunk);
         }
-    }
-
-    /// A file that could not be read, as a finding.
-    pub(crate) fn unreadable(name: &str, error: &Error) -> Finding {
-        let error = Error::new(error.kind(), error.message().to_owned()).at(error.place()).in_file(name);
-        let rule = if error.kind() == ErrorKind::Missing { &rules::MISSING } else { &rules::FILE };
-        rules::lost(rule, &error, None, true)
     }
 }

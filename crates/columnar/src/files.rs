@@ -1,10 +1,12 @@
 //! Recognising files and folders, and opening files when they are read.
 
 use crate::manifest::MANIFEST;
+use crate::rules;
 use quipu_arrow::Form;
-use quipu_arrow::read::{RowFile, form_of_head};
-use quipu_model::{Confidence, Error, Result};
+use quipu_arrow::read::{RowFile, form_of_head, form_of_tail};
+use quipu_model::{Confidence, Error, ErrorKind, Finding, Loss, Place, Result};
 use quipu_source::{Codec, Container, Source};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 /// Bytes that tell what a file is.
@@ -12,20 +14,73 @@ const HEAD_BYTES: usize = 16;
 /// Files that a folder without a manifest may have.
 pub(crate) const MAX_FILES: usize = 1 << 16;
 
+/// Bytes at the end that tell the same.
+const TAIL_BYTES: usize = 8;
+
 /// What a file holds by its first bytes.
-pub(crate) fn form_of(source: &Source) -> Option<Form> {
+fn form_of(source: &Source) -> Option<Form> {
     if source.is_folder() {
         return None;
     }
     form_of_head(&source.head(HEAD_BYTES).ok()?)
 }
 
+/// What a file holds by its last bytes, or by its name: what its first ones say may be damaged.
+fn form_of_end(source: &Source) -> Option<Form> {
+    let of_tail = source.packed_tail(TAIL_BYTES).ok().and_then(|tail| form_of_tail(&tail));
+    of_tail.or_else(|| match Path::new(source.name()).extension()?.to_str()? {
+        "parquet" => Some(Form::Parquet),
+        "arrow" => Some(Form::File),
+        "arrows" => Some(Form::Stream),
+        _ => None,
+    })
+}
+
+/// How sure it is that a source was one of Parquet or Arrow before its first bytes were damaged, or its manifest.
+pub fn probe_far(source: &Source) -> Confidence {
+    let is_one = match source.is_folder() {
+        false => form_of_end(source).is_some(),
+        true => plain_files(source).is_ok_and(|files| !files.is_empty()) || has_tables(source),
+    };
+    if is_one { Confidence::Maybe } else { Confidence::No }
+}
+
+/// True for a folder with folders of files of Parquet, as a manifest names them.
+fn has_tables(folder: &Source) -> bool {
+    let is_table =
+        |table: &Source| table.is_folder() && plain_files(table).is_ok_and(|files| !files.is_empty());
+    folder.files().is_ok_and(|entries| entries.iter().any(is_table))
+}
+
+/// The error for a folder without a manifest, or files of one table.
+pub(crate) fn no_manifest(folder: &Source) -> Error {
+    if has_tables(folder) {
+        let what = format!("the folder has no `{MANIFEST}`, which says what its tables are");
+        let error = Error::truncated(what).in_file(folder.name());
+        return all_lost(error).hint("each file of it opens as a table by itself");
+    }
+    let what = "a folder of Parquet has a manifest, or files of Parquet only";
+    Error::unsupported(what).in_file(folder.name())
+}
+
+/// The error for files that are of Parquet or Arrow and of which no row can be read, if that is because they are damaged.
+pub(crate) fn all_lost(error: Error) -> Error {
+    if !matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Truncated | ErrorKind::Damaged) {
+        return error;
+    }
+    let place = error.place().clone();
+    let start = Place { offset: place.offset.map(|_| 0), ..place.clone() };
+    let what = format!("nothing of the file can be read: {}", error.message());
+    Error::new(ErrorKind::Damaged, what).at(&place).losing(Loss::from(start)).because(error)
+}
+
 /// How sure it is that a source is one of Parquet or Arrow.
 pub fn probe(source: &Source) -> Confidence {
+    let is_marked = |file: &Source| form_of(file) == Some(Form::Parquet);
     if source.is_folder() {
         return match source.child(MANIFEST) {
             Some(manifest) if crate::manifest::is_one(&manifest) => Confidence::Sure,
-            _ if plain_files(source).is_ok_and(|files| !files.is_empty()) => Confidence::Likely,
+            _ if plain_files(source).is_ok_and(|files| files.iter().any(is_marked)) => Confidence::Likely,
             _ => Confidence::No,
         };
     }
@@ -36,7 +91,7 @@ pub fn probe(source: &Source) -> Confidence {
     }
 }
 
-/// The files of a folder that has nothing but files of Parquet; none of any other folder.
+/// The files of a folder that has nothing but files of Parquet, by their names; none of any other folder.
 ///
 /// # Errors
 /// What listing says.
@@ -48,9 +103,7 @@ pub(crate) fn plain_files(folder: &Source) -> Result<Vec<Source>> {
         name.starts_with('_') || name.starts_with('.')
     };
     let files: Vec<Source> = files.into_iter().filter(|file| !is_beside(file)).collect();
-    let is_all = files.iter().all(|file| {
-        !file.is_folder() && file.name().ends_with(".parquet") && form_of(file) == Some(Form::Parquet)
-    });
+    let is_all = files.iter().all(|file| !file.is_folder() && file.name().ends_with(".parquet"));
     Ok(if is_all && files.len() <= MAX_FILES { files } else { Vec::new() })
 }
 
@@ -98,6 +151,18 @@ impl LazyFile {
         self.source.size_bytes()
     }
 
+    /// What is wrong with it, but for its rows. It does not stay open for that.
+    pub(crate) fn flaws(&self) -> Vec<Finding> {
+        let of = |file: &RowFile| file.flaws().iter().map(rules::of_flaw).collect();
+        match self.opened.get() {
+            Some(file) => of(file),
+            None => match open(&self.source, &self.name) {
+                Ok(file) => of(&file),
+                Err(error) => vec![rules::unreadable(self.name(), &error)],
+            },
+        }
+    }
+
     /// # Errors
     /// What opening says; it is tried anew at the next call.
     pub(crate) fn open(&self) -> Result<&Arc<RowFile>> {
@@ -109,14 +174,14 @@ impl LazyFile {
     }
 }
 
-/// Opens a file whose first bytes say what it is.
+/// Opens a file whose first bytes say what it is, or its last ones, or its name.
 ///
 /// # Errors
-/// `Unsupported` if they say nothing; what opening says.
+/// `Unsupported` if nothing says it; what opening says.
 pub(crate) fn open(source: &Source, name: &str) -> Result<RowFile> {
     let container = container(source)?;
     let head = container.source().head(HEAD_BYTES)?;
-    let Some(form) = form_of_head(&head) else {
+    let Some(form) = form_of_head(&head).or_else(|| form_of_end(container.source())) else {
         let what = "no file of Parquet or Arrow begins so";
         return Err(Error::unsupported(what).in_file(source.name()));
     };

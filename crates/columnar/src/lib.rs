@@ -79,6 +79,10 @@ impl Format for Columnar {
         files::probe(source)
     }
 
+    fn probe_far(&self, source: &Source) -> Confidence {
+        files::probe_far(source)
+    }
+
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
         Ok(Box::new(trace::open(source, options)?))
     }

@@ -5,7 +5,8 @@
 
 use crate::cursor::{Chunk, Cursor, Numbering, Wish};
 use crate::lens::{Codes, Context, Filling, thread};
-use crate::trace::{Opened, PIECE_RECORDS, Rows, no_table, thread_of, unreadable};
+use crate::rules;
+use crate::trace::{Opened, PIECE_RECORDS, Rows, no_table, thread_of};
 use quipu_model::batch::Span;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::table::ColumnTable;
@@ -115,7 +116,7 @@ fn part(
     let opened = match file.open() {
         Ok(opened) => opened,
         Err(error) => {
-            findings.push(unreadable(file, &error));
+            findings.push(rules::unreadable(file.name(), &error));
             return None;
         }
     };
@@ -129,7 +130,7 @@ fn part(
     if !is_like {
         let error = Error::malformed("the file has other columns than the first of its table");
         let place = quipu_model::Place { file: Some(file.name().to_owned()), ..Default::default() };
-        findings.push(crate::rules::lost(&crate::rules::COLUMNS, &error.at(&place), None, true));
+        findings.push(rules::lost(&rules::COLUMNS, &error.at(&place), None, true));
         return None;
     }
     let wish = Wish {

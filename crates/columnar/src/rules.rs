@@ -1,6 +1,7 @@
 //! The rules, each with its name, its severity and its entry in the manual.
 
-use quipu_model::{Amount, Error, Finding, Loss, RuleInfo};
+use quipu_arrow::read::{Flaw, Loses};
+use quipu_model::{Amount, Error, ErrorKind, Finding, Loss, RuleInfo};
 
 quipu_model::rules! {
     "files of Parquet and Arrow" {
@@ -10,6 +11,9 @@ quipu_model::rules! {
         GROUP "columnar/damaged-group" Error
             "A row group or record batch is what its file says."
             "What was unpacked of it before the damage is kept; reading continues with the next one." []
+        MARK "columnar/damaged-mark" Error
+            "A file has the marks, the head and the footer of its format."
+            "What reading needs of them stands elsewhere in the file, too: no row is lost. Of a file of Parquet whose footer is damaged, none can be found." []
         CUT "columnar/cut" Error
             "A file or stream of Arrow is complete."
             "What precedes the cut is good. A stream has no count of its batches: one that was cut between two of them looks whole." []
@@ -37,4 +41,20 @@ pub(crate) fn lost(rule: &'static RuleInfo, error: &Error, n_rows: Option<u64>, 
         ..Loss::from(place.clone())
     };
     rule.broken(place, error.message().to_owned()).losing(loss)
+}
+
+/// What is wrong with a file as a whole, as a finding.
+pub(crate) fn of_flaw(flaw: &Flaw) -> Finding {
+    match flaw.loses {
+        Loses::Nothing => MARK.broken(flaw.error.place().clone(), flaw.error.message().to_owned()),
+        Loses::Group => lost(&GROUP, &flaw.error, None, false),
+        Loses::Rest => lost(&CUT, &flaw.error, None, true),
+    }
+}
+
+/// A file that could not be read, as a finding.
+pub(crate) fn unreadable(name: &str, error: &Error) -> Finding {
+    let error = Error::new(error.kind(), error.message().to_owned()).at(error.place()).in_file(name);
+    let rule = if error.kind() == ErrorKind::Missing { &MISSING } else { &FILE };
+    lost(rule, &error, None, true)
 }

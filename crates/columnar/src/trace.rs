@@ -1,7 +1,7 @@
 //! Opening folders and files, and what an opened trace says of itself.
 
 use crate::cursor::Numbering;
-use crate::files::{LazyFile, open as open_file, plain_files};
+use crate::files::{LazyFile, all_lost, no_manifest, open as open_file, plain_files};
 use crate::lens::{self, Filling};
 use crate::manifest::{self, MANIFEST, Manifest};
 use crate::print::TablePrinter;
@@ -12,10 +12,10 @@ use quipu_arrow::about::{About, parse};
 use quipu_arrow::read::RowFile;
 use quipu_arrow::schema::TRACE;
 use quipu_model::schema::{Fidelity, Role};
-use quipu_model::trace::{Clock, Fact, PrintOptions};
+use quipu_model::trace::{Clock, Fact, PrintOptions, Surveyed};
 use quipu_model::values::{FunctionType, Type};
 use quipu_model::{
-    Columns, Error, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Schema, Shard, ShardId,
+    Columns, Error, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Schema, Shard, ShardId,
     ShardKind, ThreadId, Trace,
 };
 use quipu_source::Source;
@@ -105,7 +105,7 @@ pub struct ColumnarTrace {
 /// Opens what stands at `source`.
 ///
 /// # Errors
-/// What the manifest or the only file has to say; `Usage` for roles that do not fit.
+/// What the manifest or the only file has to say, `Damaged` if nothing of it can be read; `Usage` for roles that do not fit.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<ColumnarTrace> {
     let given = INFO.opening(options)?;
     let roles: Vec<&str> = given.texts(&ROLES).collect();
@@ -113,15 +113,11 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ColumnarTrace> {
         return open_files(source, vec![source.clone()], &roles, options);
     }
     match source.child(MANIFEST) {
-        Some(file) => open_folder(source, manifest::read(&file)?, &roles, options),
-        None => {
-            let files = plain_files(source)?;
-            if files.is_empty() {
-                let what = "a folder of Parquet has a manifest, or files of Parquet only";
-                return Err(Error::unsupported(what).in_file(source.name()));
-            }
-            open_files(source, files, &roles, options)
-        }
+        Some(file) => open_folder(source, manifest::read(&file).map_err(all_lost)?, &roles, options),
+        None => match plain_files(source)? {
+            files if files.is_empty() => Err(no_manifest(source)),
+            files => open_files(source, files, &roles, options),
+        },
     }
 }
 
@@ -147,18 +143,20 @@ fn open_files(
         match open_file(&file, &name) {
             Ok(row_file) => opened.push(Some((file, Arc::new(row_file)))),
             Err(error) => {
-                findings.push(crate::cursor::Cursor::unreadable(file.name(), &error));
+                findings.push(rules::unreadable(file.name(), &error));
                 failure.get_or_insert(error);
                 opened.push(None);
             }
         }
     }
-    let Some(first) = opened.iter().flatten().map(|(_, file)| file.clone()).next() else {
-        let error = failure.unwrap_or_else(|| Error::missing("there is no file"));
-        return Err(error.in_file(source.name()));
+    let Some((first_source, first)) = opened.iter().flatten().next().cloned() else {
+        let error = failure.map_or_else(|| Error::missing("there is no file"), all_lost);
+        // The first of them is the error.
+        let others = findings.into_iter().skip(1).collect();
+        return Err(error.in_file(source.name()).after(others));
     };
     for left_out in first.left_out() {
-        let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
+        let place = Place { file: Some(first_source.name().to_owned()), ..Place::default() };
         findings.push(rules::COLUMN.broken(place, format!("column `{left_out}` is left out")));
     }
     let schema = with_roles(first.schema(), roles.iter().copied())?;
@@ -316,7 +314,7 @@ fn open_folder(
         let Some(schema) = schema else {
             for file in of_shard.iter().flatten() {
                 if let Err(error) = file.open() {
-                    findings.push(crate::cursor::Cursor::unreadable(file.name(), &error));
+                    findings.push(rules::unreadable(file.name(), &error));
                 }
             }
             continue;
@@ -412,15 +410,19 @@ fn finish(mut opened: Opened, about: About, meta: Meta) -> ColumnarTrace {
 }
 
 impl ColumnarTrace {
-    /// The groups of files that were unpacked so far.
-    pub fn n_groups_read(&self) -> u64 {
+    /// All files.
+    fn files(&self) -> impl Iterator<Item = &LazyFile> {
         let own = self.opened.lenses.iter().filter_map(|(_, rows)| match rows {
             LensRows::Own(rows) => Some(rows),
             LensRows::Table(_) => None,
         });
         let rows = self.opened.tables.iter().chain(own);
-        let files = rows.flat_map(|rows| rows.files.iter().flatten());
-        files.filter_map(|file| file.open().ok()).map(|file| file.n_groups_read()).sum()
+        rows.flat_map(|rows| rows.files.iter().flatten())
+    }
+
+    /// The groups of files that were unpacked so far.
+    pub fn n_groups_read(&self) -> u64 {
+        self.files().filter_map(|file| file.open().ok()).map(|file| file.n_groups_read()).sum()
     }
 }
 
@@ -443,6 +445,12 @@ impl Trace for ColumnarTrace {
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
         Ok(Box::new(BatchReader::new(&self.opened, scan)?))
+    }
+
+    /// Footers and heads are read; what is wrong with rows is found by who reads these.
+    fn survey(&self, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
+        let files = self.files().take_while(|_| !is_cancelled());
+        Surveyed { findings: files.flat_map(LazyFile::flaws).collect(), ..Surveyed::default() }
     }
 
     fn printer(&self, _: &PrintOptions) -> Result<Box<dyn Printer>> {
@@ -473,9 +481,4 @@ pub(crate) fn thread_of(shard: &Shard) -> ThreadId {
 /// What a scan of a part that there is not gets.
 pub(crate) fn no_table() -> Error {
     Error::usage("the trace has no such table")
-}
-
-/// Findings of files that cannot be opened.
-pub(crate) fn unreadable(file: &LazyFile, error: &Error) -> Finding {
-    crate::cursor::Cursor::unreadable(file.name(), error)
 }

@@ -1,18 +1,19 @@
 //! Record batches of a file or stream of Arrow.
 //!
 //! A file is a stream between two marks, with a footer that says where its messages are. The heads of messages say all of that
-//! as well, so the footer is not needed, and a file without its end gives what it has.
+//! as well, so the footer is not needed, and a file without its end gives what it has. Where a head is damaged, the footer says
+//! where the next message is.
 
 use super::guard::guarded;
 use super::input::Input;
-use super::{ARROW_MAGIC, Batches, CONTINUATION, Group, limits};
+use super::{ARROW_MAGIC, Batches, CONTINUATION, Flaw, Group, Loses, limits};
 use crate::fault::of_arrow;
 use crate::write::Form;
 use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::fb_to_schema;
 use arrow_ipc::reader::{read_dictionary, read_record_batch};
-use arrow_ipc::{MessageHeader, MetadataVersion, RecordBatch as Head, root_as_message};
+use arrow_ipc::{MessageHeader, MetadataVersion, RecordBatch as Head, root_as_footer, root_as_message};
 use arrow_schema::SchemaRef;
 use quipu_model::{Error, ErrorKind, Place, Result};
 use std::collections::HashMap;
@@ -32,6 +33,8 @@ struct Message {
     n_rows: u64,
     /// Dictionaries that stand before it.
     n_dictionaries: usize,
+    /// Whether one of them is lost.
+    lacks_dictionary: bool,
 }
 
 impl Message {
@@ -63,63 +66,55 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Looks at the heads of all messages; the error is what kept it from finding the rest.
+    /// Looks at the heads of all messages.
     ///
     /// # Errors
     /// If not even the schema can be read.
-    pub(super) fn of(input: &Arc<Input>, form: Form) -> Result<(Messages, Option<Error>)> {
-        let is_file = form == Form::File;
-        let mut at = if is_file { after_magic(input)? } else { 0 };
-        let Some(first) = next(input, at)? else {
-            return Err(Error::truncated("the stream has no schema").at(&place(at)));
-        };
-        let schema = guarded(|| {
-            let head = head_of(input, &first)?;
-            let message = root_as_message(&head).map_err(|error| Error::malformed(error.to_string()))?;
-            let schema = message.header_as_schema();
-            let schema = schema.ok_or_else(|| Error::malformed("the first message is no schema"))?;
-            Ok(Arc::new(fb_to_schema(schema)))
-        });
-        let schema = schema.map_err(|error| error.at(&place(first.at)))?;
-        let (mut batches, mut dictionaries) = (Vec::new(), Vec::new());
-        at = first.body_at() + first.body_len;
-        let cut = loop {
-            let message = match next(input, at) {
-                Ok(Some(message)) => message,
-                Ok(None) => break None,
-                Err(error) => break Some(error),
+    pub(super) fn of(input: &Arc<Input>, form: Form) -> Result<(Messages, Vec<Flaw>)> {
+        if form == Form::Stream {
+            let mut found = Found::default();
+            let (schema, flaw) = match found.walk(input, 0)? {
+                (schema, Err(error)) => (schema, Some(Flaw::new(error, Loses::Rest, found.batches.len()))),
+                (schema, Ok(_)) => (schema, None),
             };
-            let about = guarded(|| {
-                let head = head_of(input, &message)?;
-                let message = root_as_message(&head).map_err(|error| Error::malformed(error.to_string()))?;
-                let n_rows = message.header_as_record_batch().map_or(0, |batch| batch.length());
-                let n_rows = u64::try_from(n_rows)
-                    .map_err(|_| Error::malformed("a batch has fewer rows than none"))?;
-                Ok((message.header_type(), n_rows))
-            });
-            let end = message.body_at() + message.body_len;
-            match about {
-                Ok((MessageHeader::RecordBatch, n_rows)) => {
-                    batches.push(Message { n_rows, n_dictionaries: dictionaries.len(), ..message });
+            return Ok((found.into_messages(schema, false), flaw.into_iter().collect()));
+        }
+        let mut flaws = Vec::new();
+        if input.read_some(0, ARROW_MAGIC.len())? != ARROW_MAGIC {
+            let error = Error::malformed("the file does not begin with the mark of Arrow").at(&place(0));
+            flaws.push(Flaw::new(error, Loses::Nothing, 0));
+        }
+        let footer = Footer::of(input);
+        let mut found = Found::default();
+        let walked = after_magic(input).and_then(|at| found.walk(input, at));
+        let schema = match (walked, footer) {
+            (Ok((schema, Ok(_))), Ok(footer)) if found.n_messages() == footer.blocks.len() => schema,
+            (Ok((schema, Ok(end))), Err(error)) => {
+                // A footer that is too long for us is none that is damaged.
+                if error.is_damage() && error.kind() != ErrorKind::Limit {
+                    let loses = if end == End::Said { Loses::Nothing } else { Loses::Rest };
+                    flaws.push(Flaw::new(error, loses, found.batches.len()));
                 }
-                Ok((MessageHeader::DictionaryBatch, _)) => dictionaries.push(message),
-                Ok(_) => {}
-                Err(error) => break Some(error.at(&place(at))),
+                schema
             }
-            if batches.len() + dictionaries.len() > limits::MESSAGES {
-                let n = limits::MESSAGES as u64;
-                break Some(Error::limit("messages of a file", n + 1, n).at(&place(at)));
+            (walked, Ok(footer)) => {
+                found = Found::default();
+                let before = flaws.len();
+                found.take_all(input, &footer, &mut flaws);
+                let error = walked.map_or_else(Some, |(_, end)| end.err());
+                // The schema, or what follows the last message.
+                if let Some(error) = error.filter(|_| flaws.len() == before) {
+                    flaws.insert(0, Flaw::new(error, Loses::Nothing, 0));
+                }
+                footer.schema
             }
-            at = end;
+            (Ok((schema, Err(error))), Err(_)) => {
+                flaws.push(Flaw::new(error, Loses::Rest, found.batches.len()));
+                schema
+            }
+            (Err(error), Err(_)) => return Err(error),
         };
-        let messages = Messages {
-            schema,
-            batches: Arc::new(batches),
-            dictionaries: Arc::new(dictionaries),
-            is_file,
-            known: Arc::default(),
-        };
-        Ok((messages, cut))
+        Ok((found.into_messages(schema, true), flaws))
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {
@@ -145,6 +140,9 @@ impl Messages {
         roots: &[usize],
     ) -> Result<arrow_array::RecordBatch> {
         let message = self.batches[group];
+        if message.lacks_dictionary {
+            return Err(Error::new(ErrorKind::Damaged, "a dictionary that precedes it is damaged"));
+        }
         let n = if self.is_file { self.dictionaries.len() } else { message.n_dictionaries };
         let by_id = self.dictionaries(input, n)?;
         let head = head_of(input, &message)?;
@@ -193,6 +191,172 @@ impl Messages {
     }
 }
 
+/// How a walk over messages ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// With the mark that ends a stream.
+    Said,
+    /// With the last byte.
+    OfBytes,
+}
+
+/// Messages as they are found.
+#[derive(Default)]
+struct Found {
+    batches: Vec<Message>,
+    dictionaries: Vec<Message>,
+    lacks_dictionary: bool,
+}
+
+impl Found {
+    fn n_messages(&self) -> usize {
+        self.batches.len() + self.dictionaries.len()
+    }
+
+    fn into_messages(self, schema: SchemaRef, is_file: bool) -> Messages {
+        Messages {
+            schema,
+            batches: Arc::new(self.batches),
+            dictionaries: Arc::new(self.dictionaries),
+            is_file: is_file && !self.lacks_dictionary,
+            known: Arc::default(),
+        }
+    }
+
+    /// Finds all messages from the one with the schema on, each after the one before it. The inner error is what kept it from
+    /// finding the rest.
+    fn walk(&mut self, input: &Arc<Input>, at: u64) -> Result<(SchemaRef, Result<End>)> {
+        let Some(first) = next(input, at)? else {
+            return Err(Error::truncated("the stream has no schema").at(&place(at)));
+        };
+        let schema = guarded(|| {
+            let head = head_of(input, &first)?;
+            let message = root_as_message(&head).map_err(|error| Error::malformed(error.to_string()))?;
+            let schema = message.header_as_schema();
+            let schema = schema.ok_or_else(|| Error::malformed("the first message is no schema"))?;
+            Ok(Arc::new(fb_to_schema(schema)))
+        });
+        let schema = schema.map_err(|error| error.at(&place(first.at)))?;
+        let mut at = first.body_at() + first.body_len;
+        loop {
+            match self.take(input, at) {
+                Ok(Some(message)) => at = message.body_at() + message.body_len,
+                Ok(None) => {
+                    return Ok((schema, Ok(if at < input.size() { End::Said } else { End::OfBytes })));
+                }
+                Err(error) => return Ok((schema, Err(error))),
+            }
+        }
+    }
+
+    /// Takes the message at a place; `None` at the end.
+    fn take(&mut self, input: &Arc<Input>, at: u64) -> Result<Option<Message>> {
+        let Some(message) = next(input, at)? else { return Ok(None) };
+        let about = guarded(|| {
+            let head = head_of(input, &message)?;
+            let message = root_as_message(&head).map_err(|error| Error::malformed(error.to_string()))?;
+            let n_rows = message.header_as_record_batch().map_or(0, |batch| batch.length());
+            let n_rows =
+                u64::try_from(n_rows).map_err(|_| Error::malformed("a batch has fewer rows than none"))?;
+            Ok((message.header_type(), n_rows))
+        });
+        match about.map_err(|error| error.at(&place(at)))? {
+            (MessageHeader::RecordBatch, n_rows) => {
+                let (n_dictionaries, lacks_dictionary) = (self.dictionaries.len(), self.lacks_dictionary);
+                self.batches.push(Message { n_rows, n_dictionaries, lacks_dictionary, ..message });
+            }
+            (MessageHeader::DictionaryBatch, _) => self.dictionaries.push(message),
+            _ => {}
+        }
+        if self.n_messages() > limits::MESSAGES {
+            let n = limits::MESSAGES as u64;
+            return Err(Error::limit("messages of a file", n + 1, n).at(&place(at)));
+        }
+        Ok(Some(message))
+    }
+
+    /// Takes the messages that a footer names; those that are damaged are flaws.
+    fn take_all(&mut self, input: &Arc<Input>, footer: &Footer, flaws: &mut Vec<Flaw>) {
+        for (nth, block) in footer.blocks.iter().enumerate() {
+            let (n_batches, n_dictionaries) = (self.batches.len(), self.dictionaries.len());
+            let taken = self.take(input, block.at).and_then(|message| {
+                let is_it = message.is_some_and(|message| message.body_len == block.body_len);
+                let is_of_kind = match block.is_dictionary {
+                    true => self.dictionaries.len() > n_dictionaries,
+                    false => self.batches.len() > n_batches,
+                };
+                let what = "the message is not the one that the footer names";
+                (is_it && is_of_kind).then_some(()).ok_or_else(|| Error::malformed(what).at(&place(block.at)))
+            });
+            let Err(error) = taken else { continue };
+            self.batches.truncate(n_batches);
+            self.dictionaries.truncate(n_dictionaries);
+            self.lacks_dictionary |= block.is_dictionary;
+            let loses = if nth + 1 == footer.blocks.len() { Loses::Rest } else { Loses::Group };
+            flaws.push(Flaw::new(error, loses, n_batches));
+        }
+    }
+}
+
+/// What the end of a file says of its messages.
+struct Footer {
+    schema: SchemaRef,
+    /// In the order of the file.
+    blocks: Vec<Block>,
+}
+
+/// A message that a footer names.
+struct Block {
+    at: u64,
+    body_len: u64,
+    is_dictionary: bool,
+}
+
+/// Bytes after the footer of a file: its length, and the mark.
+const TAIL_BYTES: u64 = 4 + ARROW_MAGIC.len() as u64;
+
+impl Footer {
+    /// # Errors
+    /// `Truncated`, `Malformed` or `Limit` if there is none that can be read.
+    fn of(input: &Arc<Input>) -> Result<Footer> {
+        let size = input.size();
+        let none = || Error::truncated("the file has no footer at its end").at(&place(size));
+        let at = size.checked_sub(TAIL_BYTES).ok_or_else(none)?;
+        let tail = input.read_some(at, TAIL_BYTES as usize)?;
+        let (length, mark) = tail.split_at(4);
+        if mark != ARROW_MAGIC {
+            return Err(none());
+        }
+        let length = u64::from(u32::from_le_bytes(length.try_into().unwrap_or_default()));
+        let Some(start) = at.checked_sub(length) else {
+            return Err(Error::malformed("the footer is longer than the file").at(&place(at)));
+        };
+        if length > limits::MESSAGE_HEAD_BYTES {
+            let error = Error::limit("bytes in a footer", length, limits::MESSAGE_HEAD_BYTES);
+            return Err(error.at(&place(at)));
+        }
+        let bytes = input.read_some(start, length as usize)?;
+        let footer = guarded(|| {
+            let footer = root_as_footer(&bytes)
+                .map_err(|error| Error::malformed(format!("the footer is damaged: {error}")))?;
+            let schema = footer.schema().ok_or_else(|| Error::malformed("the footer has no schema"))?;
+            let batches = footer.recordBatches().into_iter().flatten().map(|block| (block, false));
+            let dictionaries = footer.dictionaries().into_iter().flatten().map(|block| (block, true));
+            let block = |(block, is_dictionary): (&arrow_ipc::Block, bool)| {
+                let (at, body_len) =
+                    (u64::try_from(block.offset()).ok()?, u64::try_from(block.bodyLength()).ok()?);
+                (at < size).then_some(Block { at, body_len, is_dictionary })
+            };
+            let blocks: Option<Vec<Block>> = batches.chain(dictionaries).map(block).collect();
+            let mut blocks =
+                blocks.ok_or_else(|| Error::malformed("the footer places a message outside of the file"))?;
+            blocks.sort_by_key(|block| block.at);
+            Ok(Footer { schema: Arc::new(fb_to_schema(schema)), blocks })
+        });
+        footer.map_err(|error| error.at(&place(start)))
+    }
+}
+
 /// Where the first message of a file stands: zeros fill the space after the mark.
 fn after_magic(input: &Input) -> Result<u64> {
     let head = input.read_some(0, MAX_ALIGNMENT)?;
@@ -232,7 +396,14 @@ fn next(input: &Input, at: u64) -> Result<Option<Message>> {
             Error::limit("bytes in the head of a message", head_len, limits::MESSAGE_HEAD_BYTES).at(&here)
         );
     }
-    let mut message = Message { at, head_len: head_len as u32, body_len: 0, n_rows: 0, n_dictionaries: 0 };
+    let mut message = Message {
+        at,
+        head_len: head_len as u32, // Within the limit.
+        body_len: 0,
+        n_rows: 0,
+        n_dictionaries: 0,
+        lacks_dictionary: false,
+    };
     let head = head_of(input, &message)?;
     let body_len = guarded(|| {
         let message = root_as_message(&head).map_err(|error| Error::malformed(error.to_string()))?;

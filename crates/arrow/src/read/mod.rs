@@ -53,6 +53,44 @@ pub fn form_of_head(head: &[u8]) -> Option<Form> {
     is_stream.then_some(Form::Stream)
 }
 
+/// What a file that ends with these bytes holds, whatever it begins with; `None` for any other file.
+pub fn form_of_tail(tail: &[u8]) -> Option<Form> {
+    match () {
+        () if tail.ends_with(PARQUET_MAGIC) => Some(Form::Parquet),
+        () if tail.ends_with(ARROW_MAGIC) => Some(Form::File),
+        () => None,
+    }
+}
+
+/// What is wrong with a file, but for what is in its groups.
+#[derive(Debug)]
+pub struct Flaw {
+    /// What, and where.
+    pub error: Error,
+    /// What of the rows is lost by it.
+    pub loses: Loses,
+    /// How many groups precede it.
+    pub n_groups_before: usize,
+}
+
+/// Which rows a [`Flaw`] costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loses {
+    /// None: what is damaged is known from elsewhere.
+    Nothing,
+    /// Those of a group that is not among the groups; others follow.
+    Group,
+    /// All that follow.
+    Rest,
+}
+
+impl Flaw {
+    #[cold]
+    fn new(error: Error, loses: Loses, n_groups_before: usize) -> Flaw {
+        Flaw { error, loses, n_groups_before }
+    }
+}
+
 /// Rows that are read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
@@ -80,8 +118,7 @@ pub struct RowFile {
     left_out: Vec<String>,
     groups: Vec<Group>,
     n_groups_read: AtomicU64,
-    /// What kept the file from being looked at to its end.
-    cut: Option<Error>,
+    flaws: Vec<Flaw>,
 }
 
 #[derive(Debug)]
@@ -98,18 +135,19 @@ impl RowFile {
     pub fn open(container: &Container, form: Form, name: &str) -> Result<RowFile> {
         let input = Input::new(container)?;
         let in_file = |error: Error| error.in_file(container.name());
-        let (inner, arrow, groups, cut) = match form {
+        let (inner, arrow, groups, flaws) = match form {
             Form::Parquet => {
-                let footer = Footer::of(&input).map_err(in_file)?;
+                let (footer, flaws) = Footer::of(&input).map_err(in_file)?;
                 let groups = footer.groups();
-                (Inner::Parquet(Box::new(footer.clone())), footer.schema().clone(), groups, None)
+                (Inner::Parquet(Box::new(footer.clone())), footer.schema().clone(), groups, flaws)
             }
             Form::File | Form::Stream => {
-                let (messages, cut) = Messages::of(&input, form).map_err(in_file)?;
+                let (messages, flaws) = Messages::of(&input, form).map_err(in_file)?;
                 let groups = messages.groups();
-                (Inner::Ipc(messages.clone()), messages.schema().clone(), groups, cut.map(in_file))
+                (Inner::Ipc(messages.clone()), messages.schema().clone(), groups, flaws)
             }
         };
+        let flaws = flaws.into_iter().map(|flaw| Flaw { error: in_file(flaw.error), ..flaw }).collect();
         let (roots, left_out) = left_out(&arrow);
         let kept = arrow.project(&roots).map_err(crate::of_arrow).map_err(in_file)?;
         let schema = table_schema(&kept, name).map_err(in_file)?;
@@ -124,7 +162,7 @@ impl RowFile {
             left_out,
             groups,
             n_groups_read,
-            cut,
+            flaws,
         })
     }
 
@@ -158,9 +196,9 @@ impl RowFile {
         self.groups.last().map_or(0, |group| group.first_row.saturating_add(group.n_rows))
     }
 
-    /// What kept its groups from being found to the last; those that were found can be read.
-    pub fn cut(&self) -> Option<&Error> {
-        self.cut.as_ref()
+    /// What is wrong with it, in the order of its groups; those that were found can be read.
+    pub fn flaws(&self) -> &[Flaw] {
+        &self.flaws
     }
 
     /// How many groups were unpacked so far, by all reads.
@@ -277,9 +315,9 @@ impl StreamRows {
     /// `Damaged`, `Truncated` or `Limit` if it has no schema that can be read; `Unsupported` for columns that no table has.
     pub fn of(bytes: &[u8]) -> Result<(StreamRows, Option<Error>)> {
         let input = Input::of_memory(bytes)?;
-        let (messages, cut) = Messages::of(&input, Form::Stream)?;
+        let (messages, mut flaws) = Messages::of(&input, Form::Stream)?;
         let decoder = Decoder::new(messages.schema(), "rows")?;
-        Ok((StreamRows { messages, input, decoder }, cut))
+        Ok((StreamRows { messages, input, decoder }, flaws.pop().map(|flaw| flaw.error)))
     }
 
     /// What the metadata of its schema say under a key.

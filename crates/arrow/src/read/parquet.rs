@@ -3,7 +3,7 @@
 use super::guard::guarded;
 use super::input::{Chunks, Input};
 use super::thrift::{check_footer, page_head};
-use super::{Batches, Group, PARQUET_MAGIC, limits};
+use super::{Batches, Flaw, Group, Loses, PARQUET_MAGIC, limits};
 use crate::fault::of_parquet;
 use arrow_schema::{DataType, SchemaRef};
 use parquet::arrow::ProjectionMask;
@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::basic::Compression;
 use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::statistics::Statistics;
-use quipu_model::{Error, Place, Result};
+use quipu_model::{Error, ErrorKind, Place, Result};
 use std::io::Read;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -25,6 +25,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Bytes that are tried for the head of a page, one after the other.
 const HEAD_STEPS: [usize; 3] = [512, 64 << 10, limits::PAGE_HEAD_BYTES];
 
+/// What stands in the place of the mark where the footer is encrypted.
+const ENCRYPTED_MAGIC: &[u8] = b"PARE";
+
 /// The footer of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Footer {
@@ -32,21 +35,45 @@ pub(super) struct Footer {
 }
 
 impl Footer {
+    /// Reads it from the end of a file. It is all that reading needs: marks that are damaged cost nothing.
+    ///
     /// # Errors
-    /// `Malformed`, `Truncated`, `Damaged` or `Limit` if it is none.
-    pub(super) fn of(input: &Arc<Input>) -> Result<Footer> {
+    /// `Malformed`, `Truncated`, `Damaged` or `Limit` if there is none; `Unsupported` if it is encrypted.
+    pub(super) fn of(input: &Arc<Input>) -> Result<(Footer, Vec<Flaw>)> {
         let size = input.size();
-        let place = |offset| Place { offset: Some(offset), ..Place::default() };
         let Some(at) = size.checked_sub(TAIL_BYTES).filter(|at| *at >= PARQUET_MAGIC.len() as u64) else {
             return Err(Error::truncated("the file has no footer").at(&place(size)));
         };
         let tail = input.read_some(at, TAIL_BYTES as usize)?;
         let (length, mark) = tail.split_at(4);
-        if mark != PARQUET_MAGIC {
-            let what = "the file has no footer at its end, without which no row can be found";
-            return Err(Error::truncated(what).at(&place(size)));
+        if mark == ENCRYPTED_MAGIC {
+            return Err(Error::unsupported("the footer is encrypted"));
         }
         let length = u64::from(u32::from_le_bytes(length.try_into().unwrap_or_default()));
+        let footer = Footer::before(input, at, length);
+        if mark == PARQUET_MAGIC {
+            let mut flaws = Vec::new();
+            if input.read_some(0, PARQUET_MAGIC.len())? != PARQUET_MAGIC {
+                let error = Error::malformed("the file does not begin with the mark of Parquet");
+                flaws.push(Flaw::new(error.at(&place(0)), Loses::Nothing, 0));
+            }
+            return Ok((footer?, flaws));
+        }
+        match footer {
+            Ok(footer) => {
+                let error = Error::malformed("the file does not end with the mark of Parquet");
+                Ok((footer, vec![Flaw::new(error.at(&place(at + 4)), Loses::Nothing, 0)]))
+            }
+            Err(error) if error.kind() == ErrorKind::Io => Err(error),
+            Err(_) => {
+                let what = "the file has no footer at its end, without which no row can be found";
+                Err(Error::truncated(what).at(&place(size)))
+            }
+        }
+    }
+
+    /// The footer of this length that ends at a place.
+    fn before(input: &Arc<Input>, at: u64, length: u64) -> Result<Footer> {
         let Some(start) = at.checked_sub(length) else {
             return Err(Error::malformed("the footer is longer than the file").at(&place(at)));
         };
@@ -68,7 +95,7 @@ impl Footer {
             Ok(read)
         });
         let footer = Footer { metadata: metadata.map_err(|error| error.at(&place(start)))? };
-        footer.check_sizes(size).map_err(|error| error.at(&place(start)))?;
+        footer.check_sizes(input.size()).map_err(|error| error.at(&place(start)))?;
         Ok(footer)
     }
 
@@ -180,6 +207,10 @@ fn is_odd_dictionary(ty: &DataType) -> bool {
     }
 }
 
+fn place(offset: u64) -> Place {
+    Place { offset: Some(offset), ..Place::default() }
+}
+
 /// Where the first page of a column stands.
 fn first_page(column: &ColumnChunkMetaData) -> i64 {
     match column.dictionary_page_offset() {
@@ -232,7 +263,7 @@ fn pages(input: &Input, chunk: &ColumnChunkMetaData) -> Result<Pages> {
     let (mut at, end) = (start, start.saturating_add(len));
     let mut pages = Pages::default();
     while at < end {
-        let place = Place { offset: Some(at), ..Place::default() };
+        let place = place(at);
         let mut head = None;
         for step in HEAD_STEPS {
             let most = step.min(usize::try_from(end - at).unwrap_or(usize::MAX));

@@ -161,7 +161,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         return view_capture(options, screen);
     }
     let trace = options.arranging.open(&options.input)?;
-    let (table, schema) = options.table(&*trace)?;
+    let table = options.table(&*trace);
+    let (table, schema) = table.map_err(|error| session::not_for(error, &trace.meta().findings))?;
     // Where threads are arranged anew, they are those that were chosen.
     let opening = &options.input.opening;
     let awaited: &[ThreadId] = if options.arranging.rearranges() { &[] } else { &opening.threads };

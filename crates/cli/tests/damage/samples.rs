@@ -24,6 +24,14 @@ pub(crate) struct Sample {
     pub(crate) is_headed: bool,
 }
 
+impl Sample {
+    /// Whether verbs read only the files and columns that they need: what is damaged elsewhere changes no answer of theirs. `check`
+    /// reads everything.
+    pub(crate) fn is_read_in_part(&self) -> bool {
+        self.name.split('.').next() == Some("columnar")
+    }
+}
+
 /// All samples, written to a folder.
 pub(crate) fn all(folder: &Path) -> Vec<Sample> {
     some(folder, &|_| true)
@@ -144,6 +152,46 @@ pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sampl
         let file = traces.min().unwrap();
         all.push(Sample { name, trace: home, file, has_checksums: true, is_headed: true });
     }
+    all.extend(tables(folder, is_wanted));
+    all
+}
+
+/// Tables and lenses of a trace as files of Parquet and Arrow.
+fn tables(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sample> {
+    let from = fixtures("lackey").join("nodes.lackey.gz");
+    let sample = |name: &'static str, trace: PathBuf, file: PathBuf, has_checksums| Sample {
+        name,
+        trace,
+        file,
+        has_checksums,
+        is_headed: false,
+    };
+    let home = |name: &str| {
+        let home = folder.join(name);
+        fs::create_dir(&home).unwrap();
+        home
+    };
+    let mut all = Vec::new();
+    for (name, file) in [("columnar", "records"), ("columnar.lens", "lens.instrs")] {
+        if is_wanted(name) {
+            let trace = converted_to(&from, home(name).join("nodes.parquet"), &[]);
+            let file = trace.join(file).join("shard-00000.parquet");
+            all.push(sample(name, trace, file, true));
+        }
+    }
+    if is_wanted("columnar.file") {
+        let whole = converted_to(&from, folder.join("whole.parquet"), &[]);
+        let file = home("columnar.file").join("nodes.parquet");
+        fs::copy(whole.join("records/shard-00000.parquet"), &file).unwrap();
+        all.push(sample("columnar.file", file.clone(), file, true));
+    }
+    for (name, ending) in [("columnar.arrow", "arrow"), ("columnar.arrows", "arrows")] {
+        if is_wanted(name) {
+            let file = home(name).join("nodes").with_extension(ending);
+            let file = converted_to(&from, file, &["--table", "records"]);
+            all.push(sample(name, file.clone(), file, false));
+        }
+    }
     all
 }
 
@@ -161,19 +209,19 @@ fn unpacked(raw: &Path) -> PathBuf {
 
 /// A trace in another container.
 fn converted(from: &Path, folder: &Path, name: &str, container: &str) -> PathBuf {
-    let path = folder.join(name);
-    let mut convert = Command::new(env!("CARGO_BIN_EXE_quipu"));
-    convert.arg("convert").arg(from).arg("-o").arg(&path).args(["--container", container, "-q"]);
-    assert!(convert.status().unwrap().success(), "{name}");
-    path
+    converted_to(from, folder.join(name), &["--container", container])
 }
 
 /// A trace in a stream.
 fn carried(from: &Path, folder: &Path, name: &str) -> PathBuf {
-    let path = folder.join(name).with_extension("quipu");
+    converted_to(from, folder.join(name).with_extension("quipu"), &[])
+}
+
+/// A trace as it is converted into a file of this name.
+fn converted_to(from: &Path, path: PathBuf, options: &[&str]) -> PathBuf {
     let mut convert = Command::new(env!("CARGO_BIN_EXE_quipu"));
-    convert.arg("convert").arg(from).arg("-o").arg(&path).arg("-q");
-    assert!(convert.status().unwrap().success(), "{name}");
+    convert.args(["convert", "-q"]).args(options).arg(from).arg("-o").arg(&path);
+    assert!(convert.status().unwrap().success(), "{path:?}");
     path
 }
 
