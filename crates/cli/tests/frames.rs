@@ -394,6 +394,92 @@ fn what_precedes_a_frame_that_must_be_understood_is_delivered_by_every_verb() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Where frames are that a recorder fills in place, the checksum of the payload says nothing.
+#[test]
+fn an_open_frame_that_must_be_understood_ends_every_verb_and_its_copy_says_so() {
+    use quipu_stream::frame::{Header, flag};
+    let folder = tempfile::tempdir().unwrap();
+    let stopped = folder.path().join("stopped.quipu");
+    let whole = fs::read(fixtures("stream").join("open-frames.quipu")).unwrap();
+    let first = frames(&whole).into_iter().find(|frame| frame.kind == 9).unwrap();
+    let header = Header::read(&whole[first.at..]).unwrap();
+    for header in [Header { kind: 200, ..header }, Header { encoding: 0x8001, ..header }] {
+        let mut bytes = whole.clone();
+        let header = Header { flags: header.flags | flag::CRITICAL, ..header };
+        bytes[first.at..first.at + 96].copy_from_slice(&header.to_bytes());
+        fs::write(&stopped, bytes).unwrap();
+        for call in
+            [&["check", "@"][..], &["view", "@"], &["info", "@"], &["report", "@"], &["describe", "@"]]
+        {
+            let (code, _, errors) = run(call, &stopped, folder.path(), &[]);
+            assert!(
+                code == 2 && errors.contains("only a newer program understands"),
+                "{call:?}: {code} {errors}"
+            );
+        }
+        let copy = ["convert", "@", "-o", "%.quipu"];
+        let (code, _, errors) = run(&copy, &stopped, folder.path(), &["--keep-damaged"]);
+        let copied = folder.path().join("copied.quipu");
+        fs::rename(folder.path().join("out.quipu"), &copied).unwrap();
+        let (checked, out, said) = run(&["check", "@"], &copied, folder.path(), &[]);
+        assert!(
+            code == 2 && checked == 1 && out.contains("[stream/lost]"),
+            "{code} {errors}, {checked} {out}{said}"
+        );
+    }
+}
+
+#[test]
+fn an_index_hides_no_frame_that_must_be_understood() {
+    use quipu_stream::frame::{Header, write_frame};
+    let folder = tempfile::tempdir().unwrap();
+    let stopped = folder.path().join("stopped.quipu");
+    for name in ["minimal.quipu", "prism-fixed.quipu", "carried-lackey.quipu"] {
+        let whole = fs::read(fixtures("stream").join(name)).unwrap();
+        let all = frames(&whole);
+        let at = all.iter().find(|frame| frame.kind == 2).unwrap().end;
+        let hidden = critical(&whole);
+        let index = all.iter().find(|frame| frame.kind == 4).unwrap();
+        // The index names all frames but the new one, whose bytes its distances pass over.
+        let mut header = Header::read(&whole[index.at..]).unwrap();
+        let mut payload = whole[index.payload..index.payload + index.len].to_vec();
+        for entry in payload[16..].chunks_exact_mut(56) {
+            let back = u64::from_le_bytes(entry[..8].try_into().unwrap());
+            if index.at as u64 - back < at as u64 {
+                entry[..8].copy_from_slice(&(back + hidden.len() as u64).to_le_bytes());
+            }
+        }
+        let (len, mut forged) = (payload.len() as u32, Vec::new());
+        write_frame(&mut header, len, &mut payload, &mut forged).unwrap();
+        assert_eq!(forged.len(), index.end - index.at);
+        let bytes = [&whole[..at], &hidden, &whole[at..index.at], &forged, &whole[index.end..]].concat();
+        fs::write(&stopped, bytes).unwrap();
+        for call in
+            [&["check", "@"][..], &["view", "@"], &["info", "@"], &["report", "@"], &["describe", "@"]]
+        {
+            let (code, _, errors) = run(call, &stopped, folder.path(), &[]);
+            let is_told = errors.contains("only a newer program understands");
+            assert!(code == 2 && is_told, "{name} {call:?}: {code} {errors}");
+        }
+    }
+}
+
+#[test]
+fn traces_that_differ_before_a_frame_that_must_be_understood_end_with_its_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = fs::read(fixtures("stream").join("minimal.quipu")).unwrap();
+    let [stopped, other] = ["stopped.quipu", "other.quipu"].map(|name| folder.path().join(name));
+    fs::write(&stopped, with_critical(&whole)).unwrap();
+    fs::copy(fixtures("stream").join("two-producers.quipu"), &other).unwrap();
+    for [old, new] in [[&stopped, &other], [&other, &stopped]] {
+        let (code, out, errors) = run(&["diff", old.to_str().unwrap(), "@"], new, folder.path(), &[]);
+        assert!(
+            code == 2 && !out.is_empty() && errors.contains("only a newer program"),
+            "{code}: {out}{errors}"
+        );
+    }
+}
+
 #[test]
 fn a_first_frame_that_must_be_understood_ends_every_verb_alike() {
     let folder = tempfile::tempdir().unwrap();

@@ -205,6 +205,12 @@ impl Session {
             self.log.frame(place, header.producer, header.stream, header.lost);
         }
         let unknown = unknown_of(&header, registry);
+        // Its header is whole, and says that it must be understood: whether its payload is, is not ours to say.
+        if unknown.is_some() && header.has(flag::CRITICAL) {
+            self.findings.push(Finding::at("needs-newer-program", offset));
+            self.is_stopped = true;
+            return Ok(Seen::Stop);
+        }
         let is_known_data = is_data && unknown.is_none();
         if is_known_data && self.leaves_data && verdict == Verdict::Use {
             return Ok(self.need(&header));
@@ -224,11 +230,6 @@ impl Session {
             return Ok(if is_known_data { Seen::Copy } else { Seen::Nothing });
         }
         if let Some(unknown) = unknown {
-            if header.has(flag::CRITICAL) {
-                self.findings.push(Finding::at("needs-newer-program", offset));
-                self.is_stopped = true;
-                return Ok(Seen::Stop);
-            }
             let finding = Finding::at(unknown, offset);
             self.findings.push(match unknown {
                 "unknown-kind" => finding,

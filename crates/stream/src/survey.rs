@@ -62,18 +62,25 @@ impl Survey {
         let registry = registry.clone();
         let mut survey = Survey { session, is_indexed: true, registry, ..Survey::default() };
         let mut others = directory.others.iter().copied().peekable();
+        // An index may be forged: all that it does not name may be a frame that must be understood.
+        let mut end = 0;
         for entry in &directory.entries {
             while let Some(at) = others.next_if(|at| *at < entry.offset) {
-                if !survey.observe(input, at, None)? {
-                    return Ok(None);
+                match survey.observe(input, at, None)?.filter(|_| at == end) {
+                    Some(next) => end = next,
+                    None => return Ok(None),
                 }
             }
+            if entry.offset != end {
+                return Ok(None);
+            }
+            end += u64::from(entry.len_bytes);
             let Some(frame) = entry.frame() else { return Ok(None) };
             let is_known = frame.header.is_known_encoding() || survey.registry.decodes(&frame.header);
             // What is not known may have to be understood, which only its header says.
             let is_known = is_known && frame.header.codec <= codec::ZSTD;
             if !matches!(entry.kind, kind::DATA | kind::AGG) || !is_known {
-                if !survey.observe(input, entry.offset, Some(&frame.header))? {
+                if survey.observe(input, entry.offset, Some(&frame.header))? != Some(end) {
                     return Ok(None);
                 }
             } else if survey.session.observe_indexed(&frame) {
@@ -83,9 +90,13 @@ impl Survey {
             }
         }
         for at in others {
-            if !survey.observe(input, at, None)? {
-                return Ok(None);
+            match survey.observe(input, at, None)?.filter(|_| at == end) {
+                Some(next) => end = next,
+                None => return Ok(None),
             }
+        }
+        if end != size {
+            return Ok(None);
         }
         if !survey.knows_enough(input)? {
             return Ok(None);
@@ -94,16 +105,16 @@ impl Survey {
         Ok(Some(survey))
     }
 
-    /// Takes the frame that stands at a place; false if none does, or another than an index says.
-    fn observe(&mut self, input: &mut impl Input, at: u64, said: Option<&Header>) -> io::Result<bool> {
-        let Some(frame) = frame_at(input, at)? else { return Ok(false) };
+    /// Takes the frame that stands at a place, and says where it ends; `None` if none does, or another than an index says.
+    fn observe(&mut self, input: &mut impl Input, at: u64, said: Option<&Header>) -> io::Result<Option<u64>> {
+        let Some(frame) = frame_at(input, at)? else { return Ok(None) };
         if said.is_some_and(|said| !is_same(said, &frame.header)) {
-            return Ok(false);
+            return Ok(None);
         }
         match self.session.observe(&frame, input, &self.registry)? {
             Seen::Nothing => {}
             // A frame that must be understood: what follows it is not looked at.
-            Seen::Stop | Seen::Data | Seen::Copy => return Ok(false),
+            Seen::Stop | Seen::Data | Seen::Copy => return Ok(None),
             Seen::Open => {
                 let head = input.get(frame.payload_at(), crate::session::OPEN_HEAD_BYTES)?;
                 self.open.extend(OpenHead::read(head).map(|head| (head, frame)));
@@ -111,7 +122,8 @@ impl Survey {
         }
         // A torn frame is no frame: a look at all headers says what is lost by it.
         let trailer = input.get(frame.end() - TRAILER_BYTES as u64, TRAILER_BYTES)?;
-        Ok(is_trailer_of(&frame.header, trailer.get(..TRAILER_BYTES).unwrap_or_default()))
+        let is_whole = is_trailer_of(&frame.header, trailer.get(..TRAILER_BYTES).unwrap_or_default());
+        Ok(is_whole.then(|| frame.end()))
     }
 
     /// Whether META frames alone have the metadata that the last frame of each producer needs: records between rows are found by

@@ -58,7 +58,7 @@ Examples:
 Exit codes:
   0  nothing differs
   1  something differs, or a trace is damaged
-  2  could not do it";
+  2  could not do it, or only a newer program can read on";
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     if options.old == options.new && options.old == Path::new("-") {
@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     }
     // Of traces with losses, the parts that were read may be equal; that does not make the traces equal.
     let told = tell(compared.readings, COMPARED, screen);
-    Ok(if compared.is_same { told } else { Outcome::Flawed })
+    Ok(if compared.is_same { told } else { told.and(Outcome::Flawed) })
 }
 
 /// How reading one of the traces went. Keys: `op` (`reading`), `trace` (`old` or `new`), `path`, `complete`, `error`, `findings`,
