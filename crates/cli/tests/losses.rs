@@ -227,6 +227,28 @@ fn a_conversion_of_which_damage_leaves_nothing_names_the_damage() {
 }
 
 #[test]
+fn no_stream_is_made_of_an_archive_of_which_damage_leaves_no_byte() {
+    use std::io::Write as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("drmemtrace.tiny.1.trace.zip");
+    let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    archive.start_file("chunk.0000", stored).unwrap();
+    archive.write_all(&trace_of("tiny.plain")).unwrap();
+    let mut bytes = archive.finish().unwrap().into_inner();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    for name in ["out.quipu", "out.zip"] {
+        let out = folder.path().join(name);
+        let call = ["convert", "--keep-damaged", "-o", out.to_str().unwrap()];
+        let (_, said, code) = quipu(&call, &path);
+        assert_eq!((code, out.exists()), (1, false), "{name}: {said}");
+        assert!(said.contains("nothing of the trace can be read") && said.contains("CRC-32"), "{said}");
+    }
+}
+
+#[test]
 fn verbs_that_write_name_the_place_of_damage_that_nonsense_follows() {
     let folder = tempfile::tempdir().unwrap();
     let (path, out) = (folder.path().join("drmemtrace.tiny.05701.3845.trace"), folder.path().join("out"));

@@ -163,6 +163,13 @@ impl IntoStream {
         if let Some(lost) = lost {
             writer.loss(0, &lost).map_err(failed)?;
         }
+        let reading = intake.finish();
+        // A stream without a record of a damaged file would read as one that never had any.
+        if n_bytes == 0
+            && let Some(error) = reading.nothing_left()
+        {
+            return Err(error);
+        }
         writer.finish().map_err(failed)?;
         let packed_bytes = writer.n_bytes();
         let open = || Error::new(ErrorKind::Internal, "a stream is complete that is being written");
@@ -176,7 +183,7 @@ impl IntoStream {
             Fact::new("bytes", "bytes of the records", n_bytes),
             Fact::new("packed_bytes", "bytes of the stream", packed_bytes),
         ];
-        Ok(Transformed { facts, reading: intake.finish(), ..Transformed::default() })
+        Ok(Transformed { facts, reading, ..Transformed::default() })
     }
 }
 
