@@ -157,15 +157,12 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
         findings.push(rules::NO_INDEX.broken(place, what));
     }
     let shards = vec![Shard {
-        core: None,
         id: ShardId(0),
         name: source.name().to_owned(),
         kind: ShardKind::Mixed,
-        thread: None,
-        process: None,
         pieces: 1,
         packed_bytes: container.size_bytes(),
-        begins: None,
+        ..Shard::default()
     }];
     let mut meta = meta(&header, packing, &container, findings);
     if newer.is_some() {

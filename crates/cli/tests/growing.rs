@@ -104,6 +104,44 @@ fn records_are_printed_as_they_are_written() {
     assert_eq!(lines, wanted_lines);
 }
 
+/// Another producer may come first among the shards: what was printed of the others is not printed again, and nothing is left out.
+#[test]
+fn a_producer_that_joins_shifts_no_other() {
+    use quipu_stream::frame::Header;
+    let folder = tempfile::tempdir().unwrap();
+    let whole = fs::read(fixtures("stream").join("minimal.quipu")).unwrap();
+    let starts = frames(&whole);
+    let end = *starts.last().unwrap();
+    // The same stream of another producer, whose frames come first when the file is rewritten, with fewer records.
+    let mut other = whole.clone();
+    for at in &starts {
+        let header = Header::read(&other[*at..]).unwrap();
+        let header = Header { producer: header.producer.wrapping_sub(1), ..header };
+        other[*at..at + 96].copy_from_slice(&header.to_bytes());
+    }
+    let is_data = |at: &usize| whole[at + 9] == 2;
+    let last = starts.iter().rposition(is_data).unwrap();
+    other.drain(starts[last]..starts[last + 1]);
+    let grown = folder.path().join("grown.quipu");
+    fs::write(&grown, &whole[..end]).unwrap();
+    let (mut child, text, said) = followed(&grown);
+    let n_first = quipu(&["view", path(&fixtures("stream").join("minimal.quipu"))]).1.lines().count();
+    let begun = Instant::now();
+    while text.lock().unwrap().lines().count() < n_first {
+        assert!(begun.elapsed().as_secs() < 30, "{}", text.lock().unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let both = folder.path().join("both.quipu");
+    fs::write(&both, [&other[..], &whole].concat()).unwrap();
+    fs::rename(&both, &grown).unwrap();
+    let said = said.join().unwrap();
+    child.wait().unwrap();
+    let all = quipu(&["view", path(&grown)]).1;
+    // Times of two producers are said in another unit than those of one.
+    let n_printed = text.lock().unwrap().lines().count();
+    assert_eq!(n_printed, all.lines().count(), "{said}");
+}
+
 #[cfg(unix)]
 #[test]
 fn following_ends_when_it_is_interrupted() {

@@ -6,7 +6,7 @@
 use crate::screen::Result;
 use quipu::engine::Watch;
 use quipu::model::print::Ordinals;
-use quipu::model::{Error, Found, Paint, Predicate, Printer, Scan, ShardId, Sieve, Trace, Window};
+use quipu::model::{Error, Found, Paint, Predicate, Printer, Scan, Shard, ShardId, Sieve, Trace, Window};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -66,9 +66,15 @@ pub struct Followed {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Which {
     /// A stream of rows.
-    Numbered(ShardId),
+    Keyed(u128),
     /// A file.
     Named(String),
+}
+
+impl Which {
+    fn of(shard: &Shard) -> Which {
+        shard.key.map_or_else(|| Which::Named(shard.name.clone()), Which::Keyed)
+    }
 }
 
 /// What tells whether something was written: how many files there are, their bytes, and when the newest was written.
@@ -211,7 +217,7 @@ impl Look<'_> {
     /// Prints the rows that were not there before; true if a signal ended it.
     fn print_rows(&mut self, seen: &mut BTreeMap<Which, u64>, followed: &mut Followed) -> Result<bool> {
         for shard in self.trace.shards() {
-            let n_seen = seen.entry(Which::Numbered(shard.id)).or_default();
+            let n_seen = seen.entry(Which::of(shard)).or_default();
             let (n, is_stopped) = self.print(shard.id, *n_seen..u64::MAX, true, followed)?;
             *n_seen += n;
             if is_stopped {
@@ -232,7 +238,7 @@ impl Look<'_> {
     ) -> Result<bool> {
         let is_first = seen.is_empty();
         for shard in self.trace.shards() {
-            let n_seen = seen.entry(Which::Named(shard.name.clone())).or_default();
+            let n_seen = seen.entry(Which::of(shard)).or_default();
             let end = match is_last {
                 true => u64::MAX,
                 false => match self.settled(shard.id, *n_seen)? {

@@ -658,6 +658,8 @@ pub struct Shard {
     pub packed_bytes: Option<u64>,
     /// A reading of the trace's clock that none of its records comes before, if one is known without reading them.
     pub begins: Option<u64>,
+    /// What tells it from other shards while the trace grows, if its name may change then.
+    pub key: Option<u128>,
 }
 
 impl Shard {

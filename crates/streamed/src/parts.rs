@@ -225,6 +225,8 @@ pub(crate) fn shards_of(parts: &[Part]) -> Vec<Shard> {
         pieces: u32::try_from(part.pieces.len()).unwrap_or(u32::MAX).max(1),
         packed_bytes: Some(part.pieces.iter().map(|piece| piece.frame.header.frame_len()).sum()),
         begins: part.begins(),
+        // Another producer may join, and come before it.
+        key: Some(u128::from(part.producer) << 32 | u128::from(part.stream)),
         ..Shard::default()
     };
     parts.iter().enumerate().map(shard).collect()

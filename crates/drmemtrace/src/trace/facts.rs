@@ -25,10 +25,9 @@ pub(super) fn shard(index: usize, file: &File) -> Shard {
         kind,
         thread: (kind != ShardKind::Core).then_some(ThreadId::from_packed(header.tid)),
         process: (kind != ShardKind::Core).then_some(header.pid),
-        core: None,
         pieces: file.pieces.len() as u32, // At most one for each half megabyte.
         packed_bytes: file.container.size_bytes(),
-        begins: None,
+        ..Shard::default()
     }
 }
 

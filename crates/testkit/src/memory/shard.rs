@@ -235,6 +235,7 @@ impl MemoryShard {
             pieces: self.n_pieces(),
             packed_bytes: self.packed_bytes,
             begins: self.begins,
+            ..Shard::default()
         }
     }
 }
