@@ -63,7 +63,7 @@ pub(crate) fn no_manifest(folder: &Source) -> Error {
     Error::unsupported(what).in_file(folder.name())
 }
 
-/// The error for files that are of Parquet or Arrow and of which no row can be read, if that is because they are damaged.
+/// The error for files of Parquet or Arrow that have no readable row, if that is because they are damaged.
 pub(crate) fn all_lost(error: Error) -> Error {
     if !matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Truncated | ErrorKind::Damaged) {
         return error;
