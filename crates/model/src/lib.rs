@@ -35,6 +35,7 @@ pub mod predicate;
 pub mod print;
 pub mod result;
 pub mod row_source;
+pub mod row_tool;
 pub mod rows;
 pub mod schema;
 pub mod spans;
@@ -57,13 +58,14 @@ pub use pass::{DynPass, Needs, Order, Pass, Reads, Report, ReportBody, Tool, Too
 pub use predicate::{Accept, Beside, Chosen, Condition, Filter, Predicate, RowFilter, RowTest, Sieve};
 pub use print::{Paint, Printer};
 pub use row_source::RowSource;
+pub use row_tool::{RowMaker, RowPass, RowTaker, RowTool};
 pub use schema::{Field, Schema, Text};
 pub use spans::Spans;
 pub use table::{ColumnTable, Table, TableBuf};
 pub use thread::ThreadId;
 pub use trace::{
-    Confidence, Cut, Dispatched, Format, FormatInfo, Meta, OpenOptions, Reader, Rounds, Scan, Shard, ShardId,
-    ShardKind, Trace, Window,
+    Confidence, Cut, Dispatched, Format, FormatInfo, Meta, Module, OpenOptions, Placed, Reader, Rounds, Scan,
+    Shard, ShardId, ShardKind, Trace, Window,
 };
 pub use transform::{Comparison, Transform, Transformed};
 pub use values::{Types, Values};

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::finding::{Finding, Severity};
 use crate::options::{Given, OptionSpec, Options};
 use crate::result::{Fields, Shape, json, tables};
+use crate::row_tool::RowTool;
 use crate::table::ColumnTable;
 use crate::trace::{Shard, Trace};
 use std::any::Any;
@@ -119,6 +120,11 @@ pub trait Tool: Sync {
 
     /// The pass, ready to be forked, for one trace.
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>>;
+
+    /// What it can hand on row by row while it reads, besides its result.
+    fn rows(&self) -> Option<&'static dyn RowTool> {
+        None
+    }
 
     /// True if what it says of a part of a trace means nothing, so that it must see whole shards, undivided.
     fn wants_whole_traces(&self) -> bool {

@@ -191,8 +191,8 @@ fn own_fields() -> [Field; N_OWN] {
     ]
 }
 
-/// All columns of a lens, for readers that do not know which batch a row is of.
-fn lens_schema(lens: &Schema) -> Arc<Schema> {
+/// All columns of a lens, or of rows like one, for readers that do not know which batch a row is of.
+pub fn lens_schema(lens: &Schema) -> Arc<Schema> {
     let fields = own_fields().into_iter().chain(lens.fields.iter().skip(1).cloned());
     Arc::new(Schema { fields: fields.collect(), ..lens.clone() })
 }

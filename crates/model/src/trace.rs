@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::num::NonZeroU64;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// One trace format, as one static value. The program knows formats only through this.
@@ -336,10 +337,36 @@ pub trait Trace: Send + Sync {
         0
     }
 
+    /// The programs and libraries that the traced processes had in memory, as far as the trace says it; nothing for formats
+    /// that do not. What is wrong with such a list leaves it short.
+    fn modules(&self) -> Vec<Module> {
+        self.origin().map_or_else(Vec::new, Trace::modules)
+    }
+
     /// The name of a kind of mark.
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {
         Cow::Owned(format!("mark {kind}"))
     }
+}
+
+/// A program or library, or one part of it, where it lay while it was traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Its bytes in memory.
+    pub addresses: Range<u64>,
+    /// What leads from these addresses to those of its file.
+    pub placed: Placed,
+    /// Its file, on the machine that was traced.
+    pub path: PathBuf,
+}
+
+/// How addresses of a file became those of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// This was added to each.
+    By(u64),
+    /// The lowest of them came here.
+    From(u64),
 }
 
 /// Said where a part of a trace has nothing of the threads that were chosen.

@@ -97,9 +97,17 @@ impl<T: Row> PerShard<T> {
 
 /// What a state is about: a shard, or one thread of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Member {
+pub(crate) struct Member {
     shard: u32,
     thread: Option<ThreadId>,
+}
+
+impl Member {
+    /// What the state of a batch is about, of a shard of this kind.
+    pub(crate) fn of(batch: &Batch, kind: ShardKind, by_thread: bool) -> Member {
+        let is_thread = by_thread || kind == ShardKind::Thread;
+        Member { shard: batch.span.shard, thread: is_thread.then_some(batch.span.thread) }
+    }
 }
 
 /// The pass of a [`Sharded`].
@@ -153,8 +161,7 @@ impl<S: Sharded> Pass for Shards<S> {
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
-        let is_thread = self.by_thread || self.kind == ShardKind::Thread;
-        let member = Member { shard: batch.span.shard, thread: is_thread.then_some(batch.span.thread) };
+        let member = Member::of(batch, self.kind, self.by_thread);
         self.setup.consume(self.open.entry(member, || self.setup.open()), batch)
     }
 

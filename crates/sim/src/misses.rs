@@ -5,9 +5,15 @@
 //! keeping the line in the nearer caches, would have brought it in time. *Often enough* is a share of all such misses, at most
 //! a fixed count. (SPEC: drmemtrace.md#miss_analyzer.)
 //!
+//! In SQL, the table function `misses(t, cache => 'L1D')` has each miss of a cache that is named, whatever wanted the line.
+//!
 //! Memory grows with the distinct loads that miss and the distinct distances of each.
 //!
 //! * **Needs** `accesses`, `accesses.pc`; uses `accesses.fetch`, without which instructions take no room in the last cache.
+
+mod rows;
+
+pub(crate) use rows::Teller;
 
 use crate::caches;
 use crate::options::{
@@ -24,7 +30,7 @@ use quipu_model::result;
 use quipu_model::result::{Fields, Hex, Shape};
 use quipu_model::trace::Recorded;
 use quipu_model::{
-    Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
+    Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, RowTool, Tool, ToolInfo, Trace,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -84,6 +90,10 @@ impl Tool for MissTool {
 
     fn info(&self) -> &'static ToolInfo {
         &INFO
+    }
+
+    fn rows(&self) -> Option<&'static dyn RowTool> {
+        Some(&rows::Each)
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {

@@ -15,7 +15,7 @@ use crate::extent::Extent;
 use crate::fields::Fields;
 use crate::lane::Lane;
 use crate::machine::{Machine, Miss, Purpose, Rows, Watch};
-use crate::misses::Strides;
+use crate::misses::{Strides, Teller};
 use crate::physical::Translator;
 use crate::place::{Placement, Placing, processors};
 use crate::recording::Executed;
@@ -75,6 +75,8 @@ pub struct Simulation {
     is_last: Vec<bool>,
     has_file: Vec<bool>,
     sink: Option<Box<dyn MissSink>>,
+    /// What hands on each miss of some caches.
+    teller: Option<Box<Teller>>,
     physical: Option<Translator>,
     strides: Strides,
     executed: Executed,
@@ -123,6 +125,12 @@ impl Simulation {
         Ok(Simulation::with(settings, machine, sink))
     }
 
+    /// The same, which tells misses row by row.
+    pub(crate) fn telling(mut self, teller: Teller) -> Simulation {
+        self.teller = Some(Box::new(teller));
+        self
+    }
+
     /// This machine, ready to run.
     fn with(settings: Setup, machine: Machine, sink: Option<Box<dyn MissSink>>) -> Simulation {
         let caches = &settings.machine.caches;
@@ -150,6 +158,7 @@ impl Simulation {
             is_last: caches.iter().map(|cache| cache.parent.is_none()).collect(),
             has_file: caches.iter().map(|cache| cache.miss_file.is_some()).collect(),
             sink,
+            teller: None,
             physical: settings.physical.clone(),
             strides: Strides::default(),
             executed: Executed::default(),
@@ -385,8 +394,8 @@ impl Simulation {
         if is_demand_only {
             self.machine.set_space(turn.space);
         }
-        self.machine.run(turn.lane.core, Rows { is_demand_only, ..turn.lane.accesses(batch, rows) });
-        self.take_misses(batch, turn.thread)
+        self.machine.run(turn.lane.core, Rows { is_demand_only, ..turn.lane.accesses(batch, rows.clone()) });
+        self.take_misses(batch, rows, turn.thread)
     }
 
     /// Notes what the first caches of a core have counted.
@@ -410,13 +419,18 @@ impl Simulation {
         }
     }
 
-    /// Divides the misses logged so far among what they are counted by; they are those of one thread.
-    fn take_misses(&mut self, batch: &Batch, thread: usize) -> Result<()> {
+    /// Divides the misses logged so far among what they are counted by; they are those of one thread's accesses at some rows.
+    fn take_misses(&mut self, batch: &Batch, rows: Range<usize>, thread: usize) -> Result<()> {
         let counts = &mut self.threads[thread];
         let shift = self.machine.shift();
         let misses = self.machine.take_misses();
         if let Some(fields) = &mut self.fields {
             fields.misses(misses.as_slice(), &self.levels, thread);
+        }
+        if let Some(teller) = &mut self.teller
+            && self.extent.is_warm()
+        {
+            teller.tell(batch, rows, misses.as_slice())?;
         }
         for miss in misses {
             if !miss.purpose.is_prefetch() {
@@ -486,7 +500,8 @@ impl Pass for Simulation {
     fn fork(&self, _shard: &Shard) -> Simulation {
         let mut machine = self.machine.clone();
         machine.reset_counts();
-        Simulation::with(self.settings.clone(), machine, None)
+        let teller = self.teller.clone();
+        Simulation { teller, ..Simulation::with(self.settings.clone(), machine, None) }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
@@ -498,7 +513,7 @@ impl Pass for Simulation {
     }
 
     fn has_enough(&self) -> bool {
-        self.extent.is_over()
+        self.extent.is_over() || self.teller.as_ref().is_some_and(|teller| teller.is_over)
     }
 
     fn merge(&mut self, _later: Simulation) -> Result<()> {

@@ -14,12 +14,15 @@
 //!
 //! Memory grows with the number of distinct lines of each shard, by about 100 bytes each, and not with the length of the trace.
 //!
+//! In SQL, the table function `reuse_distance(t, 'line')` has each access with its own distance.
+//!
 //! * **Needs** `accesses`; uses `accesses.fetch`, without which data alone counts.
 //! * **Options** `line-size` (bytes, a power of two, default 64), `threshold` (references farther than this are *distant*,
 //!   default 100), `limit` (most lines on a stack, default 0 for no limit), `bins` (how much wider each bin of the histogram
 //!   is than the one before, at least 1; 1 gives each distance a bin of its own, default 2), `top` (lines in each list,
 //!   default 10), `per-thread`.
 
+pub mod rows;
 pub(crate) mod stack;
 
 use crate::bins::{self, Bins, Spread};
@@ -36,7 +39,7 @@ use quipu_model::pass::Detail;
 use quipu_model::result;
 use quipu_model::result::{Fields, Hex, Shape};
 use quipu_model::{
-    Batch, Columns, DynPass, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
+    Batch, Columns, DynPass, Needs, OptionSpec, Options, Order, Result, RowTool, Tool, ToolInfo, Trace,
 };
 use stack::{DATA, INSTR, Stack};
 use std::cmp::Reverse;
@@ -81,6 +84,10 @@ impl Tool for ReuseDistance {
 
     fn info(&self) -> &'static ToolInfo {
         &INFO
+    }
+
+    fn rows(&self) -> Option<&'static dyn RowTool> {
+        Some(&rows::Each)
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {

@@ -18,12 +18,14 @@
 //! | `sharing` | lines that threads take over from each other |
 //! | `settle` | what of the lines was used |
 //! | `source` | types out of programs and files; variables |
+//! | `rows` | each access with its type |
 //! | `report`, `show` | the results, for machines and people |
 //! | `tool` | the analysis `types` |
 
 mod count;
 mod quick;
 mod report;
+mod rows;
 mod settle;
 mod sharing;
 mod show;

@@ -23,6 +23,8 @@
 //!   wrote, and neither touched a byte that the other wrote, the line moved from core to core for nothing. Turns are those of the
 //!   trace's order, and prefetches do not count.
 //!
+//! In SQL, the table function `accesses_with_types(t)` has each access with its type, field and element.
+//!
 //! Memory grows with the pages touched (3 KiB for 4 KiB), the live regions, the distinct lines of each field, and fields
 //! times threads.
 //!
@@ -38,7 +40,7 @@ use crate::options::{
 use crate::simulate::{OPTIONAL, Setup};
 use quipu_model::result::{Fields, Shape};
 use quipu_model::{
-    Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
+    Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, RowTool, Tool, ToolInfo, Trace,
 };
 
 /// The tool `types`.
@@ -84,6 +86,10 @@ impl Tool for TypeTool {
         &INFO
     }
 
+    fn rows(&self) -> Option<&'static dyn RowTool> {
+        Some(&super::rows::Each)
+    }
+
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let options = &fit_cores(options, trace);
         settings(options, trace)?.pass(options, INFO.name, trace)
@@ -96,14 +102,7 @@ impl Tool for TypeTool {
 /// `Usage` for a value that makes no sense, `Missing` if nothing says what memory is.
 pub fn settings(options: &Options, trace: &dyn Trace) -> Result<Setup> {
     let machine = caches::settings(options, config::of(options)?)?;
-    let types = TypeSource::of(options)?;
-    let has_variables = types.as_ref().is_some_and(TypeSource::has_variables);
-    if !trace.columns().has(Columns::REGIONS) && !has_variables {
-        return Err(Error::missing(
-            "tool `types` needs regions with types, which this trace does not carry, or a program with variables",
-        )
-        .hint("--binary PROGRAM, and --base ADDR if it was not loaded where its file says"));
-    }
+    let types = source(options, trace)?;
     if machine.machine.line_bytes > MAX_LINE {
         return Err(Error::usage(format!(
             "tool `types` takes lines of at most `{MAX_LINE}` bytes, found `{}`",
@@ -112,6 +111,22 @@ pub fn settings(options: &Options, trace: &dyn Trace) -> Result<Setup> {
     }
     let types = Some(types.unwrap_or_default());
     Ok(Setup { top: 0, types, tells_types: Some(options.length(&TYPES_TOP)), ..machine })
+}
+
+/// What says what memory is: the files that options name.
+///
+/// # Errors
+/// What [`TypeSource::of`] says; `Missing` if neither they nor the trace say anything.
+pub(super) fn source(options: &Options, trace: &dyn Trace) -> Result<Option<TypeSource>> {
+    let types = TypeSource::of(options)?;
+    let has_variables = types.as_ref().is_some_and(TypeSource::has_variables);
+    if !trace.columns().has(Columns::REGIONS) && !has_variables {
+        return Err(Error::missing(
+            "tool `types` needs regions with types, which this trace does not carry, or a program with variables",
+        )
+        .hint("--binary PROGRAM, and --base ADDR if it was not loaded where its file says"));
+    }
+    Ok(types)
 }
 
 /// Lines are not longer than a page.
