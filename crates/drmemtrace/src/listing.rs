@@ -27,6 +27,8 @@ pub struct Listing {
     pub files: Vec<Source>,
     /// `funclist.log`.
     pub functions: Option<Source>,
+    /// `modules.log`.
+    pub modules: Option<Source>,
     /// `serial_schedule.bin…`.
     pub serial_schedule: Option<Source>,
     /// `cpu_schedule.bin.zip`.
@@ -219,8 +221,9 @@ fn find_auxiliary(folder: &Source, top: &Source, listing: &mut Listing) {
             [Some(place)].into_iter().chain(inner).flatten().filter(Source::is_folder)
         })
         .collect();
-    listing.functions =
-        places.iter().find_map(|place| place.child("funclist.log").filter(|found| !found.is_folder()));
+    let find = |name| places.iter().find_map(|place| place.child(name).filter(|found| !found.is_folder()));
+    listing.functions = find("funclist.log");
+    listing.modules = find("modules.log");
     // Schedules are of one folder: those of another would speak of other threads.
     listing.serial_schedule =
         ["serial_schedule.bin.gz", "serial_schedule.bin"].iter().find_map(|name| folder.child(name));

@@ -8,6 +8,7 @@ use crate::cores::{self, CoreTrace};
 use crate::header::Header;
 use crate::listing::{self, Listing};
 use crate::print::{MemrefPrinter, Versions};
+use crate::raw::{MAX_LIST_BYTES, modules};
 use crate::reader::EntryReader;
 use crate::record::{ENTRY_BYTES, ENTRY_BYTES_32, FileType, Marker};
 use crate::schedule::{self, Stretch};
@@ -23,8 +24,8 @@ use quipu_model::finding::source_rule;
 use quipu_model::schema::Schema;
 use quipu_model::trace::{CoreForm, PrintOptions, Surveyed};
 use quipu_model::{
-    Columns, Error, ErrorKind, Finding, Found, Meta, OpenOptions, Place, Printer, Reader, Result, Scan,
-    Severity, Shard, ThreadId, Trace,
+    Columns, Error, ErrorKind, Finding, Found, Meta, Module, OpenOptions, Place, Printer, Reader, Result,
+    Scan, Severity, Shard, ThreadId, Trace,
 };
 use quipu_source::Source;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -42,6 +43,8 @@ pub struct DrmemTrace {
     columns: Columns,
     serial_schedule: Option<Source>,
     cpu_schedule: Option<Source>,
+    /// The lists of modules of all traces together.
+    module_lists: Vec<Source>,
     /// True if `cpu_schedule` was named, not found beside the trace.
     is_schedule_named: bool,
     is_whole: bool,
@@ -83,6 +86,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
     }
     let mut functions = functions_of(&listing, 0, &mut findings);
     let also = opening.text(&ALSO).unwrap_or_default().split(':').filter(|path| !path.is_empty());
+    let mut module_lists = Vec::from_iter(listing.modules.take());
     let mut n_workloads = 1;
     for path in also {
         if !options.shards.is_empty() {
@@ -103,6 +107,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
         }
         check_alike((source.name(), first_type), (path, further_type))?;
         functions.append(&mut functions_of(&further, workload, &mut findings));
+        module_lists.extend(further.modules);
         n_workloads += 1;
         // What lies beside one of them says nothing of the others.
         (listing.serial_schedule, listing.cpu_schedule) = (None, None);
@@ -140,6 +145,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
         columns,
         serial_schedule,
         cpu_schedule,
+        module_lists,
         is_schedule_named: named.is_some(),
         is_whole,
         n_workloads,
@@ -346,6 +352,12 @@ impl Trace for DrmemTrace {
 
     fn tables(&self) -> Result<Vec<Arc<Schema>>> {
         Ok(tables())
+    }
+
+    fn modules(&self) -> Vec<Module> {
+        let read =
+            |list: &Source| list.head(MAX_LIST_BYTES).map(|text| modules::modules(&modules::parse(&text)));
+        self.module_lists.iter().filter_map(|list| read(list).ok()).flatten().collect()
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {

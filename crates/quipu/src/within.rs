@@ -5,8 +5,8 @@ use quipu_model::print::{Printer, RowForm};
 use quipu_model::schema::Schema;
 use quipu_model::trace::{CoreForm, PrintOptions, Surveyed};
 use quipu_model::{
-    Columns, Error, Finding, Format, Found, Meta, OpenOptions, Reader, Result, Rounds, Scan, Shard, Trace,
-    Window,
+    Columns, Error, Finding, Format, Found, Meta, Module, OpenOptions, Reader, Result, Rounds, Scan, Shard,
+    Trace, Window,
 };
 use quipu_source::Source;
 use std::any::Any;
@@ -118,6 +118,10 @@ impl Trace for Within {
 
     fn learn(&self) -> Result<()> {
         self.trace.learn()
+    }
+
+    fn modules(&self) -> Vec<Module> {
+        self.trace.modules()
     }
 
     fn details(&self, table: usize) -> Range<usize> {

@@ -69,6 +69,19 @@ pub(crate) fn at(opened: &Arc<Opened>, producer: u64, address: u64) -> Option<(u
     later.iter().find(|module| module.has(producer, address))?.function(address)
 }
 
+/// All modules that the streams list.
+pub(crate) fn all(opened: &Arc<Opened>) -> Vec<quipu_model::Module> {
+    let Modules { first, rest } = &opened.modules;
+    let known = first.get_or_init(|| modules(opened, |n| 0..n.min(1)));
+    let later = rest.get_or_init(|| modules(opened, |n| n.min(1)..n));
+    let module = |module: &Module| quipu_model::Module {
+        addresses: module.addresses.clone(),
+        placed: quipu_model::Placed::By(module.addresses.start),
+        path: module.path.clone(),
+    };
+    known.iter().chain(later).map(module).collect()
+}
+
 /// The modules that some frames of each stream list. What is wrong there, readers of the frames say.
 fn modules(opened: &Arc<Opened>, wanted: impl Fn(u32) -> Range<u32>) -> Vec<Module> {
     let mut all = Vec::new();

@@ -18,8 +18,8 @@ use crate::schema::{EpochId, Means, RECORDS, Tables};
 use quipu_model::schema::Schema;
 use quipu_model::trace::{Carries, Clock, Fact, Function, PrintOptions, Recorded, Surveyed};
 use quipu_model::{
-    Columns, Confidence, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan,
-    Shard, Trace,
+    Columns, Confidence, Error, ErrorKind, Finding, Meta, Module, OpenOptions, Place, Printer, Reader,
+    Result, Scan, Shard, Trace,
 };
 use quipu_source::{Codec, Source};
 use quipu_stream::frame::{Header, HeaderFault, SYNC, encoding, kind};
@@ -521,6 +521,10 @@ impl Trace for StreamTrace {
 
     fn tables(&self) -> Result<Vec<Arc<Schema>>> {
         Ok(self.opened.tables.schemas.clone())
+    }
+
+    fn modules(&self) -> Vec<Module> {
+        crate::functions::all(&self.opened)
     }
 
     fn details(&self, table: usize) -> Range<usize> {

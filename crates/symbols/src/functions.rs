@@ -1,7 +1,11 @@
-//! Which function has the code at an address: by debug information, else by the tables of symbols of the file itself.
+//! Which function has the code at an address, and which line of the source: by debug information, else by the tables of symbols
+//! of the file itself.
 
 use crate::dwarf::DebugInfo;
+use crate::dwarf::types::Place;
 use crate::symbol_table::{CodeSymbol, code_symbols};
+use object::read::{Object, ObjectSegment, ReadCache};
+use std::ops::Range;
 use std::path::Path;
 
 /// The functions of a program or library.
@@ -36,4 +40,21 @@ impl Functions {
         let symbol = self.symbols.get(behind.checked_sub(1)?)?;
         (address - symbol.address < symbol.size).then_some((symbol.address, &*symbol.name))
     }
+
+    /// The line of the source that the code at an address of the file comes from.
+    #[must_use]
+    pub fn source_at(&self, address: u64) -> Option<Place> {
+        self.info.as_ref()?.line_of(address)
+    }
+}
+
+/// The addresses of a file that are loaded, from the lowest to the highest; `None` if it is no program or library.
+#[must_use]
+pub fn loaded(path: &Path) -> Option<Range<u64>> {
+    let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    let parts = file.segments().map(|part| part.address()..part.address().saturating_add(part.size()));
+    let all = parts.reduce(|all, part| all.start.min(part.start)..all.end.max(part.end))?;
+    // Parts begin with their pages.
+    Some(all.start & !0xfff..all.end)
 }

@@ -5,7 +5,7 @@
 //! SPEC: drmemtrace.md#raw-folders.
 
 mod codec;
-mod modules;
+pub(crate) mod modules;
 pub(crate) mod rules;
 mod table;
 pub mod word;
@@ -45,7 +45,7 @@ static INFO: FormatInfo = FormatInfo {
 };
 
 /// A module list longer than this is not read on.
-const MAX_LIST_BYTES: usize = 16 << 20;
+pub(crate) const MAX_LIST_BYTES: usize = 16 << 20;
 
 static TOOLS: &[&dyn Tool] = &[&codec::CHECK];
 
@@ -149,7 +149,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<RawTrace> {
     let folder = list(source)?;
     let modules = match &folder.modules {
         Some(list) => match list.head(MAX_LIST_BYTES) {
-            Ok(text) => modules::parse(&text),
+            Ok(text) => modules::parse(&text).into_iter().map(|row| row.path).collect(),
             // What carries the list says so: the words are there all the same.
             Err(error) if error.carrier().is_some() => Vec::new(),
             Err(error) => return Err(error.into()),

@@ -1,14 +1,28 @@
 //! `modules.log`: the list of modules that blocks of instructions stand in.
 
+use quipu_model::{Module, Placed};
+use std::path::PathBuf;
+
 /// Fields of a row before the custom field or the path.
 const FIELDS: usize = 6;
 
-/// The paths of a module list, by position.
+/// A row of the list: a module, or a further part of the one before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// The row of the part that begins with the lowest address.
+    pub(crate) containing: usize,
+    /// Where the part lay.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) path: String,
+}
+
+/// The rows of a module list, by position.
 ///
 /// A row is a position, five more fields and perhaps a custom field, which says how many bytes it holds, and the path.
 /// Those bytes may be anything, lines' ends included.
-pub(super) fn parse(bytes: &[u8]) -> Vec<String> {
-    let mut paths = Vec::new();
+pub(crate) fn parse(bytes: &[u8]) -> Vec<Row> {
+    let mut rows = Vec::new();
     let mut rest = bytes;
     while !rest.is_empty() {
         let line = rest.split(|byte| *byte == b'\n').next().unwrap_or(rest);
@@ -23,10 +37,36 @@ pub(super) fn parse(bytes: &[u8]) -> Vec<String> {
         let path_at = custom_end(rest, end + 1).unwrap_or(end + 1);
         let tail = rest.get(path_at..).unwrap_or(&[]);
         let path = tail.split(|byte| *byte == b'\n').next().unwrap_or(tail);
-        paths.push(String::from_utf8_lossy(path.trim_ascii()).into_owned());
+        let mut fields = line.split(|byte| *byte == b',').map(|field| number_of(field));
+        let containing = fields.nth(1).flatten().and_then(|number| usize::try_from(number).ok());
+        rows.push(Row {
+            containing: containing.unwrap_or(rows.len()),
+            start: fields.next().flatten().unwrap_or(0),
+            end: fields.next().flatten().unwrap_or(0),
+            path: String::from_utf8_lossy(path.trim_ascii()).into_owned(),
+        });
         rest = tail.get(path.len() + 1..).unwrap_or(&[]);
     }
-    paths
+    rows
+}
+
+/// What the rows say of programs and libraries.
+pub(crate) fn modules(rows: &[Row]) -> Vec<Module> {
+    let module = |row: &Row| Module {
+        addresses: row.start..row.end,
+        placed: Placed::From(rows.get(row.containing).unwrap_or(row).start),
+        path: PathBuf::from(&row.path),
+    };
+    rows.iter().filter(|row| row.start < row.end).map(module).collect()
+}
+
+/// A number, in hexadecimal with `0x`.
+fn number_of(field: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(field.trim_ascii()).ok()?;
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
 }
 
 /// Where the custom field `v#1,<size>,<bytes>` that begins at `at` ends, if there is one.
@@ -49,7 +89,20 @@ mod tests {
         let list = b"Module Table: version 4, count 3\nColumns: id, containing_id, start, end, entry, offset, path\n  \
             0,   0, 0x4, 0x5, 0x4, 0, v#1,0, /bin/a\n  1, 1, 0x1, 0x2, 0x1, 0, v#1,7,x,\n,2\x00y [vdso]\n\
             2, 2, 0x1, 0x2, 0x1, 0, /lib/\x1bb\n";
-        assert_eq!(parse(list), ["/bin/a", "[vdso]", "/lib/\x1bb"]);
+        let rows = parse(list);
+        assert_eq!(rows.iter().map(|row| &*row.path).collect::<Vec<_>>(), ["/bin/a", "[vdso]", "/lib/\x1bb"]);
+        assert_eq!((rows[0].start, rows[0].end, rows[2].containing), (4, 5, 2));
+    }
+
+    #[test]
+    fn further_parts_count_from_the_first() {
+        let list = b"  0,   0, 0x400000, 0x495000, 0x400678, 0, v#1,0, /bin/a\n  1,   0, 0x4a4000, 0x4ae000, 0, 94e80, v#1,0, /bin/a\n";
+        let modules = modules(&parse(list));
+        let placed = Placed::From(0x400000);
+        assert!(
+            modules.iter().all(|module| module.placed == placed && module.path == PathBuf::from("/bin/a"))
+        );
+        assert_eq!(modules[1].addresses, 0x4a4000..0x4ae000);
     }
 
     #[test]
