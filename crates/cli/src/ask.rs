@@ -36,7 +36,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     let memory_bytes = usize::try_from(options.memory).unwrap_or(usize::MAX);
     let threads = common.threads.map_or(0, usize::from);
-    let session = Session::new(traces.clone(), Settings { memory_bytes, threads, tools })?;
+    let binaries = options.binaries()?;
+    let session = Session::new(traces.clone(), Settings { memory_bytes, threads, tools, binaries })?;
     let asked = Asked { session, traces, options, common, screen };
     match question {
         Some(question) => asked.once(question),
@@ -129,7 +130,7 @@ impl Asked<'_> {
     /// Says what was found wrong with the traces.
     fn tell(&self, losses: Losses) -> Result<Outcome> {
         let Some((_, first)) = self.traces.first() else { return Ok(Outcome::Fine) };
-        let Losses { mut found, error, is_doubtful } = losses;
+        let Losses { mut found, error, is_doubtful, learned } = losses;
         // What was found when the other traces were opened counts as well.
         for (_, other) in self.traces.iter().skip(1) {
             let new = Finding::not_met(&other.meta().findings, found.as_slice());
@@ -137,6 +138,17 @@ impl Asked<'_> {
         }
         let verdict = Verdict::new(&**first, found, error, false).meaning("the answer is about the rest");
         verdict.say_lost(self.screen);
+        if let Some(first) = learned.first() {
+            let n_more = learned.len() - 1;
+            let more = if n_more == 0 { String::new() } else { format!(" and {n_more} more") };
+            self.screen.say(format_args!("reading has taught tables: {first}{more}; .tables lists them"));
+        }
+        for path in self.session.missing_files() {
+            self.screen.say_error(format_args!(
+                "there is no file {}: addresses in it have neither functions nor lines; --binary FILE@BASE names another",
+                path.display()
+            ));
+        }
         if is_doubtful {
             self.screen.say_error(format_args!(
                 "rows of the answer have proved damaged: asked again, the question is answered without them"

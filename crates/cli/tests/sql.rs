@@ -44,7 +44,7 @@ mod with_engine {
     }
 
     #[test]
-    fn twenty_questions_have_the_answers_of_their_page() {
+    fn two_dozen_questions_have_the_answers_of_their_page() {
         let path = fixtures("").parent().unwrap().join("docs/queries.md");
         let page = std::fs::read_to_string(&path).unwrap();
         let mut made = String::new();
@@ -66,7 +66,7 @@ mod with_engine {
             n_asked += 1;
         }
         made.push_str(rest);
-        assert_eq!(n_asked, 20);
+        assert_eq!(n_asked, 24);
         if std::env::var_os("BLESS").is_some() {
             std::fs::write(&path, made).unwrap();
         } else {
@@ -287,6 +287,33 @@ mod with_engine {
     }
 
     #[test]
+    fn tables_that_reading_teaches_are_told_and_listed() {
+        use std::io::Write;
+        let root = fixtures("").parent().unwrap().to_owned();
+        let calls = "traces/apitrace/glxgears-300.trace";
+        let mut shell = Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .current_dir(root)
+            .args(["sql", "--as", "csv", calls])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let questions =
+            ".tables\nSELECT 'asked' AS it;\nSELECT count(*) FROM call.\"glVertex3f\";\n.tables\n";
+        shell.stdin.take().unwrap().write_all(questions.as_bytes()).unwrap();
+        let done = shell.wait_with_output().unwrap();
+        let text = String::from_utf8(done.stdout.clone()).unwrap();
+        let (before, after) = text.split_once("asked").unwrap();
+        assert!(!before.contains("call.glVertex3f") && after.contains("call.glVertex3f"), "{text}");
+        let said = said(&done);
+        assert!(said.contains("reading has taught tables: call.\"") && said.contains(" more;"), "{said}");
+        // Values of arguments have all their parts.
+        let value = number("SELECT value FROM args WHERE function = 'glVertex3f' AND name = 'x'", calls);
+        assert!(value.parse::<f64>().is_ok(), "{value}");
+    }
+
+    #[test]
     fn damage_of_every_trace_that_is_named_is_said() {
         let folder = tempfile::tempdir().unwrap();
         let whole = fixtures("stream").join("dtrace-mixed_1000.quipu");
@@ -318,5 +345,291 @@ mod with_engine {
         // A question about nothing that is damaged is answered.
         let done = sql(&["SELECT count(*) FROM records", &whole]);
         assert_eq!(done.status.code(), Some(0), "{done:?}");
+    }
+
+    /// The rows of an answer, in words.
+    fn table(question: &str, trace: &str) -> Vec<Vec<String>> {
+        let text = answer(&["--as", "csv", question, trace]);
+        text.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect()).collect()
+    }
+
+    #[test]
+    fn all_lines_and_pages_add_up() {
+        let lines = "SELECT count(*), sum(reads + writes) FROM lines";
+        let whole = "SELECT distinct_lines, accesses FROM hot(t)";
+        assert_eq!(table(lines, THREADS), table(whole, THREADS));
+        let pages = "SELECT count(*), sum(executed) FROM pages";
+        let whole = "SELECT distinct_pages, executed FROM hot(t)";
+        assert_eq!(table(pages, THREADS), table(whole, THREADS));
+    }
+
+    #[test]
+    fn misses_of_a_named_cache_are_those_that_the_simulation_counts() {
+        for cache in ["L1D", "L1I", "LL"] {
+            let rows = format!(
+                "SELECT count(*) FROM misses(t, cache => '{cache}') WHERE kind IN ('fetch', 'read', 'write')"
+            );
+            let counted = format!("SELECT misses FROM caches_levels(t) WHERE name = '{cache}'");
+            let n_misses = number(&rows, THREADS);
+            assert_eq!(n_misses, number(&counted, THREADS), "{cache}");
+            assert_ne!(n_misses, "0");
+        }
+        // The cache may stand without its option's name; those of one core are a part of those of all.
+        let first = "SELECT count(*), count(DISTINCT cache), min(cache) FROM misses(t, 'l1d0')";
+        let part = "SELECT count(*), 1, 'L1D0' FROM misses(t, cache => 'L1D') WHERE cache = 'L1D0'";
+        assert_eq!(table(first, THREADS), table(part, THREADS));
+        // The view is about the last cache, where reads are what the tool adds up.
+        let reads = number("SELECT count(*) FROM misses WHERE kind = 'read'", THREADS);
+        assert_eq!(reads, number("SELECT read_misses FROM misses_summary(t)", THREADS));
+        let limited = answer(&["--as", "csv", "SELECT addr FROM misses(t, 'L1D') LIMIT 3", THREADS]);
+        assert_eq!(limited.lines().count(), 4);
+        let done = sql(&["SELECT 1 FROM misses(t, cache => 'L2')", THREADS]);
+        assert!(done.status.code() == Some(2) && said(&done).contains("no cache `L2`"), "{done:?}");
+    }
+
+    #[test]
+    fn reuse_distances_of_accesses_amount_to_those_of_the_analysis() {
+        for (unit, size) in [("line", 64), ("page", 4096)] {
+            let rows = format!(
+                "SELECT count(*), count(distance), round(avg(distance), 6), max(distance) FROM reuse_distance(t, '{unit}')"
+            );
+            let whole = format!(
+                "SELECT accesses, reuses, round(mean, 6), (SELECT max(max) FROM reuse_distance_histogram(t, line_size => {size})) \
+                 FROM reuse_distance_summary(t, line_size => {size})"
+            );
+            assert_eq!(table(&rows, THREADS), table(&whole, THREADS), "{unit}");
+        }
+        // Shards that are not wanted are not read, and the others say the same.
+        let one = "SELECT count(*), sum(distance) FROM reuse_distance(t) WHERE tid = 872894";
+        assert!(answer(&[&format!("EXPLAIN {one}"), THREADS]).contains("shards where thread in [872894]"));
+        let slow = one.replace("tid =", "tid + 0 =");
+        assert_eq!(table(one, THREADS), table(&slow, THREADS));
+        let shard = one.replace("tid = 872894", "shard = 3");
+        assert_eq!(table(&shard, THREADS), table(&shard.replace("shard =", "shard + 0 ="), THREADS));
+        // A condition on records would change what is before them.
+        let late = "SELECT count(distance) FROM reuse_distance(t) WHERE record > 10000";
+        assert_eq!(number(late, THREADS), number(&late.replace("record >", "record + 0 >"), THREADS));
+        let plan = answer(&["EXPLAIN SELECT distance FROM reuse_distance(t) WHERE record > 10000", THREADS]);
+        assert!(plan.contains("columns=[record, distance]") && plan.contains("FilterExec"), "{plan}");
+        // Where the order of rows is seen, it is that of the trace.
+        let text = answer(&["--as", "csv", "SELECT shard, record FROM reuse_distance(t)", THREADS]);
+        let rows = text.lines().skip(1).map(|line| line.split_once(',').unwrap());
+        assert!(rows.map(|(a, b)| (a.parse::<u64>().unwrap(), b.parse::<u64>().unwrap())).is_sorted());
+    }
+
+    #[test]
+    fn accesses_with_types_are_those_that_the_analysis_counts() {
+        let shapes = "traces/cacheray/shapes.trace";
+        let rows = "SELECT coalesce(type, '(no region)') AS name, count(*) AS n FROM accesses_with_types(t) \
+                    WHERE kind IN ('read', 'write') GROUP BY type ORDER BY name";
+        let counted = "SELECT name, accesses FROM types WHERE accesses > 0 ORDER BY name";
+        assert_eq!(table(rows, shapes), table(counted, shapes));
+        let with = "types => 'traces/cacheray/types/shapes.dwarf.json'";
+        let rows = format!(
+            "SELECT type, field, count(*) FROM accesses_with_types(t, {with}) WHERE field <> '' GROUP BY 1, 2 ORDER BY 1, 2"
+        );
+        let text = answer(&["--as", "csv", &rows, shapes]);
+        let fields = [
+            "body,id,32",
+            "body,mass,48",
+            "body,pos.x,64",
+            "body,pos.y,48",
+            "body,pos.z,48",
+            "body,vel.x,48",
+            "body,vel.y,48",
+            "body,vel.z,64",
+            "node,fl.c,48",
+            "node,n.i|f,24",
+            "node,next,36",
+            "node,tag,12",
+            "pad,c,4",
+            "pad,d,4",
+            "pad,l,8",
+        ];
+        assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), fields);
+        let same = "SELECT (SELECT count(*) FROM accesses_with_types(t)) = (SELECT count(*) FROM accesses)";
+        assert_eq!(number(same, shapes), "true");
+        let done = sql(&["SELECT type FROM accesses_with_types(t)", THREADS]);
+        assert!(done.status.code() == Some(2) && said(&done).contains("needs regions"), "{done:?}");
+    }
+
+    /// A trace that notes what is asked of it.
+    struct Noted {
+        trace: Box<dyn quipu::model::Trace>,
+        scans: std::sync::Mutex<Vec<quipu::model::Scan>>,
+    }
+
+    impl quipu::model::Trace for Noted {
+        fn meta(&self) -> &quipu::model::Meta {
+            self.trace.meta()
+        }
+
+        fn shards(&self) -> &[quipu::model::Shard] {
+            self.trace.shards()
+        }
+
+        fn columns(&self) -> quipu::model::Columns {
+            self.trace.columns()
+        }
+
+        fn tables(&self) -> quipu::model::Result<Vec<Arc<quipu::model::Schema>>> {
+            self.trace.tables()
+        }
+
+        fn scan(&self, scan: &quipu::model::Scan) -> quipu::model::Result<Box<dyn quipu::model::Reader>> {
+            self.scans.lock().unwrap().push(scan.clone());
+            self.trace.scan(scan)
+        }
+
+        fn printer(
+            &self,
+            options: &quipu::model::trace::PrintOptions,
+        ) -> quipu::model::Result<Box<dyn quipu::model::Printer>> {
+            self.trace.printer(options)
+        }
+    }
+
+    /// What a question asks of a trace.
+    fn scans(question: &str, path: &str) -> Vec<quipu::model::Scan> {
+        use quipu_query::sql::{Session, Settings};
+        let trace = quipu::open_path(&fixtures(path), &OpenOptions::default()).unwrap();
+        let noted = Arc::new(Noted { trace, scans: std::sync::Mutex::default() });
+        let tools = |format: &str| quipu::tools_of(format).collect();
+        let settings = Settings { memory_bytes: 64 << 20, threads: 1, tools, binaries: Vec::new() };
+        let session = Session::new(vec![("t".to_owned(), noted.clone())], settings).unwrap();
+        session.ask(question, &mut |_| true, &mut |_, _| Ok(())).unwrap();
+        let scans = std::mem::take(&mut *noted.scans.lock().unwrap());
+        assert!(!scans.is_empty(), "{question}");
+        scans
+    }
+
+    #[test]
+    fn columns_that_are_not_asked_for_are_not_decoded() {
+        use quipu::model::Columns;
+        let has = |question: &str, column: Columns| {
+            scans(question, "drmemtrace/threadsig.x64").iter().any(|scan| scan.columns.has(column))
+        };
+        for (question, column) in [
+            ("SELECT sum(pc) FROM accesses", Columns::ACCESS_PC),
+            ("SELECT count(*) FROM accesses WHERE pc > 5", Columns::ACCESS_PC),
+            ("SELECT count(code) FROM instrs", Columns::INSTR_CODE),
+            ("SELECT count(target) FROM instrs", Columns::INSTR_TARGET),
+            ("SELECT sum(pc) FROM reuse_distance(t)", Columns::ACCESS_PC),
+        ] {
+            assert!(has(question, column), "{question}");
+        }
+        for question in [
+            "SELECT sum(addr), count(kind) FROM accesses WHERE size > 2",
+            "SELECT sum(addr) FROM (SELECT addr, pc FROM accesses)",
+            "SELECT max(distance) FROM reuse_distance(t)",
+        ] {
+            assert!(!has(question, Columns::ACCESS_PC), "{question}");
+        }
+        for column in [Columns::INSTR_CODE, Columns::INSTR_TARGET, Columns::ACCESSES] {
+            assert!(!has("SELECT sum(pc) FROM instrs WHERE class = 'conditional-jump'", column));
+        }
+        // Nothing is read while a question is planned.
+        let explained = "EXPLAIN SELECT * FROM misses(t), lines, reuse_distance(t)";
+        let path = fixtures("drmemtrace/threadsig.x64");
+        assert!(answer(&[explained, path.to_str().unwrap()]).contains("ToolScan: rows=misses"));
+    }
+
+    #[test]
+    fn only_the_chunks_of_a_range_are_inflated() {
+        let source = fixtures("drmemtrace/tiny.chunk1000");
+        let name = "drmemtrace.tiny.05701.3845.trace.zip";
+        let whole = std::fs::read(source.join(name)).unwrap();
+        let chunks: Vec<usize> =
+            whole.windows(6).enumerate().filter(|(_, bytes)| bytes == b"chunk.").map(|(at, _)| at).collect();
+        // Each name stands before its chunk, and once more in the directory at the end.
+        let chunks = &chunks[..chunks.len() / 2];
+        assert_eq!(chunks.len(), 6);
+        // A chunk is inflated if its damage shows.
+        let inflated = |question: &str| -> Vec<usize> {
+            let is_inflated = |chunk: &usize| {
+                let folder = tempfile::tempdir().unwrap();
+                let mut bytes = whole.clone();
+                let end = chunks.get(chunk + 1).copied().unwrap_or(whole.len() - 1000);
+                let middle = (chunks[*chunk] + end) / 2;
+                bytes[middle..middle + 8].iter_mut().for_each(|byte| *byte ^= 0x55);
+                std::fs::write(folder.path().join(name), bytes).unwrap();
+                let done = sql(&[question, folder.path().to_str().unwrap()]);
+                done.status.code() != Some(0)
+            };
+            (0..chunks.len()).filter(is_inflated).collect()
+        };
+        assert_eq!(inflated("SELECT count(*) FROM memrefs"), [0, 1, 2, 3, 4, 5]);
+        let n_records: u64 =
+            number("SELECT count(*) FROM memrefs", source.to_str().unwrap()).parse().unwrap();
+        let middle = n_records / 2;
+        let range =
+            format!("SELECT sum(addr) FROM memrefs WHERE record BETWEEN {middle} AND {}", middle + 20);
+        assert_eq!(inflated(&range).len(), 1, "{range}");
+        let slow = range.replace("record BETWEEN", "record + 0 BETWEEN");
+        assert_eq!(inflated(&slow).len(), 6, "{slow}");
+    }
+
+    /// A program with debug information, and the address of its function `work` in the file.
+    fn program(folder: &std::path::Path) -> Option<(PathBuf, u64)> {
+        let (source, program) = (folder.join("work.c"), folder.join("work"));
+        std::fs::write(
+            &source,
+            "int work(int x) {\n  return x * 3;\n}\nint main(void) {\n  return work(0);\n}\n",
+        )
+        .unwrap();
+        let built =
+            Command::new("cc").args(["-g", "-O0", "-fPIE", "-pie", "-o"]).arg(&program).arg(&source).status();
+        if !built.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: there is no C compiler");
+            return None;
+        }
+        let listed = Command::new("nm").arg(&program).output().ok()?;
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let line = listed.lines().find(|line| line.ends_with(" T work"))?;
+        Some((program.clone(), u64::from_str_radix(line.split(' ').next()?, 16).unwrap()))
+    }
+
+    #[test]
+    fn code_has_functions_and_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some((program, at)) = program(folder.path()) else { return };
+        // The trace names nothing: a program can be named, with what was added to its addresses.
+        let base = 0x5555_0000_0000u64;
+        let asked = |pc: u64| format!("SELECT symbol({pc}) AS symbol, source({pc}) AS source");
+        let binary = format!("{}@{base:#x}", program.display());
+        let done = answer(&["--as", "csv", "--binary", &binary, &asked(base + at), THREADS]);
+        let place = done.lines().nth(1).unwrap();
+        assert!(place.starts_with("work,") && place.ends_with("work.c:1"), "{done}");
+        let none = answer(&["--as", "csv", "--binary", &binary, &asked(at), THREADS]);
+        assert_eq!(none.lines().nth(1), Some(","));
+        // A trace with a list of modules knows them itself.
+        let traced = folder.path().join("traced");
+        std::fs::create_dir_all(traced.join("raw")).unwrap();
+        std::fs::create_dir_all(traced.join("trace")).unwrap();
+        let name = "drmemtrace.tiny.05701.3845.trace.zip";
+        std::fs::copy(fixtures("drmemtrace/tiny.chunk1000").join(name), traced.join("trace").join(name))
+            .unwrap();
+        let list = |path: &std::path::Path| {
+            format!(
+                "Module Table: version 5, count 2\nColumns: id, containing_id, start, end, entry, offset, preferred_base, path\n\
+                 \x20 0, 0, {base:#018x}, {:#018x}, 0x0, 0x0, v#1,0, {}\n",
+                base + 0x10000,
+                path.display()
+            )
+        };
+        std::fs::write(traced.join("raw/modules.log"), list(&program)).unwrap();
+        let traced = traced.to_str().unwrap();
+        let done = answer(&["--as", "csv", &asked(base + at + 4), traced]);
+        assert!(done.lines().nth(1).unwrap().starts_with("work,"), "{done}");
+        // A file that has vanished is said once, and nothing is known of it.
+        let gone = folder.path().join("gone");
+        std::fs::write(folder.path().join("traced/raw/modules.log"), list(&gone)).unwrap();
+        let question =
+            format!("SELECT symbol(pc), symbol(pc + 1) FROM (VALUES ({base}), ({})) AS x (pc)", base + 9);
+        let done = sql(&["--as", "csv", &question, traced]);
+        assert_eq!(done.status.code(), Some(0), "{done:?}");
+        assert_eq!(said(&done).matches("there is no file").count(), 1, "{done:?}");
+        let done = sql(&["--binary", gone.to_str().unwrap(), "SELECT 1 FROM accesses", THREADS]);
+        assert!(done.status.code() == Some(2) && said(&done).contains("no such file"), "{done:?}");
     }
 }

@@ -414,7 +414,8 @@ fn ask(
     use quipu::model::ErrorKind;
     use quipu_query::sql::{Session, Settings};
     let tools = |format: &str| quipu::tools_of(format).collect();
-    let session = Session::new(traces, Settings { memory_bytes: memory, threads: 0, tools })?;
+    let session =
+        Session::new(traces, Settings { memory_bytes: memory, threads: 0, tools, binaries: Vec::new() })?;
     let mut batches = Vec::new();
     let mut told = quipu::engine::Progress::default();
     let mut goes_on = |now: quipu::engine::Progress| {

@@ -48,6 +48,7 @@ pub(super) fn page(root: &Path) -> Result<String> {
         write!(text, "\n### `{}`\n\n{}\nFilled by: {families}.\n", schema.name, schema.doc)?;
         columns(schema.fields.iter().skip(1), &mut text)?;
     }
+    rows_of_analyses(&mut text)?;
     text.push_str("\n## Native tables\n");
     for (format, seen) in &seen {
         write!(text, "\n### {format}\n")?;
@@ -64,6 +65,38 @@ pub(super) fn page(root: &Path) -> Result<String> {
     }
     text.push_str("\nBeside these, a trace may teach tables: `call.FUNCTION` of traces of calls has the arguments of one function, and a stream has a table for each schema that its producer describes.\n");
     Ok(text)
+}
+
+/// The rows that analyses hand on.
+fn rows_of_analyses(text: &mut String) -> Result<()> {
+    text.push_str("\n## Rows of analyses\n\nWhat needs the place and the order of records is a function that gives a table: `SELECT * FROM reuse_distance(t, 'line')`.\nIt begins with the columns that lenses begin with. Rows stream while the trace is read; memory grows with the lines, caches or regions that are kept, not with the rows.\n");
+    let format = quipu::FORMATS.first().map_or("", |format| format.info().name);
+    for rows in quipu::tools_of(format).filter_map(|tool| tool.rows()) {
+        let (info, schema) = (rows.info(), rows.rows());
+        let name = info.name.replace('-', "_");
+        let options: Vec<String> =
+            info.options.iter().map(|option| format!("`{}`", option.name.replace('-', "_"))).collect();
+        write!(
+            text,
+            "\n### `{name}(t, …)`\n\n{} Needs {}. Options: {}",
+            schema.doc,
+            info.needs.required,
+            options.join(", ")
+        )?;
+        match rows.leading() {
+            Some(first) => {
+                let name = first.name.replace('-', "_");
+                writeln!(
+                    text,
+                    "; `{name}` ({}; {} if not said) may stand without its name.",
+                    first.doc, first.default
+                )?;
+            }
+            None => text.push_str(".\n"),
+        }
+        columns(schema.fields.iter().skip(1), text)?;
+    }
+    Ok(())
 }
 
 fn columns<'f>(fields: impl Iterator<Item = &'f Field>, text: &mut String) -> Result<()> {

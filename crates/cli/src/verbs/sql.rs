@@ -20,6 +20,10 @@ pub(crate) struct Options {
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) opening: Opening,
+    /// A program or library for symbol(pc) and source(pc), where the trace knows none; BASE is what was added to its addresses.
+    /// Given any number of times
+    #[arg(long, value_name = "FILE[@BASE]")]
+    pub(crate) binary: Vec<PathBuf>,
     /// How answers look; a table if not said, or what the name of the output says
     #[arg(long = "as", value_name = "FORM", value_parser = FORMS)]
     pub(crate) form: Option<String>,
@@ -38,7 +42,7 @@ pub(crate) struct Options {
 const FORMS: [&str; 5] = ["table", "csv", "json", "arrow", "parquet"];
 
 const AFTER_HELP: &str = "\
-Functions: line(addr [, bytes]), page(addr [, bytes]), hex(x), disasm(code [, pc]), and those of DataFusion.
+Functions: line(addr [, bytes]), page(addr [, bytes]), hex(x), disasm(code [, pc]), symbol(pc), source(pc), and those of DataFusion.
 
 Examples:
   quipu sql \"SELECT kind, count(*) FROM accesses GROUP BY kind\" trace.zip
@@ -46,6 +50,7 @@ Examples:
   quipu sql \"SELECT * FROM memrefs WHERE record BETWEEN 1000 AND 1100\" trace.zip
   quipu sql \"SELECT * FROM hot_lines(t, top => 20)\" t=trace.dir
   quipu sql \"SELECT a.name, a.calls, b.calls FROM a.syscalls a JOIN b.syscalls b USING (number)\" a=old.dir b=new.dir
+  quipu sql \"SELECT symbol(pc), count(*) FROM misses(t, 'L1D') GROUP BY 1\" t=trace.dir
   quipu sql --as csv \"SELECT tid, count(*) FROM instrs GROUP BY tid\" trace.dir >threads.csv
   quipu sql trace.dir
 
@@ -79,6 +84,35 @@ impl Options {
     }
 }
 
+#[cfg(feature = "sql")]
+impl Options {
+    /// The programs and libraries that are named.
+    ///
+    /// # Errors
+    /// `Usage` for a base that is no number; `Io` for a file that is not there.
+    pub(crate) fn binaries(&self) -> Result<Vec<quipu_query::sql::Binary>> {
+        let binary = |named: &PathBuf| {
+            let text = named.to_string_lossy();
+            // A file may have such a name.
+            let (path, base) = match text.rsplit_once('@') {
+                Some((path, base)) if !named.exists() => {
+                    let base = quipu::model::number::count(base).map_err(|_| {
+                        quipu::model::Error::usage(format!("option `binary`: `{base}` is no number"))
+                    })?;
+                    (PathBuf::from(path), base)
+                }
+                _ => (named.clone(), 0),
+            };
+            if !path.is_file() {
+                let error = quipu::model::Error::new(quipu::model::ErrorKind::Io, "there is no such file");
+                return Err(error.in_file(path.display().to_string()).into());
+            }
+            Ok(quipu_query::sql::Binary { path, base })
+        };
+        self.binary.iter().map(binary).collect()
+    }
+}
+
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -96,7 +130,7 @@ pub(crate) fn run(options: &Options, _: &Common, _: &Screen) -> Result<Outcome> 
     for (_, path) in &traces {
         options.opening.open(path)?;
     }
-    let _ = (&options.form, options.memory, &options.output, options.force);
+    let _ = (&options.form, options.memory, &options.output, options.force, &options.binary);
     Err(quipu::model::Error::unsupported("this program was built without its engine for SQL")
         .hint("`./dev quipu-sql` builds one with it, in some minutes; it is the feature `sql` of quipu-cli")
         .into())

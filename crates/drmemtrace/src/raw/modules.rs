@@ -37,7 +37,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Vec<Row> {
         let path_at = custom_end(rest, end + 1).unwrap_or(end + 1);
         let tail = rest.get(path_at..).unwrap_or(&[]);
         let path = tail.split(|byte| *byte == b'\n').next().unwrap_or(tail);
-        let mut fields = line.split(|byte| *byte == b',').map(|field| number_of(field));
+        let mut fields = line.split(|byte| *byte == b',').map(number_of);
         let containing = fields.nth(1).flatten().and_then(|number| usize::try_from(number).ok());
         rows.push(Row {
             containing: containing.unwrap_or(rows.len()),
@@ -99,9 +99,7 @@ mod tests {
         let list = b"  0,   0, 0x400000, 0x495000, 0x400678, 0, v#1,0, /bin/a\n  1,   0, 0x4a4000, 0x4ae000, 0, 94e80, v#1,0, /bin/a\n";
         let modules = modules(&parse(list));
         let placed = Placed::From(0x400000);
-        assert!(
-            modules.iter().all(|module| module.placed == placed && module.path == PathBuf::from("/bin/a"))
-        );
+        assert!(modules.iter().all(|module| module.placed == placed && module.path.ends_with("bin/a")));
         assert_eq!(modules[1].addresses, 0x4a4000..0x4ae000);
     }
 

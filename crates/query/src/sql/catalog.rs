@@ -3,12 +3,12 @@
 
 use super::reading::Readings;
 use super::table::TraceTable;
-use super::tool::{ToolTable, tables};
+use super::tool::{Answer, ToolTable};
 use super::{Tools, fault};
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::DataFusionError;
 use quipu_engine::row_names;
-use quipu_model::{Schema, Trace};
+use quipu_model::{Given, Schema, Tool, Trace};
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,15 +19,20 @@ pub(super) const FIRST: &str = "public";
 /// The schema of lenses of the first trace.
 const LENS: &str = "lens";
 
-/// A ready-made view: its name, the analysis whose result it is, and the table of that.
-struct View(&'static str, &'static str, &'static str);
+/// A ready-made view: its name, the analysis whose answer it is, the function that has that, and what is given to it.
+struct View(&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const VIEWS: [View; 5] = [
-    View("functions", "functions", "functions.functions"),
-    View("syscalls", "syscalls", "syscalls.syscalls"),
-    View("types", "types", "types.types"),
-    View("frames", "frames", "frames.frames"),
-    View("misses", "misses", "misses.misses"),
+/// Lists that are as long as they get.
+const ALL: &[(&str, &str)] = &[("top", "18446744073709551615")];
+
+const VIEWS: [View; 7] = [
+    View("functions", "functions", "functions_functions", &[]),
+    View("syscalls", "syscalls", "syscalls_syscalls", &[]),
+    View("types", "types", "types_types", &[]),
+    View("frames", "frames", "frames_frames", &[]),
+    View("lines", "hot", "hot_lines", ALL),
+    View("pages", "hot", "hot_pages", ALL),
+    View("misses", "misses", "misses", &[]),
 ];
 
 /// One trace under one name.
@@ -75,12 +80,26 @@ impl Named {
         }
     }
 
+    /// How many native tables are known by now.
+    pub(super) fn n_tables(&self) -> usize {
+        self.trace.tables().map_or(0, |tables| tables.len())
+    }
+
+    /// A ready-made view: the analysis, and what of it is the table.
+    fn answer(&self, view: &View) -> Option<(&'static dyn Tool, Answer)> {
+        let View(_, tool, function, _) = view;
+        let tools = (self.tools)(&self.trace.meta().format);
+        let tool = tools.into_iter().find(|known| known.info().name == *tool)?;
+        let (_, answer) = Answer::of(tool).into_iter().find(|(known, _)| known == function)?;
+        Some((tool, answer))
+    }
+
     fn view(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        let View(_, tool, table) = VIEWS.iter().find(|view| view.0 == name)?;
-        let tool =
-            (self.tools)(&self.trace.meta().format).into_iter().find(|known| known.info().name == *tool)?;
-        let table = tables(tool).into_iter().find(|known| known.name == *table)?;
-        let made = ToolTable::new(self.trace.clone(), tool, table, self.readings.clone()).ok()?;
+        let view = VIEWS.iter().find(|view| view.0 == name)?;
+        let (tool, answer) = self.answer(view)?;
+        let mut given = Given::default();
+        view.3.iter().for_each(|(option, value)| given.add(*option, *value));
+        let made = ToolTable::new(self.trace.clone(), tool, answer, given, self.readings.clone()).ok()?;
         Some(Arc::new(made))
     }
 
@@ -93,13 +112,10 @@ impl Named {
             let plain = name.strip_prefix("lens.").filter(|plain| !names.iter().any(|other| other == plain));
             all.push(Known { name: plain.unwrap_or(name).to_owned(), schema: table.about().clone() });
         }
-        for View(name, tool, table) in &VIEWS {
-            let is_there = self.view(name).is_some() && !all.iter().any(|known| known.name == *name);
-            let tool =
-                (self.tools)(&self.trace.meta().format).into_iter().find(|known| known.info().name == *tool);
-            let schema = tool.and_then(|tool| tables(tool).into_iter().find(|known| known.name == *table));
-            if let Some(schema) = schema.filter(|_| is_there) {
-                all.push(Known { name: (*name).to_owned(), schema });
+        for view in &VIEWS {
+            let is_there = self.view(view.0).is_some() && !all.iter().any(|known| known.name == view.0);
+            if let Some((_, answer)) = self.answer(view).filter(|_| is_there) {
+                all.push(Known { name: view.0.to_owned(), schema: answer.schema() });
             }
         }
         Ok(all)

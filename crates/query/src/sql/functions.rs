@@ -1,5 +1,6 @@
-//! Functions of the field: `line(addr)`, `page(addr)`, `hex(x)`, `disasm(code, pc)`.
+//! Functions of the field: `line(addr)`, `page(addr)`, `hex(x)`, `disasm(code, pc)`, `symbol(pc)`, `source(pc)`.
 
+use super::symbols::{Named, Names};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StringBuilder, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{exec_err, plan_err};
@@ -117,8 +118,40 @@ fn block(name: &'static str, usual: u64) -> ScalarUDF {
     })
 }
 
+/// What is known of addresses of code: of the first trace, or of the one that is named.
+fn named(
+    name: &'static str,
+    names: &[(String, Arc<Names>)],
+    text: impl Fn(Named) -> Option<Arc<str>> + Send + Sync + 'static,
+) -> ScalarUDF {
+    let both = [DataType::UInt64, DataType::Utf8];
+    let names = names.to_vec();
+    function(name, &[&both[..1], &both], DataType::Utf8, move |args| {
+        let pcs = args[0].as_primitive::<UInt64Type>();
+        let aliases = args.get(1).map(|aliases| aliases.as_string::<i32>());
+        let mut texts = StringBuilder::new();
+        for row in 0..pcs.len() {
+            let of = match aliases.filter(|aliases| aliases.is_valid(row)).map(|aliases| aliases.value(row)) {
+                None => names.first(),
+                Some(alias) => match names.iter().find(|(known, _)| known == alias) {
+                    None => return exec_err!("{name}: no trace is called `{alias}`"),
+                    found => found,
+                },
+            };
+            let found = of.filter(|_| pcs.is_valid(row)).map(|(_, names)| names.at(pcs.value(row)));
+            texts.append_option(found.and_then(&text));
+        }
+        Ok(Arc::new(texts.finish()))
+    })
+}
+
 /// All functions, for a machine with lines and pages of these sizes.
-pub(super) fn all(line_bytes: Option<u64>, page_bytes: Option<u64>, arch: Option<Arch>) -> Vec<ScalarUDF> {
+pub(super) fn all(
+    line_bytes: Option<u64>,
+    page_bytes: Option<u64>,
+    arch: Option<Arch>,
+    names: &[(String, Arc<Names>)],
+) -> Vec<ScalarUDF> {
     let power =
         |bytes: Option<u64>, usual: u64| bytes.filter(|bytes| bytes.is_power_of_two()).unwrap_or(usual);
     let number = DataType::UInt64;
@@ -148,13 +181,18 @@ pub(super) fn all(line_bytes: Option<u64>, page_bytes: Option<u64>, arch: Option
         }
         Ok(Arc::new(texts.finish()))
     });
-    vec![block("line", power(line_bytes, 64)), block("page", power(page_bytes, 4096)), hex, disasm]
+    let symbol = named("symbol", names, |named| named.symbol);
+    let source = named("source", names, |named| named.source);
+    let (line, page) = (block("line", power(line_bytes, 64)), block("page", power(page_bytes, 4096)));
+    vec![line, page, hex, disasm, symbol, source]
 }
 
 /// The names of all functions, with what they take.
-pub const FUNCTIONS: [(&str, &str); 4] = [
+pub const FUNCTIONS: [(&str, &str); 6] = [
     ("line(addr [, bytes])", "first byte of the cache line"),
     ("page(addr [, bytes])", "first byte of the page"),
     ("hex(x)", "a number as 0x…"),
     ("disasm(code [, pc])", "the text of an instruction"),
+    ("symbol(pc [, trace])", "the function that has the code at an address"),
+    ("source(pc [, trace])", "its file and line"),
 ];

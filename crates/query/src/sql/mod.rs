@@ -11,16 +11,19 @@ mod catalog;
 mod fault;
 mod filter;
 mod functions;
+mod handed;
 mod named;
 mod output;
 mod reading;
 mod sum;
+mod symbols;
 mod table;
 mod tool;
 
 pub use functions::FUNCTIONS;
 pub use output::{Answer, Looks};
 pub use reading::Losses;
+pub use symbols::Binary;
 
 use catalog::{CATALOG, Catalog, FIRST, Named};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -42,8 +45,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use sum::ExactSum;
+use symbols::{Missing, Names};
 use tokio::runtime::Runtime;
-use tool::{ToolFunction, sql_name, tables};
+use tool::ToolFunction;
 
 /// The analyses for traces of a format.
 pub type Tools = fn(&str) -> Vec<&'static dyn Tool>;
@@ -55,7 +59,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
 /// How a session works.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Settings {
     /// Most bytes that groups, sorts and joins hold in memory together.
     pub memory_bytes: usize,
@@ -63,6 +67,8 @@ pub struct Settings {
     pub threads: usize,
     /// The analyses.
     pub tools: Tools,
+    /// Programs and libraries that say what is where, besides those that traces know.
+    pub binaries: Vec<Binary>,
 }
 
 /// Traces that can be asked.
@@ -72,6 +78,7 @@ pub struct Session {
     traces: Vec<Named>,
     readings: Arc<Readings>,
     functions: Vec<(String, Arc<quipu_model::Schema>)>,
+    missing: Arc<Missing>,
 }
 
 impl std::fmt::Debug for Session {
@@ -138,7 +145,14 @@ impl Session {
             traces.first().and_then(|(_, trace)| get(trace.meta()))
         };
         let arch = traces.first().and_then(|(_, trace)| trace.meta().arch);
-        for function in functions::all(of(|meta| meta.line_bytes), of(|meta| meta.page_bytes), arch) {
+        let missing = Arc::<Missing>::default();
+        let binaries: Arc<[Binary]> = settings.binaries.into();
+        let names_of =
+            |trace: &Arc<dyn Trace>| Arc::new(Names::new(trace.clone(), binaries.clone(), missing.clone()));
+        let names: Vec<(String, Arc<Names>)> =
+            traces.iter().map(|(alias, trace)| (alias.clone(), names_of(trace))).collect();
+        let (line_bytes, page_bytes) = (of(|meta| meta.line_bytes), of(|meta| meta.page_bytes));
+        for function in functions::all(line_bytes, page_bytes, arch, &names) {
             context.register_udf(function);
         }
         context.register_udaf(AggregateUDF::from(ExactSum::default()));
@@ -153,18 +167,17 @@ impl Session {
         let mut functions: Vec<(String, Arc<quipu_model::Schema>)> = Vec::new();
         for (_, trace) in &traces {
             for tool in (settings.tools)(&trace.meta().format) {
-                for table in tables(tool) {
-                    let name = sql_name(&table.name);
+                for (name, answer) in tool::Answer::of(tool) {
                     if functions.iter().any(|(known, _)| *known == name) {
                         continue;
                     }
-                    functions.push((name.clone(), table.clone()));
+                    functions.push((name.clone(), answer.schema()));
                     let (traces, readings) = (traces.clone(), readings.clone());
-                    context.register_udtf(&name, Arc::new(ToolFunction { tool, table, traces, readings }));
+                    context.register_udtf(&name, Arc::new(ToolFunction { tool, answer, traces, readings }));
                 }
             }
         }
-        Ok(Session { runtime, context, traces: named, readings, functions })
+        Ok(Session { runtime, context, traces: named, readings, functions, missing })
     }
 
     /// Answers a question. `goes_on` is asked now and then, and told how far reading has come.
@@ -179,12 +192,18 @@ impl Session {
         take: Take<'_>,
     ) -> Result<Losses> {
         self.readings.take();
+        let n_known: Vec<usize> = self.traces.iter().map(Named::n_tables).collect();
         let answered = self.runtime.block_on(self.answer(sql, goes_on, take));
         // Reads whose rows are no longer wanted.
         if answered.is_err() {
             self.readings.cancel();
         }
-        let losses = self.readings.take();
+        let mut losses = self.readings.take();
+        for ((at, named), n_known) in self.traces.iter().enumerate().zip(n_known) {
+            let prefix = if at == 0 { String::new() } else { format!("{}_", named.alias) };
+            let learned = named.trace.tables().unwrap_or_default().into_iter().skip(n_known);
+            losses.learned.extend(learned.map(|table| format!("{prefix}{}", quoted(&table.name))));
+        }
         match answered {
             Ok(()) => Ok(losses),
             Err(Failed::Engine(error)) => Err(fault::told(&error, sql, &self.table_names())),
@@ -251,6 +270,11 @@ impl Session {
         Ok(all)
     }
 
+    /// The programs and libraries that were looked for and are not there, each once.
+    pub fn missing_files(&self) -> Vec<std::path::PathBuf> {
+        self.missing.take()
+    }
+
     /// The table functions, with their columns.
     pub fn functions(&self) -> &[(String, Arc<quipu_model::Schema>)] {
         &self.functions
@@ -259,6 +283,14 @@ impl Session {
     fn table_names(&self) -> Vec<String> {
         let tables = self.tables().unwrap_or_default().into_iter().map(|(name, _)| name);
         tables.chain(self.functions.iter().map(|(name, _)| name.clone())).collect()
+    }
+}
+
+/// The name of a learned table as a query has it: the part after the first dot keeps its capitals in quotes.
+fn quoted(name: &str) -> String {
+    match name.split_once('.') {
+        Some((family, rest)) => format!("{family}.\"{rest}\""),
+        None => format!("\"{name}\""),
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Losses {
     /// Rows that the answer is made of have proved damaged since, by a checksum that stood after them: the question, asked again,
     /// is answered without them.
     pub is_doubtful: bool,
+    /// Tables that reading has taught, by the names that further questions may use.
+    pub learned: Vec<String>,
 }
 
 /// The reads of a session.

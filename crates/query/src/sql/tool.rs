@@ -1,8 +1,11 @@
 //! Analyses as table functions: `SELECT * FROM miss_ratio_points(t, line_size => 64)`.
 //!
-//! Planning knows the columns from the description of a tool's result; the analysis runs when its rows are asked for.
+//! Planning knows the columns from the description of a tool's result; the analysis runs when its rows are asked for. Where a
+//! tool hands on rows while it reads, they stream.
 
 use super::fault;
+use super::filter::{self, Pushed};
+use super::handed::{self, Wanted};
 use super::reading::{Ended, Readings};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
@@ -10,7 +13,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
@@ -20,7 +23,7 @@ use datafusion::physical_plan::{
 use quipu_arrow::{Encoder, Interop};
 use quipu_engine::{RunOptions, plan, run};
 use quipu_model::result::schemas;
-use quipu_model::{Error, Given, Options, Schema, Table, Tool, Trace};
+use quipu_model::{Error, Given, Options, Order, Predicate, RowTool, Schema, Table, Tool, ToolInfo, Trace};
 use std::fmt;
 use std::sync::Arc;
 
@@ -37,11 +40,58 @@ pub(super) fn tables(tool: &dyn Tool) -> Vec<Arc<Schema>> {
     schemas(tool.info().name, &tool.result())
 }
 
+/// What of a tool is a table.
+#[derive(Clone)]
+pub(super) enum Answer {
+    /// A table of its result.
+    Result(Arc<Schema>),
+    /// Rows that it hands on.
+    Rows(&'static dyn RowTool),
+}
+
+impl Answer {
+    /// The names of the tables that a tool has as functions. Where rows have the name of its result, that is its summary.
+    pub(super) fn of(tool: &dyn Tool) -> Vec<(String, Answer)> {
+        let rows = tool.rows().map(|rows| (sql_name(rows.info().name), Answer::Rows(rows)));
+        let taken = rows.as_ref().map(|(name, _)| name.clone());
+        let named = |table: Arc<Schema>| {
+            let name = sql_name(&table.name);
+            let is_taken = taken.as_ref() == Some(&name);
+            (if is_taken { format!("{name}_summary") } else { name }, Answer::Result(table))
+        };
+        let results: Vec<(String, Answer)> = tables(tool).into_iter().map(named).collect();
+        rows.into_iter().chain(results).collect()
+    }
+
+    /// What the columns mean.
+    pub(super) fn schema(&self) -> Arc<Schema> {
+        match self {
+            Answer::Result(table) => table.clone(),
+            Answer::Rows(rows) => handed::schema(*rows),
+        }
+    }
+
+    /// The tool, or that of its rows.
+    fn info(&self, tool: &dyn Tool) -> &'static ToolInfo {
+        match self {
+            Answer::Result(_) => tool.info(),
+            Answer::Rows(rows) => rows.info(),
+        }
+    }
+
+    /// The option whose value may stand without its name.
+    fn leading(&self) -> Option<&'static str> {
+        match self {
+            Answer::Result(_) => None,
+            Answer::Rows(rows) => rows.leading().map(|option| option.name),
+        }
+    }
+}
+
 /// A tool as a function.
 pub(super) struct ToolFunction {
     pub(super) tool: &'static dyn Tool,
-    /// The table of the result.
-    pub(super) table: Arc<Schema>,
+    pub(super) answer: Answer,
     /// The traces by their aliases; the first is meant if none is named.
     pub(super) traces: Vec<(String, Arc<dyn Trace>)>,
     pub(super) readings: Arc<Readings>,
@@ -49,15 +99,16 @@ pub(super) struct ToolFunction {
 
 impl fmt::Debug for ToolFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolFunction").field("table", &self.table.name).finish_non_exhaustive()
+        f.debug_struct("ToolFunction").field("tool", &self.tool.info().name).finish_non_exhaustive()
     }
 }
 
 impl ToolFunction {
     /// What is given to the tool, and the trace that is meant.
     fn arguments(&self, exprs: &[Expr]) -> Result<(Arc<dyn Trace>, Given)> {
-        let name = self.tool.info().name;
+        let name = self.answer.info(self.tool).name;
         let (mut trace, mut given) = (None, Given::default());
+        let mut leading = self.answer.leading();
         for expr in exprs {
             let Some(text) = text_of(expr) else {
                 return plan_err!("`{expr}` is no argument of `{name}`: a trace, or `option => value`");
@@ -75,7 +126,12 @@ impl ToolFunction {
                     };
                     trace = Some(found.clone());
                 }
-                None => return plan_err!("`{text}`: options of `{name}` are given as `option => value`"),
+                None => match leading.take() {
+                    Some(option) => given.add(option, text),
+                    None => {
+                        return plan_err!("`{text}`: options of `{name}` are given as `option => value`");
+                    }
+                },
             }
         }
         let trace = trace.or_else(|| self.traces.first().map(|(_, trace)| trace.clone()));
@@ -101,55 +157,45 @@ fn text_of(expr: &Expr) -> Option<String> {
 impl TableFunctionImpl for ToolFunction {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
         let (trace, given) = self.arguments(args.exprs())?;
-        let info = self.tool.info();
-        let options = info.parse(&given).map_err(fault::planning)?;
-        info.needs.of(info.name, &*trace).map_err(fault::planning)?;
-        let arrow = quipu_arrow::arrow_schema(&self.table, Interop::Any, &[]).map_err(fault::planning)?;
-        Ok(Arc::new(ToolTable {
-            trace,
-            tool: self.tool,
-            given,
-            _options: options,
-            table: self.table.clone(),
-            arrow: Arc::new(arrow),
-            readings: self.readings.clone(),
-        }))
+        let table = ToolTable::new(trace, self.tool, self.answer.clone(), given, self.readings.clone());
+        Ok(Arc::new(table.map_err(fault::planning)?))
     }
 }
 
-/// A table of a result that is yet to be made.
+/// A table that an analysis is yet to make.
 pub(super) struct ToolTable {
     trace: Arc<dyn Trace>,
     tool: &'static dyn Tool,
+    answer: Answer,
     given: Given,
-    _options: Options,
-    table: Arc<Schema>,
+    options: Options,
     arrow: SchemaRef,
     readings: Arc<Readings>,
 }
 
 impl ToolTable {
-    /// A table of a tool's result with its options as they are.
+    /// A table of a tool with these options.
     ///
     /// # Errors
-    /// `Missing` if the trace lacks what the tool needs.
+    /// `Missing` if the trace lacks what the tool needs; `Usage` for options that it does not have.
     pub(super) fn new(
         trace: Arc<dyn Trace>,
         tool: &'static dyn Tool,
-        table: Arc<Schema>,
+        answer: Answer,
+        given: Given,
         readings: Arc<Readings>,
     ) -> quipu_model::Result<ToolTable> {
-        let info = tool.info();
+        let info = answer.info(tool);
+        let options = info.parse(&given)?;
         info.needs.of(info.name, &*trace)?;
-        let arrow = Arc::new(quipu_arrow::arrow_schema(&table, Interop::Any, &[])?);
-        let (given, options) = (Given::default(), Options::default());
-        Ok(ToolTable { trace, tool, given, _options: options, table, arrow, readings })
+        let arrow = Arc::new(quipu_arrow::arrow_schema(&answer.schema(), Interop::Any, &[])?);
+        Ok(ToolTable { trace, tool, answer, given, options, arrow, readings })
     }
 }
 
 impl fmt::Debug for ToolTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolTable").field("table", &self.table.name).finish_non_exhaustive()
+        f.debug_struct("ToolTable").field("tool", &self.tool.info().name).finish_non_exhaustive()
     }
 }
 
@@ -163,29 +209,52 @@ impl TableProvider for ToolTable {
         TableType::Temporary
     }
 
+    /// Shards that a condition leaves out are not read where each is by itself; all other conditions might change what comes
+    /// later.
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let is_by_shard = matches!(&self.answer, Answer::Rows(rows) if rows.info().order == Order::Shards);
+        let schema = self.answer.schema();
+        let support = |filter: &&Expr| match filter::pushed(filter, &schema) {
+            Some(Pushed::Threads(..)) if is_by_shard => TableProviderFilterPushDown::Inexact,
+            Some(Pushed::Columns(all)) if is_by_shard && all.iter().all(|of| of.column == "shard") => {
+                TableProviderFilterPushDown::Inexact
+            }
+            _ => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+
     async fn scan(
         &self,
-        _: &dyn Session,
+        state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _: &[Expr],
+        filters: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let schema = match projection {
-            Some(projection) => Arc::new(self.arrow.project(projection)?),
-            None => self.arrow.clone(),
+        let mut predicate = Predicate::default();
+        let schema = self.answer.schema();
+        for pushed in filters.iter().filter_map(|filter| filter::pushed(filter, &schema)) {
+            filter::join(&mut predicate, pushed);
+        }
+        let columns = projection.cloned().unwrap_or_else(|| (0..self.arrow.fields().len()).collect());
+        let emission = match &self.answer {
+            Answer::Result(_) => EmissionType::Final,
+            Answer::Rows(_) => EmissionType::Incremental,
         };
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
+            EquivalenceProperties::new(Arc::new(self.arrow.project(&columns)?)),
             Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
+            emission,
             Boundedness::Bounded,
         );
+        let is_ordered = state.config().target_partitions() == 1;
         Ok(Arc::new(ToolScan {
             trace: self.trace.clone(),
             tool: self.tool,
+            answer: self.answer.clone(),
             given: self.given.clone(),
-            table: self.table.clone(),
-            projection: projection.cloned(),
+            options: self.options.clone(),
+            wanted: Wanted { columns, predicate, is_ordered },
             properties: Arc::new(properties),
             readings: self.readings.clone(),
         }))
@@ -196,22 +265,37 @@ impl TableProvider for ToolTable {
 struct ToolScan {
     trace: Arc<dyn Trace>,
     tool: &'static dyn Tool,
+    answer: Answer,
     given: Given,
-    table: Arc<Schema>,
-    projection: Option<Vec<usize>>,
+    options: Options,
+    wanted: Wanted,
     properties: Arc<PlanProperties>,
     readings: Arc<Readings>,
 }
 
 impl fmt::Debug for ToolScan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolScan").field("table", &self.table.name).finish_non_exhaustive()
+        f.debug_struct("ToolScan").field("tool", &self.tool.info().name).finish_non_exhaustive()
     }
 }
 
 impl DisplayAs for ToolScan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ToolScan: tool={}, table={}", self.tool.info().name, self.table.name)?;
+        let schema = self.answer.schema();
+        match &self.answer {
+            Answer::Result(table) => {
+                write!(f, "ToolScan: tool={}, table={}", self.tool.info().name, table.name)?;
+            }
+            Answer::Rows(rows) => {
+                let columns: Vec<&str> =
+                    self.wanted.columns.iter().map(|at| &*schema.fields[*at].name).collect();
+                write!(f, "ToolScan: rows={}, columns=[{}]", rows.info().name, columns.join(", "))?;
+            }
+        }
+        let condition = filter::text(&self.wanted.predicate);
+        if !condition.is_empty() {
+            write!(f, ", shards where {condition}")?;
+        }
         let options: Vec<String> = self.given.iter().map(|(name, value)| format!("{name}={value}")).collect();
         if options.is_empty() { Ok(()) } else { write!(f, ", options=[{}]", options.join(", ")) }
     }
@@ -245,15 +329,22 @@ impl ExecutionPlan for ToolScan {
         let mut builder = RecordBatchReceiverStreamBuilder::new(self.schema(), 1);
         let sender = builder.tx();
         let (trace, tool, given) = (self.trace.clone(), self.tool, self.given.clone());
-        let (table, projection, readings) =
-            (self.table.clone(), self.projection.clone(), self.readings.clone());
+        let (wanted, readings) = (self.wanted.clone(), self.readings.clone());
+        let table = match &self.answer {
+            Answer::Result(table) => table.clone(),
+            Answer::Rows(rows) => {
+                let (rows, options) = (*rows, self.options.clone());
+                builder.spawn_blocking(move || {
+                    handed::hand_on(&*trace, rows, &options, &wanted, sender, &readings)
+                        .map_err(fault::external)
+                });
+                return Ok(builder.build());
+            }
+        };
         let batch_rows = context.session_config().batch_size();
         builder.spawn_blocking(move || {
             let all = result(&*trace, tool, &given, &table, &readings).map_err(fault::external)?;
-            let all = match &projection {
-                Some(projection) => all.project(projection)?,
-                None => all,
-            };
+            let all = all.project(&wanted.columns)?;
             for start in (0..all.num_rows()).step_by(batch_rows.max(1)) {
                 let batch = all.slice(start, batch_rows.min(all.num_rows() - start));
                 if sender.blocking_send(Ok(batch)).is_err() {
