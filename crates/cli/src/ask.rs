@@ -37,7 +37,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let memory_bytes = usize::try_from(options.memory).unwrap_or(usize::MAX);
     let threads = common.threads.map_or(0, usize::from);
     let binaries = options.binaries()?;
-    let session = Session::new(traces.clone(), Settings { memory_bytes, threads, tools, binaries })?;
+    let settings = Settings { memory_bytes, memory_option: "--memory", threads, tools, binaries };
+    let session = Session::new(traces.clone(), settings)?;
     let asked = Asked { session, traces, options, common, screen };
     match question {
         Some(question) => asked.once(question),

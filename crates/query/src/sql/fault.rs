@@ -1,6 +1,8 @@
 //! Errors of the query engine as our own: with the place in the text, and names that were meant.
 
+use super::depth::{MAX_DEPTH, nesting};
 use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::sql::sqlparser::parser::ParserError;
 use quipu_model::options::nearest;
 use quipu_model::{Error, ErrorKind};
 use std::error::Error as _;
@@ -28,8 +30,17 @@ pub(super) fn planning(error: Error) -> DataFusionError {
     external(error)
 }
 
-/// An error of the engine, about the question `sql`, where these tables are known.
-pub(super) fn told(error: &DataFusionError, sql: &str, tables: &[String]) -> Error {
+/// A question that nests too deeply, at a line and a column.
+#[cold]
+pub(super) fn too_deep(sql: &str, (line, column): (u64, u64)) -> Error {
+    let mark = pointed(sql, line, column);
+    let message =
+        format!("the question nests more than {MAX_DEPTH} times, at line {line}, column {column}{mark}");
+    Error::new(ErrorKind::Limit, message).hint("a list such as `x IN (…)` says the same as a chain of `OR`")
+}
+
+/// An error of the engine, about the question `sql`, where these tables are known; `memory_option` allows more memory.
+pub(super) fn told(error: &DataFusionError, sql: &str, tables: &[String], memory_option: &str) -> Error {
     let root = root(error);
     if let DataFusionError::External(cause) = root
         && let Some(OfTrace(error)) = cause.downcast_ref::<OfTrace>()
@@ -45,6 +56,14 @@ pub(super) fn told(error: &DataFusionError, sql: &str, tables: &[String]) -> Err
         .and_then(|diagnostic| diagnostic.span)
         .map(|span| (span.start.line, span.start.column));
     let (kind, message, meant) = match root {
+        // The parser does not say where.
+        DataFusionError::SQL(error, _) if **error == ParserError::RecursionLimitExceeded => {
+            let (line, column) = nesting(sql).innermost.unwrap_or((1, 1));
+            let mark = pointed(sql, line, column);
+            let message =
+                format!("the recursion of the question is too deep, at line {line}, column {column}{mark}");
+            return Error::new(ErrorKind::Limit, message);
+        }
         DataFusionError::SQL(error, _) => {
             let text = error.to_string();
             (ErrorKind::Usage, text.strip_prefix("sql parser error: ").unwrap_or(&text).to_owned(), None)
@@ -59,7 +78,7 @@ pub(super) fn told(error: &DataFusionError, sql: &str, tables: &[String]) -> Err
         },
         DataFusionError::ResourcesExhausted(message) => {
             let first = message.lines().next().unwrap_or_default().to_owned();
-            let hint = "allow more with --memory, or ask for less at once".to_owned();
+            let hint = format!("allow more with {memory_option}, or ask for less at once");
             return Error::new(ErrorKind::Limit, format!("the memory is used up: {first}")).hint(hint);
         }
         DataFusionError::Plan(message) | DataFusionError::Execution(message) => {

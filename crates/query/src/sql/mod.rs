@@ -8,6 +8,8 @@
 //! Sums of numbers of 64 bits are exact. Memory has a limit, past which sorts, groups and joins go to temporary files.
 
 mod catalog;
+mod collect;
+mod depth;
 mod fault;
 mod filter;
 mod functions;
@@ -20,6 +22,7 @@ mod symbols;
 mod table;
 mod tool;
 
+pub use collect::Collected;
 pub use functions::FUNCTIONS;
 pub use output::{Answer, Looks};
 pub use reading::Losses;
@@ -47,6 +50,7 @@ use std::time::Duration;
 use sum::ExactSum;
 use symbols::{Missing, Names};
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{Sender, channel};
 use tool::ToolFunction;
 
 /// The analyses for traces of a format.
@@ -55,14 +59,23 @@ pub type Tools = fn(&str) -> Vec<&'static dyn Tool>;
 /// How often a query is looked at from outside.
 const GLANCE: Duration = Duration::from_millis(50);
 
+/// The stack of each thread; what is not used of it takes no memory. See [`depth::MAX_DEPTH`].
+const STACK_BYTES: usize = 32 << 20;
+/// How long a session waits for work that was interrupted.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Batches of an answer that wait for who takes them.
+const WAITING_BATCHES: usize = 1;
+
 /// How many of those that hold memory an error names.
 const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
 /// How a session works.
 #[derive(Clone)]
 pub struct Settings {
-    /// Most bytes that groups, sorts and joins hold in memory together.
+    /// Most bytes that groups, sorts and joins hold in memory together, and an answer that is collected.
     pub memory_bytes: usize,
+    /// How people say that, for advice.
+    pub memory_option: &'static str,
     /// Threads that read, and threads that compute; 0 for as many as there are cores.
     pub threads: usize,
     /// The analyses.
@@ -73,8 +86,11 @@ pub struct Settings {
 
 /// Traces that can be asked.
 pub struct Session {
-    runtime: Runtime,
+    /// Nothing only while it is dropped.
+    runtime: Option<Runtime>,
     context: SessionContext,
+    memory_bytes: usize,
+    memory_option: &'static str,
     traces: Vec<Named>,
     readings: Arc<Readings>,
     functions: Vec<(String, Arc<quipu_model::Schema>)>,
@@ -86,6 +102,18 @@ impl std::fmt::Debug for Session {
         f.debug_struct("Session").finish_non_exhaustive()
     }
 }
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Planning looks for no interrupt. What it still does ends with its thread.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(LAST_WORDS);
+        }
+    }
+}
+
+/// The schema of an answer, and rows of it.
+type Rows = (SchemaRef, Option<RecordBatch>);
 
 /// Receives the rows of an answer: its schema first, without rows, then batches.
 pub type Take<'a> = &'a mut dyn FnMut(&SchemaRef, Option<RecordBatch>) -> Result<()>;
@@ -111,7 +139,7 @@ impl Session {
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(n_threads)
-            .thread_stack_size(8 << 20)
+            .thread_stack_size(STACK_BYTES)
             .enable_all()
             .build()
             .map_err(|cause| cannot("no threads can be started", &cause))?;
@@ -177,7 +205,16 @@ impl Session {
                 }
             }
         }
-        Ok(Session { runtime, context, traces: named, readings, functions, missing })
+        Ok(Session {
+            runtime: Some(runtime),
+            context,
+            memory_bytes: settings.memory_bytes,
+            memory_option: settings.memory_option,
+            traces: named,
+            readings,
+            functions,
+            missing,
+        })
     }
 
     /// Answers a question. `goes_on` is asked now and then, and told how far reading has come.
@@ -193,7 +230,7 @@ impl Session {
     ) -> Result<Losses> {
         self.readings.take();
         let n_known: Vec<usize> = self.traces.iter().map(Named::n_tables).collect();
-        let answered = self.runtime.block_on(self.answer(sql, goes_on, take));
+        let answered = self.answer(sql, goes_on, take);
         // Reads whose rows are no longer wanted.
         if answered.is_err() {
             self.readings.cancel();
@@ -206,54 +243,50 @@ impl Session {
         }
         match answered {
             Ok(()) => Ok(losses),
-            Err(Failed::Engine(error)) => Err(fault::told(&error, sql, &self.table_names())),
+            Err(Failed::Engine(error)) => Err(self.told(&error, sql)),
             Err(Failed::Ours(error)) => Err(error),
         }
     }
 
-    async fn answer(
+    /// An error of the engine as our own.
+    fn told(&self, error: &DataFusionError, sql: &str) -> Error {
+        fault::told(error, sql, &self.table_names(), self.memory_option)
+    }
+
+    /// Answers on a thread of the session, whose stack has room for deep questions, and takes the rows on this one.
+    fn answer(
         &self,
         sql: &str,
         goes_on: &mut dyn FnMut(Progress) -> bool,
         take: Take<'_>,
     ) -> Result<(), Failed> {
-        let sql = sql.trim().trim_end_matches(';');
-        let state = self.context.state();
-        let plan = state.create_logical_plan(sql).await?;
-        SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).verify_plan(&plan)?;
-        let frame = match plan {
-            // Statements such as SET change the session.
-            LogicalPlan::Statement(_) => self.context.execute_logical_plan(plan).await?,
-            plan if shows_order(&plan)? => {
-                let config = state.config().clone().with_target_partitions(1);
-                let state = SessionStateBuilder::new_from_existing(state).with_config(config).build();
-                DataFrame::new(state, plan)
-            }
-            plan => DataFrame::new(state, plan),
-        };
-        let mut stream = frame.execute_stream().await?;
-        let schema = stream.schema();
-        take(&schema, None).map_err(Failed::Ours)?;
-        let mut clock = tokio::time::interval(GLANCE);
-        loop {
-            tokio::select! {
-                batch = stream.next() => match batch {
-                    None => return Ok(()),
-                    Some(batch) => {
-                        let batch = batch?;
-                        if batch.num_rows() > 0 {
-                            take(&schema, Some(batch)).map_err(Failed::Ours)?;
+        if let Some(place) = depth::nesting(sql).too_deep {
+            return Err(Failed::Ours(fault::too_deep(sql, place)));
+        }
+        let (sender, mut rows) = channel(WAITING_BATCHES);
+        let (context, question) = (self.context.clone(), sql.trim().trim_end_matches(';').to_owned());
+        let Some(runtime) = &self.runtime else { return Ok(()) };
+        let answering = runtime.spawn(async move { feed(&context, &question, &sender).await });
+        runtime.block_on(async {
+            let mut clock = tokio::time::interval(GLANCE);
+            loop {
+                tokio::select! {
+                    row = rows.recv() => match row {
+                        Some((schema, batch)) => take(&schema, batch).map_err(Failed::Ours)?,
+                        None => break,
+                    },
+                    _ = clock.tick() => {
+                        if !goes_on(self.readings.progress()) {
+                            self.readings.cancel();
+                            answering.abort();
+                            return Err(Failed::Ours(Error::new(ErrorKind::Io, "interrupted")));
                         }
-                    }
-                },
-                _ = clock.tick() => {
-                    if !goes_on(self.readings.progress()) {
-                        self.readings.cancel();
-                        return Err(Failed::Ours(Error::new(ErrorKind::Io, "interrupted")));
                     }
                 }
             }
-        }
+            let fault = |_| Error::new(ErrorKind::Internal, "a thread that answers a question panicked");
+            answering.await.map_err(|cause| Failed::Ours(fault(cause)))?
+        })
     }
 
     /// The tables that can be named, with their columns; those of further traces after their alias.
@@ -292,6 +325,31 @@ fn quoted(name: &str) -> String {
         Some((family, rest)) => format!("{family}.\"{rest}\""),
         None => format!("\"{name}\""),
     }
+}
+
+/// Plans a question and sends the rows of its answer until there are no more, or no one takes them.
+async fn feed(context: &SessionContext, sql: &str, rows: &Sender<Rows>) -> Result<(), Failed> {
+    let state = context.state();
+    let plan = state.create_logical_plan(sql).await?;
+    SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).verify_plan(&plan)?;
+    let frame = match plan {
+        // Statements such as SET change the session.
+        LogicalPlan::Statement(_) => context.execute_logical_plan(plan).await?,
+        plan if shows_order(&plan)? => {
+            let config = state.config().clone().with_target_partitions(1);
+            let state = SessionStateBuilder::new_from_existing(state).with_config(config).build();
+            DataFrame::new(state, plan)
+        }
+        plan => DataFrame::new(state, plan),
+    };
+    let mut stream = frame.execute_stream().await?;
+    let schema = stream.schema();
+    let mut is_wanted = rows.send((schema.clone(), None)).await.is_ok();
+    while is_wanted && let Some(batch) = stream.next().await {
+        let batch = batch?;
+        is_wanted = batch.num_rows() == 0 || rows.send((schema.clone(), Some(batch))).await.is_ok();
+    }
+    Ok(())
 }
 
 /// Why there is no answer.
