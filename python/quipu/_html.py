@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 
@@ -14,7 +15,7 @@ def _cell(value: Any) -> str:
         return "<td></td>"
     if isinstance(value, bool):
         return f"<td>{'yes' if value else 'no'}</td>"
-    if isinstance(value, (int, float)):
+    if isinstance(value, Number):
         return f'<td style="text-align:right">{value}</td>'
     if isinstance(value, bytes):
         value = value.hex()

@@ -30,26 +30,43 @@ def _numpy(values: _native.Values) -> Any:
     import numpy
 
     kind = values.kind
-    if kind == "number":
-        array = numpy.asarray(values)
-        if values.null_count:
-            return _masked(array, values)
-        return array
-    if kind == "bool":
-        array = numpy.frombuffer(values.truths(), dtype=bool)
-        if values.null_count:
-            return _masked(array, values)
-        return array
+    if kind in ("number", "days", "bool"):
+        if kind == "bool":
+            array = numpy.frombuffer(values.truths(), dtype=bool)
+        else:
+            array = numpy.asarray(values)
+        if kind == "days":
+            array = array.astype("datetime64[D]")
+        return _masked(array, values) if values.null_count else array
     if kind == "names":
         numbers, names = values.named()
-        texts = numpy.array(names.to_list() or [""], dtype=object)
-        array = texts[numpy.clip(numpy.asarray(numbers), 0, len(texts) - 1)]
+        array = _objects(names.to_list() or [""])[numpy.clip(numpy.asarray(numbers), 0, max(len(names) - 1, 0))]
         if values.null_count:
             array[numpy.frombuffer(values.nulls(), dtype=bool)] = None
         return array
+    return _objects(values.to_list())
+
+
+def _objects(values: list[Any]) -> Any:
+    """Objects in an array, of which lists are some."""
+    import numpy
+
     array = numpy.empty(len(values), dtype=object)
-    array[:] = values.to_list()
+    for at, value in enumerate(values):
+        array[at] = value
     return array
+
+
+def _joined(arrays: list[Any]) -> Any:
+    """Arrays one after the other, with their masks."""
+    import numpy
+
+    if len(arrays) == 1:
+        return arrays[0]
+    masked: Any = numpy.ma
+    if any(isinstance(array, masked.MaskedArray) for array in arrays):
+        return masked.concatenate(arrays)
+    return numpy.concatenate(arrays)
 
 
 class Batch:
@@ -79,13 +96,14 @@ class Batch:
     def numpy(self, column: str) -> Any:
         """A column as an array of NumPy.
 
-        Numbers are seen where they are, without a copy, and cannot be written; a column with rows that lack a value is a
-        masked array. Names, texts and lists are copied.
+        Numbers and moments are seen where they are, without a copy, and cannot be written; a column with rows that lack a
+        value is a masked array. Names, texts, lists and decimal numbers are copied, as objects.
         """
         return _numpy(self._native.column(column))
 
     def to_list(self, column: str) -> list[Any]:
-        """A column as a list; `None` where there is no value."""
+        """A column as a list; `None` where there is no value. Exact sums are `decimal.Decimal`, moments `datetime.datetime`,
+        which has no nanoseconds: `numpy` has these."""
         return self._native.column(column).to_list()
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -162,17 +180,8 @@ class Rows:
 
     def numpy(self, column: str) -> Any:
         """All values of a column in one array of NumPy."""
-        import numpy
-
-        arrays = [batch.numpy(column) for batch in self]
-        if not arrays:
-            return numpy.empty(0, dtype=object)
-        if len(arrays) == 1:
-            return arrays[0]
-        masked: Any = numpy.ma
-        if any(isinstance(array, masked.MaskedArray) for array in arrays):
-            return masked.concatenate(arrays)
-        return numpy.concatenate(arrays)
+        # One without rows has the type of the column.
+        return _joined([batch.numpy(column) for batch in self] or [self._empty().numpy(column)])
 
     def to_arrow(self) -> Any:
         """All rows as a table of pyarrow. Unlike `pyarrow.table(rows)` it can be interrupted."""
@@ -279,10 +288,8 @@ class Answer:
 
     def numpy(self, column: str) -> Any:
         """All values of a column in one array of NumPy."""
-        import numpy
-
-        arrays = [batch.numpy(column) for batch in self]
-        return numpy.concatenate(arrays) if arrays else numpy.empty(0, dtype=object)
+        # One without rows has the type of the column.
+        return _joined([batch.numpy(column) for batch in self] or [self._batches[0].numpy(column)])
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return _native.joined([batch._native for batch in self._batches])

@@ -59,6 +59,20 @@ def test_results_show_the_charts_of_the_report(small: quipu.Trace) -> None:
     assert report._repr_html_().startswith("<iframe") and "Instruction" in str(report)
 
 
+@pytest.mark.parametrize("path", [SMALL, CALLS, TYPED], ids=lambda path: path.name)
+def test_a_report_has_the_numbers_of_the_command_line(path: Path) -> None:
+    asked = cli_json("report", "--json", path)
+    with quipu.open(path) as trace:
+        said = trace.report().json
+        assert {key: value for key, value in asked.items() if key != "about"} == {
+            key: value for key, value in said.items() if key != "trace"
+        }
+        without = trace.report(machine=False).json
+        assert set(said["results"]) - set(without["results"]) == {"caches", "tlbs"} & set(said["results"])
+    if path == SMALL:
+        assert said["machine_records"] and {"caches", "tlbs"} <= set(said["results"])
+
+
 def test_what_is_not_for_a_format_is_said(small: quipu.Trace) -> None:
     with pytest.raises(quipu.UsageError, match="not for traces of format"):
         small.frames()

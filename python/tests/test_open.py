@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import shutil
+import tempfile
 
 import pytest
 from conftest import CALLS, LINES, SMALL, TRACES, TYPED, cli_json
@@ -40,6 +41,40 @@ def test_file_objects_are_read_whatever_they_are() -> None:
         copy = trace._temporary
         assert copy is not None and os.path.exists(copy)
     assert not os.path.exists(copy)
+
+
+def test_paths_need_not_be_utf8(tmp_path: pathlib.Path) -> None:
+    path = os.fsencode(tmp_path) + b"/n\xf6des.lackey.gz"
+    shutil.copy(LINES, path)
+    for named in (path, os.fsdecode(path), pathlib.Path(os.fsdecode(path))):
+        with quipu.open(named) as trace:
+            assert trace.histogram().value == quipu.open(LINES).histogram().value
+            assert "n\ufffddes" in trace.name and "n\ufffddes" in repr(trace) and trace._repr_html_()
+            assert trace.check()["findings"] == []
+            out = trace.convert(os.fsencode(tmp_path) + b"/\xe4.trace", to="cacheray")
+            assert out.open().format == "cacheray"
+            os.unlink(os.fsencode(tmp_path) + b"/\xe4.trace")
+            assert trace.report().page()
+    with quipu.write(os.fsencode(tmp_path) + b"/\xe4.quipu", {"addr": [1]}).open() as trace:
+        assert trace.table("access").count() == 1
+    with pytest.raises(quipu.Error):
+        quipu.open(os.fsencode(tmp_path) + b"/\xe4.nothing")
+
+
+def test_a_copy_that_cannot_be_opened_is_removed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(quipu.UnsupportedError):
+        quipu.open(io.BytesIO(bytes(range(256)) * 16))
+    with pytest.raises(quipu.UsageError):
+        quipu.open(io.BytesIO(LINES.read_bytes()), nonsense=1)
+
+    class Breaks(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            raise OSError("broken")
+
+    with pytest.raises(OSError, match="broken"):
+        quipu.open(Breaks())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_several_traces_are_workloads() -> None:

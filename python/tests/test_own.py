@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import os
 import shutil
 import sys
@@ -137,7 +139,68 @@ def test_a_module_without_its_engine_says_how_to_have_one(small: quipu.Trace) ->
         small.sql("SELECT 1")
 
 
-@pytest.mark.skipif(not quipu.HAS_SQL, reason="the module was built without its engine for SQL")
+needs_sql = pytest.mark.skipif(not quipu.HAS_SQL, reason="the module was built without its engine for SQL")
+
+
+@needs_sql
+def test_sums_texts_moments_and_nothing_have_forms_in_python(small: quipu.Trace) -> None:
+    answer = small.sql(
+        "SELECT sum(addr) AS total, sum(size) * 100 AS hundredfold, arrow_cast('read', 'Utf8View') AS view, NULL AS none, "
+        "DATE '2026-02-28' AS day, TIMESTAMP '2026-02-28T12:30:00.000001' AS moment, 1.25::DECIMAL(5, 2) AS part, "
+        "arrow_cast(90, 'Duration(Second)') AS span, [1, 2] AS list, "
+        "arrow_cast(TIMESTAMP '2026-02-28T12:30:00', 'Timestamp(Second, Some(\"+01:00\"))') AS zoned FROM accesses"
+    )
+    (row,) = answer.to_dicts()
+    addresses = small.table("accesses").numpy("addr")
+    moment = datetime.datetime(2026, 2, 28, 12, 30, 0, 1)
+    assert row["total"] == decimal.Decimal(sum(addresses.tolist())) and isinstance(row["total"], decimal.Decimal)
+    assert row["hundredfold"] == 100 * int(small.table("accesses").numpy("size").sum())
+    assert (row["view"], row["none"], row["day"]) == ("read", None, datetime.date(2026, 2, 28))
+    assert (row["moment"], row["part"]) == (moment, decimal.Decimal("1.25"))
+    assert (row["span"], row["list"]) == (datetime.timedelta(seconds=90), [1, 2])
+    assert row["zoned"].utcoffset() == datetime.timedelta(hours=1)
+    assert answer.numpy("day")[0] == numpy.datetime64("2026-02-28")
+    assert answer.numpy("moment")[0] == numpy.datetime64("2026-02-28T12:30:00.000001")
+    assert answer.numpy("total")[0] == row["total"] and answer.numpy("none")[0] is None
+    assert answer.numpy("list")[0] == [1, 2]
+    shown = answer._repr_html_()
+    assert str(row["total"]) in shown and "2026-02-28 12:30:00.000001" in shown and "read" in shown
+
+
+@needs_sql
+def test_an_answer_has_room_in_the_memory_or_is_an_error(small: quipu.Trace) -> None:
+    with pytest.raises(quipu.LimitError, match="no room in 1048576 bytes") as error:
+        small.sql("SELECT * FROM accesses", memory=1 << 20)
+    assert error.value.hint is not None and "`memory`" in error.value.hint
+    assert len(small.sql("SELECT * FROM accesses LIMIT 1000", memory=1 << 20)) == 1000
+    empty = small.sql("SELECT addr FROM accesses WHERE addr = 1 AND addr = 2")
+    assert empty.columns == ["addr"] and empty.numpy("addr").dtype == numpy.uint64
+
+
+@needs_sql
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SELECT 1" + "+1" * 400,
+        "SELECT 1" + "+1" * 2000,
+        "SELECT 1" + "+1" * 100_000,
+        "SELECT 1 WHERE 1 = 0" + " OR 1 = 1" * 400,
+        "SELECT " + "(" * 3000 + "1" + ")" * 3000,
+        "SELECT " + "NOT " * 3000 + "true",
+        "SELECT " + "CASE WHEN true THEN " * 3000 + "1" + " END" * 3000,
+        "SELECT * FROM " + "(SELECT * FROM " * 1000 + "accesses" + ")" * 1000,
+        "SELECT 1" + " UNION ALL SELECT 1" * 3000,
+    ],
+    ids=lambda question: question[:40],
+)
+def test_deep_questions_are_answered_or_refused(small: quipu.Trace, question: str) -> None:
+    try:
+        assert len(small.sql(question)) > 0
+    except (quipu.LimitError, quipu.UsageError) as error:
+        assert "line 1, column" in str(error)
+
+
+@needs_sql
 def test_questions_are_answered(small: quipu.Trace) -> None:
     answer = small.sql("SELECT kind, count(*) AS n FROM accesses GROUP BY kind ORDER BY kind")
     assert sum(row["n"] for row in answer.to_dicts()) == small.table("accesses").count()

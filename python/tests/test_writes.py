@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy
+import polars
 import pyarrow
 import pytest
 from conftest import CALLS, EVENTS, SMALL, TRACES, TYPED, cli, cli_json
@@ -146,13 +149,87 @@ def test_rows_of_a_trace_are_columns_too(tmp_path: Path) -> None:
             assert written.lens("accesses").count() == rows.count()
 
 
+KINDS = ["write", "read", "write", "prefetch"]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pyarrow.array(KINDS),
+        pyarrow.array(KINDS, pyarrow.large_utf8()),
+        pyarrow.array(KINDS, pyarrow.string_view()),
+        pyarrow.array(KINDS).dictionary_encode(),
+        pyarrow.array(KINDS, pyarrow.large_utf8()).dictionary_encode(),
+    ],
+    ids=lambda texts: str(texts.type),
+)
+def test_kinds_are_names_of_any_type_of_text(texts: Any, tmp_path: Path) -> None:
+    table = pyarrow.table({"addr": pyarrow.array([64, 128, 192, 0], pyarrow.uint64()), "kind": texts, "note": texts})
+    with quipu.write(tmp_path / "own.quipu", table).open() as trace:
+        assert list(trace.lens("accesses").numpy("kind")) == KINDS
+        assert [row["note"] for row in trace.table("access").to_dicts()] == KINDS
+
+
+def test_frames_of_polars_and_lists_of_texts_become_a_trace(tmp_path: Path) -> None:
+    frame = polars.DataFrame(
+        {"addr": [64, 128, 192, 0], "kind": KINDS, "of": pyarrow.array(KINDS).dictionary_encode(), "raw": [b"a", b"", b"c", b"d"]}
+    ).with_columns(polars.col("of").cast(polars.Categorical))
+    with quipu.write(tmp_path / "polars.quipu", frame).open() as trace:
+        assert list(trace.lens("accesses").numpy("kind")) == KINDS
+        assert [row["raw"] for row in trace.table("access").to_dicts()] == [b"a", b"", b"c", b"d"]
+    given = {"addr": [64, 128, 192, 0], "kind": KINDS, "is_hot": [True, False, True, True]}
+    with quipu.write(tmp_path / "lists.quipu", given).open() as trace:
+        assert list(trace.lens("accesses").numpy("kind")) == KINDS
+        assert [bool(row["is_hot"]) for row in trace.table("access").to_dicts()] == given["is_hot"]
+
+
+def test_a_dictionary_without_names_is_no_panic(tmp_path: Path) -> None:
+    none = pyarrow.array([], pyarrow.dictionary(pyarrow.int32(), pyarrow.utf8()))
+    table = pyarrow.table({"addr": pyarrow.array([], pyarrow.uint64()), "kind": none})
+    with quipu.write(tmp_path / "none.quipu", table).open() as trace:
+        assert trace.table("records").count() == 0
+    nameless = pyarrow.DictionaryArray.from_arrays(pyarrow.array([None, None], pyarrow.int32()), pyarrow.array([], pyarrow.utf8()))
+    with pytest.raises(quipu.UsageError, match="`note` has no value in row 0"):
+        quipu.write(tmp_path / "nameless.quipu", pyarrow.table({"a": [1, 2], "note": nameless}))
+    batch = quipu._native.batches_of(pyarrow.table({"note": nameless}))[0]
+    assert batch.column("note").to_list() == [None, None]
+    assert quipu.Batch(batch).numpy("note").tolist() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"addr": numpy.ma.masked_array([1, 2, 3], mask=[False, True, False])}, "`addr` has no value in row 1"),
+        ({"a": [1, None]}, "`a` has no value in row 1"),
+        ({"a": [[1, 2], [3, 4]]}, "`a` has 2 dimensions"),
+        ({"a": 1}, "`a` has 0 dimensions"),
+        ({"a": [1], "b": [1, 2]}, "different lengths"),
+        ({"a": [1 + 2j]}, "`a` has values of type complex128"),
+        (pyarrow.table({"a": pyarrow.chunked_array([[1, 2], [3, None]])}), "`a` has no value in row 3"),
+        (pyarrow.table({"a": ["x", None]}), "`a` has no value in row 1"),
+        ({"addr": [1, 2], "kind": ["read", "wrote"]}, "`kind` has `wrote` in row 1, which is no kind of access"),
+        ({"addr": [1, 2], "kind": numpy.array([1, 200], numpy.uint8)}, "`kind` has `200` in row 1"),
+        ({"addr": [1, 2], "kind": [0, -1]}, "`kind` has `-1` in row 1"),
+        ({"addr": [1.5]}, "`addr` wants whole numbers, found values of type Float64"),
+        ({"addr": ["x"]}, "`addr` wants whole numbers, found values of type Utf8"),
+        ({"a": [1], "time": [0.5]}, "`time` wants whole numbers"),
+        ({"a": [1, 2], "time": [0, -5]}, "`time` has `-5` in row 1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_values_are_never_changed_silently(columns: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(quipu.UsageError, match=re.escape(said)):
+        quipu.write(tmp_path / "out.quipu", columns)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_wrong_columns_are_refused(tmp_path: Path) -> None:
     with pytest.raises(quipu.UsageError, match="ends with"):
         quipu.write(tmp_path / "out.bin", {"addr": [1]})
     with pytest.raises(quipu.UsageError, match="no role"):
         quipu.write(tmp_path / "out.quipu", {"a": [1]}, roles={"a": "nonsense"})
     with pytest.raises(quipu.UsageError, match="numbers"):
-        quipu.write(tmp_path / "out.quipu", {"a": ["text"]})
+        quipu.write(tmp_path / "out.quipu", {"a": [object()]})
     with pytest.raises(ValueError):
         quipu.write(tmp_path / "out.quipu", {"a": [1], "b": [1, 2]})
     assert list(tmp_path.iterdir()) == []

@@ -2,13 +2,14 @@
 
 use quipu::engine::Planned;
 use quipu::model::fresh::{Fresh, Replace};
-use quipu::model::{Error, ErrorKind, Given, Options, Report, Result, ToolInfo, Trace};
+use quipu::model::{Error, ErrorKind, Given, Options, Report, Result, ToolInfo, Trace, Window};
 use quipu::sim::sweep::{Space, Swept};
 use quipu::sim::{
     MISS_FILE, Miss, MissSink, OtherModel, Pages, Setup, Simulated, Simulation, Translator, caches, config,
     fit_cores, misses, tlbs,
 };
 use quipu::source::{OutputFile, Reading};
+use quipu_view::grouped;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -70,6 +71,37 @@ pub fn plan_misses(given: &Given, around: &Surroundings, trace: &dyn Trace) -> R
 pub fn plan_tlbs(given: &Given, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
     let options = &fit_cores(&tlbs::INFO.parse(given)?, trace);
     plan(&tlbs::INFO, tlbs::settings(options)?.fitted(options, trace)?, around.physical, around, trace)
+}
+
+/// How many records a report runs on the default machine: about a second's work, which does not grow with the trace.
+const MACHINE_RECORDS: u64 = 10_000_000;
+
+/// Plans what a report runs on the default machine, its caches and TLBs, with `top` rows in lists. Inside is why not, if the
+/// trace lacks what running takes.
+///
+/// # Errors
+/// What planning says else.
+pub fn plan_default(top: u32, trace: &dyn Trace) -> Result<Result<Vec<Planned>>> {
+    let (given, around) = (Given::from([("top", top.to_string())]), Surroundings::default());
+    let both = plan_caches(&given, &around, trace)
+        .and_then(|caches| Ok(vec![caches, plan_tlbs(&given, &around, trace)?]));
+    match both {
+        Err(error) if !matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported) => Err(error),
+        other => Ok(other),
+    }
+}
+
+/// The part of a trace of this many records that a report runs on it.
+pub fn default_window(n_records: u64) -> Window {
+    if n_records <= MACHINE_RECORDS { Window::All } else { Window::Records(0..MACHINE_RECORDS) }
+}
+
+/// The title of what a report says of it, where `n_records` of the trace ran, if that is not all.
+pub fn default_title(title: &str, n_records: Option<u64>) -> String {
+    match n_records {
+        Some(n) => format!("{title} of a default machine, for the first {} records", grouped(n)),
+        None => format!("{title} of a default machine"),
+    }
 }
 
 fn plan(

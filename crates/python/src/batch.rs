@@ -1,14 +1,16 @@
 //! One batch of rows, and its columns as NumPy and Python see them.
 
-use crate::capsule;
+use crate::{capsule, value};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowDictionaryKeyType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
     UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, PrimitiveArray, RecordBatch, RecordBatchIterator};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchIterator, StringArray,
+};
 use arrow_buffer::{Buffer, ScalarBuffer};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
@@ -103,14 +105,13 @@ impl Values {
         self.0.len()
     }
 
-    /// What they are: `number`, `bool`, `names`, `text`, `bytes`, or `other`.
+    /// What they are: `number`, which moments and durations are, too, `days`, `bool`, `names`, or `other`.
     #[getter]
     fn kind(&self) -> &'static str {
         match self.0.data_type() {
             DataType::Boolean => "bool",
             DataType::Dictionary(..) => "names",
-            DataType::Utf8 | DataType::LargeUtf8 => "text",
-            DataType::Binary | DataType::LargeBinary | DataType::FixedSizeBinary(_) => "bytes",
+            DataType::Date32 => "days",
             ty if type_of(ty).is_some() => "number",
             _ => "other",
         }
@@ -119,7 +120,7 @@ impl Values {
     /// How many rows have no value.
     #[getter]
     fn null_count(&self) -> usize {
-        self.0.null_count()
+        self.0.logical_null_count()
     }
 
     /// Where NumPy finds the numbers: it sees them where they are.
@@ -140,7 +141,10 @@ impl Values {
 
     /// A byte for each row: 1 where it has no value.
     fn nulls<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let nulls: Vec<u8> = (0..self.0.len()).map(|row| u8::from(self.0.is_null(row))).collect();
+        // A name may be none.
+        let none = self.0.logical_nulls();
+        let is_null = |row| none.as_ref().is_some_and(|none| none.is_null(row));
+        let nulls: Vec<u8> = (0..self.0.len()).map(|row| u8::from(is_null(row))).collect();
         PyBytes::new(py, &nulls)
     }
 
@@ -173,11 +177,7 @@ impl Values {
 
     /// The values as objects of Python; `None` where there is none.
     fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let list = PyList::empty(py);
-        for row in 0..self.0.len() {
-            list.append(object(py, &self.0, row)?)?;
-        }
-        Ok(list)
+        value::list(py, &self.0)
     }
 }
 
@@ -198,66 +198,32 @@ fn type_of(ty: &DataType) -> Option<(&'static str, usize)> {
         DataType::Int64 => ("<i8", 8),
         DataType::Float32 => ("<f4", 4),
         DataType::Float64 => ("<f8", 8),
+        DataType::Date32 => ("<i4", 4),
+        DataType::Date64 => ("<M8[ms]", 8),
+        DataType::Timestamp(TimeUnit::Second, _) => ("<M8[s]", 8),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => ("<M8[ms]", 8),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => ("<M8[us]", 8),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => ("<M8[ns]", 8),
+        DataType::Duration(TimeUnit::Second) => ("<m8[s]", 8),
+        DataType::Duration(TimeUnit::Millisecond) => ("<m8[ms]", 8),
+        DataType::Duration(TimeUnit::Microsecond) => ("<m8[us]", 8),
+        DataType::Duration(TimeUnit::Nanosecond) => ("<m8[ns]", 8),
         _ => return None,
     })
 }
 
-/// A value as an object of Python.
-fn object<'py>(py: Python<'py>, array: &ArrayRef, row: usize) -> PyResult<Bound<'py, PyAny>> {
-    if array.is_null(row) {
-        return Ok(py.None().into_bound(py));
-    }
-    macro_rules! number {
-        ($ty:ty) => {
-            array.as_primitive::<$ty>().value(row).into_pyobject(py)?.into_any()
-        };
-    }
-    Ok(match array.data_type() {
-        DataType::UInt8 => number!(UInt8Type),
-        DataType::UInt16 => number!(UInt16Type),
-        DataType::UInt32 => number!(UInt32Type),
-        DataType::UInt64 => number!(UInt64Type),
-        DataType::Int8 => number!(Int8Type),
-        DataType::Int16 => number!(Int16Type),
-        DataType::Int32 => number!(Int32Type),
-        DataType::Int64 => number!(Int64Type),
-        DataType::Float32 => number!(Float32Type),
-        DataType::Float64 => number!(Float64Type),
-        DataType::Boolean => array.as_boolean().value(row).into_pyobject(py)?.to_owned().into_any(),
-        DataType::Utf8 => array.as_string::<i32>().value(row).into_pyobject(py)?.into_any(),
-        DataType::LargeUtf8 => array.as_string::<i64>().value(row).into_pyobject(py)?.into_any(),
-        DataType::Binary => PyBytes::new(py, array.as_binary::<i32>().value(row)).into_any(),
-        DataType::LargeBinary => PyBytes::new(py, array.as_binary::<i64>().value(row)).into_any(),
-        DataType::FixedSizeBinary(_) => PyBytes::new(py, array.as_fixed_size_binary().value(row)).into_any(),
-        DataType::Dictionary(..) => {
-            let names = array.as_any_dictionary();
-            object(py, names.values(), names.normalized_keys()[row])?
-        }
-        DataType::List(_) => {
-            let items = array.as_list::<i32>().value(row);
-            let list = PyList::empty(py);
-            for at in 0..items.len() {
-                list.append(object(py, &items, at)?)?;
-            }
-            list.into_any()
-        }
-        DataType::Struct(fields) => {
-            let members = PyDict::new(py);
-            for (field, member) in fields.iter().zip(array.as_struct().columns()) {
-                members.set_item(field.name(), object(py, member, row)?)?;
-            }
-            members.into_any()
-        }
-        ty => return Err(PyTypeError::new_err(format!("values of type {ty} have no form in Python"))),
-    })
-}
-
-/// A batch of columns of numbers, each a name, what NumPy calls its type, and its bytes.
+/// A batch of columns, each a name, what NumPy calls its type, and its bytes; of texts, the type is `text`.
 #[pyfunction]
-pub(crate) fn from_bytes(columns: Vec<(String, String, Bound<'_, PyBytes>)>) -> PyResult<Batch> {
+pub(crate) fn from_columns(columns: Vec<(String, String, Bound<'_, PyAny>)>) -> PyResult<Batch> {
     let (mut fields, mut arrays) = (Vec::new(), Vec::<ArrayRef>::new());
-    for (name, text, bytes) in columns {
-        let bytes = bytes.as_bytes();
+    for (name, text, values) in columns {
+        if text == "text" {
+            let texts = StringArray::from(values.extract::<Vec<String>>()?);
+            fields.push(Field::new(name, DataType::Utf8, false));
+            arrays.push(Arc::new(texts));
+            continue;
+        }
+        let bytes = values.extract::<&[u8]>()?;
         macro_rules! numbers {
             ($ty:ty, $width:literal) => {{
                 let values = ScalarBuffer::new(Buffer::from_slice_ref(bytes), 0, bytes.len() / $width);
@@ -265,6 +231,7 @@ pub(crate) fn from_bytes(columns: Vec<(String, String, Bound<'_, PyBytes>)>) -> 
             }};
         }
         let array = match text.get(1..).unwrap_or_default() {
+            "b1" => Arc::new(bytes.iter().map(|byte| Some(*byte != 0)).collect::<BooleanArray>()),
             "u1" => numbers!(UInt8Type, 1),
             "u2" => numbers!(UInt16Type, 2),
             "u4" => numbers!(UInt32Type, 4),

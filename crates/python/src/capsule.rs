@@ -74,7 +74,13 @@ pub(crate) fn batches_of(object: &Bound<'_, PyAny>) -> PyResult<Vec<Batch>> {
     let reader = Mutex::new(reader);
     let batches = py.detach(|| {
         let reader = reader.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        reader.collect::<Result<Vec<RecordBatch>, ArrowError>>()
+        let schema = reader.schema();
+        let mut batches = reader.collect::<Result<Vec<RecordBatch>, ArrowError>>()?;
+        // The columns are known where there are no rows, too.
+        if batches.is_empty() {
+            batches.push(RecordBatch::new_empty(schema));
+        }
+        Ok(batches)
     });
     Ok(batches.map_err(wrong)?.into_iter().map(Batch::from).collect())
 }

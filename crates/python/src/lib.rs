@@ -8,6 +8,7 @@
 //! | `trace` | opened traces, what they have, analyses |
 //! | `rows` | rows of tables and lenses, as streams of Arrow and batch by batch |
 //! | `batch` | one batch, and its columns as NumPy and Python see them |
+//! | `value` | values of Arrow as objects of Python |
 //! | `capsule` | Arrow's C interface in capsules, the only unsafe code |
 //! | `outcome` | what analyses leave |
 //! | `verb` | verbs of the command line, and the command line itself |
@@ -29,6 +30,7 @@ mod outcome;
 mod record;
 mod rows;
 mod trace;
+mod value;
 mod verb;
 mod watch;
 mod write;
@@ -55,7 +57,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace::every_tool, module)?)?;
     module.add_function(wrap_pyfunction!(capsule::batches_of, module)?)?;
     module.add_function(wrap_pyfunction!(capsule::joined, module)?)?;
-    module.add_function(wrap_pyfunction!(batch::from_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(batch::from_columns, module)?)?;
     module.add_function(wrap_pyfunction!(verb::main, module)?)?;
     module.add_function(wrap_pyfunction!(verb::answer, module)?)?;
     module.add_function(wrap_pyfunction!(verb::verbs, module)?)?;

@@ -4,12 +4,12 @@ use crate::batch::Batch;
 use crate::fault::Raise;
 use crate::rows::lock;
 use pyo3::prelude::*;
-use quipu::engine::{self, Part, tables};
+use quipu::engine::{self, Part, RunOptions, tables};
 use quipu::model::doc::Document;
-use quipu::model::{Report, Result, Table, Trace};
+use quipu::model::{ErrorKind, Report, Result, Table, Trace, Window};
 use quipu_arrow::{Encoder, Interop};
-use quipu_console::parts;
 use quipu_console::session::Verdict;
+use quipu_console::{parts, simulation};
 use quipu_view::{Charset, Look, PageFrame, html_page, paint};
 use serde_json::Map;
 use std::sync::Mutex;
@@ -24,8 +24,54 @@ pub(crate) struct Outcome {
     inner: Mutex<Inner>,
 }
 
+/// How the default machine of a report served the beginning of a trace: its results are the last.
+pub(crate) struct Machine {
+    n_reports: usize,
+    /// How many records ran; none if the trace cannot run.
+    records: Option<u64>,
+    is_all: bool,
+}
+
+impl Machine {
+    /// Runs the beginning of a trace, which an analysis has read, on the default machine; its results join those of the analysis.
+    pub(crate) fn serve(
+        names: &mut Vec<&'static str>,
+        outcome: &mut engine::Outcome,
+        trace: &dyn Trace,
+        options: &RunOptions<'_>,
+    ) -> Result<Machine> {
+        let mut machine = Machine { n_reports: 0, records: None, is_all: true };
+        if outcome.cancelled {
+            return Ok(machine);
+        }
+        let Ok(planned) = simulation::plan_default(0, trace)? else { return Ok(machine) };
+        let window = simulation::default_window(outcome.records);
+        machine.is_all = window == Window::All;
+        let of_machine: Vec<&str> = planned.iter().map(|planned| planned.info.name).collect();
+        // The analyses have found what is wrong with the trace; a machine runs what can be read.
+        let options = RunOptions {
+            threads: options.threads,
+            window,
+            threads_wanted: options.threads_wanted.clone(),
+            ..RunOptions::new(options.watch)
+        };
+        let served = match engine::run(trace, planned, &options) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(machine),
+            served => served?,
+        };
+        names.extend(of_machine);
+        machine.n_reports = served.reports.len();
+        machine.records = Some(served.records);
+        outcome.reports.extend(served.reports);
+        outcome.error = outcome.error.take().or(served.error);
+        outcome.cancelled |= served.cancelled;
+        Ok(machine)
+    }
+}
+
 struct Inner {
     reports: Vec<Box<dyn Report>>,
+    machine: Option<Machine>,
     parts: Vec<Part>,
     is_divided: bool,
     verdict: Verdict,
@@ -38,15 +84,24 @@ impl Outcome {
         trace: &dyn Trace,
         outcome: engine::Outcome,
         is_divided: bool,
+        machine: Option<Machine>,
     ) -> Outcome {
         let verdict = Verdict::new(trace, outcome.findings, outcome.error, outcome.cancelled);
-        let inner = Inner { reports: outcome.reports, parts: outcome.parts, is_divided, verdict };
+        let inner = Inner { reports: outcome.reports, machine, parts: outcome.parts, is_divided, verdict };
         Outcome { name: name.to_owned(), names, inner: Mutex::new(inner) }
     }
 
     fn documents(&self) -> Vec<Document> {
         let inner = lock(&self.inner);
-        parts::documents(&inner.reports, &inner.parts)
+        let mut documents = parts::documents(&inner.reports, &inner.parts);
+        if let Some(machine) = &inner.machine {
+            let n_records = machine.records.filter(|_| !machine.is_all);
+            let of_machine = documents.iter_mut().rev().take(machine.n_reports);
+            of_machine.for_each(|document| {
+                document.title = simulation::default_title(&document.title, n_records);
+            });
+        }
+        documents
     }
 }
 
@@ -73,6 +128,9 @@ impl Outcome {
             answer.insert("results".into(), parts::results(&self.names, &inner.reports));
             if inner.is_divided {
                 answer.insert("parts".into(), parts::json(&self.names, &inner.parts));
+            }
+            if let Some(machine) = &inner.machine {
+                answer.insert("machine_records".into(), machine.records.into());
             }
             inner.verdict.add_to(&mut answer);
             serde_json::Value::from(answer).to_string()

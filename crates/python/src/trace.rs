@@ -1,7 +1,7 @@
 //! Opened traces: what they say of themselves, their rows, analyses.
 
 use crate::fault::{Raise, closed};
-use crate::outcome::Outcome;
+use crate::outcome::{Machine, Outcome};
 use crate::rows::{Rows, lock};
 use crate::watch::watched;
 use pyo3::prelude::*;
@@ -46,17 +46,18 @@ pub(crate) struct Opened {
 /// A window of records, instructions or time.
 type Range = Option<(u64, Option<u64>)>;
 
-/// Opens the trace at a path, which people call `name`.
+/// Opens the trace at a path; people see it called `name`, whatever bytes it has.
 #[pyfunction]
 pub(crate) fn open(
     py: Python<'_>,
     path: Vec<u8>,
-    name: String,
+    name: Vec<u8>,
     format: Option<String>,
     options: Vec<(String, String)>,
     threads: Vec<String>,
     strict: bool,
 ) -> PyResult<Trace> {
+    let name = String::from_utf8_lossy(&name).into_owned();
     let threads = threads_of(&threads).raise(py)?;
     let opening = OpenOptions { format, given: options.into_iter().collect(), threads, shards: Vec::new() };
     let watch = Arc::new(Watch::new());
@@ -289,8 +290,10 @@ impl Trace {
         watched(py, &watch, None, || Rows::new(opened.trace.clone(), selection, keeps_damaged))?.raise(py)
     }
 
-    /// Runs analyses in one read, each with its options.
-    #[pyo3(signature = (tools, records, instrs, time, threads, interval_instrs, interval_us, per_core, jobs, progress))]
+    /// Runs analyses in one read, each with its options; with `has_machine`, the beginning of the trace also on the machine of a
+    /// report.
+    #[pyo3(signature = (tools, records, instrs, time, threads, interval_instrs, interval_us, per_core, jobs, has_machine,
+                        progress))]
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
@@ -304,6 +307,7 @@ impl Trace {
         interval_us: Option<u64>,
         per_core: bool,
         jobs: usize,
+        has_machine: bool,
         progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Outcome> {
         let opened = self.opened()?;
@@ -344,11 +348,15 @@ impl Trace {
                 division,
                 ..RunOptions::new(&watch)
             };
-            let outcome = run(trace, planned, &options)?;
+            let mut outcome = run(trace, planned, &options)?;
             if outcome.error.is_none() && !outcome.cancelled {
                 check_present(trace, &options.threads_wanted, &outcome.absent_threads, is_part)?;
             }
-            Ok(Outcome::new(&self.name, names, trace, outcome, !division.is_none()))
+            let machine = match has_machine && !is_part {
+                true => Some(Machine::serve(&mut names, &mut outcome, trace, &options)?),
+                false => None,
+            };
+            Ok(Outcome::new(&self.name, names, trace, outcome, !division.is_none(), machine))
         })?;
         done.raise(py)
     }
@@ -414,9 +422,9 @@ fn ask(
     use quipu::model::ErrorKind;
     use quipu_query::sql::{Session, Settings};
     let tools = |format: &str| quipu::tools_of(format).collect();
-    let session =
-        Session::new(traces, Settings { memory_bytes: memory, threads: 0, tools, binaries: Vec::new() })?;
-    let mut batches = Vec::new();
+    let settings =
+        Settings { memory_bytes: memory, memory_option: "`memory`", threads: 0, tools, binaries: Vec::new() };
+    let session = Session::new(traces, settings)?;
     let mut told = quipu::engine::Progress::default();
     let mut goes_on = |now: quipu::engine::Progress| {
         watch.expect(now.total_packed_bytes);
@@ -425,20 +433,19 @@ fn ask(
         told = now;
         !watch.is_cancelled()
     };
-    let losses = session.ask(question, &mut goes_on, &mut |schema, batch| {
-        let batch = batch.unwrap_or_else(|| arrow_array::RecordBatch::new_empty(schema.clone()));
-        batches.push(crate::batch::Batch(batch));
-        Ok(())
-    })?;
+    let answer = session.collect(question, &mut goes_on)?;
+    let losses = answer.losses;
     if losses.is_doubtful {
         let what =
             "rows of the answer have proved damaged: asked again, the question is answered without them";
         return Err(Error::new(ErrorKind::Damaged, what).with_findings(losses.found.into_vec()));
     }
-    match losses.error {
-        Some(error) => Err(error.after(losses.found.into_vec())),
-        None => Ok(batches),
+    if let Some(error) = losses.error {
+        return Err(error.after(losses.found.into_vec()));
     }
+    // The columns are known where there are no rows, too.
+    let empty = arrow_array::RecordBatch::new_empty(answer.schema);
+    Ok(std::iter::once(empty).chain(answer.batches).map(crate::batch::Batch).collect())
 }
 
 /// Says how to have an answer.

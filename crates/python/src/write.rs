@@ -13,11 +13,14 @@ use arrow_schema::DataType;
 use pyo3::prelude::*;
 use quipu::engine::Watch;
 use quipu::model::fresh::{Fresh, Replace, cannot};
+use quipu::model::lens::AccessKind;
 use quipu::model::{Error, Result};
 use quipu_stream::record::Body;
 use quipu_stream::spec::{FieldSpec, SchemaSpec, Ty};
 use quipu_stream::wire::record::{Clock, field_flag, role};
 use quipu_stream::write::{Options, Writer};
+use quipu_streamed::schema::access_kind_of;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::BufWriter;
 use std::os::unix::ffi::OsStringExt;
@@ -92,17 +95,36 @@ fn write(
 ) -> Result<u64> {
     let Some(first) = batches.first() else { return Err(Error::usage("there are no columns to write")) };
     let schema = first.schema();
+    let is_other = |batch: &RecordBatch| {
+        let pairs = batch.schema_ref().fields().iter().zip(schema.fields());
+        batch.num_columns() != schema.fields().len()
+            || pairs
+                .into_iter()
+                .any(|(one, other)| (one.name(), one.data_type()) != (other.name(), other.data_type()))
+    };
+    if batches.iter().any(is_other) {
+        return Err(Error::usage("batches have other columns than the first"));
+    }
     let mut spec = SchemaSpec::new(table);
     let (mut sources, mut time) = (Vec::new(), None);
     for (position, field) in schema.fields().iter().enumerate() {
         let name = field.name();
         if name == TIME {
+            check_values(name, position, batches)?;
+            check_times(position, batches)?;
             time = Some(position);
             continue;
         }
-        let names = names_of(batches, position);
-        let ty = type_of(name, field.data_type(), names.as_deref())?;
         let role = role_of(name, roles)?;
+        // A size of no bytes is one that is not known.
+        if role != Some(role::ACCESS_SIZE) {
+            check_values(name, position, batches)?;
+        }
+        if let Some(role) = role {
+            check_role(name, position, role, batches)?;
+        }
+        let names = names_of(batches, position, role.is_some());
+        let ty = type_of(name, field.data_type(), names.as_deref())?;
         let flags = if role == Some(role::ADDRESS) || role == Some(role::PC) { field_flag::DELTA } else { 0 };
         spec.fields.push(FieldSpec { name: name.clone(), ty, offset: None, role, unit: None, flags });
         sources.push(Source { position, at: 0, names: names.unwrap_or_default() });
@@ -127,9 +149,6 @@ fn write(
     let mut stream = writer.stream(1).map_err(failed)?;
     let (fixed, mut n_rows) = (spec.fixed_bytes() as usize, 0);
     for batch in batches {
-        if batch.schema_ref().fields().len() != schema.fields().len() {
-            return Err(Error::usage("batches have other columns than the first"));
-        }
         let cells = sources.iter().map(|source| Cells::of(batch.column(source.position), source));
         let cells = cells.collect::<Result<Vec<_>>>()?;
         let times = time.map(|position| numbers(TIME, batch.column(position))).transpose()?;
@@ -164,22 +183,145 @@ fn role_of(name: &str, roles: &[(String, String)]) -> Result<Option<u32>> {
     }
 }
 
-/// The distinct texts of a column of few, in the order in which they come.
-fn names_of(batches: &[RecordBatch], position: usize) -> Option<Vec<String>> {
-    let mut names: Vec<String> = Vec::new();
+/// Every row of a column has to have a value: a stream has no room for none in plain numbers.
+fn check_values(name: &str, position: usize, batches: &[RecordBatch]) -> Result<()> {
+    let mut before = 0;
     for batch in batches {
-        let dictionary = batch.column(position).as_any_dictionary_opt()?;
-        let values = dictionary.values().as_string_opt::<i32>()?;
-        for text in values.iter().flatten() {
-            if !names.iter().any(|known| known == text) {
-                names.push(text.to_owned());
-            }
+        let column = batch.column(position);
+        if let Some(nulls) = column.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+            let row = before + (0..column.len()).find(|row| nulls.is_null(*row)).unwrap_or(0);
+            return Err(Error::usage(format!("column `{name}` has no value in row {row}"))
+                .hint("leave these rows out, or fill them with a value of your own"));
         }
-        if names.len() > MAX_NAMES {
+        before += column.len();
+    }
+    Ok(())
+}
+
+/// The texts of a column of texts, whichever way Arrow has them.
+fn texts(array: &ArrayRef) -> Option<Vec<Option<&str>>> {
+    Some(match array.data_type() {
+        DataType::Utf8 => array.as_string::<i32>().iter().collect(),
+        DataType::LargeUtf8 => array.as_string::<i64>().iter().collect(),
+        DataType::Utf8View => array.as_string_view().iter().collect(),
+        _ => return None,
+    })
+}
+
+/// The bytes of a column of bytes, whichever way Arrow has them.
+fn bytes(array: &ArrayRef) -> Option<Vec<Option<&[u8]>>> {
+    Some(match array.data_type() {
+        DataType::Binary => array.as_binary::<i32>().iter().collect(),
+        DataType::LargeBinary => array.as_binary::<i64>().iter().collect(),
+        DataType::BinaryView => array.as_binary_view().iter().collect(),
+        DataType::FixedSizeBinary(_) => array.as_fixed_size_binary().iter().collect(),
+        _ => return None,
+    })
+}
+
+/// The distinct texts of a column of few, in the order in which they come: of one of names, and of any where lenses are to see
+/// them, which show numbers and their names.
+fn names_of(batches: &[RecordBatch], position: usize, is_lens: bool) -> Option<Vec<String>> {
+    let mut names = Names::default();
+    for batch in batches {
+        let column = batch.column(position);
+        match column.as_any_dictionary_opt() {
+            Some(dictionary) => {
+                texts(dictionary.values())?.into_iter().flatten().for_each(|text| names.add(text))
+            }
+            None if is_lens => texts(column)?.into_iter().flatten().for_each(|text| names.add(text)),
+            None => return None,
+        }
+        if names.all.len() > MAX_NAMES {
             return None;
         }
     }
-    Some(names)
+    Some(names.all)
+}
+
+/// Distinct texts.
+#[derive(Default)]
+struct Names {
+    all: Vec<String>,
+    known: HashSet<String>,
+}
+
+impl Names {
+    fn add(&mut self, text: &str) {
+        if !self.known.contains(text) {
+            self.known.insert(text.to_owned());
+            self.all.push(text.to_owned());
+        }
+    }
+}
+
+/// Values that have a role are what lenses take them for.
+fn check_role(name: &str, position: usize, role: u32, batches: &[RecordBatch]) -> Result<()> {
+    let other = format!("a column of another meaning has no role: roles={{\"{name}\": \"\"}}");
+    let mut before = 0;
+    for batch in batches {
+        let column = batch.column(position);
+        let texts = Cells::texts_of(column);
+        let has_names = matches!(role, role::ACCESS_KIND | role::FUNCTION | role::CALL | role::SYSCALL);
+        let ty = column.data_type();
+        if !(ty.is_integer() || *ty == DataType::Boolean || has_names && texts.is_some()) {
+            let names = if has_names { ", or names" } else { "" };
+            let text = format!("column `{name}` wants whole numbers{names}, found values of type {ty}");
+            return Err(Error::usage(text).hint(other));
+        }
+        if role == role::ACCESS_KIND
+            && let Some((row, found)) = unknown_kind(column, texts.as_deref())?
+        {
+            let all: Vec<&str> = AccessKind::ALL.iter().map(|kind| kind.name()).collect();
+            let row = before + row;
+            let text = format!("column `{name}` has `{found}` in row {row}, which is no kind of access");
+            let hint = format!("kinds, by name or by number from 0: {}; {other}", all.join(", "));
+            return Err(Error::usage(text).hint(hint));
+        }
+        before += column.len();
+    }
+    Ok(())
+}
+
+/// The first value that is no kind of access, and its row.
+fn unknown_kind(column: &ArrayRef, texts: Option<&[Option<&str>]>) -> Result<Option<(usize, String)>> {
+    Ok(match texts {
+        Some(texts) => {
+            let mut texts = texts.iter().map(|text| text.unwrap_or_default()).enumerate();
+            texts.find(|(_, text)| access_kind_of(text).is_none()).map(|(row, text)| (row, text.to_owned()))
+        }
+        None => {
+            let mut numbers = numbers("", column)?.into_iter().enumerate();
+            let unknown = numbers.find(|(_, number)| *number >= AccessKind::ALL.len() as u64);
+            let signed = column.data_type().is_signed_integer();
+            let text =
+                |number: u64| if signed { number.cast_signed().to_string() } else { number.to_string() };
+            unknown.map(|(row, number)| (row, text(number)))
+        }
+    })
+}
+
+/// The clock counts up from zero.
+fn check_times(position: usize, batches: &[RecordBatch]) -> Result<()> {
+    let mut before = 0;
+    for batch in batches {
+        let column = batch.column(position);
+        if !column.data_type().is_integer() {
+            let found = column.data_type();
+            let text = format!("column `{TIME}` wants whole numbers, ticks of the clock, found {found}");
+            return Err(Error::usage(text));
+        }
+        let times = numbers(TIME, column)?;
+        let negative = times.iter().position(|time| time.cast_signed() < 0);
+        if let Some(row) = negative.filter(|_| column.data_type().is_signed_integer()) {
+            let (time, row_of_all) = (times[row].cast_signed(), before + row);
+            return Err(Error::usage(format!(
+                "column `{TIME}` has `{time}` in row {row_of_all}: times are from 0"
+            )));
+        }
+        before += column.len();
+    }
+    Ok(())
 }
 
 fn type_of(name: &str, ty: &DataType, names: Option<&[String]>) -> Result<Ty> {
@@ -200,8 +342,16 @@ fn type_of(name: &str, ty: &DataType, names: Option<&[String]>) -> Result<Ty> {
         DataType::Float32 => Ty::Float(32),
         DataType::Float64 => Ty::Float(64),
         DataType::Boolean => Ty::Bool,
-        DataType::Utf8 => Ty::Text,
-        DataType::Binary => Ty::Bytes,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ty::Text,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            Ty::Bytes
+        }
+        // More names than an enumeration has room for.
+        DataType::Dictionary(_, values)
+            if matches!(**values, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) =>
+        {
+            Ty::Text
+        }
         other => {
             return Err(Error::unsupported(format!("column `{name}` has values of type {other}"))
                 .hint("numbers, truth values, texts, bytes and dictionaries of texts can be written"));
@@ -217,37 +367,51 @@ enum Cells<'b> {
         width: usize,
         values: Vec<u64>,
     },
-    Texts(usize, &'b arrow_array::StringArray),
-    Bytes(usize, &'b arrow_array::BinaryArray),
+    Texts(usize, Vec<Option<&'b str>>),
+    Bytes(usize, Vec<Option<&'b [u8]>>),
 }
 
 impl<'b> Cells<'b> {
     fn of(array: &'b ArrayRef, source: &Source) -> Result<Cells<'b>> {
         let at = source.at;
-        if let Some(dictionary) = array.as_any_dictionary_opt() {
-            let wrong = || Error::unsupported("names are texts");
-            let texts = dictionary.values().as_string_opt::<i32>().ok_or_else(wrong)?;
-            let known = |text: Option<&str>| source.names.iter().position(|name| Some(name.as_str()) == text);
-            let numbered: Vec<u64> = texts.iter().map(|text| known(text).unwrap_or(0) as u64).collect();
-            let keys = dictionary.normalized_keys();
-            let values = keys.into_iter().map(|key| numbered.get(key).copied().unwrap_or(0)).collect();
-            return Ok(Cells::Numbers { at, width: 4, values });
+        if !source.names.is_empty() {
+            let numbers: HashMap<&str, u64> = source.names.iter().map(String::as_str).zip(0..).collect();
+            let texts = Cells::texts_of(array).unwrap_or_default();
+            let number = |text: &Option<&str>| text.and_then(|text| numbers.get(text)).copied().unwrap_or(0);
+            return Ok(Cells::Numbers { at, width: 4, values: texts.iter().map(number).collect() });
         }
-        Ok(match array.data_type() {
-            DataType::Utf8 => Cells::Texts(at, array.as_string()),
-            DataType::Binary => Cells::Bytes(at, array.as_binary()),
-            ty => {
-                let width = ty.primitive_width().unwrap_or(1);
-                Cells::Numbers { at, width, values: numbers("", array)? }
-            }
-        })
+        if let Some(texts) = Cells::texts_of(array) {
+            return Ok(Cells::Texts(at, texts));
+        }
+        if let Some(bytes) = bytes(array) {
+            return Ok(Cells::Bytes(at, bytes));
+        }
+        let width = array.data_type().primitive_width().unwrap_or(1);
+        Ok(Cells::Numbers { at, width, values: numbers("", array)? })
+    }
+
+    /// The text of each row of a column of texts or of names.
+    fn texts_of(array: &'b ArrayRef) -> Option<Vec<Option<&'b str>>> {
+        let Some(dictionary) = array.as_any_dictionary_opt() else { return texts(array) };
+        let names = texts(dictionary.values())?;
+        // Where there are no names, no row has one.
+        if names.is_empty() {
+            return Some(vec![None; array.len()]);
+        }
+        Some(dictionary.normalized_keys().into_iter().map(|key| names.get(key).copied().flatten()).collect())
     }
 
     fn put(&self, row: usize, body: &mut Body<'_>) {
         match self {
             Cells::Numbers { at, width, values } => body.put(*at, &values[row].to_le_bytes()[..*width]),
-            Cells::Texts(at, texts) => body.append(*at, texts.value(row).as_bytes(), texts.value(row).len()),
-            Cells::Bytes(at, bytes) => body.append(*at, bytes.value(row), bytes.value(row).len()),
+            Cells::Texts(at, texts) => {
+                let text = texts[row].unwrap_or_default();
+                body.append(*at, text.as_bytes(), text.len());
+            }
+            Cells::Bytes(at, bytes) => {
+                let bytes = bytes[row].unwrap_or_default();
+                body.append(*at, bytes, bytes.len());
+            }
         }
     }
 }

@@ -266,17 +266,19 @@ impl Means {
 /// What the names of a field say that an access does.
 fn access_kinds(field: &stream::SchemaField) -> Vec<(u64, AccessKind)> {
     let Some(names) = crate::column::names_of(&field.layout) else { return Vec::new() };
-    let kind = |name: &str| {
-        let name = name.to_ascii_lowercase();
-        let known = AccessKind::ALL.iter().find(|kind| kind.name() == name).copied();
-        known.or(match name.as_str() {
-            "load" | "r" | "l" | "ld" => Some(AccessKind::Read),
-            "store" | "w" | "s" | "st" | "modify" => Some(AccessKind::Write),
-            "instr" | "exec" | "execute" | "x" => Some(AccessKind::Fetch),
-            _ => None,
-        })
-    };
-    names.iter().filter_map(|(number, name)| Some((number, kind(name)?))).collect()
+    names.iter().filter_map(|(number, name)| Some((number, access_kind_of(name)?))).collect()
+}
+
+/// The kind of access that the name of a value means: one of ours, or one that is usual for it.
+pub fn access_kind_of(name: &str) -> Option<AccessKind> {
+    let name = name.to_ascii_lowercase();
+    let known = AccessKind::ALL.iter().find(|kind| kind.name() == name).copied();
+    known.or(match name.as_str() {
+        "load" | "r" | "l" | "ld" => Some(AccessKind::Read),
+        "store" | "w" | "s" | "st" | "modify" => Some(AccessKind::Write),
+        "instr" | "exec" | "execute" | "x" => Some(AccessKind::Fetch),
+        _ => None,
+    })
 }
 
 /// The tables of a trace.

@@ -11,8 +11,7 @@ use quipu_console::Common;
 use quipu_console::input::Input;
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session::{self, Verdict};
-use quipu_console::simulation::{self, Surroundings};
-use quipu_view::grouped;
+use quipu_console::simulation;
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -56,9 +55,6 @@ Exit codes:
 
 /// Analyses that a page shows and a screen does not: they take longer, or are nothing without a drawing.
 const ONLY_ON_PAGES: &[&str] = &["heatmap", "reuse-distance"];
-
-/// How many records run on the default machine: about a second's work, which does not grow with the trace.
-const MACHINE_RECORDS: u64 = 10_000_000;
 
 /// Rows of lists of the largest, where there is room for them.
 const ROWS_ON_PAGES: &str = "100";
@@ -167,11 +163,9 @@ struct Served {
 impl Served {
     fn documents(&self, detail: Detail) -> Vec<Document> {
         let documents = self.reports.iter().map(|report| report.document(detail));
+        let n_records = self.records.filter(|_| !self.is_all);
         let titled = documents.map(|document| {
-            let mut title = format!("{} of a default machine", document.title);
-            if let Some(records) = self.records.filter(|_| !self.is_all) {
-                title.push_str(&format!(", for the first {} records", grouped(records)));
-            }
+            let title = simulation::default_title(&document.title, n_records);
             Document { title, ..document }
         });
         titled.filter(|document| !document.blocks.is_empty()).collect()
@@ -199,20 +193,13 @@ fn serve(
             "what comes through a pipe is read once, and runs on no machine",
         ));
     }
-    let given = Given::from([("top", if options.page.is_wanted() { "10" } else { "0" })]);
-    let around = Surroundings::default();
-    let caches = simulation::plan_caches(&given, &around, trace);
-    let planned =
-        match caches.and_then(|caches| Ok(vec![caches, simulation::plan_tlbs(&given, &around, trace)?])) {
-            Ok(planned) => planned,
-            Err(error) if matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported) => {
-                return left_out(error);
-            }
-            Err(error) => return Err(error.into()),
-        };
+    let planned = match simulation::plan_default(if options.page.is_wanted() { 10 } else { 0 }, trace)? {
+        Ok(planned) => planned,
+        Err(error) => return left_out(error),
+    };
     let names = planned.iter().map(|planned| planned.info.name).collect();
-    let is_all = n_records <= MACHINE_RECORDS;
-    let window = if is_all { Window::All } else { Window::Records(0..MACHINE_RECORDS) };
+    let window = simulation::default_window(n_records);
+    let is_all = window == Window::All;
     // The analyses have found what is wrong with the trace; a machine runs what can be read.
     let extent = session::Extent { strict: false, ..options.input.extent(window) };
     let quiet = Common { verbose: false, ..common.clone() };
