@@ -21,8 +21,8 @@ use quipu_model::print::RowForm;
 use quipu_model::schema::Schema;
 use quipu_model::trace::{PrintOptions, Surveyed};
 use quipu_model::{
-    Columns, Confidence, Error, ErrorKind, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Shard,
-    ShardId, ShardKind, Trace, Window,
+    Columns, Confidence, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan,
+    Shard, ShardId, ShardKind, Trace, Window,
 };
 use quipu_source::{Codec, Container, Source};
 pub use recognise::probe;
@@ -223,6 +223,12 @@ impl ApiTrace {
             .at(&place)
             .in_file(self.container.name())
             .hint(hint))
+    }
+
+    /// What damage opening has met, for who writes: reading meets the rest, and a stream that is not read at all.
+    pub(crate) fn met_at_opening(&self) -> Vec<Finding> {
+        let met = self.meta.findings.iter().filter(|finding| finding.is_damage() && self.newer.is_none());
+        met.cloned().collect()
     }
 
     /// Bytes of the file that the stream takes: all but a table of frames at the end. `None` for a pipe.

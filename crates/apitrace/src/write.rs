@@ -3,6 +3,7 @@
 //! [`TraceWriter`] writes calls, [`repack`] copies a stream byte for byte into another container; [`NewFile`] is where both
 //! write to. SPEC: apitrace.md#writing.
 
+use crate::check::rules;
 use crate::decode::skim::Skimmer;
 use crate::decode::{Decoded, Header};
 use crate::encode::{self, Encoder, Incomplete};
@@ -222,7 +223,8 @@ pub fn repack(
             file.write(bytes)
         })
     });
-    let (mut intake, mut findings) = (options.intake(), copy.take_findings());
+    let (mut intake, mut findings) = (options.intake(), trace.met_at_opening());
+    findings.extend(copy.take_findings());
     let n_good = n_good(&findings, copy.n_left);
     intake.take_all(&mut findings, so_far(trace, n_good), read, so_far(trace, copy.n_left))?;
     let reading = intake.finish();
@@ -247,7 +249,11 @@ pub(crate) fn so_far(trace: &ApiTrace, n_written: u64) -> SoFar {
 pub(crate) fn n_good(findings: &[Finding], n_left: u64) -> u64 {
     // What is only known to be wrong at the end may stand before what was found earlier.
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
-    errors.filter_map(|finding| finding.place.record).min().unwrap_or(n_left)
+    // A header that is lost stands before all of them.
+    let n_before = |finding: &Finding| {
+        if finding.rule == rules::LOST_HEADER.name { Some(0) } else { finding.place.record }
+    };
+    errors.filter_map(n_before).min().unwrap_or(n_left)
 }
 
 /// A stream on its way to another place: read event by event, as all reading does, and handed over as bytes.

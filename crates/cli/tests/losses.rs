@@ -469,21 +469,69 @@ fn all_damaged_files_of_a_folder_are_named_where_nothing_is_written() {
     let (_, said, _) = quipu(&["report"], &trace);
     let (of_all, out) = (lost(&said), folder.path().join("out"));
     assert!(of_all.contains(&format!("in {} places", files.len())), "{of_all}");
-    for verb in [
-        &["convert"][..],
-        &["convert", "--to", "cacheray"],
-        &["trim", "--take", "1000000"],
-        &["merge"],
-        &["split"],
+    for (verb, ending) in [
+        (&["convert"][..], ""),
+        (&["convert"], "arrow"),
+        (&["convert"], "parquet"),
+        (&["convert"], "quipu"),
+        (&["convert", "--to", "cacheray"], ""),
+        (&["trim", "--take", "1000000"], ""),
+        (&["merge"], ""),
+        (&["split"], ""),
     ] {
+        let out = out.with_extension(ending);
         let (_, said, code) = quipu(&[verb, &["-o", out.to_str().unwrap()]].concat(), &trace);
         assert_eq!((code, lost(&said)), (1, of_all.clone()), "{verb:?}: {said}");
         let is_named = |file: &&std::path::PathBuf| {
             let start = format!("error: {}(", file.display());
             said.lines().any(|line| line.starts_with(&start) && line.ends_with("[source/malformed]"))
         };
-        assert!(files.iter().all(|file| is_named(&file)), "{verb:?}: {said}");
-        assert!(!out.exists(), "{verb:?}");
+        assert!(files.iter().all(|file| is_named(&file)), "{verb:?} {ending}: {said}");
+        assert!(!out.exists(), "{verb:?} {ending}");
+    }
+}
+
+/// Opening one of several files finds that it is cut; reading that one tells what is lost.
+#[test]
+fn what_is_made_of_each_file_of_a_folder_says_what_a_cut_one_loses() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace");
+    std::fs::create_dir(&trace).unwrap();
+    quipu_testkit::copy_files(&fixtures("drmemtrace").join("thr"), &trace);
+    let files = std::fs::read_dir(&trace).unwrap().map(|entry| entry.unwrap().path());
+    let file = files.filter(|path| path.to_string_lossy().ends_with(".trace.zip")).max().unwrap();
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..4015]).unwrap();
+    let lost = |said: &str| {
+        let first = said.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+        first.rsplit_once("; ").unwrap_or_default().0.to_owned()
+    };
+    let (_, said, _) = quipu(&["report"], &trace);
+    let read = lost(&said);
+    assert!(read.contains(" bytes are lost") && read.contains("offset 0x"), "{said}");
+    for ending in ["", "arrow", "parquet", "quipu"] {
+        let out = folder.path().join("out").with_extension(ending);
+        let (_, said, code) = quipu(&["convert", "-o", out.to_str().unwrap()], &trace);
+        assert_eq!((code, out.exists(), lost(&said)), (1, false, read.clone()), "{ending}: {said}");
+    }
+}
+
+#[test]
+fn what_is_put_into_a_stream_says_where_reading_stops() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("zeros.trace");
+    let mut bytes = std::fs::read(fixtures("apitrace").join("threads-3x20.trace")).unwrap();
+    bytes[4433..4497].fill(0);
+    std::fs::write(&path, bytes).unwrap();
+    for ending in ["", "arrow", "parquet", "quipu"] {
+        let out = folder.path().join("out").with_extension(ending);
+        let (_, said, code) = quipu(&["convert", "-o", out.to_str().unwrap()], &path);
+        assert_eq!((code, out.exists()), (1, false), "{ending}: {said}");
+        let first = said.lines().next().unwrap_or_default();
+        assert!(
+            first.contains("is lost after") && first.contains("offset 0x1f91, record 89"),
+            "{ending}: {said}"
+        );
     }
 }
 
@@ -683,6 +731,48 @@ fn a_checksum_at_the_end_makes_all_doubtful_that_was_printed() {
     // Nothing that it does not vouch for is a finding of its own in what writes nothing.
     let (_, said, code) = quipu(&["convert", "-o", out.to_str().unwrap()], &path);
     assert!(code == 1 && !said.contains("unknown-type") && said.contains("xxHash-32"), "{said}");
+}
+
+#[test]
+fn a_checksum_at_the_end_makes_lines_doubtful_that_precede_others_which_are_odd() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("flipped.lackey.gz"), folder.path().join("out.quipu"));
+    let mut bytes = std::fs::read(fixtures("lackey").join("nodes.lackey.gz")).unwrap();
+    bytes[3417] ^= 0x41;
+    std::fs::write(&path, bytes).unwrap();
+    // Addresses that are none come long after the first row that is another, and the checksum comes last.
+    let (_, said, code) = quipu(&["view"], &path);
+    assert!(code == 1 && said.contains("[lackey/number]") && said.contains("CRC-32"), "{said}");
+    assert!(said.contains("error: from record 0 on, what was printed is doubtful"), "{said}");
+    let (_, said, code) = quipu(&["convert", "-o", out.to_str().unwrap()], &path);
+    assert_eq!((code, out.exists()), (1, false), "{said}");
+    let lost = said.lines().find(|line| line.contains(" lost ")).unwrap();
+    assert!(lost.contains("offset 0x0, record 0; nothing was written"), "{said}");
+    assert!(!said.contains("[lackey/"), "{said}");
+}
+
+#[test]
+fn what_writes_calls_minds_that_the_header_of_the_stream_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("flipped.trace"), folder.path().join("out"));
+    let mut bytes = std::fs::read(fixtures("apitrace").join("synth-v0.trace")).unwrap();
+    bytes[20] ^= 0x41;
+    std::fs::write(&path, bytes).unwrap();
+    let (_, said, code) = quipu(&["view"], &path);
+    assert!(code == 1 && said.contains("[apitrace/lost-header]"), "{said}");
+    for verb in
+        [&["convert"][..], &["trim", "--take", "10"], &["edit", "--property", "a=b"], &["disassemble"]]
+    {
+        let call = [verb, &["-o", out.to_str().unwrap()]].concat();
+        let (_, said, code) = quipu(&call, &path);
+        assert_eq!((code, out.exists()), (1, false), "{call:?}: {said}");
+        assert!(said.contains("[apitrace/lost-header]"), "{call:?}: {said}");
+        assert!(said.contains("nothing was written; --keep-damaged"), "{call:?}: {said}");
+        let (_, said, code) = quipu(&[&call[..], &["--keep-damaged"]].concat(), &path);
+        assert_eq!((code, out.exists()), (1, true), "{call:?}: {said}");
+        assert!(said.contains("from record 0 on, what was written is doubtful"), "{call:?}: {said}");
+        std::fs::remove_file(&out).unwrap();
+    }
 }
 
 #[test]

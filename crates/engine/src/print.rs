@@ -119,6 +119,17 @@ pub struct Shown {
     pub end: Vec<u8>,
 }
 
+impl Shown {
+    /// The first damage counts, but for a later one that reaches further back in the same file: a wrong checksum is about all
+    /// that it stands for, also about what was odd in that.
+    fn doubt(&mut self, here: Doubtful) {
+        let is_before = |first: &Doubtful| here.file == first.file && here.from < first.from;
+        if self.doubtful.as_ref().is_none_or(is_before) {
+            self.doubtful = Some(here);
+        }
+    }
+}
+
 /// Why printing ended before the trace did.
 #[derive(Debug)]
 pub enum Unprinted {
@@ -234,10 +245,10 @@ fn fill(
             Ok(None) => break,
             Err(error) if job.strict || is_misuse(&error) => return Err(error),
             Err(error) => {
-                if error.is_damage() && shown.doubtful.is_none() {
+                if error.is_damage() {
                     let place = error.place();
                     let of_file = |from| Doubtful { file: place.file.clone(), from };
-                    shown.doubtful = Some(match place.record {
+                    shown.doubt(match place.record {
                         _ if error.is_of_container() => of_file(0),
                         Some(n_good) => of_file(n_good),
                         None => Doubtful { file: None, from: shown.records },
@@ -280,13 +291,8 @@ fn fill(
             if finding.severity == Severity::Error {
                 let place = &finding.place;
                 let from = finding.doubtful_from.or(place.record);
-                let here = from.map(|from| Doubtful { file: place.file.clone(), from });
-                // A wrong checksum is about all that it stands for, also about what was odd in that.
-                let is_before = |first: &Doubtful| {
-                    here.as_ref().is_some_and(|here| here.file == first.file && here.from < first.from)
-                };
-                if shown.doubtful.as_ref().is_none_or(is_before) {
-                    shown.doubtful = here;
+                if let Some(from) = from {
+                    shown.doubt(Doubtful { file: place.file.clone(), from });
                 }
             }
             shown.found.push(finding);

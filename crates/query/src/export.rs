@@ -318,7 +318,8 @@ impl Writing<'_> {
                 let path = within.join(&file_name);
                 let stream = rows(self.trace.clone(), &self.selection(name, Some(shard)))?;
                 let out = Late { folder: &within, path: &path, file: None };
-                let written = self.rows(stream, Form::Parquet, &[], BufWriter::new(out), &mut state)?;
+                let written = self.rows(stream, Form::Parquet, &[], BufWriter::new(out), &mut state);
+                let written = written.map_err(|refused| self.refusal_of_all(refused, name))?;
                 if let Some(known) = records.get_mut(shard.0 as usize) {
                     *known = state.n_records.max(*known);
                 }
@@ -359,6 +360,17 @@ impl Writing<'_> {
         let n_files: usize = tables.iter().filter_map(|table| table["files"].as_array()).map(Vec::len).sum();
         facts.push(Fact::new("files", "files", n_files));
         Ok((Transformed { facts, reading: state.intake.finish(), ..Transformed::default() }, fresh))
+    }
+
+    /// What damage of one shard refuses, as the error of all shards: that says all that is lost, as for a table in one file.
+    fn refusal_of_all(&self, refused: Error, name: &str) -> Error {
+        if self.job.strict || !refused.is_damage() {
+            return refused;
+        }
+        let mut state = self.begin();
+        let read = rows(self.trace.clone(), &self.selection(name, None))
+            .and_then(|stream| self.rows(stream, Form::Stream, &[], std::io::sink(), &mut state));
+        read.err().unwrap_or(refused)
     }
 
     /// Writes the rows of a stream, and says how many there were; nothing at all is written of none, but for a single file.

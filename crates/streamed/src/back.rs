@@ -74,8 +74,7 @@ pub(crate) fn say_lost(format: &dyn Format, job: &TransformJob<'_>, intake: &mut
         let mut reader = trace.scan(&Scan::new(shard.id).columns(trace.columns()))?;
         found.read(&mut *reader, |_| Ok(()))
     });
-    intake.take(&mut found.into_vec(), SoFar::default())?;
-    intake.end(read, SoFar::default())?;
+    intake.take_all(&mut found.into_vec(), SoFar::default(), read, SoFar::default())?;
     Ok(true)
 }
 

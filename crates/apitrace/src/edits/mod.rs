@@ -125,6 +125,14 @@ pub(crate) fn each_call(
     trace.check_version()?;
     let scan = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(Columns::CALL_VALUES) };
     let mut reader = CallReader::new(trace.sound(), &scan)?;
+    let rest = |reader: &mut CallReader| {
+        progress.go_on()?;
+        Ok(reader.read()?.map(|batch| std::mem::take(&mut batch.findings)))
+    };
+    if let Some((intake, so_far)) = &mut taker {
+        let met = intake.take(&mut trace.met_at_opening(), so_far());
+        met.map_err(|refused| intake.read_on(refused, || rest(&mut reader)))?;
+    }
     while let Some(batch) = reader.read()? {
         progress.go_on()?;
         let n_calls = batch.values.calls.len();
@@ -144,8 +152,7 @@ pub(crate) fn each_call(
                         if let Some(left) = left.take() {
                             return Ok(Some(left));
                         }
-                        progress.go_on()?;
-                        Ok(reader.read()?.map(|batch| std::mem::take(&mut batch.findings)))
+                        rest(&mut reader)
                     }));
                 }
             }

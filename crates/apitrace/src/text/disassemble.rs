@@ -109,7 +109,7 @@ pub fn disassemble(
         findings: Vec::new(),
         text: Vec::new(),
     };
-    let mut findings = Vec::new();
+    let mut findings = trace.met_at_opening();
     writer.put(format!("{MAGIC}\n").as_bytes())?;
     let mut copy = EventCopy::new(trace)?;
     let mut read = trace.check_version().and_then(|()| {
