@@ -90,7 +90,8 @@ pub(crate) fn run(
     let source = quipu::FORMATS.iter().find(|format| format.info().name == from);
     let beyond = source.map_or(&[][..], |format| format.info().beyond_lenses);
     let asked = Options::parse(&format!("format {name}"), writer.info().options, given)?;
-    let plan = plan_conversion(trace, name, writer, beyond)?;
+    let plan = plan_conversion(trace, name, writer, beyond);
+    let plan = plan.map_err(|error| session::not_for_trace(error, trace, screen))?;
     tell_plan(&plan, from, name, screen);
     // A stream is made of a file, unless the format writes it itself.
     let way = match quipu::is_stream_name(&target.path) && !quipu::writes_streams(to) {

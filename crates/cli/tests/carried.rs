@@ -458,6 +458,33 @@ fn verbs_that_are_not_for_what_damage_left_say_the_damage_first() {
     assert_eq!(quipu(&["analyze", "nosuch", path(&cut)]).0, Some(2));
 }
 
+/// What says that rows are accesses stands in a frame of its own, and only who reads the rows misses it.
+#[test]
+fn what_lacks_a_lens_since_descriptions_are_lost_says_the_loss_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let [flipped, out] = ["flipped.quipu", "out.trace"].map(|name| folder.path().join(name));
+    for name in ["minimal", "json-rows", "open-frames", "arrow-body"] {
+        let whole = fixtures("stream").join(name).with_extension("quipu");
+        let mut bytes = fs::read(&whole).unwrap();
+        bytes[0] ^= 0x41;
+        fs::write(&flipped, bytes).unwrap();
+        let (code, _, said) = quipu(&["report", path(&flipped)]);
+        let lost = said.lines().find(|line| line.contains(" lost ")).unwrap_or_default();
+        let lost = lost.rsplit_once("; ").unwrap_or_default().0;
+        assert!(code == Some(1) && !lost.is_empty(), "{name}: {said}");
+        let calls: [&[&str]; 4] = [
+            &["analyze", "working-set", path(&flipped)],
+            &["sim", "cache", path(&flipped)],
+            &["sim", "sweep", path(&flipped)],
+            &["convert", "--to", "cacheray", path(&flipped), "-o", path(&out)],
+        ];
+        for call in calls {
+            let (code, _, said) = quipu(call);
+            assert!(code == Some(1) && said.starts_with(lost), "{name} {call:?}: {lost}: {said}");
+        }
+    }
+}
+
 #[test]
 fn tables_are_kept_of_a_file_whose_checksum_is_wrong() {
     let folder = tempfile::tempdir().unwrap();

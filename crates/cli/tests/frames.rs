@@ -283,7 +283,7 @@ fn with_critical(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A frame that must be understood and is of no known kind, of the producer of another frame.
-fn critical(other: &[u8]) -> Vec<u8> {
+pub(crate) fn critical(other: &[u8]) -> Vec<u8> {
     use quipu_stream::frame::{Header, encoding, flag, write_frame};
     let producer = Header::read(other).unwrap().producer;
     let mut header = Header {

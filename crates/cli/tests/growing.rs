@@ -1,5 +1,6 @@
 //! Traces that come while they are read: through a socket, or in a file that grows.
 
+use crate::frames::critical;
 use quipu::model::transform::{OneShard, Silent, TransformJob};
 use quipu::model::{Damaged, OpenOptions, Options, Transform};
 use quipu::source::Source;
@@ -286,6 +287,43 @@ fn what_a_stream_carries_is_printed_as_it_arrives() {
         }
         let bare = |said: &str, file: &Path| said.replace(path(file), "");
         assert_eq!(bare(&now, &grown), bare(&whole_said, &stream), "{name}");
+    }
+}
+
+#[test]
+fn following_ends_where_nothing_of_what_has_ended_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let damaged = folder.path().join("damaged.quipu");
+    for name in ["cacheray/shapes.trace", "lackey/mixed.lackey"] {
+        let whole = fs::read(in_small_frames(name, folder.path(), 1 << 20)).unwrap();
+        // The second byte after the version is the kind of a frame; rows and bodies have this one.
+        let body = *frames(&whole).iter().find(|at| whole[**at + 9] == 2).unwrap();
+        let mut flipped = whole.clone();
+        flipped[body + 100] ^= 0x41;
+        let stopped = [&whole[..body], &critical(&whole[body..]), &whole[body..]].concat();
+        for (bytes, code) in [(flipped.clone(), 1), (stopped, 2)] {
+            fs::write(&damaged, &bytes).unwrap();
+            assert_eq!(quipu(&["view", path(&damaged)]).0, Some(code), "{name}");
+            let (mut child, _, said) = followed(&damaged);
+            let begun = Instant::now();
+            while child.try_wait().unwrap().is_none() {
+                if begun.elapsed().as_secs() > 30 {
+                    child.kill().unwrap();
+                    panic!("{name}: it waits for what cannot come");
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let said = said.join().unwrap();
+            assert_eq!(child.wait().unwrap().code(), Some(code), "{name}: {said}");
+            assert!(said.contains("nothing of the file can be read"), "{name}: {said}");
+        }
+        // What has not ended may still come again.
+        fs::write(&damaged, &flipped[..*frames(&flipped).last().unwrap()]).unwrap();
+        let (mut child, _, _) = followed(&damaged);
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(child.try_wait().unwrap(), None, "{name}: it waits for the end");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }
 

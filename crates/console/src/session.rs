@@ -5,7 +5,7 @@ use crate::{Common, input};
 use quipu::engine::{self, Division, Planned, RunOptions, Watch, WindowOf};
 use quipu::model::damaged::Reading;
 use quipu::model::result;
-use quipu::model::{Error, ErrorKind, Finding, Found, Lost, Severity, ThreadId, Trace, Window};
+use quipu::model::{Error, ErrorKind, Finding, Found, Lost, Scan, Severity, ThreadId, Trace, Window};
 use quipu_view::{Progress, bytes_text, grouped, ticks_text};
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
@@ -315,11 +315,38 @@ impl Verdict {
 #[cold]
 pub fn not_for(error: Error, found: &[Finding]) -> Stop {
     let damage: Vec<Finding> = found.iter().filter(|finding| finding.is_damage()).cloned().collect();
-    let is_told = matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported | ErrorKind::Usage);
-    match damage.is_empty() || !is_told {
+    match damage.is_empty() || !is_about_trace(&error) {
         true => error.into(),
         false => Stop::Damage(error.after(damage), "there is no answer"),
     }
+}
+
+/// The same of one trace. Where something was odd when that was opened, it is read for damage, too: what describes its
+/// records may be lost.
+#[cold]
+pub fn not_for_trace(error: Error, trace: &dyn Trace, screen: &Screen) -> Stop {
+    let opening = &trace.meta().findings;
+    let is_odd = opening.iter().any(|finding| finding.severity >= Severity::Warning);
+    if !is_odd || !is_about_trace(&error) {
+        return not_for(error, opening);
+    }
+    let (mut found, mut ends) = (Found::default(), Vec::new());
+    watched(screen, |watch| {
+        for shard in trace.shards() {
+            let scan = Scan::new(shard.id).columns(trace.columns());
+            let read = trace
+                .scan(&scan)
+                .and_then(|mut reader| found.read_until(&mut *reader, &|| watch.is_cancelled(), |_| Ok(())));
+            ends.extend(read.err().filter(Error::is_damage));
+        }
+    });
+    ends.iter().map(Finding::of_end).for_each(|end| found.push(end));
+    not_for(error, &Verdict::new(trace, found, None, false).findings)
+}
+
+/// True for what damage of a trace may be the reason of.
+fn is_about_trace(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported | ErrorKind::Usage)
 }
 
 /// Says why damage lets a verb end without an answer: what is lost, what was found, the error. Programs get an object where they

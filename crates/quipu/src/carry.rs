@@ -1,5 +1,6 @@
 //! Traces of other formats into streams and back: which transform a verb means where a stream is read or written.
 
+use crate::recognise::carrier_of;
 use crate::within::{others, with_all, with_trace};
 use crate::{Carrier, Recognised};
 use quipu_model::damaged::{Intake, SoFar, earlier};
@@ -39,6 +40,16 @@ impl Carrier {
     pub fn has_ended(&self) -> bool {
         quipu_streamed::carried::has_ended(&self.findings)
     }
+}
+
+/// Whether what carries the trace at `source` has ended, whatever can be read of that trace; `None` if nothing carries one.
+///
+/// # Errors
+/// What reading a carrier says.
+pub fn carrier_has_ended(source: &Source) -> Result<Option<bool>> {
+    let Some(carrier) = carrier_of(source) else { return Ok(None) };
+    let carried = carrier.carried(source)?;
+    Ok(carried.first().map(|inner| quipu_streamed::carried::has_ended(&inner.findings)))
 }
 
 /// The transform that a verb means, and what it reads.

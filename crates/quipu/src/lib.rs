@@ -78,7 +78,7 @@ pub use quipu_source as source;
 pub use quipu_symbols as symbols;
 
 #[cfg(feature = "stream")]
-pub use carry::{Way, into_stream, is_stream_name, names_in_streams, way, writes_streams};
+pub use carry::{Way, carrier_has_ended, into_stream, is_stream_name, names_in_streams, way, writes_streams};
 pub use lookup::{tool, tool_for, tools_of};
 pub use recognise::{
     Carrier, Recognised, format_named, format_of, open, open_path, probe, recognise, source_at,

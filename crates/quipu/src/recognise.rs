@@ -181,7 +181,7 @@ pub fn source_at(path: &Path) -> Result<Source> {
 }
 
 /// The format that is sure that `source` is one of its traces, which may carry others.
-fn carrier_of(source: &Source) -> Option<&'static dyn Format> {
+pub(crate) fn carrier_of(source: &Source) -> Option<&'static dyn Format> {
     FORMATS.iter().copied().find(|format| format.carries() && format.probe(source) == Confidence::Sure)
 }
 

@@ -130,10 +130,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     options.page.check(options.json)?;
     let trace = options.input.open()?;
-    let found = &trace.meta().findings;
     let mut tools = find_tools(&options.tools, &*trace).map_err(|error| {
         match error.message().contains("is not for") {
-            true => session::not_for(error, found),
+            true => session::not_for_trace(error, &*trace, screen),
             false => error.into(),
         }
     })?;
@@ -146,7 +145,7 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
     }
     let planned = tools.iter().zip(&of_tools).map(|(tool, given)| plan(*tool, given, &*trace));
     let planned = planned.collect::<quipu::model::Result<Vec<_>>>();
-    let planned = planned.map_err(|error| session::not_for(error, found))?;
+    let planned = planned.map_err(|error| session::not_for_trace(error, &*trace, screen))?;
     let extent = Extent { division, ..options.input.extent(options.window()) };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);

@@ -233,7 +233,7 @@ fn simulate(
 ) -> Result<Outcome> {
     run.page.check(run.json || run.csv.csv.is_some())?;
     let trace = run.input.open_onto(run.n_cores(config)?)?;
-    let planned = plan(&*trace).map_err(|error| session::not_for(error, &trace.meta().findings))?;
+    let planned = plan(&*trace).map_err(|error| session::not_for_trace(error, &*trace, screen))?;
     let name = planned.info.name;
     let extent = run.input.extent(Window::All);
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;

@@ -80,7 +80,7 @@ pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     };
     let planned = Planned::new(
         &sweep::INFO,
-        sweep.columns(&*trace).map_err(|error| session::not_for(error, &trace.meta().findings))?,
+        sweep.columns(&*trace).map_err(|error| session::not_for_trace(error, &*trace, screen))?,
         Box::new(sweep),
     );
     let extent: Extent = options.input.extent(Window::All);

@@ -162,7 +162,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     let trace = options.arranging.open(&options.input)?;
     let table = options.table(&*trace);
-    let (table, schema) = table.map_err(|error| session::not_for(error, &trace.meta().findings))?;
+    let (table, schema) = table.map_err(|error| session::not_for_trace(error, &*trace, screen))?;
     // Where threads are arranged anew, they are those that were chosen.
     let opening = &options.input.opening;
     let awaited: &[ThreadId] = if options.arranging.rearranges() { &[] } else { &opening.threads };
@@ -252,7 +252,13 @@ fn is_early(path: &Path, error: &Stop) -> bool {
         let len = u64::from(u32::from_le_bytes([head[16], head[17], head[18], head[19]]));
         (8 * u64::from(head[11]) + len).next_multiple_of(8) + 8 <= bytes.len() as u64
     });
-    is_room || is_begun && !(is_one && is_final)
+    is_room || is_begun && !(is_one && is_final) && !has_ended(path)
+}
+
+/// Whether more cannot come of a trace of which nothing can be read: what carries it has ended.
+fn has_ended(path: &Path) -> bool {
+    let ended = quipu_console::input::source(path).and_then(|source| Ok(quipu::carrier_has_ended(&source)?));
+    matches!(ended, Ok(Some(true)))
 }
 
 impl Options {
