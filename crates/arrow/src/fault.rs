@@ -37,3 +37,9 @@ pub fn of_parquet(error: ParquetError) -> Error {
         other => Error::new(ErrorKind::Damaged, format!("Parquet: {other}")),
     }
 }
+
+/// What is wrong with the head of a message or a footer, in one line: the rest says through which tables it was reached.
+pub(crate) fn of_flatbuffer(error: &impl std::fmt::Display) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().trim_end_matches(['.', ':']).to_owned()
+}

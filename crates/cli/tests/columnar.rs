@@ -241,6 +241,53 @@ fn an_arrow_file_is_read_on_after_a_damaged_message() {
     assert!(n_read_on > 0, "{n_read_on} of {}", heads.len());
 }
 
+/// What one of the two says, head or footer, is enough; that they contradict each other is said by all, in one line.
+#[test]
+fn an_arrow_file_whose_footer_and_messages_differ_is_read_by_what_is_good() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("odd.arrow");
+    let whole = std::fs::read(fixtures("columnar").join("mixed.arrow")).unwrap();
+    let rows = |path: &Path| quipu(&["view", "-q", path.to_str().unwrap()]).stdout;
+    std::fs::write(&path, &whole).unwrap();
+    let all = rows(&path);
+    let zeros = |at: usize, n: usize| {
+        let mut bytes = whole.clone();
+        bytes[at..at + n].fill(0);
+        bytes
+    };
+    let flipped = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x41;
+        bytes
+    };
+    for (what, bytes, said) in [
+        ("count of batches", zeros(7348, 1), "the footer leaves out `1` messages that stand in the file"),
+        ("place of batches", zeros(4826, 1), "the footer leaves out `1` messages that stand in the file"),
+        (
+            "count of dictionaries",
+            zeros(7380, 1),
+            "the footer leaves out `1` messages that stand in the file",
+        ),
+        ("place of a batch", flipped(7352), "the footer leaves out `1` messages that stand in the file"),
+        ("schema of the head", zeros(1059, 64), "the first message and the footer have different schemas"),
+        ("head of the schema", flipped(1648), ""),
+        ("footer", flipped(7218), "the footer is damaged: "),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        for (call, code, errors) in told(&path, VERBS) {
+            assert!(
+                code == Some(1) && errors.contains(said) && errors.contains("odd.arrow: offset 0x"),
+                "{what}: {call}: {code:?} {errors}"
+            );
+        }
+        let check = quipu(&["check", path.to_str().unwrap()]);
+        let check = String::from_utf8_lossy(&check.stdout);
+        assert!(check.contains("columnar/damaged-mark"), "{what}: {check}");
+        assert!(!check.contains("verifying"), "{what}: {check}");
+        assert!(rows(&path) == all, "{what}: {check}");
+    }
+}
+
 /// Where a damaged page is of a table that no lens needs, analyses need not notice it, but `check` does.
 #[test]
 fn check_reads_every_column_of_every_table() {

@@ -2,19 +2,20 @@
 //!
 //! A file is a stream between two marks, with a footer that says where its messages are. The heads of messages say all of that
 //! as well, so the footer is not needed, and a file without its end gives what it has. Where a head is damaged, the footer says
-//! where the next message is.
+//! where the next message is; messages that it leaves out are read all the same.
 
+use super::footer::{Block, Footer};
 use super::guard::guarded;
 use super::input::Input;
 use super::{ARROW_MAGIC, Batches, CONTINUATION, Flaw, Group, Loses, limits};
-use crate::fault::of_arrow;
+use crate::fault::{of_arrow, of_flatbuffer};
 use crate::write::Form;
 use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::fb_to_schema;
 use arrow_ipc::reader::{read_dictionary, read_record_batch};
-use arrow_ipc::{MessageHeader, MetadataVersion, RecordBatch as Head, root_as_footer, root_as_message};
-use arrow_schema::SchemaRef;
+use arrow_ipc::{MessageHeader, MetadataVersion, RecordBatch as Head, root_as_message};
+use arrow_schema::{DataType, Field, SchemaRef};
 use quipu_model::{Error, ErrorKind, Place, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +46,11 @@ impl Message {
     fn body_at(&self) -> u64 {
         self.head_at() + u64::from(self.head_len)
     }
+
+    /// Where the next message begins.
+    fn end(&self) -> u64 {
+        self.body_at() + self.body_len
+    }
 }
 
 /// Dictionaries as they are after some of their messages.
@@ -73,10 +79,9 @@ impl Messages {
     pub(super) fn of(input: &Arc<Input>, form: Form) -> Result<(Messages, Vec<Flaw>)> {
         if form == Form::Stream {
             let mut found = Found::default();
-            let (schema, flaw) = match found.walk(input, 0)? {
-                (schema, Err(error)) => (schema, Some(Flaw::new(error, Loses::Rest, found.batches.len()))),
-                (schema, Ok(_)) => (schema, None),
-            };
+            let (schema, at) = schema_at(input, 0)?;
+            let walked = found.walk(input, at).err();
+            let flaw = walked.map(|error| Flaw::new(error, Loses::Rest, found.batches.len()));
             return Ok((found.into_messages(schema, false), flaw.into_iter().collect()));
         }
         let mut flaws = Vec::new();
@@ -84,32 +89,44 @@ impl Messages {
             let error = Error::malformed("the file does not begin with the mark of Arrow").at(&place(0));
             flaws.push(Flaw::new(error, Loses::Nothing, 0));
         }
-        let footer = Footer::of(input);
         let mut found = Found::default();
-        let walked = after_magic(input).and_then(|at| found.walk(input, at));
-        let schema = match (walked, footer) {
-            (Ok((schema, Ok(_))), Ok(footer)) if found.n_messages() == footer.blocks.len() => schema,
-            (Ok((schema, Ok(end))), Err(error)) => {
-                // A footer that is too long for us is none that is damaged.
-                if error.is_damage() && error.kind() != ErrorKind::Limit {
-                    let loses = if end == End::Said { Loses::Nothing } else { Loses::Rest };
-                    flaws.push(Flaw::new(error, loses, found.batches.len()));
-                }
-                schema
-            }
-            (walked, Ok(footer)) => {
-                found = Found::default();
+        let begun = after_magic(input).and_then(|at| schema_at(input, at));
+        let schema = match (begun, Footer::of(input)) {
+            (begun, Ok(footer)) => {
+                let (said, at) = match begun {
+                    Ok((said, at)) => (Some(said), at),
+                    Err(error) => {
+                        flaws.push(Flaw::new(error, Loses::Nothing, 0));
+                        (None, footer.blocks.first().map_or(footer.at, |block| block.at))
+                    }
+                };
                 let before = flaws.len();
-                found.take_all(input, &footer, &mut flaws);
-                let error = walked.map_or_else(Some, |(_, end)| end.err());
-                // The schema, or what follows the last message.
-                if let Some(error) = error.filter(|_| flaws.len() == before) {
-                    flaws.insert(0, Flaw::new(error, Loses::Nothing, 0));
+                found.take_all(input, &footer, at, &mut flaws);
+                if let Some(error) = found.contradiction(&footer) {
+                    flaws.insert(before, Flaw::new(error, Loses::Nothing, 0));
                 }
-                footer.schema
+                match said.filter(|said| *said != footer.schema) {
+                    Some(said) => {
+                        let what = "the first message and the footer have different schemas";
+                        flaws.insert(
+                            before,
+                            Flaw::new(Error::malformed(what).at(&place(0)), Loses::Nothing, 0),
+                        );
+                        found.fitting(input, said, footer.schema)
+                    }
+                    None => footer.schema,
+                }
             }
-            (Ok((schema, Err(error))), Err(_)) => {
-                flaws.push(Flaw::new(error, Loses::Rest, found.batches.len()));
+            (Ok((schema, at)), Err(footer)) => {
+                match found.walk(input, at) {
+                    // A footer that is too long for us is none that is damaged.
+                    Ok(end) if footer.is_damage() && footer.kind() != ErrorKind::Limit => {
+                        let loses = if end == End::Said { Loses::Nothing } else { Loses::Rest };
+                        flaws.push(Flaw::new(footer, loses, found.batches.len()));
+                    }
+                    Ok(_) => {}
+                    Err(error) => flaws.push(Flaw::new(error, Loses::Rest, found.batches.len())),
+                }
                 schema
             }
             (Err(error), Err(_)) => return Err(error),
@@ -147,7 +164,7 @@ impl Messages {
         let by_id = self.dictionaries(input, n)?;
         let head = head_of(input, &message)?;
         let body = body_of(input, &message)?;
-        let root = root_as_message(&head).map_err(|error| Error::malformed(error.to_string()))?;
+        let root = root_as_message(&head).map_err(|error| Error::malformed(of_flatbuffer(&error)))?;
         let batch =
             root.header_as_record_batch().ok_or_else(|| Error::malformed("the message is no batch"))?;
         check(&batch, &body)?;
@@ -176,7 +193,7 @@ impl Messages {
             let mut read = || {
                 let head = head_of(input, message)?;
                 let body = body_of(input, message)?;
-                let root = root_as_message(&head).map_err(|error| Error::malformed(error.to_string()))?;
+                let root = root_as_message(&head).map_err(|error| Error::malformed(of_flatbuffer(&error)))?;
                 let batch = root.header_as_dictionary_batch();
                 let batch = batch.ok_or_else(|| Error::malformed("the message is no dictionary"))?;
                 let data = batch.data().ok_or_else(|| Error::malformed("a dictionary has no values"))?;
@@ -206,6 +223,10 @@ struct Found {
     batches: Vec<Message>,
     dictionaries: Vec<Message>,
     lacks_dictionary: bool,
+    /// Messages that stand in the file, and that its footer does not name.
+    n_unnamed: usize,
+    /// Messages that a footer names, and that do not stand there.
+    n_absent: usize,
 }
 
 impl Found {
@@ -223,30 +244,12 @@ impl Found {
         }
     }
 
-    /// Finds all messages from the one with the schema on, each after the one before it. The inner error is what kept it from
-    /// finding the rest.
-    fn walk(&mut self, input: &Arc<Input>, at: u64) -> Result<(SchemaRef, Result<End>)> {
-        let Some(first) = next(input, at)? else {
-            return Err(Error::truncated("the stream has no schema").at(&place(at)));
-        };
-        let schema = guarded(|| {
-            let head = head_of(input, &first)?;
-            let message = root_as_message(&head).map_err(|error| Error::malformed(error.to_string()))?;
-            let schema = message.header_as_schema();
-            let schema = schema.ok_or_else(|| Error::malformed("the first message is no schema"))?;
-            Ok(Arc::new(fb_to_schema(schema)))
-        });
-        let schema = schema.map_err(|error| error.at(&place(first.at)))?;
-        let mut at = first.body_at() + first.body_len;
-        loop {
-            match self.take(input, at) {
-                Ok(Some(message)) => at = message.body_at() + message.body_len,
-                Ok(None) => {
-                    return Ok((schema, Ok(if at < input.size() { End::Said } else { End::OfBytes })));
-                }
-                Err(error) => return Ok((schema, Err(error))),
-            }
+    /// Finds all messages from a place on, each after the one before it. The error is what kept it from finding the rest.
+    fn walk(&mut self, input: &Arc<Input>, mut at: u64) -> Result<End> {
+        while let Some(message) = self.take(input, at)? {
+            at = message.end();
         }
+        Ok(if at < input.size() { End::Said } else { End::OfBytes })
     }
 
     /// Takes the message at a place; `None` at the end.
@@ -254,7 +257,7 @@ impl Found {
         let Some(message) = next(input, at)? else { return Ok(None) };
         let about = guarded(|| {
             let head = head_of(input, &message)?;
-            let message = root_as_message(&head).map_err(|error| Error::malformed(error.to_string()))?;
+            let message = root_as_message(&head).map_err(|error| Error::malformed(of_flatbuffer(&error)))?;
             let n_rows = message.header_as_record_batch().map_or(0, |batch| batch.length());
             let n_rows =
                 u64::try_from(n_rows).map_err(|_| Error::malformed("a batch has fewer rows than none"))?;
@@ -275,86 +278,129 @@ impl Found {
         Ok(Some(message))
     }
 
-    /// Takes the messages that a footer names; those that are damaged are flaws.
-    fn take_all(&mut self, input: &Arc<Input>, footer: &Footer, flaws: &mut Vec<Flaw>) {
-        for (nth, block) in footer.blocks.iter().enumerate() {
+    /// Takes the messages from a place on: those that stand one after the other, and those that the footer names. What is
+    /// damaged is a flaw; the footer says where reading continues.
+    fn take_all(&mut self, input: &Arc<Input>, footer: &Footer, mut at: u64, flaws: &mut Vec<Flaw>) {
+        let mut blocks = footer.blocks.as_slice();
+        loop {
+            // Before the first message, or within one that is good.
+            let n_passed = blocks.partition_point(|block| block.at < at);
+            self.n_absent += n_passed;
+            blocks = &blocks[n_passed..];
+            let named = blocks.first().copied().filter(|block| block.at == at);
+            blocks = &blocks[usize::from(named.is_some())..];
             let (n_batches, n_dictionaries) = (self.batches.len(), self.dictionaries.len());
-            let taken = self.take(input, block.at).and_then(|message| {
-                let is_it = message.is_some_and(|message| message.body_len == block.body_len);
-                let is_of_kind = match block.is_dictionary {
-                    true => self.dictionaries.len() > n_dictionaries,
-                    false => self.batches.len() > n_batches,
-                };
-                let what = "the message is not the one that the footer names";
-                (is_it && is_of_kind).then_some(()).ok_or_else(|| Error::malformed(what).at(&place(block.at)))
-            });
-            let Err(error) = taken else { continue };
+            let error = match self.take(input, at) {
+                Ok(Some(message)) => {
+                    let n_named = self.n_messages() - n_batches - n_dictionaries;
+                    let is_of_kind = named.is_none_or(|block| match block.is_dictionary {
+                        true => self.dictionaries.len() > n_dictionaries,
+                        false => self.batches.len() > n_batches,
+                    });
+                    if is_of_kind && is_bounded(input, &message, named, blocks) {
+                        self.n_unnamed += if named.is_none() { n_named } else { 0 };
+                        at = message.end();
+                        continue;
+                    }
+                    Error::malformed("the message is not the one that the footer names").at(&place(at))
+                }
+                Ok(None) if named.is_none() && blocks.is_empty() => return,
+                Ok(None) => Error::malformed("the stream ends before its last message").at(&place(at)),
+                Err(error) => error,
+            };
             self.batches.truncate(n_batches);
             self.dictionaries.truncate(n_dictionaries);
-            self.lacks_dictionary |= block.is_dictionary;
-            let loses = if nth + 1 == footer.blocks.len() { Loses::Rest } else { Loses::Group };
-            flaws.push(Flaw::new(error, loses, n_batches));
-        }
-    }
-}
-
-/// What the end of a file says of its messages.
-struct Footer {
-    schema: SchemaRef,
-    /// In the order of the file.
-    blocks: Vec<Block>,
-}
-
-/// A message that a footer names.
-struct Block {
-    at: u64,
-    body_len: u64,
-    is_dictionary: bool,
-}
-
-/// Bytes after the footer of a file: its length, and the mark.
-const TAIL_BYTES: u64 = 4 + ARROW_MAGIC.len() as u64;
-
-impl Footer {
-    /// # Errors
-    /// `Truncated`, `Malformed` or `Limit` if there is none that can be read.
-    fn of(input: &Arc<Input>) -> Result<Footer> {
-        let size = input.size();
-        let none = || Error::truncated("the file has no footer at its end").at(&place(size));
-        let at = size.checked_sub(TAIL_BYTES).ok_or_else(none)?;
-        let tail = input.read_some(at, TAIL_BYTES as usize)?;
-        let (length, mark) = tail.split_at(4);
-        if mark != ARROW_MAGIC {
-            return Err(none());
-        }
-        let length = u64::from(u32::from_le_bytes(length.try_into().unwrap_or_default()));
-        let Some(start) = at.checked_sub(length) else {
-            return Err(Error::malformed("the footer is longer than the file").at(&place(at)));
-        };
-        if length > limits::MESSAGE_HEAD_BYTES {
-            let error = Error::limit("bytes in a footer", length, limits::MESSAGE_HEAD_BYTES);
-            return Err(error.at(&place(at)));
-        }
-        let bytes = input.read_some(start, length as usize)?;
-        let footer = guarded(|| {
-            let footer = root_as_footer(&bytes)
-                .map_err(|error| Error::malformed(format!("the footer is damaged: {error}")))?;
-            let schema = footer.schema().ok_or_else(|| Error::malformed("the footer has no schema"))?;
-            let batches = footer.recordBatches().into_iter().flatten().map(|block| (block, false));
-            let dictionaries = footer.dictionaries().into_iter().flatten().map(|block| (block, true));
-            let block = |(block, is_dictionary): (&arrow_ipc::Block, bool)| {
-                let (at, body_len) =
-                    (u64::try_from(block.offset()).ok()?, u64::try_from(block.bodyLength()).ok()?);
-                (at < size).then_some(Block { at, body_len, is_dictionary })
+            let is_full = error.kind() == ErrorKind::Limit && self.n_messages() >= limits::MESSAGES;
+            // Where the next one begins: after this one, or where the footer names it.
+            let after = named.map(|block| block.end()).filter(|end| {
+                *end > at
+                    && blocks.first().is_none_or(|block| *end <= block.at)
+                    && next(input, *end).is_ok_and(|message| message.is_some())
+            });
+            let after = after.or_else(|| blocks.first().map(|block| block.at)).filter(|_| !is_full);
+            // What stands between the last message and the footer is the mark of the end, which says nothing more.
+            let is_mark =
+                named.is_none() && blocks.is_empty() && footer.at.saturating_sub(at) <= MAX_ALIGNMENT as u64;
+            self.lacks_dictionary |= match named {
+                Some(block) => block.is_dictionary,
+                None => !is_mark && footer.schema.flattened_fields().iter().any(|field| is_dictionary(field)),
             };
-            let blocks: Option<Vec<Block>> = batches.chain(dictionaries).map(block).collect();
-            let mut blocks =
-                blocks.ok_or_else(|| Error::malformed("the footer places a message outside of the file"))?;
-            blocks.sort_by_key(|block| block.at);
-            Ok(Footer { schema: Arc::new(fb_to_schema(schema)), blocks })
-        });
-        footer.map_err(|error| error.at(&place(start)))
+            let loses = match after {
+                _ if is_mark => Loses::Nothing,
+                Some(_) => Loses::Group,
+                None => Loses::Rest,
+            };
+            flaws.push(Flaw::new(error, loses, n_batches));
+            match after {
+                Some(after) => at = after,
+                None => return,
+            }
+        }
     }
+
+    /// What a footer says of the places of messages that is not so.
+    fn contradiction(&self, footer: &Footer) -> Option<Error> {
+        let Found { n_unnamed, n_absent, .. } = self;
+        let what = match (*n_unnamed, n_absent + footer.n_twice) {
+            (0, 0) => return None,
+            (0, n) => format!("the footer names `{n}` messages that do not stand there"),
+            (n, _) => format!("the footer leaves out `{n}` messages that stand in the file"),
+        };
+        Some(Error::malformed(what).at(&place(footer.at)))
+    }
+
+    /// The schema of two that batches are of, as far as that can be told: the first one, if they can be read by it.
+    fn fitting(&self, input: &Arc<Input>, first: SchemaRef, second: SchemaRef) -> SchemaRef {
+        let reads = |schema: &SchemaRef| {
+            let found = Found {
+                batches: self.batches.clone(),
+                dictionaries: self.dictionaries.clone(),
+                ..Found::default()
+            };
+            let messages = found.into_messages(schema.clone(), true);
+            let roots: Vec<usize> = (0..schema.fields().len()).collect();
+            let read = |group: &usize| guarded(|| messages.read_batch(input, *group, &roots)).is_ok();
+            (0..messages.batches.len().min(TRIED_BATCHES)).filter(read).count()
+        };
+        if reads(&second) > reads(&first) { second } else { first }
+    }
+}
+
+/// Batches that are unpacked to tell which of two schemas is theirs.
+const TRIED_BATCHES: usize = 4;
+
+fn is_dictionary(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::Dictionary(..))
+}
+
+/// True if a message ends where it says, for all that the footer says: `named` of it, `blocks` of those after it.
+fn is_bounded(input: &Arc<Input>, message: &Message, named: Option<Block>, blocks: &[Block]) -> bool {
+    let is_other = named.is_some_and(|block| block.body_len != message.body_len);
+    let within = blocks.iter().take_while(|block| block.at < message.end());
+    let has_within = within.clone().next().is_some();
+    if !is_other && !has_within {
+        return true;
+    }
+    let is_followed = next(input, message.end()).is_ok();
+    // One of the two is wrong: it is the one that does not lead to a message.
+    let leads = || within.take(TRIED_BATCHES).any(|block| matches!(next(input, block.at), Ok(Some(_))));
+    if is_other { is_followed && !leads() } else { is_followed || !leads() }
+}
+
+/// The schema that stands at a place, and where the messages after it begin.
+fn schema_at(input: &Arc<Input>, at: u64) -> Result<(SchemaRef, u64)> {
+    let Some(first) = next(input, at)? else {
+        return Err(Error::truncated("the stream has no schema").at(&place(at)));
+    };
+    let schema = guarded(|| {
+        let head = head_of(input, &first)?;
+        let message = root_as_message(&head).map_err(|error| Error::malformed(of_flatbuffer(&error)))?;
+        let schema = message.header_as_schema();
+        let schema = schema.ok_or_else(|| Error::malformed("the first message is no schema"))?;
+        Ok(Arc::new(fb_to_schema(schema)))
+    });
+    let schema = schema.map_err(|error| error.at(&place(first.at)))?;
+    Ok((schema, first.end()))
 }
 
 /// Where the first message of a file stands: zeros fill the space after the mark.
@@ -364,7 +410,7 @@ fn after_magic(input: &Input) -> Result<u64> {
     Ok((ARROW_MAGIC.len() + zeros) as u64)
 }
 
-fn place(offset: u64) -> Place {
+pub(super) fn place(offset: u64) -> Place {
     Place { offset: Some(offset), ..Place::default() }
 }
 
@@ -406,7 +452,7 @@ fn next(input: &Input, at: u64) -> Result<Option<Message>> {
     };
     let head = head_of(input, &message)?;
     let body_len = guarded(|| {
-        let message = root_as_message(&head).map_err(|error| Error::malformed(error.to_string()))?;
+        let message = root_as_message(&head).map_err(|error| Error::malformed(of_flatbuffer(&error)))?;
         u64::try_from(message.bodyLength()).map_err(|_| Error::malformed("a body has fewer bytes than none"))
     });
     message.body_len = body_len.map_err(|error| error.at(&here))?;

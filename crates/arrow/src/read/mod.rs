@@ -6,6 +6,7 @@
 //! Bytes are hostile: what a file says of its sizes is checked before the libraries allocate by it ([`limits`]), and
 //! what they panic on becomes an error in one place (`guard`).
 
+mod footer;
 mod guard;
 mod input;
 mod ipc;
