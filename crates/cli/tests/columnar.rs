@@ -288,6 +288,76 @@ fn an_arrow_file_whose_footer_and_messages_differ_is_read_by_what_is_good() {
     }
 }
 
+/// What is kept of damaged tables says so in the stream that it becomes, as copies of every other format do.
+#[test]
+fn a_stream_of_damaged_tables_carries_what_they_lost() {
+    let place = tempfile::tempdir().unwrap();
+    let nodes = trace("lackey/nodes.lackey.gz");
+    let out = place.path().join("kept.quipu");
+    for ending in ["arrow", "arrows", "parquet"] {
+        let path = place.path().join(format!("whole.{ending}"));
+        let done = quipu(&["convert", "-q", "--table", "records", &nodes, "-o", path.to_str().unwrap()]);
+        assert_eq!(done.status.code(), Some(0), "{done:?}");
+        let file = if ending == "parquet" { path.join("records/shard-00000.parquet") } else { path.clone() };
+        let whole = std::fs::read(&file).unwrap();
+        let mut flipped = whole.clone();
+        // Values have no checksum in Arrow: it is the head of a message that is harmed.
+        let is_head = |at: &usize| whole[*at..].starts_with(&[0xff; 4]) && whole[at + 6..at + 8] == [0, 0];
+        let at = (whole.len() / 3..).find(|at| ending == "parquet" || at % 8 == 0 && is_head(at)).unwrap();
+        flipped[at..at + 64].fill(0x11);
+        for bytes in [flipped, whole[..whole.len() * 2 / 3].to_vec()] {
+            std::fs::write(&file, bytes).unwrap();
+            let kept =
+                quipu(&["convert", "--keep-damaged", path.to_str().unwrap(), "-o", out.to_str().unwrap()]);
+            let said = String::from_utf8_lossy(&kept.stderr).into_owned();
+            assert_eq!(kept.status.code(), Some(1), "{ending}: {said}");
+            // Of Parquet without its footer there is nothing to keep.
+            assert!(out.exists() || said.contains("nothing of the trace can be read"), "{ending}: {said}");
+            if said.contains(" lost ") && out.exists() {
+                for verb in ["check", "info", "view"] {
+                    let done = quipu(&[verb, out.to_str().unwrap()]);
+                    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+                    assert!(
+                        done.status.code() == Some(1) && said.contains("lost"),
+                        "{ending}: {verb}: {said}"
+                    );
+                }
+                std::fs::remove_file(&out).unwrap();
+            }
+        }
+    }
+}
+
+/// A folder whose only table is damaged has no row left that a stream could have; that it had no table is untrue.
+#[test]
+fn a_table_that_is_not_there_or_damaged_is_lost() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("s.parquet");
+    let copy = |table: &str, name: &str| {
+        std::fs::create_dir_all(path.join(table)).unwrap();
+        let from = fixtures("columnar/shapes.parquet").join(table).join(name);
+        std::fs::copy(from, path.join(table).join(name)).unwrap();
+    };
+    copy("", "quipu.json");
+    for table in ["records", "lens.accesses", "lens.threads", "lens.regions"] {
+        copy(table, "shard-00000.parquet");
+    }
+    let file = path.join("records/shard-00000.parquet");
+    let whole = std::fs::read(&file).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() - 20] ^= 0x41;
+    for bytes in [None, Some(whole[..whole.len() / 2].to_vec()), Some(flipped)] {
+        match &bytes {
+            Some(bytes) => std::fs::write(&file, bytes).unwrap(),
+            None => std::fs::remove_file(&file).unwrap(),
+        }
+        for (call, code, errors) in told(&path, VERBS) {
+            let is_told = errors.contains(" lost after ") && errors.contains("records/shard-00000.parquet");
+            assert!(code == Some(1) && is_told, "{call}: {code:?} {errors}");
+        }
+    }
+}
+
 /// Where a damaged page is of a table that no lens needs, analyses need not notice it, but `check` does.
 #[test]
 fn check_reads_every_column_of_every_table() {

@@ -11,8 +11,9 @@ use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::schema::{Field, Missing, Names, Role, Storage, Type};
 use quipu_model::trace::Fact;
 use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, check_level};
-use quipu_model::{Error, Result, Scan, Schema, Trace};
+use quipu_model::{Error, Finding, Reader, Result, Scan, Schema, ShardId, Trace};
 use quipu_stream::codec::Codec;
+use quipu_stream::loss::{Loss as Lost, MANY, cause};
 use quipu_stream::record::Body;
 use quipu_stream::spec::{FieldSpec, SchemaSpec, Ty};
 use quipu_stream::write::{Options, StreamWriter, Writer};
@@ -80,26 +81,39 @@ impl Transform for ToStream {
                 n_rows: 0,
             });
         }
-        if tables.is_empty() {
-            let error = Error::unsupported("the files have lenses only, whose rows no schema describes");
-            return Err(error
-                .hint("write tables as well: quipu convert --table memrefs,lens.accesses")
-                .in_file(job.source.name()));
-        }
         let mut intake = Intake::new(job.damaged).strict(job.strict);
         let mut opening = trace.meta().findings.clone();
-        intake.take(&mut opening, SoFar::default())?;
+        let lost = loss_of(&opening);
+        intake
+            .take(&mut opening, SoFar::default())
+            .map_err(|refused| intake.read_on(refused, rest_of(&trace, &tables, None)))?;
+        if tables.is_empty() {
+            // Those that there were may be damaged.
+            let lenses_only = || {
+                let error = Error::unsupported("the files have lenses only, whose rows no schema describes");
+                error
+                    .hint("write tables as well: quipu convert --table memrefs,lens.accesses")
+                    .in_file(job.source.name())
+            };
+            return Err(intake.finish().nothing_left().unwrap_or_else(lenses_only));
+        }
+        if let Some(lost) = lost {
+            writer.loss(0, &lost).map_err(failed)?;
+        }
         let mut n_written = 0;
         for shard in trace.shards() {
             let number = shard.id.0.saturating_add(1);
             let mut stream = writer.stream(number).map_err(failed)?;
-            let scan = Scan { tables: (0..tables.len()).collect(), ..Scan::new(shard.id) };
-            let mut reader = trace.scan(&scan)?;
+            let mut reader = trace.scan(&scan_of(&tables, shard.id))?;
             let mut now = 0;
+            let mut found = Vec::new();
             while let Some(batch) = reader.read()? {
                 progress.go_on()?;
                 progress.advance(batch.span.records.into(), 0);
-                intake.take(&mut batch.findings, SoFar::unvouched(n_written))?;
+                found.extend_from_slice(&batch.findings);
+                if let Err(refused) = intake.take(&mut batch.findings, SoFar::unvouched(n_written)) {
+                    return Err(intake.read_on(refused, rest_of(&trace, &tables, Some((shard.id, reader)))));
+                }
                 for (table, rows) in tables.iter_mut().zip(&batch.tables) {
                     for row in 0..rows.n_rows() {
                         if let Some(at) = table.time {
@@ -112,6 +126,9 @@ impl Transform for ToStream {
                 }
             }
             stream.finish().map_err(failed)?;
+            if let Some(lost) = loss_of(&found) {
+                writer.loss(0, &Lost { stream: Some(number), ..lost }).map_err(failed)?;
+            }
         }
         writer.finish().map_err(failed)?;
         if let Some(mut out) = writer.into_inner() {
@@ -126,6 +143,40 @@ impl Transform for ToStream {
             ..Transformed::default()
         })
     }
+}
+
+fn scan_of(tables: &[Table], shard: ShardId) -> Scan {
+    Scan { tables: (0..tables.len()).collect(), ..Scan::new(shard) }
+}
+
+/// What is found by reading on: the rest of a shard, or the whole of the first, and all shards after it.
+fn rest_of<'a>(
+    trace: &'a dyn Trace,
+    tables: &'a [Table],
+    begun: Option<(ShardId, Box<dyn Reader>)>,
+) -> impl FnMut() -> Result<Option<Vec<Finding>>> + 'a {
+    let after = begun.as_ref().map(|(shard, _)| shard.0);
+    let mut left = trace.shards().iter().filter(move |shard| after.is_none_or(|after| shard.id.0 > after));
+    let mut reader = begun.map(|(_, reader)| reader);
+    move || loop {
+        match &mut reader {
+            Some(open) => match open.read()? {
+                Some(batch) => return Ok(Some(std::mem::take(&mut batch.findings))),
+                None => reader = None,
+            },
+            None => match left.next() {
+                Some(shard) => reader = Some(trace.scan(&scan_of(tables, shard.id))?),
+                None => return Ok(None),
+            },
+        }
+    }
+}
+
+/// What findings say is lost, as the stream says it.
+fn loss_of(findings: &[Finding]) -> Option<Lost> {
+    let sum = quipu_model::Lost::of(findings, None).sum()?;
+    let records = sum.records.exactly().unwrap_or(MANY);
+    Some(Lost { cause: cause::UNDECODABLE, records: Some(records), ..Lost::default() })
 }
 
 impl Table {
