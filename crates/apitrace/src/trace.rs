@@ -93,6 +93,8 @@ pub struct ApiTrace {
     meta: Meta,
     /// Why it is not read, but for what can be saved of it.
     newer: Option<String>,
+    /// What is said of a damaged header in whose place another is assumed.
+    assumed: Option<Finding>,
     shards: Vec<Shard>,
     keep: Keep,
     /// Looked for when it is first needed.
@@ -115,13 +117,14 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
     };
     let head = head(source, packing)?;
     let mut findings = Vec::new();
-    let mut newer = None;
+    let (mut newer, mut assumed) = (None, None);
     let header = match assumed_header(&head) {
         Ok(Opened { header, damage, newer: why_newer }) => {
             if let Some(why) = &why_newer {
                 findings.push(newer_header(source.name(), why));
             } else if let Some(why) = damage {
-                findings.push(lost_header(source.name(), &why, header.version));
+                assumed = Some(lost_header(source.name(), &why, header.version));
+                findings.extend(assumed.clone());
             }
             newer = why_newer;
             header
@@ -176,6 +179,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
         header,
         meta,
         newer,
+        assumed,
         shards,
         keep,
         index: OnceLock::new(),
@@ -225,10 +229,9 @@ impl ApiTrace {
             .hint(hint))
     }
 
-    /// What damage opening has met, for who writes: reading meets the rest, and a stream that is not read at all.
+    /// What damage only opening meets, for who writes: that of a header, whose calls are read all the same.
     pub(crate) fn met_at_opening(&self) -> Vec<Finding> {
-        let met = self.meta.findings.iter().filter(|finding| finding.is_damage() && self.newer.is_none());
-        met.cloned().collect()
+        self.assumed.iter().cloned().collect()
     }
 
     /// Bytes of the file that the stream takes: all but a table of frames at the end. `None` for a pipe.
