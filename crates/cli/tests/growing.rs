@@ -105,7 +105,8 @@ fn records_are_printed_as_they_are_written() {
     assert_eq!(lines, wanted_lines);
 }
 
-/// Another producer may come first among the shards: what was printed of the others is not printed again, and nothing is left out.
+/// Another producer may come first among the shards: what was printed of the others is not printed again, and nothing is
+/// left out.
 #[test]
 fn a_producer_that_joins_shifts_no_other() {
     use quipu_stream::frame::Header;

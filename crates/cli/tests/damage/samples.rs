@@ -25,8 +25,8 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Whether verbs read only the files and columns that they need: what is damaged elsewhere changes no answer of theirs. `check`
-    /// reads everything.
+    /// Whether verbs read only the files and columns that they need: what is damaged elsewhere changes no answer of theirs.
+    /// `check` reads everything.
     pub(crate) fn is_read_in_part(&self) -> bool {
         self.name.split('.').next() == Some("columnar")
     }
