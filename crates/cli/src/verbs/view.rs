@@ -255,7 +255,7 @@ fn is_early(path: &Path, error: &Stop) -> bool {
     is_room || is_begun && !(is_one && is_final) && !has_ended(path)
 }
 
-/// Whether more cannot come of a trace of which nothing can be read: what carries it has ended.
+/// Whether a trace without anything to read stays so: what carries it has ended.
 fn has_ended(path: &Path) -> bool {
     let ended = quipu_console::input::source(path).and_then(|source| Ok(quipu::carrier_has_ended(&source)?));
     matches!(ended, Ok(Some(true)))
