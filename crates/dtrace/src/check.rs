@@ -7,8 +7,12 @@ use quipu_model::check::{self, FoundCheck};
 use quipu_model::{Columns, ToolInfo};
 
 /// The tool `check` of captures.
-pub static CHECK: FoundCheck =
-    FoundCheck { info: &INFO, rules: rules::RULES, opening: |trace, _| Ok(trace.meta().findings.clone()) };
+pub static CHECK: FoundCheck = FoundCheck {
+    info: &INFO,
+    rules: rules::RULES,
+    opening: |trace, _| Ok(trace.meta().findings.clone()),
+    reads_tables: false,
+};
 
 static INFO: ToolInfo = check::info(
     "dtrace",

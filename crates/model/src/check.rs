@@ -7,7 +7,7 @@ use crate::error::Place;
 use crate::finding::{Finding, RuleInfo, Severity, is_called};
 use crate::number::noun;
 use crate::options::{Kind, OptionSpec, Options};
-use crate::pass::{Detail, DynPass, Needs, Order, Pass, Report, ReportBody, Tool, ToolInfo};
+use crate::pass::{Detail, DynPass, Needs, Order, Pass, Reads, Report, ReportBody, Tool, ToolInfo};
 use crate::result;
 use crate::result::{Fields, Shape};
 use crate::schema::Text;
@@ -319,6 +319,8 @@ pub struct FoundCheck {
     pub rules: &'static [RuleInfo],
     /// What opening finds wrong with a trace; more than that if records are to be decoded.
     pub opening: fn(&dyn Trace, bool) -> Result<Vec<Finding>>,
+    /// Whether tables are read as well, unless records are not to be decoded: what no lens needs may be damaged.
+    pub reads_tables: bool,
 }
 
 impl Tool for FoundCheck {
@@ -328,6 +330,15 @@ impl Tool for FoundCheck {
 
     fn info(&self) -> &'static ToolInfo {
         self.info
+    }
+
+    fn reads(&self, options: &Options, trace: &dyn Trace) -> Result<Reads> {
+        let n_tables = match self.reads_tables && !options.flag(&NO_DECODE) {
+            true => trace.tables()?.len(),
+            false => 0,
+        };
+        let columns = self.info.needs.of(self.info.name, trace)?;
+        Ok(Reads { columns, tables: (0..n_tables).collect(), order: self.info.order })
     }
 
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {

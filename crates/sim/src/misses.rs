@@ -11,15 +11,38 @@
 //!
 //! * **Needs** `accesses`, `accesses.pc`; uses `accesses.fetch`, without which instructions take no room in the last cache.
 
+/// The options of the machine and of what of the trace it runs, after some and before others.
+macro_rules! machine_options {
+    ([$($before:ident),*] [$($after:ident),*]) => {
+        &[
+            $($before,)*
+            crate::options::CORES,
+            crate::options::LINE_SIZE,
+            crate::options::L1I_SIZE,
+            crate::options::L1I_ASSOC,
+            crate::options::L1D_SIZE,
+            crate::options::L1D_ASSOC,
+            crate::options::LL_SIZE,
+            crate::options::LL_ASSOC,
+            crate::options::POLICY,
+            crate::options::PREFETCHER,
+            crate::options::COHERENCE,
+            crate::options::SKIP_REFS,
+            crate::options::WARMUP_REFS,
+            crate::options::WARMUP_FRACTION,
+            crate::options::SIM_REFS,
+            crate::options::CPU_SCHEDULING,
+            $($after,)*
+        ]
+    };
+}
+
 mod rows;
 
 pub(crate) use rows::Teller;
 
 use crate::caches;
-use crate::options::{
-    COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC, LL_SIZE,
-    POLICY, PREFETCHER, SIM_REFS, SKIP_REFS, WARMUP_FRACTION, WARMUP_REFS, fit_cores, option,
-};
+use crate::options::{fit_cores, option};
 use crate::simulate::{OPTIONAL, Setup};
 use hashbrown::HashMap;
 use quipu_model::ReportBody;
@@ -59,27 +82,7 @@ pub static INFO: ToolInfo = ToolInfo {
         optional: OPTIONAL.or(Columns::INSTRS),
     },
     order: Order::Time,
-    options: &[
-        CORES,
-        LINE_SIZE,
-        L1I_SIZE,
-        L1I_ASSOC,
-        L1D_SIZE,
-        L1D_ASSOC,
-        LL_SIZE,
-        LL_ASSOC,
-        POLICY,
-        PREFETCHER,
-        COHERENCE,
-        SKIP_REFS,
-        WARMUP_REFS,
-        WARMUP_FRACTION,
-        SIM_REFS,
-        CPU_SCHEDULING,
-        COUNT,
-        SHARE,
-        CONFIDENCE,
-    ],
+    options: machine_options!([] [COUNT, SHARE, CONFIDENCE]),
     in_report: false,
 };
 

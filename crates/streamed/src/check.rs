@@ -13,6 +13,7 @@ pub static CHECK: FoundCheck = FoundCheck {
     info: &INFO,
     rules: rules::RULES,
     opening: |trace, decodes| StreamTrace::of(trace)?.findings_of_frames(decodes),
+    reads_tables: false,
 };
 
 static INFO: ToolInfo = check::info(

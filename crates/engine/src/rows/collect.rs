@@ -108,7 +108,7 @@ impl Collector {
         let fresh = self.wanted.schema.fields.iter().map(Column::new).collect();
         let columns = std::mem::replace(&mut self.columns, fresh);
         let n_rows = std::mem::take(&mut self.n_rows);
-        send(Message::Rows(RowBatch { schema: self.wanted.schema.clone(), columns, n_rows }))
+        send(Message::Rows(RowBatch::new(self.wanted.schema.clone(), columns, n_rows)))
     }
 
     /// Takes all rows of a batch without a copy; the reader gets new buffers.

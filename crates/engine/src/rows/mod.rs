@@ -125,6 +125,13 @@ pub struct RowBatch {
     n_rows: usize,
 }
 
+impl RowBatch {
+    /// Rows of these columns, which may be none.
+    pub fn new(schema: Arc<Schema>, columns: Vec<Column>, n_rows: usize) -> RowBatch {
+        RowBatch { schema, columns, n_rows }
+    }
+}
+
 impl Table for RowBatch {
     fn schema(&self) -> &Arc<Schema> {
         &self.schema

@@ -4,12 +4,12 @@ use super::reading::{Ended, Readings};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::DataFusionError;
 use quipu_arrow::{Encoder, Interop};
-use quipu_engine::{Planned, RunOptions, Watch, run};
+use quipu_engine::{Planned, RowBatch, RunOptions, Watch, run};
 use quipu_model::column::Column;
 use quipu_model::row_source::{LentRows, lens_schema, positions};
 use quipu_model::{
-    Accept, ColumnRef, Error, ErrorKind, Options, Predicate, Result, RowTaker, RowTool, Schema, Shard,
-    ShardKind, Span, Table, TableBuf, Trace,
+    Accept, Error, ErrorKind, Options, Predicate, Result, RowTaker, RowTool, Schema, Shard, ShardKind, Span,
+    Table, TableBuf, Trace,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::Sender;
@@ -143,34 +143,8 @@ impl RowTaker for Taker {
             Some(encoder) => encoder,
             None => Encoder::new(&self.part, Interop::Any, &[])?,
         };
-        let batch = encoder.encode(Box::new(Part { schema: self.part.clone(), columns, n_rows }))?;
+        let batch = encoder.encode(Box::new(RowBatch::new(self.part.clone(), columns, n_rows)))?;
         self.encoders.lock().unwrap_or_else(PoisonError::into_inner).push(encoder);
         Ok(self.to.blocking_send(Ok(batch)).is_ok())
-    }
-}
-
-/// Some columns of rows, perhaps none.
-#[derive(Debug)]
-struct Part {
-    schema: Arc<Schema>,
-    columns: Vec<Column>,
-    n_rows: usize,
-}
-
-impl Table for Part {
-    fn schema(&self) -> &Arc<Schema> {
-        &self.schema
-    }
-
-    fn n_rows(&self) -> usize {
-        self.n_rows
-    }
-
-    fn column(&self, position: usize) -> ColumnRef<'_> {
-        self.columns[position].as_ref()
-    }
-
-    fn into_columns(self: Box<Self>) -> Vec<Column> {
-        self.columns
     }
 }

@@ -7,10 +7,7 @@
 
 use crate::caches;
 use crate::machine::{Miss, Purpose};
-use crate::options::{
-    COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC, LL_SIZE,
-    POLICY, PREFETCHER, SIM_REFS, SKIP_REFS, WARMUP_FRACTION, WARMUP_REFS, fit_cores, option,
-};
+use crate::options::{fit_cores, option};
 use crate::simulate::{OPTIONAL, Simulation};
 use crate::spec::CacheSpec;
 use quipu_model::column::Strings;
@@ -37,25 +34,7 @@ static INFO: ToolInfo = ToolInfo {
     summary: "each miss of a cache",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: OPTIONAL },
     order: Order::Time,
-    options: &[
-        CACHE,
-        CORES,
-        LINE_SIZE,
-        L1I_SIZE,
-        L1I_ASSOC,
-        L1D_SIZE,
-        L1D_ASSOC,
-        LL_SIZE,
-        LL_ASSOC,
-        POLICY,
-        PREFETCHER,
-        COHERENCE,
-        SKIP_REFS,
-        WARMUP_REFS,
-        WARMUP_FRACTION,
-        SIM_REFS,
-        CPU_SCHEDULING,
-    ],
+    options: machine_options!([CACHE] []),
     in_report: false,
 };
 
@@ -104,7 +83,7 @@ impl RowTool for Each {
 #[derive(Clone)]
 pub(crate) struct Teller {
     taker: Arc<dyn RowTaker>,
-    /// The name of each cache whose misses are told.
+    /// The names of the caches whose misses are rows; `None` for the others.
     names: Arc<[Option<String>]>,
     rows: MissRows,
     /// Whether no one takes rows any more.
