@@ -711,5 +711,8 @@ mod with_engine {
         assert_eq!(said(&done).matches("there is no file").count(), 1, "{done:?}");
         let done = sql(&["--binary", gone.to_str().unwrap(), "SELECT 1 FROM accesses", THREADS]);
         assert!(done.status.code() == Some(2) && said(&done).contains("no such file"), "{done:?}");
+        std::fs::write(&gone, "no program").unwrap();
+        let done = sql(&["--binary", gone.to_str().unwrap(), "SELECT 1 FROM accesses", THREADS]);
+        assert!(done.status.code() == Some(2) && said(&done).contains("no program or library"), "{done:?}");
     }
 }

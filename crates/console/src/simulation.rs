@@ -1,6 +1,6 @@
 //! Simulations asked for on a command line: configuration files, lists of pages and miss files around `quipu::sim`.
 
-use quipu::engine::Planned;
+use quipu::engine::{Outcome, Planned};
 use quipu::model::fresh::{Fresh, Replace};
 use quipu::model::{Error, ErrorKind, Given, Options, Report, Result, ToolInfo, Trace, Window};
 use quipu::sim::sweep::{Space, Swept};
@@ -76,32 +76,61 @@ pub fn plan_tlbs(given: &Given, around: &Surroundings, trace: &dyn Trace) -> Res
 /// How many records a report runs on the default machine: about a second's work, which does not grow with the trace.
 const MACHINE_RECORDS: u64 = 10_000_000;
 
-/// Plans what a report runs on the default machine, its caches and TLBs, with `top` rows in lists. Inside is why not, if the
-/// trace lacks what running takes.
+/// How the default machine of a report, its caches and TLBs, served the beginning of a trace.
+#[derive(Default)]
+pub struct Served {
+    /// What ran.
+    pub names: Vec<&'static str>,
+    /// The result of each.
+    pub reports: Vec<Box<dyn Report>>,
+    /// How many records ran; none if the trace cannot run.
+    pub records: Option<u64>,
+    is_all: bool,
+    /// The first part that the machine could not read to its end.
+    pub error: Option<Error>,
+    /// Whether it was stopped before its end.
+    pub cancelled: bool,
+}
+
+impl Served {
+    /// The title of a part of what is said of the machine.
+    pub fn title(&self, part: &str) -> String {
+        match self.records.filter(|_| !self.is_all) {
+            Some(n) => format!("{part} of a default machine, for the first {} records", grouped(n)),
+            None => format!("{part} of a default machine"),
+        }
+    }
+}
+
+/// Runs the beginning of a trace of `n_records` on the default machine, with `top` rows in lists. `run` reads a part of the trace
+/// for analyses; inside is why not, if the trace lacks what that takes.
 ///
 /// # Errors
-/// What planning says else.
-pub fn plan_default(top: u32, trace: &dyn Trace) -> Result<Result<Vec<Planned>>> {
+/// What planning and `run` say else.
+pub fn serve<E: From<Error>>(
+    top: u32,
+    n_records: u64,
+    trace: &dyn Trace,
+    run: impl FnOnce(Vec<Planned>, Window) -> std::result::Result<Result<Outcome>, E>,
+) -> std::result::Result<Result<Served>, E> {
     let (given, around) = (Given::from([("top", top.to_string())]), Surroundings::default());
     let both = plan_caches(&given, &around, trace)
         .and_then(|caches| Ok(vec![caches, plan_tlbs(&given, &around, trace)?]));
-    match both {
-        Err(error) if !matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported) => Err(error),
-        other => Ok(other),
-    }
-}
-
-/// The part of a trace of this many records that a report runs on it.
-pub fn default_window(n_records: u64) -> Window {
-    if n_records <= MACHINE_RECORDS { Window::All } else { Window::Records(0..MACHINE_RECORDS) }
-}
-
-/// The title of what a report says of it, where `n_records` of the trace ran, if that is not all.
-pub fn default_title(title: &str, n_records: Option<u64>) -> String {
-    match n_records {
-        Some(n) => format!("{title} of a default machine, for the first {} records", grouped(n)),
-        None => format!("{title} of a default machine"),
-    }
+    let planned = match both {
+        Ok(planned) => planned,
+        Err(error) if matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported) => {
+            return Ok(Err(error));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let names = planned.iter().map(|planned| planned.info.name).collect();
+    let is_all = n_records <= MACHINE_RECORDS;
+    let window = if is_all { Window::All } else { Window::Records(0..MACHINE_RECORDS) };
+    let served = run(planned, window)?.map(|outcome| {
+        let Outcome { reports, records, error, cancelled, .. } = outcome;
+        Served { names, reports, records: Some(records), is_all, error, cancelled }
+    });
+    Ok(served)
 }
 
 fn plan(

@@ -6,10 +6,11 @@ use crate::rows::lock;
 use pyo3::prelude::*;
 use quipu::engine::{self, Part, RunOptions, tables};
 use quipu::model::doc::Document;
-use quipu::model::{ErrorKind, Report, Result, Table, Trace, Window};
+use quipu::model::{ErrorKind, Report, Result, Table, Trace};
 use quipu_arrow::{Encoder, Interop};
+use quipu_console::parts;
 use quipu_console::session::Verdict;
-use quipu_console::{parts, simulation};
+use quipu_console::simulation::{self, Served};
 use quipu_view::{Charset, Look, PageFrame, html_page, paint};
 use serde_json::Map;
 use std::sync::Mutex;
@@ -24,48 +25,43 @@ pub(crate) struct Outcome {
     inner: Mutex<Inner>,
 }
 
-/// How the default machine of a report served the beginning of a trace: its results are the last.
+/// How the default machine of a report served the beginning of a trace; its results are the last among those of the analyses.
 pub(crate) struct Machine {
     n_reports: usize,
-    /// How many records ran; none if the trace cannot run.
-    records: Option<u64>,
-    is_all: bool,
+    served: Served,
 }
 
 impl Machine {
-    /// Runs the beginning of a trace, which an analysis has read, on the default machine; its results join those of the analysis.
+    /// Runs the beginning of a trace, which analyses have read, on the default machine; its results join theirs.
     pub(crate) fn serve(
         names: &mut Vec<&'static str>,
         outcome: &mut engine::Outcome,
         trace: &dyn Trace,
         options: &RunOptions<'_>,
     ) -> Result<Machine> {
-        let mut machine = Machine { n_reports: 0, records: None, is_all: true };
         if outcome.cancelled {
-            return Ok(machine);
+            return Ok(Machine { n_reports: 0, served: Served::default() });
         }
-        let Ok(planned) = simulation::plan_default(0, trace)? else { return Ok(machine) };
-        let window = simulation::default_window(outcome.records);
-        machine.is_all = window == Window::All;
-        let of_machine: Vec<&str> = planned.iter().map(|planned| planned.info.name).collect();
         // The analyses have found what is wrong with the trace; a machine runs what can be read.
-        let options = RunOptions {
-            threads: options.threads,
-            window,
-            threads_wanted: options.threads_wanted.clone(),
-            ..RunOptions::new(options.watch)
-        };
-        let served = match engine::run(trace, planned, &options) {
-            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(machine),
-            served => served?,
-        };
-        names.extend(of_machine);
-        machine.n_reports = served.reports.len();
-        machine.records = Some(served.records);
-        outcome.reports.extend(served.reports);
-        outcome.error = outcome.error.take().or(served.error);
+        let served = simulation::serve(0, outcome.records, trace, |planned, window| {
+            let options = RunOptions {
+                threads: options.threads,
+                window,
+                threads_wanted: options.threads_wanted.clone(),
+                ..RunOptions::new(options.watch)
+            };
+            match engine::run(trace, planned, &options) {
+                Err(error) if error.kind() == ErrorKind::Unsupported => Ok(Err(error)),
+                outcome => outcome.map(Ok),
+            }
+        });
+        let mut served = served?.unwrap_or_default();
+        let n_reports = served.reports.len();
+        names.append(&mut served.names);
+        outcome.reports.append(&mut served.reports);
+        outcome.error = outcome.error.take().or(served.error.take());
         outcome.cancelled |= served.cancelled;
-        Ok(machine)
+        Ok(Machine { n_reports, served })
     }
 }
 
@@ -93,13 +89,13 @@ impl Outcome {
 
     fn documents(&self) -> Vec<Document> {
         let inner = lock(&self.inner);
-        let mut documents = parts::documents(&inner.reports, &inner.parts);
+        let n_of_machine = inner.machine.as_ref().map_or(0, |machine| machine.n_reports);
+        let (reports, of_machine) = inner.reports.split_at(inner.reports.len() - n_of_machine);
+        let mut documents = parts::documents(reports, &inner.parts);
         if let Some(machine) = &inner.machine {
-            let n_records = machine.records.filter(|_| !machine.is_all);
-            let of_machine = documents.iter_mut().rev().take(machine.n_reports);
-            of_machine.for_each(|document| {
-                document.title = simulation::default_title(&document.title, n_records);
-            });
+            let served = parts::documents(of_machine, &[]).into_iter();
+            let titled = served.map(|of| Document { title: machine.served.title(&of.title), ..of });
+            documents.extend(titled);
         }
         documents
     }
@@ -130,7 +126,7 @@ impl Outcome {
                 answer.insert("parts".into(), parts::json(&self.names, &inner.parts));
             }
             if let Some(machine) = &inner.machine {
-                answer.insert("machine_records".into(), machine.records.into());
+                answer.insert("machine_records".into(), machine.served.records.into());
             }
             inner.verdict.add_to(&mut answer);
             serde_json::Value::from(answer).to_string()

@@ -3,7 +3,7 @@
 use crate::about;
 use crate::page::{self, PageOptions};
 use crate::typing::{Typing, give};
-use quipu::engine::{self, Planned, plan};
+use quipu::engine::{Planned, plan};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
 use quipu::model::{Error, ErrorKind, Given, Report, Tool, Trace, Window};
@@ -11,7 +11,7 @@ use quipu_console::Common;
 use quipu_console::input::Input;
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session::{self, Verdict};
-use quipu_console::simulation;
+use quipu_console::simulation::{self, Served};
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     } else if !options.page.is_wanted() {
         let about = about::document(&options.input.name(), &*trace, Detail::Brief);
         let results = outcome.reports.iter().map(|report| report.document(Detail::Brief));
-        let all = std::iter::once(about).chain(results).chain(machine.documents(Detail::Brief));
+        let all = std::iter::once(about).chain(results).chain(documents_of(&machine, Detail::Brief));
         let documents: Vec<Document> = all.filter(|document| !document.blocks.is_empty()).collect();
         screen.documents(&documents)?;
     }
@@ -113,7 +113,7 @@ fn page_documents(
         [page::figures(reports), about::document("Trace", trace, Detail::Full), page::verdict(verdict)];
     let told = reports.iter().filter(|report| !report.document(Detail::Brief).blocks.is_empty());
     let documents = opening.into_iter().chain(told.map(|report| report.document(Detail::Full)));
-    let documents = documents.chain(machine.documents(Detail::Full));
+    let documents = documents.chain(documents_of(machine, Detail::Full));
     documents.filter(|document| !document.blocks.is_empty()).collect()
 }
 
@@ -147,29 +147,11 @@ fn plan_report(
     Ok(planned)
 }
 
-/// How a machine served the beginning of a trace.
-#[derive(Default)]
-struct Served {
-    names: Vec<&'static str>,
-    reports: Vec<Box<dyn Report>>,
-    /// How many records ran; none if the trace cannot run.
-    records: Option<u64>,
-    is_all: bool,
-    /// The first part that the machine could not read to its end.
-    error: Option<Error>,
-    cancelled: bool,
-}
-
-impl Served {
-    fn documents(&self, detail: Detail) -> Vec<Document> {
-        let documents = self.reports.iter().map(|report| report.document(detail));
-        let n_records = self.records.filter(|_| !self.is_all);
-        let titled = documents.map(|document| {
-            let title = simulation::default_title(&document.title, n_records);
-            Document { title, ..document }
-        });
-        titled.filter(|document| !document.blocks.is_empty()).collect()
-    }
+/// What is said of how the default machine served a trace.
+fn documents_of(served: &Served, detail: Detail) -> Vec<Document> {
+    let documents = served.reports.iter().map(|report| report.document(detail));
+    let titled = documents.map(|document| Document { title: served.title(&document.title), ..document });
+    titled.filter(|document| !document.blocks.is_empty()).collect()
 }
 
 /// Runs the beginning of a trace of this many records on the caches and TLBs of a default machine.
@@ -193,21 +175,15 @@ fn serve(
             "what comes through a pipe is read once, and runs on no machine",
         ));
     }
-    let planned = match simulation::plan_default(if options.page.is_wanted() { 10 } else { 0 }, trace)? {
-        Ok(planned) => planned,
-        Err(error) => return left_out(error),
-    };
-    let names = planned.iter().map(|planned| planned.info.name).collect();
-    let window = simulation::default_window(n_records);
-    let is_all = window == Window::All;
     // The analyses have found what is wrong with the trace; a machine runs what can be read.
-    let extent = session::Extent { strict: false, ..options.input.extent(window) };
     let quiet = Common { verbose: false, ..common.clone() };
-    match session::analyse(trace, planned, &extent, &quiet, screen) {
-        Ok(engine::Outcome { reports, records, error, cancelled, .. }) => {
-            Ok(Served { names, reports, records: Some(records), is_all, error, cancelled })
+    let top = if options.page.is_wanted() { 10 } else { 0 };
+    let served = simulation::serve(top, n_records, trace, |planned, window| {
+        let extent = session::Extent { strict: false, ..options.input.extent(window) };
+        match session::analyse(trace, planned, &extent, &quiet, screen) {
+            Err(Stop::Fault(error)) if error.kind() == ErrorKind::Unsupported => Ok(Err(error)),
+            outcome => outcome.map(Ok),
         }
-        Err(Stop::Fault(error)) if error.kind() == ErrorKind::Unsupported => left_out(error),
-        Err(other) => Err(other),
-    }
+    });
+    served?.or_else(left_out)
 }

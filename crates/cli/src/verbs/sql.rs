@@ -107,6 +107,10 @@ impl Options {
                 let error = quipu::model::Error::new(quipu::model::ErrorKind::Io, "there is no such file");
                 return Err(error.in_file(path.display().to_string()).into());
             }
+            if quipu::symbols::functions::loaded(&path).is_none() {
+                let error = quipu::model::Error::usage("option `binary`: this is no program or library");
+                return Err(error.in_file(path.display().to_string()).into());
+            }
             Ok(quipu_query::sql::Binary { path, base })
         };
         self.binary.iter().map(binary).collect()

@@ -9,7 +9,7 @@ use quipu_model::column::Column;
 use quipu_model::row_source::{LentRows, lens_schema, positions};
 use quipu_model::{
     Accept, Error, ErrorKind, Options, Predicate, Result, RowTaker, RowTool, Schema, Shard, ShardKind, Span,
-    Table, TableBuf, Trace,
+    TableBuf, Trace,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::Sender;
