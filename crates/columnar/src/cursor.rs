@@ -231,8 +231,7 @@ impl Cursor {
         };
         let place =
             Place { file: Some(self.name.clone()), offset: Some(about.offset), record, ..Place::default() };
-        let error =
-            Error::new(error.kind(), error.message().to_owned()).at(&error.place().clone().or(&place));
+        let error = Error::new(error.kind(), error.message_and_cause()).at(&error.place().clone().or(&place));
         let is_end = self.groups.is_empty();
         self.findings.push(rules::lost(&rules::GROUP, &error, n_rows, is_end));
     }

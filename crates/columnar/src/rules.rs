@@ -28,7 +28,7 @@ quipu_model::rules! {
             "The rows of one that has others are left out." []
         MISSING "columnar/missing-file" Error
             "A file that the manifest names is there."
-            "Its rows are lost." []
+            "Its rows are lost. A record counts as read if another file has a row of it." []
     }
 }
 
@@ -40,21 +40,13 @@ pub(crate) fn lost(rule: &'static RuleInfo, error: &Error, n_rows: Option<u64>, 
         resumed: (!is_end).then(|| place.clone()),
         ..Loss::from(place.clone())
     };
-    rule.broken(place, what(error)).losing(loss)
-}
-
-/// What went wrong, with what the system says of a read: a finding has no cause of its own.
-fn what(error: &Error) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) if error.kind() == ErrorKind::Io => format!("{}: {cause}", error.message()),
-        _ => error.message().to_owned(),
-    }
+    rule.broken(place, error.message_and_cause()).losing(loss)
 }
 
 /// What is wrong with a file as a whole, as a finding.
 pub(crate) fn of_flaw(flaw: &Flaw) -> Finding {
     match flaw.loses {
-        Loses::Nothing => MARK.broken(flaw.error.place().clone(), what(&flaw.error)),
+        Loses::Nothing => MARK.broken(flaw.error.place().clone(), flaw.error.message_and_cause()),
         Loses::Group => lost(&GROUP, &flaw.error, None, false),
         Loses::Rest => lost(&CUT, &flaw.error, None, true),
     }
@@ -62,7 +54,7 @@ pub(crate) fn of_flaw(flaw: &Flaw) -> Finding {
 
 /// A file that could not be read, as a finding.
 pub(crate) fn unreadable(name: &str, error: &Error) -> Finding {
-    let error = Error::new(error.kind(), what(error)).at(error.place()).in_file(name);
+    let error = Error::new(error.kind(), error.message_and_cause()).at(error.place()).in_file(name);
     let rule = if error.kind() == ErrorKind::Missing { &MISSING } else { &FILE };
     lost(rule, &error, None, true)
 }

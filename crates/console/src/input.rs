@@ -69,7 +69,10 @@ impl Opening {
 /// The table that people look at: the first that is derived from the records as stored.
 pub fn derived_table(trace: &dyn Trace) -> quipu::model::Result<usize> {
     trace.tables()?.iter().position(|schema| schema.is_derived()).ok_or_else(|| {
-        Error::unsupported(format!("traces of format {} cannot be viewed", trace.meta().format))
+        Error::unsupported(format!(
+            "this trace of format {} has no table of records to print",
+            trace.meta().format
+        ))
     })
 }
 

@@ -333,6 +333,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Capture> {
             NEEDS_NEWER => lost_in(&rules::NEWER, at, message, None),
             _ if found.is_auxiliary() => rules::AUXILIARY.broken(at, message),
             _ if found.loses() => lost_in(&rules::STREAM, at, message, found.lost_records()),
+            _ if found.is_harmless() => rules::ODD_STREAM.broken(at, message),
             _ => rules::STREAM.broken(at, message),
         }
     }));

@@ -51,6 +51,9 @@ quipu_model::rules! {
         STREAM "dtrace/stream" Error
             "The stream that carries the buffers is whole."
             "`quipu check --format stream` says more." []
+        ODD_STREAM "dtrace/odd-stream" Warning
+            "That stream follows the rules of its format where nothing is lost by it, too."
+            "It may lack its end, as where it is still being written. `quipu check --format stream` says more." []
         NEWER "dtrace/needs-newer-program" Error
             "A frame of that stream that must be understood is understood."
             "Reading stops there: the buffers have what precedes it, and every verb ends with exit code 2." []

@@ -6,7 +6,7 @@ use quipu_dtrace::carry::Encoded;
 use quipu_dtrace::lost::Lost;
 use quipu_dtrace::{Capture, carry, rules};
 use quipu_model::Window;
-use quipu_stream::frame::{Header, encoding, flag, write_frame};
+use quipu_stream::frame::{Header, SYNC, encoding, flag, write_frame};
 use quipu_stream::write::{Options, Writer};
 use quipu_wire::crc32c;
 use quipu_wire::record::{Encoding, Producer};
@@ -212,6 +212,11 @@ const BROKEN: &[(&str, Broken)] = &[
         let at = stream.len() / 2;
         stream[at] ^= 1;
         put(home, "flipped.quipu", &stream)
+    }),
+    ("dtrace/odd-stream", |home| {
+        let stream = stream(&classic(&root().join("classic/trace_basic")));
+        let end = (0..stream.len()).rfind(|at| stream[*at..].starts_with(&SYNC)).unwrap();
+        put(home, "without-end.quipu", &stream[..end])
     }),
     ("dtrace/needs-newer-program", |home| {
         let mut stream = stream(&classic(&root().join("classic/trace_basic")));

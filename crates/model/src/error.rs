@@ -302,7 +302,7 @@ impl Error {
         let is_same_place = (&place.file, place.offset) == (&finding.place.file, finding.place.offset);
         // A reader that was ended by it has made it a finding of its own.
         let said = finding.message.strip_prefix(Finding::STOPS).unwrap_or(&finding.message);
-        is_same_place && self.message().contains(said)
+        is_same_place && self.message_and_cause().contains(said)
     }
 
     /// What the source of the bytes said, if that is the cause.
@@ -323,6 +323,14 @@ impl Error {
     /// What went wrong, without the place.
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+
+    /// What went wrong, with what the system says where it could not read or write: for a finding, which has no cause of its own.
+    pub fn message_and_cause(&self) -> String {
+        match &self.0.cause {
+            Some(cause) if self.0.kind == ErrorKind::Io => format!("{}: {cause}", self.0.message),
+            _ => self.0.message.clone(),
+        }
     }
 
     /// What the person can do about it.

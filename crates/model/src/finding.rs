@@ -215,7 +215,7 @@ impl Finding {
     /// An error that ended reading, beside another one: what follows it is lost.
     #[cold]
     pub fn of_end(error: &Error) -> Finding {
-        let message = format!("{}{}", Finding::STOPS, error.message());
+        let message = format!("{}{}", Finding::STOPS, error.message_and_cause());
         let finding = Finding::new("engine/unreadable", Severity::Error, error.place().clone(), message);
         finding.losing(error.loss_or_rest())
     }

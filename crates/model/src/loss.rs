@@ -182,7 +182,9 @@ impl fmt::Display for Lost {
         match (&first.resumed, first.stopped.is_empty()) {
             (_, true) => Ok(()),
             // Of what follows in other files, no place is known.
-            (Some(resumed), false) if !is_somewhere(resumed) => write!(f, " at {}", first.stopped),
+            (Some(resumed), false) if !is_somewhere(resumed) || *resumed == first.stopped => {
+                write!(f, " at {}", first.stopped)
+            }
             (Some(resumed), false) => write!(f, " between {} and {resumed}", first.stopped),
             (None, false) => write!(f, " after {}", first.stopped),
         }

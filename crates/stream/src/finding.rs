@@ -107,6 +107,26 @@ impl Finding {
         does && !self.is_auxiliary()
     }
 
+    /// True if all that the stream has is read all the same.
+    #[must_use]
+    pub fn is_harmless(&self) -> bool {
+        let is_odd = matches!(
+            self.name,
+            "padding-not-zero"
+                | "no-end-frame"
+                | "leading-garbage"
+                | "unfinished-frame"
+                | "unknown-kind"
+                | "index-mismatch"
+                | "late-frame"
+                | "time-order"
+                | "metadata-invalid"
+                | "metadata-not-canonical"
+                | "findings-omitted"
+        );
+        is_odd || self.is_auxiliary()
+    }
+
     /// How many data records are lost, if that is known: of metadata the number says nothing of those that need them, and
     /// headers of foreign bodies may have 0 where the writer did not count.
     #[must_use]

@@ -302,3 +302,23 @@ pub(crate) fn lost_at_end(lost: &LostAfter, place: Place) -> Finding {
     };
     LOST.broken(place, said).losing(loss)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_model::Severity;
+
+    /// Other families that are carried by streams ask the container, and have to say the same.
+    #[test]
+    fn what_the_container_calls_harmless_is_no_error() {
+        let mut n_harmless = 0;
+        for rule in RULES {
+            let of = finding::Finding::new(rule.short_name());
+            let is_harmless = of.is_harmless();
+            assert!(!(is_harmless && of.loses()), "{}", rule.name);
+            assert!(!is_harmless || rule.severity != Severity::Error, "{}", rule.name);
+            n_harmless += u32::from(is_harmless);
+        }
+        assert_eq!(n_harmless, 11);
+    }
+}

@@ -2,8 +2,7 @@
 
 use super::guard::guarded;
 use super::input::Input;
-use super::ipc::place;
-use super::{ARROW_MAGIC, limits};
+use super::{ARROW_MAGIC, limits, place};
 use crate::fault::of_flatbuffer;
 use arrow_ipc::convert::fb_to_schema;
 use arrow_ipc::root_as_footer;

@@ -7,7 +7,7 @@
 use super::footer::{Block, Footer};
 use super::guard::guarded;
 use super::input::Input;
-use super::{ARROW_MAGIC, Batches, CONTINUATION, Flaw, Group, Loses, limits};
+use super::{ARROW_MAGIC, Batches, CONTINUATION, Flaw, Group, Loses, limits, place};
 use crate::fault::{of_arrow, of_flatbuffer};
 use crate::write::Form;
 use arrow_array::ArrayRef;
@@ -16,7 +16,7 @@ use arrow_ipc::convert::fb_to_schema;
 use arrow_ipc::reader::{read_dictionary, read_record_batch};
 use arrow_ipc::{MessageHeader, MetadataVersion, RecordBatch as Head, root_as_message};
 use arrow_schema::{DataType, Field, SchemaRef};
-use quipu_model::{Error, ErrorKind, Place, Result};
+use quipu_model::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -408,10 +408,6 @@ fn after_magic(input: &Input) -> Result<u64> {
     let head = input.read_some(0, MAX_ALIGNMENT)?;
     let zeros = head.iter().skip(ARROW_MAGIC.len()).take_while(|byte| **byte == 0).count();
     Ok((ARROW_MAGIC.len() + zeros) as u64)
-}
-
-pub(super) fn place(offset: u64) -> Place {
-    Place { offset: Some(offset), ..Place::default() }
 }
 
 /// The message at a place; `None` at the end of the stream.

@@ -92,6 +92,11 @@ impl Flaw {
     }
 }
 
+/// A place in a file.
+fn place(offset: u64) -> Place {
+    Place { offset: Some(offset), ..Place::default() }
+}
+
 /// Rows that are read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {

@@ -3,7 +3,7 @@
 use super::guard::guarded;
 use super::input::{Chunks, Input};
 use super::thrift::{check_footer, page_head};
-use super::{Batches, Flaw, Group, Loses, PARQUET_MAGIC, limits};
+use super::{Batches, Flaw, Group, Loses, PARQUET_MAGIC, limits, place};
 use crate::fault::of_parquet;
 use arrow_schema::{DataType, SchemaRef};
 use parquet::arrow::ProjectionMask;
@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::basic::Compression;
 use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::statistics::Statistics;
-use quipu_model::{Error, ErrorKind, Place, Result};
+use quipu_model::{Error, ErrorKind, Result};
 use std::io::Read;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -205,10 +205,6 @@ fn is_odd_dictionary(ty: &DataType) -> bool {
         DataType::Struct(members) => members.iter().any(|member| is_odd_dictionary(member.data_type())),
         _ => false,
     }
-}
-
-fn place(offset: u64) -> Place {
-    Place { offset: Some(offset), ..Place::default() }
 }
 
 /// Where the first page of a column stands.
