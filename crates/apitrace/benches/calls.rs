@@ -1,6 +1,6 @@
-//! How fast calls are decoded, surveyed and printed, on one thread.
+//! Benchmarks of decoding, surveying and printing calls, on one thread.
 //!
-//! The input is the calls of a trace of the repository, written over and over as one stream: about a million.
+//! The input repeats the calls of a trace from the repository as one stream of about a million calls.
 
 // A bench may panic.
 #![allow(clippy::unwrap_used)]
@@ -21,10 +21,10 @@ fn main() {
     divan::main();
 }
 
-/// How many calls the stream has at least.
+/// Minimum number of calls in the stream.
 const LEAST_CALLS: u64 = 1_000_000;
 
-/// A trace; `QUIPU_BENCH_TRACE` names another than the one of the repository.
+/// The input trace: the one named by `QUIPU_BENCH_TRACE`, or the one in the repository.
 fn source() -> Source {
     let path = std::env::var("QUIPU_BENCH_TRACE").unwrap_or_else(|_| {
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/apitrace/glxgears-300.trace").to_owned()

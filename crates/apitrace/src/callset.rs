@@ -1,4 +1,4 @@
-//! Sets of calls, as apitrace's command line writes them: `0-20/draw 25 27-29/2`, `frame`, `@FILE`.
+//! Sets of calls in the notation of apitrace's command line: `0-20/draw 25 27-29/2`, `frame`, `@FILE`.
 //!
 //! ```text
 //! set      = part { "," part }          part  = "@" file | { range }
@@ -6,8 +6,8 @@
 //! interval = "*" | N | N "-" | N "-" M  freq  = frame | rendertarget | fbo | render | draw
 //! ```
 //!
-//! QUIRK: nothing has to stand between two ranges, so that `5-*` is `5-` and `*`: all calls, as apitrace 11.1 dumps them. A
-//! number that is too large is the largest there is; apitrace counts on from 0.
+//! QUIRK: two ranges need no separator, so `5-*` means `5-` and `*`: all calls, as apitrace 11.1 dumps them. A number that is
+//! too large becomes the largest possible one; apitrace wraps around to 0.
 //!
 //! SPEC: apitrace.md#the-command-line-of-apitrace.
 
@@ -16,7 +16,7 @@ use quipu_model::{Error, Result};
 use quipu_source::Reading;
 use std::path::Path;
 
-/// A set of calls; nothing at first.
+/// A set of calls; initially empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallSet {
     ranges: Vec<Interval>,
@@ -32,10 +32,10 @@ struct Interval {
 }
 
 impl CallSet {
-    /// Adds what `text` says.
+    /// Adds the calls that `text` describes, in the notation of this module.
     ///
     /// # Errors
-    /// `Usage` if it is not written as it should be; `Io` or `Missing` if a file cannot be read.
+    /// `Usage` if `text` is malformed; `Io` or `Missing` if a file cannot be read.
     pub fn add(&mut self, text: &str) -> Result<()> {
         for part in text.split(',') {
             match part.strip_prefix('@') {
@@ -81,18 +81,18 @@ impl CallSet {
         })
     }
 
-    /// The smallest number that may be in the set; `None` if nothing is.
+    /// The smallest number that may be in the set; `None` if the set is empty.
     pub fn first(&self) -> Option<u64> {
         self.ranges.iter().map(|range| range.first).min()
     }
 
-    /// The largest number that may be in the set; `None` if nothing is.
+    /// The largest number that may be in the set; `None` if the set is empty.
     pub fn last(&self) -> Option<u64> {
         self.ranges.iter().map(|range| range.last).max()
     }
 }
 
-/// Takes a range from the front of `rest`.
+/// Parses a range at the front of `rest` and removes it; `None` if there is no valid range.
 fn range(rest: &mut &str) -> Option<Interval> {
     let mut range = Interval { first: 0, last: u64::MAX, step: 1, flags: 0 };
     if let Some(flags) = frequency(rest) {
@@ -111,21 +111,21 @@ fn range(rest: &mut &str) -> Option<Interval> {
     Some(range)
 }
 
-/// Takes `word` from the front of `rest` if it stands there.
+/// Removes `word` from the front of `rest`; returns whether it was there.
 fn take(rest: &mut &str, word: &str) -> bool {
     let after = rest.strip_prefix(word);
     *rest = after.unwrap_or(rest);
     after.is_some()
 }
 
-/// Takes a number from the front of `rest`; the largest if it is too large.
+/// Parses a number at the front of `rest` and removes it; `u64::MAX` if it is too large.
 fn number(rest: &mut &str) -> Option<u64> {
     let (digits, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
     *rest = after;
     (!digits.is_empty()).then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
-/// Takes a word that stands for flags from the front of `rest`, and gives the flags.
+/// Parses a word that stands for flags at the front of `rest`, removes it, and returns the flags.
 fn frequency(rest: &mut &str) -> Option<u32> {
     let (word, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len()));
     let flags = match word {
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(chosen("28-"), [28, 29]);
         assert_eq!(chosen("*/7"), [0, 7, 14, 21, 28]);
         assert_eq!(chosen("9-3"), Vec::<u64>::new());
-        // Ranges that nothing divides.
+        // Ranges without a separator.
         assert_eq!(chosen("5-*"), chosen("*"));
         assert_eq!(chosen("20-*/3"), [0, 3, 6, 9, 12, 15, 18, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29]);
         assert_eq!(chosen("28-*/draw"), [0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29]);

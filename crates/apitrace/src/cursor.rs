@@ -1,26 +1,26 @@
-//! A position in bytes that may end too early, and the primitive types of the format.
+//! A cursor over bytes that may end too early, with readers for the primitive types of the format.
 //!
 //! SPEC: apitrace.md#primitive-types.
 
 use quipu_model::ErrorKind;
 
-/// Why decoding stopped within an event.
+/// The reason why decoding stopped within an event.
 #[derive(Debug)]
 pub enum Stop {
     /// The bytes end; at least this many more are needed.
     More(u64),
-    /// The bytes cannot be what they should.
+    /// The bytes are malformed.
     Bad(Box<Fault>),
 }
 
-/// What is wrong, and where in the bytes.
+/// An error in the bytes, with its position.
 #[derive(Debug)]
 pub struct Fault {
     /// The sort of error.
     pub kind: ErrorKind,
-    /// Position in the bytes that the cursor was given.
+    /// Offset in the bytes that the cursor was given.
     pub at: usize,
-    /// What was expected and found.
+    /// Says what was expected and what was found.
     pub message: String,
 }
 
@@ -35,22 +35,22 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The position `at` in `bytes`.
+    /// A cursor at offset `at` of `bytes`, or at their end if `at` is beyond it.
     pub fn new(bytes: &'a [u8], at: usize) -> Cursor<'a> {
         Cursor { bytes, at: at.min(bytes.len()) }
     }
 
-    /// Where the next byte is.
+    /// Offset of the next byte.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// How many bytes are left.
+    /// Number of bytes left.
     pub fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     #[inline]
     pub fn byte(&mut self) -> Decoded<u8> {
         let Some(&byte) = self.bytes.get(self.at) else { return Err(Stop::More(1)) };
@@ -58,7 +58,7 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
-    /// The next byte, which stays the next.
+    /// Returns the next byte without consuming it.
     #[inline]
     pub fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         self.bytes
     }
 
-    /// The next number.
+    /// Reads the next uint (variable length, at most 64 bits).
     #[inline]
     pub fn uint(&mut self) -> Decoded<u64> {
         match self.bytes.get(self.at) {
@@ -98,25 +98,25 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next `len` bytes.
+    /// Reads the next `len` bytes.
     #[inline]
     pub fn bytes(&mut self, len: u64) -> Decoded<&'a [u8]> {
         let left = self.left() as u64;
         if len > left {
             return Err(Stop::More(len - left));
         }
-        let bytes = &self.bytes[self.at..self.at + len as usize]; // Not more than there are.
+        let bytes = &self.bytes[self.at..self.at + len as usize]; // At most `left`.
         self.at += bytes.len();
         Ok(bytes)
     }
 
-    /// The next string: its length, then its bytes.
+    /// Reads the next string: its length, then its bytes.
     pub fn string(&mut self) -> Decoded<&'a [u8]> {
         let len = self.uint()?;
         self.bytes(len)
     }
 
-    /// The next string, which is a name and therefore short.
+    /// Reads the next string as a name; a `Limit` fault if it has more than `limit` bytes.
     pub fn name(&mut self, limit: u64) -> Decoded<Vec<u8>> {
         let at = self.at;
         let len = self.uint()?;
@@ -127,7 +127,7 @@ impl<'a> Cursor<'a> {
         Ok(self.bytes(len)?.to_vec())
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
         match self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<N>()) {
@@ -139,13 +139,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The fault of finding something wrong at `at`.
+    /// A `Malformed` fault at offset `at`.
     #[cold]
     pub fn bad_at(&self, at: usize, message: String) -> Stop {
         Stop::Bad(Box::new(Fault { kind: ErrorKind::Malformed, at, message }))
     }
 
-    /// The fault of a number that exceeds a limit.
+    /// A `Limit` fault at offset `at`: `found` exceeds `limit`.
     #[cold]
     pub fn limit_at(&self, at: usize, what: &str, found: u64, limit: u64) -> Stop {
         let message = format!("too many {what}: `{found}`, limit `{limit}`");

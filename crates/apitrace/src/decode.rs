@@ -1,8 +1,8 @@
-//! Bytes of the stream → calls: a state machine without files, threads or clocks.
+//! Decodes bytes of the stream into calls: a state machine without files, threads or clocks.
 //!
-//! [`Decoder::event`] takes one event from the front of the bytes. An event that is not there in full leaves no trace in the
-//! state: it is read again when there are more bytes. Calls come out when they are left, in the order of completion, and
-//! those never left at the end of the data, in the order of entering. SPEC: apitrace.md#events.
+//! [`Decoder::event`] takes one event from the front of the bytes. An incomplete event leaves the state unchanged: it is read
+//! again when there are more bytes. Calls are delivered when they are left, in the order of completion; calls never left are
+//! delivered at the end of the data, in the order of entering. SPEC: apitrace.md#events.
 
 mod common;
 mod pending;
@@ -18,18 +18,18 @@ use pending::Pending;
 use quipu_model::values::{Arg, Call, Kind, NO_NODE, NO_TYPE, Node, Types, Values};
 use signatures::Signatures;
 
-/// What the stream says of itself before the first event.
+/// The header of the stream: everything before the first event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The version of the stream.
     pub version: u64,
-    /// How the calls are to be replayed.
+    /// Version of the calls' semantics, which says how they are to be replayed.
     pub semantic_version: u64,
-    /// Names and values, as the stream has them.
+    /// Names and values in the order of the stream; names may repeat.
     pub properties: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Reads the header at the front of `input`; returns where it ends.
+/// Reads the header at the front of `input`; also returns the offset of its end.
 pub fn header(input: &[u8]) -> Decoded<(Header, usize)> {
     let mut cursor = Cursor::new(input, 0);
     let version = cursor.uint()?;
@@ -61,13 +61,13 @@ pub fn header(input: &[u8]) -> Decoded<(Header, usize)> {
 }
 
 impl Header {
-    /// That of a stream of the newest version without properties.
+    /// A header of the newest version, without properties.
     pub(crate) fn newest() -> Header {
         let version = NEWEST_VERSION;
         Header { version, semantic_version: version, properties: Vec::new() }
     }
 
-    /// The properties as they count: by name, of equal names the last.
+    /// The effective properties, sorted by name; of several with the same name, the last.
     pub fn sorted_properties(&self) -> Vec<(&[u8], &[u8])> {
         let mut sorted: Vec<(&[u8], &[u8])> = Vec::new();
         let mut all: Vec<_> = self.properties.iter().map(|(name, value)| (&name[..], &value[..])).collect();
@@ -82,18 +82,18 @@ impl Header {
     }
 }
 
-/// What an event was.
+/// Kinds of events that [`Decoder::event`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A call began; it comes out when it ends.
+    /// A call was entered; it is delivered when it is left.
     Entered,
-    /// A call ended, and was added to the calls.
+    /// A call was left, and added to the calls.
     Left,
-    /// A call of this number ended that is not open: it is dropped.
+    /// The event left a call with this number, which is not open; the event is dropped.
     Unmatched(u64),
 }
 
-/// The state between two events.
+/// The state of the decoder between two events.
 #[derive(Debug)]
 pub struct Decoder {
     version: u64,
@@ -102,7 +102,7 @@ pub struct Decoder {
     next_call: u64,
 }
 
-/// How far everything was filled when an event began.
+/// Lengths of all output lists when an event began, to undo it.
 struct Marks {
     args: usize,
     nodes: usize,
@@ -132,7 +132,7 @@ impl Marks {
 }
 
 impl Decoder {
-    /// A decoder of the events after this header.
+    /// A decoder of the events after `header`.
     pub fn new(header: &Header) -> Decoder {
         Decoder {
             version: header.version,
@@ -142,10 +142,10 @@ impl Decoder {
         }
     }
 
-    /// A decoder that continues where a skimmer is, with the types that it knows.
+    /// A decoder that continues where a skimmer stopped, with the types that the skimmer has read.
     ///
     /// # Errors
-    /// `Limit`, with the number of bytes, if calls that are open take too much memory.
+    /// `Limit`, with the number of bytes, if open calls take too much memory.
     pub fn take_over(skimmer: skim::Skimmer) -> Result<(Decoder, Types), u64> {
         let (state, open) = skimmer.into_state();
         let skim::State { version, signatures, mut types, next_call } = state;
@@ -153,7 +153,7 @@ impl Decoder {
         let mut values = Values::default();
         for (number, enter) in open {
             decoder.next_call = number;
-            // It was read before, so it can be read again.
+            // The skimmer has read this event without error, so it cannot fail here.
             let _ = decoder.event(&enter, 0, &mut values, &mut types);
         }
         decoder.next_call = next_call;
@@ -161,7 +161,7 @@ impl Decoder {
         Ok((decoder, types))
     }
 
-    /// A decoder that knows these signatures, and no open call.
+    /// A decoder with these signatures and no open call.
     fn knowing(version: u64, signatures: Signatures, next_call: u64) -> Decoder {
         Decoder { version, signatures, pending: Pending::default(), next_call }
     }
@@ -170,35 +170,35 @@ impl Decoder {
         self.signatures
     }
 
-    /// How many calls were entered so far.
+    /// Number of calls entered so far.
     pub fn n_entered(&self) -> u64 {
         self.next_call
     }
 
-    /// From here on a part of the stream is missing: signatures may be lost, and so may be the numbers of calls.
+    /// Declares that a part of the stream before this point is missing: signatures may be lost, and call numbers may be off.
     pub(crate) fn expect_gaps(&mut self) {
         self.signatures.expect_gaps();
     }
 
-    /// How many signatures had to be made up.
+    /// Number of signatures that were lost and replaced by placeholders.
     pub(crate) fn n_lost_signatures(&self) -> u64 {
         self.signatures.n_lost()
     }
 
-    /// Continues with another number of the next call.
+    /// Sets the number of the next call.
     pub(crate) fn set_next_call(&mut self, number: u64) {
         self.next_call = number;
     }
 
-    /// True if a call was entered and not left.
+    /// True if a call was entered and not yet left.
     pub fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Takes the event at `at` out of `input`; returns what it was and where the next begins.
+    /// Decodes the event at `at` of `input`; returns its kind and the offset of the next event.
     ///
     /// # Errors
-    /// If the event is cut or bad. Then nothing has changed.
+    /// If the event is incomplete or malformed. Then the state is unchanged.
     pub fn event(
         &mut self,
         input: &[u8],
@@ -234,7 +234,8 @@ impl Decoder {
         }
     }
 
-    /// Takes the two events of a common call, if that is what stands at `at`; if not, nothing changes.
+    /// Decodes both events of a call in the common form at `at`; returns the offset after them. `None` if the call has
+    /// another form; then nothing changes.
     #[inline]
     pub(crate) fn common(&mut self, input: &[u8], at: usize, out: &mut Values) -> Option<usize> {
         let entry = common::entry(input, at, self.version, &self.signatures)?;
@@ -270,7 +271,7 @@ impl Decoder {
         next
     }
 
-    /// Takes the details of an event, if the indexes of its arguments ascend from `index` on.
+    /// Decodes the details of an event if the indexes of its arguments ascend, the first being at least `index`.
     #[inline(always)]
     fn take(
         &self,
@@ -302,7 +303,7 @@ impl Decoder {
         }
     }
 
-    /// Takes a string, or a list of what has no parts.
+    /// Decodes a string, or a list whose elements have no parts.
     #[inline(never)]
     fn take_others(&self, input: &[u8], at: usize, out: &mut Values) -> Option<usize> {
         if let Some((kind, bytes, next)) = common::bytes(input, at) {
@@ -324,13 +325,14 @@ impl Decoder {
             out.nodes.push(node);
             at = next;
         }
-        // Each part took a byte at least, so the count has no more bits than the length of an event.
+        // Each part took at least one byte, so the count has no more bits than the length of an event.
         out.nodes[head].payload = Node::join(n_parts as u32, out.nodes.len() as u32);
         Some(at)
     }
 
-    /// After the event that entered a call mostly comes the one that leaves it: then it need not be kept among the open
-    /// ones. If that event is cut or bad, it is met again by itself. PERF: `decode`.
+    /// The event that enters a call is usually followed by the one that leaves it; then the call need not be kept among the
+    /// open ones. If the leaving event is incomplete or malformed, the next call of `event` reads it by itself. PERF:
+    /// `decode`.
     #[inline]
     fn leave_at_once(
         &mut self,
@@ -358,7 +360,7 @@ impl Decoder {
         (Event::Entered, entered.at())
     }
 
-    /// Reads the event of entering a call, which is then for the caller to keep.
+    /// Decodes the event of entering a call. The caller keeps the call.
     fn enter(&mut self, cursor: &mut Cursor<'_>, out: &mut Values, types: &mut Types) -> Decoded<Call> {
         let thread = if self.version >= VERSION_THREADS { cursor.uint()? } else { 0 };
         let function = self.signatures.function(cursor, types)?;
@@ -383,7 +385,7 @@ impl Decoder {
     fn leave(&mut self, cursor: &mut Cursor<'_>, out: &mut Values, types: &mut Types) -> Decoded<Event> {
         let number = cursor.uint()?;
         let Some(mut call) = self.pending.look(number, out) else {
-            // It is read for the signatures in it, and its values are not kept.
+            // The event is decoded for the signatures in it; its values are dropped.
             self.details(cursor, &mut nobody(number), &mut Values::default(), types)?;
             return Ok(Event::Unmatched(number));
         };
@@ -398,7 +400,7 @@ impl Decoder {
         Ok(Event::Left)
     }
 
-    /// At the end of the data: adds calls that were never left, until there are `most` calls in `out`.
+    /// At the end of the data: delivers calls that were never left, until `out` has `most` calls.
     pub fn deliver_pending(&mut self, out: &mut Values, most: usize) {
         while out.calls.len() < most
             && let Some(call) = self.pending.take_oldest(out)
@@ -407,10 +409,10 @@ impl Decoder {
         }
     }
 
-    /// Takes what calls that are still open have in `out` into keeping, because `out` is about to be cleared.
+    /// Copies the values of open calls out of `out`, because `out` is about to be cleared.
     ///
     /// # Errors
-    /// `Limit`, with the number of bytes, if that would be too much.
+    /// `Limit`, with the number of bytes, if they take too much memory.
     pub fn park(&mut self, out: &Values) -> Result<(), u64> {
         self.pending.park(out)
     }
@@ -547,13 +549,13 @@ impl Decoder {
         for _ in 0..n_parts {
             self.value(cursor, out, types, depth + 1)?;
         }
-        // Each part took a byte at least, so the count has no more bits than the length of an event.
+        // Each part took at least one byte, so the count has no more bits than the length of an event.
         out.nodes[head].payload = Node::join(n_parts as u32, out.nodes.len() as u32);
         Ok(())
     }
 }
 
-/// A run of this many zero bytes is no event: they would enter a call without arguments within itself, four times and more.
+/// A run of this many zero bytes is no event: it would enter a call without arguments within itself, at least four times.
 const BLANK_BYTES: usize = 16;
 
 /// True if a run of zero bytes stands where an event is expected: a block of the file that was never written.
@@ -562,13 +564,13 @@ pub(crate) fn is_blank(input: &[u8], at: usize) -> bool {
     input.get(at..).and_then(|rest| rest.first_chunk::<BLANK_BYTES>()) == Some(&[0; BLANK_BYTES])
 }
 
-/// What is said of such a run.
+/// The error for such a run.
 #[cold]
 pub(crate) fn blank(cursor: &Cursor<'_>, at: usize) -> Stop {
     cursor.bad_at(at, "a run of zero bytes stands where an event is expected".to_owned())
 }
 
-/// A call that is known by its number alone.
+/// A placeholder for a call that is known by its number only.
 pub(crate) fn nobody(number: u64) -> Call {
     Call {
         number,
@@ -584,12 +586,12 @@ pub(crate) fn nobody(number: u64) -> Call {
     }
 }
 
-/// Adds a call that is over.
+/// Adds a completed call to `out`.
 fn deliver(mut call: Call, more_flags: u32, out: &mut Values) {
     call.flags |= more_flags;
     if call.flags & signatures::GET_ERROR != 0 {
         call.flags &= !signatures::GET_ERROR;
-        // No error is what most calls of this function find.
+        // Most calls of this function report no error.
         if call.result != NO_NODE && out.node(call.result).bits() == 0 {
             call.flags |= VERBOSE;
         }
@@ -597,7 +599,7 @@ fn deliver(mut call: Call, more_flags: u32, out: &mut Values) {
     out.calls.push(call);
 }
 
-/// Sorts the arguments from `start` on by index; of several with one index, the last stays.
+/// Sorts the arguments from `start` on by index; of several with one index, keeps the last.
 fn sort_args(args: &mut Vec<Arg>, start: usize) {
     args[start..].sort_by_key(|arg| arg.index);
     let mut kept = start;

@@ -1,34 +1,34 @@
-//! Calls → bytes of a stream of version 6.
+//! Encodes calls as bytes of a stream of version 6.
 //!
-//! Each call is written as an event that enters it, with its flags, stack and all arguments, and one that leaves it, with
-//! its result; a call that never returned is not left, so that it stays incomplete. If the trace was cut right after the
-//! result of a call, the event that enters the call has it: either event may. Signatures are written once, with the ids
-//! that they had. SPEC: apitrace.md.
+//! Each call is written as an event that enters it, with its flags, stack and all arguments, and one that leaves it, with its
+//! result. A call that never returned has no second event, so that it stays incomplete. If the trace was cut right after the
+//! result of a call, the result is written with the entering event, which the format allows. Signatures are written once,
+//! with their original ids. SPEC: apitrace.md.
 
 use crate::decode::Header;
 use crate::record::*;
 use quipu_model::values::{Call, Kind, NO_NODE, NamedNumbers, Type, Types, Values};
 
-/// What becomes of calls that never returned.
+/// Treatment of calls that never returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Incomplete {
-    /// They stay so.
+    /// They stay incomplete.
     #[default]
     Kept,
-    /// They return without a result: what apitrace does, which loses the mark.
+    /// They return without a result, as apitrace writes them; the mark is lost.
     Completed,
 }
 
-/// The state between two calls.
+/// The state of the encoder between two calls.
 #[derive(Debug, Default)]
 pub struct Encoder {
-    /// Which types were written, by index.
+    /// Whether each type was written, by index.
     written: Vec<bool>,
     next_call: u64,
     incomplete: Incomplete,
 }
 
-/// Writes the header of a stream of the newest version that says what `header` says.
+/// Writes a header of the newest version with the contents of `header`.
 pub fn header(header: &Header, out: &mut Vec<u8>) {
     uint(NEWEST_VERSION, out);
     uint(header.semantic_version, out);
@@ -39,7 +39,7 @@ pub fn header(header: &Header, out: &mut Vec<u8>) {
     uint(0, out);
 }
 
-/// Writes a header as its version has it: its properties in their order, and each number as short as it can be.
+/// Writes a header in the form of its version: properties in their order, and each number as short as possible.
 pub(crate) fn header_as_is(header: &Header, out: &mut Vec<u8>) {
     uint(header.version, out);
     if header.version >= VERSION_PROPERTIES {
@@ -53,12 +53,12 @@ pub(crate) fn header_as_is(header: &Header, out: &mut Vec<u8>) {
 }
 
 impl Encoder {
-    /// An encoder that has written nothing.
+    /// An encoder at the beginning of a stream.
     pub fn new(incomplete: Incomplete) -> Encoder {
         Encoder { incomplete, ..Encoder::default() }
     }
 
-    /// Writes a call. It gets the next number, in the order of writing.
+    /// Writes a call. It gets the next number in the order of writing.
     pub fn call(&mut self, call: &Call, values: &Values, types: &Types, out: &mut Vec<u8>) {
         out.push(EVENT_ENTER);
         uint(call.thread, out);
@@ -93,7 +93,7 @@ impl Encoder {
         self.next_call += 1;
     }
 
-    /// Writes the id of a type, and at its first use what it is.
+    /// Writes the id of a type, with its signature at the first use.
     fn signature(&mut self, index: u32, types: &Types, out: &mut Vec<u8>) {
         let Some(ty) = types.get(index) else { return };
         let position = index as usize;
@@ -168,7 +168,7 @@ impl Encoder {
     }
 }
 
-/// What stands after the id of a type at its first use.
+/// Writes the body of a signature, which follows the id at its first use.
 pub(crate) fn body(ty: &Type, out: &mut Vec<u8>) {
     let names = |names: &[Vec<u8>], out: &mut Vec<u8>| {
         uint(names.len() as u64, out);
@@ -213,16 +213,16 @@ fn named_numbers(numbers: &NamedNumbers, write: fn(u64, &mut Vec<u8>), out: &mut
     }
 }
 
-/// Writes a number, seven bits a byte.
+/// Writes a uint, seven bits a byte.
 pub(crate) fn uint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
-        out.push(number as u8 | 0x80); // The low bits.
+        out.push(number as u8 | 0x80); // Its low bits.
         number >>= 7;
     }
     out.push(number as u8); // Seven bits are left.
 }
 
-/// Writes a two's complement after a tag that says whether it is below zero.
+/// Writes a sint: a tag for the sign, then the magnitude of a number given as two's complement.
 pub(crate) fn sint(number: u64, out: &mut Vec<u8>) {
     let is_negative = number.cast_signed() < 0;
     out.push(if is_negative { TAG_NEGATIVE } else { TAG_UNSIGNED });

@@ -1,4 +1,4 @@
-//! Blocks of a stream → events: keeps the bytes of an event together that lies across blocks.
+//! Turns blocks of a stream into events: joins the bytes of an event that lies across blocks.
 
 use crate::check::rules;
 use crate::decode::skim::{Skimmed, Skimmer};
@@ -13,79 +13,80 @@ use quipu_records::feed;
 use quipu_source::{Container, Landmark, StreamOptions};
 use std::ops::Range;
 
-/// What takes events out of bytes.
+/// A consumer of bytes that reads events, such as a decoder.
 pub trait Machine {
-    /// What it makes of an event.
+    /// The result of an event.
     type Out;
 
-    /// Takes the event at `at`; returns where the next begins. After an error nothing has changed.
+    /// Reads the event at `at`; returns its result and the offset of the next. After an error the state is unchanged.
     ///
     /// # Errors
-    /// If the event is cut or bad.
+    /// If the event is incomplete or malformed.
     fn event(&mut self, input: &[u8], at: usize) -> Decoded<(Self::Out, usize)>;
 
-    /// Does the same for what is common and there in full; else nothing changes.
+    /// Does the same for events in the common form that are completely buffered; otherwise changes nothing.
     fn common(&mut self, _input: &[u8], _at: usize) -> Option<(Self::Out, usize)> {
         None
     }
 
-    /// The bytes are about to go.
+    /// Tells the machine that the bytes are about to be discarded.
     ///
     /// # Errors
-    /// The number of bytes, if what it has to keep of them is too much.
+    /// The number of bytes, if the machine would have to keep too many of them.
     fn leave_block(&mut self, _input: &[u8]) -> Result<(), u64> {
         Ok(())
     }
 
-    /// How many calls were entered so far, for messages.
+    /// Number of calls entered so far, for messages.
     fn n_entered(&self) -> u64;
 
-    /// How many calls were left so far, for machines that count them.
+    /// Number of calls left so far, for machines that count them.
     fn n_left(&self) -> Option<u64> {
         None
     }
 
-    /// The call that an event leaves and that is not open, for machines whose reading ends where calls are numbered wrongly.
+    /// Number of the call that an event left without its being open, for machines whose reading ends where calls are
+    /// misnumbered.
     fn unmatched(&mut self, _out: &Self::Out) -> Option<u64> {
         None
     }
 
-    /// How many calls are open, for machines that do not count those that were left.
+    /// Number of open calls, for machines that do not count the calls left.
     fn n_open(&self) -> Option<u64> {
         None
     }
 
-    /// The next call that is entered has this number.
+    /// Sets the number of the next call.
     fn set_next_call(&mut self, _number: u64) {}
 
-    /// Looks for the first run of events among the first `n_looked` bytes after a part of the stream is lost: where it begins,
-    /// and the number of the call that it enters first. The machine is ready for it then. Machines that need all bytes of a
-    /// stream find none.
+    /// After a gap in the stream, looks for the first run of events that begins in the first `n_looked` bytes: returns its
+    /// offset and the number of the first call that it enters. The machine is then prepared for it. Machines that need all
+    /// bytes of a stream return `None`.
     fn resume(&mut self, _input: &[u8], _n_looked: usize) -> Option<(usize, u64)> {
         None
     }
 
-    /// Whether machines of this sort can continue after bytes that are lost.
+    /// Whether this kind of machine can continue after lost bytes.
     fn can_resume(&self) -> bool {
         false
     }
 
-    /// Whether the events that follow bear out that calls are numbered wrongly. Nothing is changed.
+    /// Whether the events that follow show that calls are misnumbered. Does not change the state.
     fn is_misnumbered(&mut self, _input: &[u8]) -> bool {
         false
     }
 }
 
-/// A decoder with the place where its calls go.
+/// A decoder with its outputs.
 #[derive(Debug)]
 pub struct Storing<'a> {
     /// The decoder.
     pub decoder: &'a mut Decoder,
-    /// Where calls and values go.
+    /// Receives calls and values.
     pub out: &'a mut Values,
-    /// Where types go.
+    /// Receives types.
     pub types: &'a mut Types,
-    /// How many calls were left before those in `out`.
+    /// Number of calls left before those in `out`.
     pub n_before: u64,
 }
 
@@ -180,38 +181,38 @@ impl Machine for Skimmer {
     }
 }
 
-/// A stream on its way through a decoder or another machine.
+/// A stream being read by a decoder or another machine.
 #[derive(Debug)]
 pub struct Feed {
     file: String,
     container: Container,
     bytes: feed::Feed,
-    /// True once the error that the stream failed with was returned.
+    /// True once the error of the container was returned.
     has_failed: bool,
-    /// This one only counts what another has read before damage.
+    /// True if this feed only counts the calls before known damage.
     is_counting: bool,
-    /// Where in the file another stream failed, which read on to a checksum.
+    /// Offset in the file where a second stream failed, which was read up to a checksum.
     failed_at: Option<u64>,
     header: Option<Header>,
     found: Found,
-    /// Calls that were left before they were entered, and where.
+    /// Calls that were left before they were entered, with their places.
     unentered: Unentered,
-    /// Numbers of calls that are lost with the part of the stream in which they were entered.
+    /// Ranges of calls that are lost because the part of the stream that enters them is.
     lost: Vec<Range<u64>>,
-    /// Reading ends where a part of the stream is lost.
+    /// Whether reading ends where a part of the stream is lost.
     ends_at_gaps: bool,
 }
 
-/// Calls that were left and not entered until then: numbers and offsets, as far as they are told.
+/// Calls that were left and not entered before: numbers and places, limited to `MAX_UNENTERED`.
 pub(crate) type Unentered = Vec<(u64, Place)>;
 
-/// How many of the calls that are left and were not entered are named.
+/// Maximum number of unentered calls that are reported individually.
 pub(crate) const MAX_UNENTERED: usize = 4096;
-/// How many bytes must be buffered after an event that contradicts others, to ask the next events about it.
+/// Number of bytes to buffer after an event that contradicts others, so that the following events can decide.
 pub(crate) const EVIDENCE_BYTES: usize = 128 << 10;
 
 impl Feed {
-    /// Begins to read a container.
+    /// A feed from the beginning of a container.
     pub fn new(container: &Container, options: &StreamOptions) -> Result<Feed> {
         Ok(Feed::of(container, feed::Feed::new(container, options)?, None))
     }
@@ -232,10 +233,10 @@ impl Feed {
         }
     }
 
-    /// Begins to read in the middle: at an offset of the stream that lies at or after a landmark.
+    /// A feed from the middle: from `offset` of the stream, which is at or after the landmark.
     ///
     /// # Errors
-    /// If that cannot be.
+    /// If the container cannot be read there.
     pub fn from_landmark(
         container: &Container,
         options: &StreamOptions,
@@ -257,16 +258,16 @@ impl Feed {
         Ok(feed)
     }
 
-    /// Makes reading end where a part of the stream is lost, also where others would continue.
+    /// Makes reading end where a part of the stream is lost, even with machines that can continue.
     pub(crate) fn ending_at_gaps(mut self) -> Feed {
         self.ends_at_gaps = true;
         self
     }
 
-    /// Reads the header, unless that was done; false if there is none.
+    /// Reads the header, unless that was done; false if the data is empty.
     ///
     /// # Errors
-    /// If it is damaged.
+    /// If the header is malformed.
     pub fn begin(&mut self) -> Result<bool> {
         let mut nobody = Skimmer::new(&Header::default());
         while self.header.is_none() {
@@ -283,7 +284,7 @@ impl Feed {
                 }
                 Err(Stop::Bad(mut fault)) => {
                     self.fetch(HEADER_BYTES, &mut nobody)?;
-                    // A version that is surely yet to come is refused before it is read.
+                    // A version that is certainly newer than this program is refused before it is read.
                     if let Ok(Opened { damage: Some(why), newer, .. }) = assumed_header(self.bytes.unused()) {
                         fault.kind = ErrorKind::Malformed;
                         if newer.is_none() {
@@ -298,10 +299,10 @@ impl Feed {
         Ok(true)
     }
 
-    /// Takes the next event; `None` at the end of the data. The header must have been read.
+    /// Reads the next event; `None` at the end of the data. The header must have been read.
     ///
     /// # Errors
-    /// If the stream or the event is damaged: nothing after that place can be told.
+    /// If the stream or the event is damaged; no event after that can be read.
     #[inline]
     pub fn next<M: Machine>(&mut self, machine: &mut M) -> Result<Option<M::Out>> {
         match self.next_common(machine) {
@@ -310,7 +311,7 @@ impl Feed {
         }
     }
 
-    /// Takes the next events if they are common and buffered. PERF: what comes of this stays in registers (`info`).
+    /// Reads the next event if it is in the common form and buffered. PERF: the result stays in registers (`info`).
     #[inline(always)]
     pub fn next_common<M: Machine>(&mut self, machine: &mut M) -> Option<M::Out> {
         let (out, next) = machine.common(self.bytes.bytes(), self.bytes.at())?;
@@ -318,10 +319,10 @@ impl Feed {
         Some(out)
     }
 
-    /// As [`Feed::next`], where [`Feed::next_common`] has found nothing.
+    /// Like [`Feed::next`], for use after [`Feed::next_common`] returned `None`.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Feed::next`].
     pub fn next_any<M: Machine>(&mut self, machine: &mut M) -> Result<Option<M::Out>> {
         loop {
             match machine.event(self.bytes.bytes(), self.bytes.at()) {
@@ -342,10 +343,10 @@ impl Feed {
         }
     }
 
-    /// Judges an event at `offset` that leaves a call which is not open.
+    /// Handles an event at `offset` that leaves a call which is not open.
     ///
     /// # Errors
-    /// If damage made one event of several, so that all calls after it have wrong numbers.
+    /// If damage merged several events into one, so that all later calls are misnumbered.
     #[cold]
     fn judge_unmatched<M: Machine>(&mut self, number: u64, offset: u64, machine: &mut M) -> Result<()> {
         if self.lost.iter().any(|lost| lost.contains(&number)) {
@@ -366,7 +367,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Gets more bytes where there are too few; false at the end of the data.
+    /// Gets more bytes after an incomplete event; false at the end of the data.
     #[cold]
     fn go_on<M: Machine>(&mut self, stop: Stop, machine: &mut M) -> Result<bool> {
         match stop {
@@ -380,8 +381,8 @@ impl Feed {
         }
     }
 
-    /// Continues with the next run of events after a part of the stream that its carrier has lost; false if nothing was lost, or
-    /// nothing follows.
+    /// Continues with the next run of events after a part of the stream that its container has lost; false if nothing was
+    /// lost, or no events follow.
     #[cold]
     fn pass_gap<M: Machine>(&mut self, machine: &mut M) -> Result<bool> {
         let stopped = self.n_bytes();
@@ -425,7 +426,7 @@ impl Feed {
         Ok(true)
     }
 
-    /// Looks for events after the offset where the stream broke off: where they begin, and the number of the first call.
+    /// Looks for events after the offset where the stream broke off: returns their offset and the number of the first call.
     fn find_events<M: Machine>(&mut self, machine: &mut M, stopped: u64) -> Result<Option<(u64, u64)>> {
         let mut bad = stopped;
         'parts: while let Some(next) = self.container.next_readable(0, bad) {
@@ -449,17 +450,17 @@ impl Feed {
         Ok(None)
     }
 
-    /// The buffered bytes that were not used.
+    /// The buffered bytes that are not consumed yet.
     pub(crate) fn unused(&self) -> &[u8] {
         self.bytes.unused()
     }
 
-    /// Gives up bytes that were not used.
+    /// Skips unconsumed bytes.
     pub(crate) fn give_up(&mut self, n_bytes: usize) {
         self.bytes.use_up(n_bytes);
     }
 
-    /// Gets more bytes, until there are this many that were not used or no more are to be had.
+    /// Gets more bytes until `n_bytes` are unconsumed, or until the data ends.
     pub(crate) fn fetch<M: Machine>(&mut self, n_bytes: usize, machine: &mut M) -> Result<()> {
         while self.unused().len() < n_bytes {
             let missing = (n_bytes - self.unused().len()) as u64;
@@ -470,90 +471,90 @@ impl Feed {
         Ok(())
     }
 
-    /// True if the container, not an event, is what failed.
+    /// True if the container failed, rather than an event.
     pub(crate) fn is_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// True if no bytes follow those that are buffered.
+    /// True if no bytes follow the buffered ones.
     pub(crate) fn is_over(&self) -> bool {
         self.bytes.is_over()
     }
 
-    /// Where in the file the container failed, if it did and that is known.
+    /// Offset in the file where the container failed, if it did and the offset is known.
     pub(crate) fn failed_at(&self) -> Option<u64> {
         self.failed_at.or(self.bytes.failed_at())
     }
 
-    /// Keeps what it failed with for the next request.
+    /// Stores a failure so that the next read returns it.
     pub(crate) fn put_back(&mut self, failure: Error) {
         self.bytes.put_back(failure);
         self.has_failed = false;
     }
 
-    /// What the stream failed with, once.
+    /// Takes the failure of the stream; `None` if there is none.
     pub(crate) fn take_failure(&mut self) -> Option<Error> {
         self.bytes.take_failure()
     }
 
-    /// Puts bytes before those that are buffered; none of these may be used up.
+    /// Inserts bytes before the buffered ones; none of the buffered ones may have been consumed.
     pub(crate) fn prepend(&mut self, bytes: &[u8]) {
         self.bytes.prepend(bytes);
     }
 
-    /// Continues as if a header had been read that says this.
+    /// Continues as if `header` had been read.
     pub(crate) fn assume(&mut self, header: &Header) {
         self.header = Some(header.clone());
     }
 
-    /// Reads another header here, in the middle of the stream.
+    /// Reads another header at the current position, in the middle of the stream.
     pub(crate) fn begin_again(&mut self) -> Result<bool> {
         self.header = None;
         self.begin()
     }
 
-    /// The bytes of the stream that were used since `offset`, as far as they are still buffered.
+    /// The bytes consumed since `offset` of the stream, as far as they are still buffered.
     pub fn used_since(&self, offset: u64) -> &[u8] {
         let (base, at) = (self.bytes.base(), self.bytes.at());
         let start = usize::try_from(offset.saturating_sub(base)).unwrap_or(usize::MAX).min(at);
         &self.bytes.bytes()[start..at]
     }
 
-    /// All buffered bytes.
+    /// All buffered bytes, consumed ones included.
     pub(crate) fn at_hand(&self) -> &[u8] {
         self.bytes.bytes()
     }
 
-    /// What the stream says of itself; empty before the first event was asked for.
+    /// The header of the stream; a default before it was read.
     pub fn header(&self) -> &Header {
         static NONE: Header = Header { version: 0, semantic_version: 0, properties: Vec::new() };
         self.header.as_ref().unwrap_or(&NONE)
     }
 
-    /// How many bytes of the stream are used up.
+    /// Number of bytes of the stream that are consumed.
     pub fn offset(&self) -> u64 {
         self.bytes.offset()
     }
 
-    /// How many bytes of the stream there are, as far as it was read.
+    /// Number of bytes of the stream that were read so far, buffered ones included.
     pub fn n_bytes(&self) -> u64 {
         self.bytes.base() + self.bytes.bytes().len() as u64
     }
 
-    /// Takes what was odd so far.
+    /// Takes the findings so far.
     pub fn take_findings(&mut self) -> Vec<Finding> {
         std::mem::take(&mut self.found).into_vec()
     }
 
-    /// The error of a call that asks for too much memory together with others that are open.
+    /// The error for open calls that together take too much memory.
     pub fn too_much_pending(&self, n_bytes: u64) -> Error {
         let limit = crate::record::MAX_PENDING_BYTES as u64;
         Error::limit("bytes in calls that were entered and not left", n_bytes, limit)
             .at(&self.here(self.offset()))
     }
 
-    /// Gets more bytes: `n_bytes`, and as many as are buffered, so that a long event is not tried too often. False if there
-    /// are none.
+    /// Gets whole blocks with at least `n_bytes` more, limited to the number of bytes already unused (but at least 1). False
+    /// at the end of the data.
     fn more<M: Machine>(&mut self, n_bytes: u64, machine: &mut M) -> Result<bool> {
         if let Err(n_bytes) = machine.leave_block(self.bytes.bytes()) {
             return Err(self.too_much_pending(n_bytes));
@@ -567,7 +568,7 @@ impl Feed {
         Ok(self.bytes.more_blocks(n_before + n_more))
     }
 
-    /// Judges how the data ends: cut data is good as far as it goes.
+    /// Handles the end of the data: after a cut, all that precedes it is valid.
     fn end(&mut self, n_entered: u64) -> Result<()> {
         let mut is_cut_file = false;
         if let Some(error) = self.bytes.take_failure() {
@@ -596,14 +597,15 @@ impl Feed {
             None => "the trace ends within its header".to_owned(),
             Some(_) => format!("the trace ends within an event, after `{n_entered}` calls"),
         };
-        // A file that is cut says itself that its rest is lost.
+        // The finding of a truncated file already reports that its rest is lost.
         let cut = rules::CUT.broken(place.clone(), what);
         self.found.push(if is_cut_file { cut } else { cut.losing(Loss::from(place)) });
         Ok(())
     }
 
-    /// The error of an event that makes no sense, or of the container where a checksum after the event tells that its bytes are
-    /// not those that were packed. Reading stops at such an event, so another stream reads to that checksum.
+    /// Decides whether a malformed event is the fault of the container: a checksum after the event may show that the unpacked
+    /// bytes are wrong. Reading stops at the event, so a second stream is read up to that checksum. Returns the error to
+    /// report.
     #[cold]
     fn blame(&mut self, error: Error) -> Error {
         let is_checked = self.container.codec().vouches_late();
@@ -635,7 +637,7 @@ impl Feed {
         )
     }
 
-    /// How many calls end before the damage that is known of the container by now.
+    /// Number of calls that end before the damage known in the container.
     #[cold]
     fn count_sound(&self) -> Option<u64> {
         let good_until = self.container.good_until(0).filter(|_| !self.is_counting)?;
@@ -657,7 +659,7 @@ impl Feed {
             Some(call) => format!("{}, after the entry of call `{call}`", fault.message),
             None => fault.message.clone(),
         };
-        // A header is read from where it begins, events from where the bytes do.
+        // Offsets of the fault are relative to the buffered bytes.
         let offset = self.bytes.base() + fault.at as u64;
         if let Some(chunk) = chunk_of(&self.container, offset) {
             message.push_str(&format!(", in chunk `{chunk}`"));
@@ -670,24 +672,23 @@ impl Feed {
     }
 }
 
-/// The rule that bytes break which their carrier has lost, as for every format.
+/// The rule for bytes that the container has lost; all formats share it.
 const MALFORMED: &str = "source/malformed";
 
-/// What is said of a call that is left again.
+/// The message for a call that is left a second time.
 pub(crate) fn left_twice(number: u64) -> String {
     format!("call `{number}` is left, which was left before")
 }
 
-/// What is said of a call that is left when `n_entered` calls were entered, where the events after it show the numbers of
-/// calls to be wrong.
+/// The message for a call that is left after only `n_entered` calls were entered, if later events show that numbers are
+/// wrong.
 pub(crate) fn swallowed(number: u64, n_entered: u64) -> String {
     format!(
         "call `{number}` is left when `{n_entered}` calls were entered: the entries of others were taken for a part of a call before"
     )
 }
 
-/// The rule that a call breaks which is left before it is entered, and what is said of it when all `n_entered` calls are
-/// known.
+/// The rule and message for a call that was left before it was entered, given the total number of calls.
 pub(crate) fn left_unentered(number: u64, n_entered: u64) -> (&'static RuleInfo, String) {
     let (rule, what) = match number < n_entered {
         true => (&rules::LEFT_EARLY, "which is entered later"),
@@ -696,10 +697,10 @@ pub(crate) fn left_unentered(number: u64, n_entered: u64) -> (&'static RuleInfo,
     (rule, format!("call `{number}` is left, {what}"))
 }
 
-/// The error of a trace that is damaged, with what to do about it.
+/// Adds a hint at `quipu recover` to the error of a damaged trace.
 pub(crate) fn recoverable(file: &str, error: Error) -> Error {
     match error.kind() {
-        // The number that exceeds a limit is damaged.
+        // A number that exceeds a limit is probably damaged.
         ErrorKind::Malformed | ErrorKind::Limit if file == STANDARD_INPUT => {
             error.hint("`quipu recover` writes what can be saved of it, once it is in a file")
         }
@@ -710,10 +711,10 @@ pub(crate) fn recoverable(file: &str, error: Error) -> Error {
     }
 }
 
-/// What `quipu` calls a trace that comes from there.
+/// `quipu`'s name for a trace from standard input.
 const STANDARD_INPUT: &str = "standard input";
 
-/// The name of a file as it can be put after a verb in a shell.
+/// The file name, quoted for a shell if necessary.
 fn argument(file: &str) -> String {
     let file = if file.starts_with('-') { format!("./{file}") } else { file.to_owned() };
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./+,:@%".contains(&byte) || byte >= 0x80;
@@ -723,7 +724,7 @@ fn argument(file: &str) -> String {
     }
 }
 
-/// The number of the chunk or frame of the container that holds an offset of the stream, if there are several.
+/// Index of the container's chunk or frame that holds an offset of the stream; `None` if there is only one.
 pub(crate) fn chunk_of(container: &Container, offset: u64) -> Option<usize> {
     let landmarks = container.landmarks().ok().filter(|landmarks| landmarks.len() > 1)?;
     // After a gap offsets are unknown.

@@ -1,6 +1,6 @@
-//! What a function does, as far as its name tells: draws, ends a frame, changes nothing.
+//! Effects of a function, as far as its name shows them: draws, ends a frame, changes nothing.
 //!
-//! The trace does not hold this. Patterns come first, then the table in `data/call-flags.tsv`.
+//! The trace does not contain this information. Patterns are tried first, then the table in `data/call-flags.tsv`.
 //! SPEC: apitrace.md#how-calls-come-out.
 
 use crate::record::{
@@ -10,7 +10,7 @@ use regex_lite::Regex;
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
-/// Patterns of whole names, tried in order.
+/// Patterns for whole names, tried in order, with the flags for each.
 const PATTERNS: &[(&str, u32)] = &[
     (r"^gl([A-Z][a-z]+)*Draw(Range|Mesh)?(Arrays|Elements)([A-Z][a-zA-Z]*)?$", RENDER),
     (
@@ -25,13 +25,13 @@ const PATTERNS: &[(&str, u32)] = &[
     (r"^ID3D1[01]Device\d*::(CheckFormatSupport|CheckMultisampleQualityLevels)$", NO_SIDE_EFFECTS | VERBOSE),
 ];
 
-/// The patterns, made ready.
+/// The compiled patterns.
 static COMPILED: LazyLock<Vec<(Regex, u32)>> = LazyLock::new(|| {
     let compile = |(pattern, flags): &(&str, u32)| Regex::new(pattern).ok().map(|regex| (regex, *flags));
     PATTERNS.iter().filter_map(compile).collect()
 });
 
-/// The table of whole names.
+/// Flags by name, from the table.
 static TABLE: LazyLock<FxHashMap<&'static str, u32>> = LazyLock::new(|| {
     let line = |line: &'static str| {
         let (name, flags) = line.split_once('\t')?;
@@ -58,7 +58,7 @@ fn flag_of(name: &str) -> u32 {
     }
 }
 
-/// The flags of a function.
+/// The flags of a function; 0 for an unknown one.
 pub fn of_function(name: &[u8]) -> u32 {
     let Ok(name) = std::str::from_utf8(name) else { return 0 };
     if name.starts_with("gl") || name.starts_with("ID") {
@@ -70,13 +70,13 @@ pub fn of_function(name: &[u8]) -> u32 {
     TABLE.get(name).copied().unwrap_or(0)
 }
 
-/// The library that the functions of a trace belong to.
+/// The graphics API to which the functions of a trace belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Api {
-    /// No function tells.
+    /// No function name identifies the API.
     #[default]
     Unknown,
-    /// OpenGL with a window system of its own.
+    /// OpenGL over GLX, WGL or CGL.
     Gl,
     /// OpenGL, OpenGL ES or OpenVG over EGL.
     Egl,
@@ -85,7 +85,7 @@ pub enum Api {
 }
 
 impl Api {
-    /// What the name of a function says.
+    /// The API that the name of a function identifies.
     pub fn of_function(name: &[u8]) -> Api {
         let upper_or_end = |rest: &[u8]| rest.first().is_none_or(u8::is_ascii_uppercase);
         match name {
@@ -99,7 +99,7 @@ impl Api {
         }
     }
 
-    /// The name that apitrace prints.
+    /// The name in apitrace's notation.
     pub fn name(self) -> &'static str {
         match self {
             Api::Unknown => "Unknown API",

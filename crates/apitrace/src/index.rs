@@ -1,11 +1,11 @@
-//! Where in a trace reading may begin: for its middle to be reached without reading what stands before it.
+//! Places where reading a trace may begin, so that its middle is reached without reading everything before it.
 //!
-//! An [`Index`] has a checkpoint for every few megabytes of the stream: how many calls were over by then, where the bytes
-//! are in the packed file, which signatures were known, which calls were open. It is made by one quick read of the trace
-//! ([`build`]), and kept in a file ([`store`]), which is believed only if the trace is still the one that it was made of. An
-//! index never changes what is read, only from where.
+//! An [`Index`] has a checkpoint for every few megabytes of the stream: the number of completed calls, the offset of the
+//! bytes in the packed file, the known signatures, and the open calls. It is made by one quick read of the trace ([`build`]),
+//! and kept in a file ([`store`]), which is used only if the trace has not changed since. An index never changes what is
+//! read, only where reading starts.
 //!
-//! Packings whose bytes can be inflated from the beginning only (gzip, Brotli, a single frame of Zstandard) have no index.
+//! Packings that can only be inflated from the beginning (gzip, Brotli, a single frame of Zstandard) have no index.
 
 pub mod store;
 
@@ -16,44 +16,44 @@ use crate::record::END_FRAME;
 use quipu_model::Result;
 use quipu_source::{Ahead, Codec, Container, Landmark, StreamOptions};
 
-/// How far apart checkpoints are at first, in bytes of the stream.
+/// Initial distance between checkpoints, in bytes of the stream.
 const STEP_BYTES: u64 = 2 << 20;
-/// No more checkpoints than this are kept: then every other one goes, and they get twice as far apart.
+/// Maximum number of checkpoints; when it is reached, every other one is dropped, and the distance doubles.
 const MAX_CHECKPOINTS: usize = 4096;
-/// A trace with more signatures or open calls than fit here gets no further checkpoints.
+/// A trace whose signatures and open calls take more than this gets no further checkpoints.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
-/// Where reading may begin.
+/// The checkpoints of a trace, with totals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Index {
     pub(crate) definitions: Vec<Definition>,
     pub(crate) checkpoints: Vec<Checkpoint>,
-    /// Calls, complete or not.
+    /// Number of calls, complete or not.
     pub n_records: u64,
-    /// Frames that ended.
+    /// Number of frames that ended.
     pub n_frames: u64,
-    /// Bytes of the stream.
+    /// Size of the stream in bytes.
     pub stream_bytes: u64,
 }
 
-/// A place between two events.
+/// A place between two events, with the state needed to continue there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
     /// Offset in the stream.
     pub(crate) offset: u64,
     pub(crate) landmark: Landmark,
-    /// Calls that were over.
+    /// Number of calls completed before it.
     pub(crate) n_records: u64,
     pub(crate) n_frames: u64,
     pub(crate) n_entered: u64,
     /// The largest number of a call that was over, plus one.
     pub(crate) numbers_end: u64,
-    /// How many signatures were known.
+    /// Number of signatures known.
     pub(crate) n_definitions: usize,
     pub(crate) open: Vec<(u64, Box<[u8]>)>,
 }
 
-/// A place to begin at, ready to read from.
+/// A place to begin at, with the state of a reader.
 #[derive(Debug)]
 pub struct Start {
     landmark: Landmark,
@@ -65,18 +65,18 @@ pub struct Start {
 }
 
 impl Start {
-    /// The bytes from there on.
+    /// A feed of the bytes from there on.
     pub(crate) fn feed(&self, container: &Container, options: &StreamOptions) -> Result<Feed> {
         Feed::from_landmark(container, options, &self.header, &self.landmark, self.offset)
     }
 
-    /// How many calls are over before it.
+    /// Number of calls completed before it.
     pub fn n_records(&self) -> u64 {
         self.n_records
     }
 }
 
-/// What must not lie before a place to begin at.
+/// The target of a seek: reading must begin at or before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The record with this position, counted from 0.
@@ -88,12 +88,12 @@ pub enum Wanted {
 }
 
 impl Index {
-    /// How many checkpoints there are.
+    /// Number of checkpoints.
     pub fn n_checkpoints(&self) -> usize {
         self.checkpoints.len()
     }
 
-    /// The last checkpoint before what is wanted; `None` if there is none after the beginning of the trace.
+    /// The last checkpoint before the target; `None` if only the beginning of the trace is.
     fn checkpoint(&self, wanted: Wanted) -> Option<&Checkpoint> {
         let lies_before = |checkpoint: &Checkpoint| match wanted {
             Wanted::Record(record) => checkpoint.n_records <= record,
@@ -104,12 +104,12 @@ impl Index {
         self.checkpoints[..self.checkpoints.partition_point(lies_before)].last()
     }
 
-    /// How many records lie before the last checkpoint before what is wanted.
+    /// Number of records before the last checkpoint before the target.
     pub fn records_before(&self, wanted: Wanted) -> u64 {
         self.checkpoint(wanted).map_or(0, |checkpoint| checkpoint.n_records)
     }
 
-    /// The last place to begin at before what is wanted, of a trace with this header.
+    /// The last place to begin at before the target, for a trace with this header.
     pub fn start(&self, header: &Header, wanted: Wanted) -> Option<Start> {
         let Checkpoint { offset, landmark, n_records, n_frames, n_entered, n_definitions, open, .. } =
             self.checkpoint(wanted)?;
@@ -126,13 +126,13 @@ impl Index {
     }
 }
 
-/// True if reading a container may begin in its middle.
+/// True if reading the container may begin in its middle.
 pub fn can_have(container: &Container) -> bool {
     container.source().can_seek()
         && matches!(container.codec(), Codec::SnappyChunks | Codec::Zstd | Codec::Plain)
 }
 
-/// Reads a trace for an index of it. A damaged trace has one of what stands before the damage: after it, signatures may be
+/// Reads a trace and builds its index. For a damaged trace, the index ends at the damage: after it, signatures may be
 /// missing.
 ///
 /// # Errors
@@ -212,7 +212,7 @@ fn is_plain(container: &Container) -> bool {
     container.codec() == Codec::Plain
 }
 
-/// Where inflating begins for an offset: of bytes that are not packed, right there.
+/// The landmark for an offset: for bytes that are not packed, the offset itself.
 fn place_in(container: &Container, landmark: &Landmark, offset: u64) -> Landmark {
     if is_plain(container) { Landmark { packed_at: offset, at: offset, ..*landmark } } else { *landmark }
 }

@@ -1,4 +1,4 @@
-//! Calls → the columns that all formats share.
+//! Fills the columns that all formats share from calls.
 
 use crate::record::{END_FRAME, INCOMPLETE};
 use quipu_model::lens::{CallEdge, ThreadEvent};
@@ -6,20 +6,20 @@ use quipu_model::values::NO_NODE;
 use quipu_model::{Batch, Columns};
 use std::collections::HashSet;
 
-/// The kind of a mark that stands for the end of a frame; its value is the frame, from 0.
+/// The kind of a mark for the end of a frame; its value is the frame's number, from 0.
 pub const MARK_FRAME: u32 = 0;
 
-/// What lenses remember from batch to batch.
+/// State that lenses keep from batch to batch.
 #[derive(Debug, Default)]
 pub struct Lenses {
     threads: HashSet<u64>,
 }
 
 impl Lenses {
-    /// Fills the columns of a batch from its calls. `first_frame` is the frame of the first.
+    /// Fills the columns of a batch from its calls. `first_frame` is the frame of the first call.
     ///
-    /// A call is entered and left at the same record, since it is one; one that never returned is only entered. Arguments
-    /// and results are what fits into 64 bits: numbers, floats as their bits, addresses, and 0 for all else.
+    /// A call is one record, so it is entered and left at the same one; a call that never returned is only entered. The
+    /// columns hold arguments and results that fit into 64 bits: numbers, bits of floats, addresses, and 0 for all else.
     pub fn fill(&mut self, columns: Columns, first_frame: u64, batch: &mut Batch) {
         let Batch { values, types, calls, threads, marks, .. } = batch;
         let mut frame = first_frame;

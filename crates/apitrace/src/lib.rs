@@ -1,25 +1,25 @@
 //! The apitrace format: graphics API calls with their values.
 //!
-//! [`APITRACE`] is the format as the rest of Quipu sees it. Inside, each file knows one thing:
+//! [`APITRACE`] is the format as the rest of Quipu sees it. Each module has one task:
 //!
 //! | file | what |
 //! |---|---|
 //! | [`record`] | the numbers of the format and the limits of this reader |
 //! | [`decode`] | bytes → calls: events, signatures, values, open calls |
 //! | [`feed`] | blocks of a stream → events |
-//! | [`flags`] | what functions do, by their names |
+//! | [`flags`] | effects of functions, by their names |
 //! | [`lens`], [`table`] | calls → columns |
 //! | [`trace`], [`reader`] | opening a trace, reading batches |
-//! | [`index`] | where reading may begin, kept in a file |
-//! | [`print`](mod@print), [`callset`] | calls as text, and which |
+//! | [`index`] | checkpoints where reading may begin, kept in a file |
+//! | [`print`](mod@print), [`callset`] | calls as text, and sets of calls |
 //! | [`encode`], [`pack`], [`write`](mod@write) | calls → bytes, bytes → containers, files |
 //! | [`edits`] | trimming, replacing values |
-//! | [`diff`] | what differs between two traces |
-//! | [`objects`] | what arguments name |
+//! | [`diff`] | differences between two traces |
+//! | [`objects`] | which arguments name objects |
 //! | [`text`] | the stream as text, and back |
-//! | [`salvage`], [`recover`], [`check`] | reading on after damage, and what it is for |
+//! | [`salvage`], [`recover`], [`check`] | reading past damage, and its uses |
 //! | [`tools`] | analyses of calls with their values |
-//! | [`survey`] | what only reading all of it tells: frames, sizes |
+//! | [`survey`] | facts that require reading the whole trace: frames, sizes |
 //!
 //! The format itself is described in docs/formats/apitrace.md.
 
@@ -57,14 +57,14 @@ use quipu_model::{
 use quipu_source::Source;
 use regex_lite::Regex;
 
-/// The format, as the list of formats names it.
+/// The format, for the list of formats.
 pub static APITRACE: Apitrace = Apitrace;
 
 /// The type of [`APITRACE`].
 #[derive(Debug)]
 pub struct Apitrace;
 
-/// What is known of the format without opening a trace.
+/// Static description of the format.
 pub static INFO: FormatInfo = FormatInfo {
     name: "apitrace",
     title: "graphics API calls with their values (stream versions 0 to 6)",
@@ -75,7 +75,7 @@ pub static INFO: FormatInfo = FormatInfo {
     print_options: print::settings::OPTIONS,
 };
 
-/// Where an index for large traces is kept.
+/// The option for the location of the index of a large trace.
 pub(crate) const INDEX: OptionSpec = OptionSpec::new(
     "index",
     Kind::Choice(&["auto", "cache", "beside", "no"]),
@@ -84,15 +84,15 @@ pub(crate) const INDEX: OptionSpec = OptionSpec::new(
 )
 .value("auto|cache|beside|no");
 
-/// An option that may be given as `yes`, `no` or alone.
+/// A flag that may be given as `yes`, `no`, or without a value.
 pub(crate) const fn truth(name: &'static str, default: &'static str, doc: &'static str) -> OptionSpec {
     OptionSpec::new(name, Kind::Flag, default, doc).value("yes|no").bare("yes")
 }
 
-/// The union of all sets that an option is given; `None` if none is.
+/// The union of all sets given for an option; `None` if it is not given.
 ///
 /// # Errors
-/// `Usage` if one is not written as it should be.
+/// `Usage` if a set is malformed.
 pub(crate) fn call_set(options: &Options, spec: &OptionSpec) -> Result<Option<CallSet>> {
     let mut all: Option<CallSet> = None;
     for text in options.texts(spec) {
@@ -101,10 +101,10 @@ pub(crate) fn call_set(options: &Options, spec: &OptionSpec) -> Result<Option<Ca
     Ok(all)
 }
 
-/// The regular expression that an option is given.
+/// The regular expression given for an option; `None` if it is not given.
 ///
 /// # Errors
-/// `Usage` if it is none.
+/// `Usage` if it is malformed.
 pub(crate) fn pattern(options: &Options, spec: &OptionSpec) -> Result<Option<Regex>> {
     let of = |text: &str| {
         Regex::new(text)

@@ -1,12 +1,12 @@
-//! Which arguments and results are names of objects, and the kind of each.
+//! Finds arguments and results that are names of objects, and the kind of each.
 //!
-//! OpenGL calls things by small numbers, and says in the names of its arguments what kind of thing is meant: a `texture` is
-//! a texture in every function. So the rules are about names of arguments, with a word on the functions where a name means
-//! several things. Window systems and Direct3D use addresses, which need no rules.
+//! OpenGL identifies objects by small numbers, and the names of its arguments say which kind is meant: a `texture` is a
+//! texture in every function. So the rules are about names of arguments; where a name is ambiguous, they also name functions.
+//! Window systems and Direct3D use addresses, which need no rules.
 
 use quipu_model::values::FunctionType;
 
-/// A kind of object; each has names of its own.
+/// A kind of object; each kind has its own name space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Class {
@@ -20,7 +20,7 @@ pub enum Class {
     Framebuffer,
     /// A renderbuffer.
     Renderbuffer,
-    /// A program or shader, which share their names.
+    /// A program or shader; the two share one name space.
     Program,
     /// A program of the ARB assembly language, or a fragment shader of ATI.
     Assembly,
@@ -44,7 +44,7 @@ pub enum Class {
     Drawable,
 }
 
-/// Names of arguments, the functions they are about (all if empty; one of these must be in the name), and the kind.
+/// Names of arguments, parts of names of functions (one of them must match), and the kind.
 const ARGS: &[(&[&str], &[&str], Class)] = &[
     (&["texture", "textures", "srcName", "dstName", "origtexture"], &["gl"], Class::Texture),
     (&["buffer", "buffers", "readBuffer", "writeBuffer"], &["gl"], Class::Buffer),
@@ -90,7 +90,7 @@ const ARGS: &[(&[&str], &[&str], Class)] = &[
     ),
 ];
 
-/// What functions return.
+/// Kinds of the objects that functions return.
 const RESULTS: &[(&[&str], Class)] = &[
     (
         &[
@@ -116,7 +116,7 @@ const RESULTS: &[(&[&str], Class)] = &[
     ),
 ];
 
-/// Functions that do not name objects although their arguments are called like some.
+/// Functions whose arguments are not objects although their names suggest it.
 const EXCEPTIONS: &[&str] = &[
     "glDrawBuffer",
     "glReadBuffer",
@@ -135,18 +135,18 @@ const EXCEPTIONS: &[&str] = &[
     "glProgramLocalParameter",
 ];
 
-/// What a function says of its arguments and its result.
+/// Kinds of the arguments and the result of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
     /// The kind of each argument that is the name of an object.
     pub args: Vec<Option<Class>>,
     /// The kind of the result.
     pub result: Option<Class>,
-    /// Whether arguments bring new names back.
+    /// Whether arguments return new names.
     pub generates: bool,
 }
 
-/// The roles in a function.
+/// The roles of a function's arguments and result.
 pub fn roles(function: &FunctionType) -> Roles {
     let name = String::from_utf8_lossy(&function.name);
     let is_exception = EXCEPTIONS.iter().any(|start| name.starts_with(start));
@@ -155,7 +155,7 @@ pub fn roles(function: &FunctionType) -> Roles {
         let rule = ARGS.iter().find(|(args, functions, _)| {
             args.contains(&arg) && functions.iter().any(|part| name.contains(part))
         })?;
-        // Buffers of framebuffers are constants, but the framebuffers themselves have names.
+        // In these functions, `buffer` is a constant, but `framebuffer` is a name.
         (!is_exception || rule.2 == Class::Framebuffer).then_some(rule.2)
     });
     let starts = |starts: &&[&str]| starts.iter().any(|start| name.starts_with(start));

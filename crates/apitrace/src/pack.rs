@@ -1,4 +1,4 @@
-//! Writing a stream into the containers that apitrace reads.
+//! Writes a stream into the containers that apitrace reads.
 //!
 //! SPEC: apitrace.md#containers.
 
@@ -7,16 +7,16 @@ use flate2::write::GzEncoder;
 use std::io::{self, Write};
 use zstd::bulk::Compressor;
 
-/// What a chunk of snappy inflates to, but for the last: what the tracer writes.
+/// Inflated size of each snappy chunk but the last, as the tracer writes them.
 const CHUNK_BYTES: usize = 1 << 20;
-/// What a frame of Zstandard inflates to, but for the last.
+/// Inflated size of each Zstandard frame but the last.
 const FRAME_BYTES: usize = 2 << 20;
-/// The window of Brotli, as a power of two.
+/// Binary logarithm of Brotli's window size.
 const BROTLI_WINDOW: u32 = 24;
-/// How much Brotli takes at a time.
+/// Size of Brotli's input buffer.
 const BROTLI_BUFFER_BYTES: usize = 64 << 10;
 
-/// Writes a stream.
+/// Writes a stream into a container.
 pub struct StreamWriter<W: Write>(Kind<W>);
 
 enum Kind<W: Write> {
@@ -26,7 +26,7 @@ enum Kind<W: Write> {
         buffer: Vec<u8>,
         encoder: Box<snap::raw::Encoder>,
     },
-    /// `table` has what each frame takes and inflates to.
+    /// `table` holds the packed and inflated size of each frame.
     Zstd {
         out: W,
         buffer: Vec<u8>,
@@ -38,7 +38,7 @@ enum Kind<W: Write> {
     Brotli(Box<brotli::CompressorWriter<Minding<W>>>),
 }
 
-/// The levels of a packing, the least first, and the usual one; `None` where there is nothing to choose.
+/// The range of compression levels of a packing, and the default level; `None` if it has no levels.
 pub fn levels(packing: Packing) -> Option<(std::ops::RangeInclusive<u32>, u32)> {
     match packing {
         Packing::Snappy | Packing::Plain => None,
@@ -49,7 +49,7 @@ pub fn levels(packing: Packing) -> Option<(std::ops::RangeInclusive<u32>, u32)> 
 }
 
 impl<W: Write> StreamWriter<W> {
-    /// Begins a file. Levels out of range are taken for the nearest.
+    /// Begins a file. A level out of range is clamped.
     ///
     /// # Errors
     /// If `out` cannot be written.
@@ -66,7 +66,7 @@ impl<W: Write> StreamWriter<W> {
             }
             Packing::SeekableZstd | Packing::Zstd => {
                 let mut compressor = Compressor::new(level as i32)?; // At most 22.
-                // Damage that inflates to other values is seen by this alone.
+                // Only the checksum reveals damage that inflates without error to other bytes.
                 compressor.include_checksum(true)?;
                 let is_seekable = packing == Packing::SeekableZstd;
                 Kind::Zstd { out, buffer: Vec::new(), compressor, table: Vec::new(), is_seekable }
@@ -81,10 +81,10 @@ impl<W: Write> StreamWriter<W> {
         }))
     }
 
-    /// Adds bytes of the stream.
+    /// Appends bytes of the stream.
     ///
     /// # Errors
-    /// If they cannot be written.
+    /// If `out` cannot be written.
     pub fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         match &mut self.0 {
             Kind::Plain(out) => return out.write_all(bytes),
@@ -108,7 +108,7 @@ impl<W: Write> StreamWriter<W> {
         Ok(())
     }
 
-    /// Writes what is buffered as a block of its own.
+    /// Writes the buffered bytes as a block of their own, if there are any.
     fn flush_block(&mut self) -> io::Result<()> {
         match &mut self.0 {
             Kind::Snappy { out, buffer, encoder } if !buffer.is_empty() => {
@@ -123,7 +123,7 @@ impl<W: Write> StreamWriter<W> {
         Ok(())
     }
 
-    /// Writes what is buffered as a frame, be it nothing.
+    /// Writes the buffered bytes as a frame, even if there are none.
     fn write_frame(&mut self) -> io::Result<()> {
         if let Kind::Zstd { out, buffer, compressor, table, .. } = &mut self.0 {
             let frame = compressor.compress(buffer)?;
@@ -134,13 +134,13 @@ impl<W: Write> StreamWriter<W> {
         Ok(())
     }
 
-    /// Writes what is left and gives back what was written to.
+    /// Writes the remaining bytes and returns the inner writer.
     ///
     /// # Errors
-    /// If that cannot be written.
+    /// If `out` cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush_block()?;
-        // A file without a frame would be none of its kind.
+        // A file without a frame would not be recognised as Zstandard.
         if matches!(&self.0, Kind::Zstd { table, .. } if table.is_empty()) {
             self.write_frame()?;
         }
@@ -148,7 +148,7 @@ impl<W: Write> StreamWriter<W> {
             Kind::Plain(out) | Kind::Snappy { out, .. } => Ok(out),
             Kind::Gzip(out) => out.finish(),
             Kind::Brotli(out) => {
-                // Giving back the inner writer ends the stream, and keeps silent about what went wrong with that.
+                // `into_inner` ends the stream, and hides errors of doing so.
                 let inner = out.into_inner();
                 match inner.failure {
                     Some(failure) => Err(failure),
@@ -165,7 +165,7 @@ impl<W: Write> StreamWriter<W> {
     }
 }
 
-/// A writer that keeps in mind what went wrong with it.
+/// A writer that remembers its last error.
 struct Minding<W> {
     out: W,
     failure: Option<io::Error>,
@@ -197,7 +197,7 @@ impl<W: Write> Write for Minding<W> {
     }
 }
 
-/// The skippable frame that lists the frames before it.
+/// The skippable frame that lists the sizes of the frames before it.
 fn seek_table(frames: &[(u32, u32)]) -> Vec<u8> {
     let n_frames = frames.len() as u32; // Each is two mebibytes.
     let mut table = 0x184d_2a5e_u32.to_le_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! One sequential read: events in, batches of calls out.
+//! Reads calls sequentially: takes events and delivers batches of calls.
 
 use crate::decode::skim::Skimmer;
 use crate::decode::{Decoder, Event};
@@ -13,60 +13,60 @@ use quipu_model::values::Values;
 use quipu_model::{Batch, Columns, Error, Reader, Result, Scan, Window};
 use quipu_source::Container;
 
-/// A batch ends when its values take this many bytes, however few calls they belong to.
+/// A batch ends when its values take this many bytes, however few calls it has.
 const MAX_BATCH_BYTES: usize = 1 << 20;
 
-/// A read of calls.
+/// A sequential read of calls.
 #[derive(Debug)]
 pub struct CallReader {
     feed: Feed,
     decoder: Option<Decoder>,
-    /// Where to begin, before the first read.
+    /// The place to begin at, before the first read.
     start: Option<Start>,
     batch: Batch,
     columns: Columns,
     batch_records: usize,
-    /// The first record that is wanted, and the first after those.
+    /// The range of records to deliver.
     wanted: std::ops::Range<u64>,
     lenses: Lenses,
     fill: Fill,
-    /// How many records were delivered or skipped.
+    /// Number of records delivered or skipped so far.
     n_records: u64,
-    /// How many frames have ended.
+    /// Number of frames that have ended.
     n_frames: u64,
-    /// Where in the stream the last call ended.
+    /// Offset in the stream of the end of the last call.
     last_end: u64,
-    /// A call of another thread than those of the batch before.
+    /// A call of another thread than the batch before it; it begins the next batch.
     held: Option<Values>,
-    /// What the next read fails with.
+    /// The error that the next read returns.
     fault: Option<Error>,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing was read.
+    /// Nothing was read yet.
     Fresh,
     /// There may be more events.
     Reading,
-    /// The data is over; open calls remain.
+    /// The data has ended; open calls remain.
     Ending,
     Over,
 }
 
 impl CallReader {
-    /// Begins to read.
+    /// Creates a reader from the beginning of the stream.
     ///
     /// # Errors
-    /// `Usage` for windows of what the format does not have.
+    /// `Usage` for windows in units that the format does not have.
     pub fn new(container: &Container, scan: &Scan) -> Result<CallReader> {
         CallReader::from(container, scan, None)
     }
 
-    /// The same, with a place to begin at, which lies at or before the first record that is wanted.
+    /// Like [`CallReader::new`], but begins at `start`, which is at or before the first wanted record.
     ///
     /// # Errors
-    /// As for [`CallReader::new`].
+    /// Those of [`CallReader::new`].
     pub fn from(container: &Container, scan: &Scan, start: Option<Start>) -> Result<CallReader> {
         let wanted = match &scan.window {
             Window::All => 0..u64::MAX,
@@ -100,16 +100,16 @@ impl CallReader {
         })
     }
 
-    /// The same, before the first read, with tables among those of the scan that were learned.
+    /// Sets the tables to fill, including `learned` ones. To be called before the first read.
     pub fn filling(mut self, tables: &[usize], learned: &[FunctionTable]) -> CallReader {
         (self.fill, self.batch.tables) = Fill::new(tables, learned);
         self
     }
 
-    /// Reads the header, and passes over what is not wanted without keeping it.
+    /// Reads the header, and skips records before the window without decoding values.
     ///
     /// # Errors
-    /// If what stands before the first record that is wanted is damaged.
+    /// If data before the first wanted record is damaged.
     fn begin(&mut self) -> Result<()> {
         self.state = State::Over;
         if !self.feed.begin()? {
@@ -134,7 +134,7 @@ impl CallReader {
                 None => break,
             }
         }
-        // The buffered bytes stay, but not the places in them.
+        // The buffered bytes stay, but offsets into them become invalid.
         let kept = skimmer.leave_block(self.feed.at_hand()).and_then(|()| Decoder::take_over(skimmer));
         let (decoder, types) = kept.map_err(|n_bytes| self.feed.too_much_pending(n_bytes))?;
         self.decoder = Some(decoder);
@@ -211,7 +211,7 @@ impl CallReader {
             && values.bytes.len() + 16 * values.nodes.len() + 8 * values.args.len() < MAX_BATCH_BYTES
     }
 
-    /// Takes the call that came last out of the batch if it is of another thread.
+    /// Removes the last call from the batch and holds it back, if it belongs to another thread.
     fn hold(&mut self) {
         let values = &mut self.batch.values;
         let (Some(first), Some(last)) = (values.calls.first(), values.calls.last()) else { return };
@@ -224,13 +224,13 @@ impl CallReader {
         }
     }
 
-    /// Makes the collected calls a batch, as far as they are wanted; false if none is.
+    /// Completes the batch with the collected calls that are wanted; false if there are none.
     fn finish(&mut self) -> bool {
         let calls = &mut self.batch.values.calls;
         let n_skipped = self.wanted.start.saturating_sub(self.n_records).min(calls.len() as u64);
         let ends_frame = |call: &quipu_model::values::Call| u64::from(call.flags & END_FRAME != 0);
         if n_skipped > 0 {
-            let skipped = calls.drain(..n_skipped as usize); // Not more than there are.
+            let skipped = calls.drain(..n_skipped as usize); // At most `calls.len()`.
             self.n_frames += skipped.map(|call| ends_frame(&call)).sum::<u64>();
         }
         let first_record = self.n_records + n_skipped;

@@ -1,6 +1,6 @@
-//! The numbers of the format: events, details, value tags, flags, and the limits that this reader sets.
+//! Constants of the format: events, details, value tags, flags, and the limits that this reader sets.
 //!
-//! This file knows nothing else. SPEC: apitrace.md.
+//! This file depends on nothing else. SPEC: apitrace.md.
 
 /// The newest version of the stream.
 pub const NEWEST_VERSION: u64 = 6;
@@ -31,7 +31,7 @@ pub const DETAIL_FLAGS: u8 = 5;
 
 /// Members of a stack frame.
 pub const FRAME_END: u8 = 0;
-/// The file of the program or library.
+/// The path of the executable or library.
 pub const FRAME_MODULE: u8 = 1;
 /// The function.
 pub const FRAME_FUNCTION: u8 = 2;
@@ -39,7 +39,7 @@ pub const FRAME_FUNCTION: u8 = 2;
 pub const FRAME_FILE: u8 = 3;
 /// The line of the source file.
 pub const FRAME_LINE: u8 = 4;
-/// Bytes from the start of function or module.
+/// Offset in bytes from the start of the function or module.
 pub const FRAME_OFFSET: u8 = 5;
 
 /// A null pointer.
@@ -50,11 +50,11 @@ pub const TAG_FALSE: u8 = 1;
 pub const TAG_TRUE: u8 = 2;
 /// A number below zero, by its magnitude.
 pub const TAG_NEGATIVE: u8 = 3;
-/// Any other number.
+/// Any other integer.
 pub const TAG_UNSIGNED: u8 = 4;
-/// 32 bits of floating point.
+/// A 32-bit float.
 pub const TAG_FLOAT: u8 = 5;
-/// 64 bits of floating point.
+/// A 64-bit float.
 pub const TAG_DOUBLE: u8 = 6;
 /// A string.
 pub const TAG_STRING: u8 = 7;
@@ -64,13 +64,13 @@ pub const TAG_BLOB: u8 = 8;
 pub const TAG_ENUM: u8 = 9;
 /// A set of flags.
 pub const TAG_BITMASK: u8 = 10;
-/// A list, or a pointer to one thing.
+/// A list, or a pointer to one element.
 pub const TAG_ARRAY: u8 = 11;
 /// A structure.
 pub const TAG_STRUCT: u8 = 12;
 /// An address or handle.
 pub const TAG_POINTER: u8 = 13;
-/// One thing for people and for machines.
+/// One value in two forms, for people and for machines.
 pub const TAG_REPR: u8 = 14;
 /// A string of wide characters.
 pub const TAG_WIDE: u8 = 15;
@@ -81,7 +81,7 @@ pub const FAKE: u32 = 1;
 pub const NO_SIDE_EFFECTS: u32 = 4;
 /// The call draws.
 pub const RENDER: u32 = 8;
-/// The call changes what is drawn to.
+/// The call changes the render target.
 pub const SWAP_RENDERTARGET: u32 = 16;
 /// The call ends a frame.
 pub const END_FRAME: u32 = 32;
@@ -89,24 +89,25 @@ pub const END_FRAME: u32 = 32;
 pub const INCOMPLETE: u32 = 64;
 /// The call is of little interest.
 pub const VERBOSE: u32 = 128;
-/// The call marks a place for people.
+/// The call sets a debug marker for people.
 pub const MARKER: u32 = 256;
-/// The call opens a group.
+/// The call opens a group of calls.
 pub const MARKER_PUSH: u32 = 512;
-/// The call closes a group.
+/// The call closes a group of calls.
 pub const MARKER_POP: u32 = 1024;
 
-/// Values may be nested so deep.
+/// Maximum nesting depth of values.
 pub const MAX_DEPTH: u32 = 256;
-/// How many bytes a name of a function, argument, member or number may have.
+/// Maximum number of bytes in the name of a function, argument, member or number.
 pub const MAX_NAME_BYTES: u64 = 4096;
-/// How far the index of an argument may lie past those that the function names.
+/// Maximum distance of an argument's index beyond the arguments that the function names.
 pub const MAX_EXTRA_ARGS: u64 = 1024;
-/// How many frames of one stack may be such that their signatures are lost: bytes that are no stack read as any number.
+/// Maximum number of frames in one stack whose signatures are lost: bytes that are not a stack may read as any number of
+/// them.
 pub const MAX_LOST_FRAMES: u64 = 256;
-/// How many bytes one event may take.
+/// Maximum number of bytes in one event.
 pub const MAX_EVENT_BYTES: usize = 1 << 30;
-/// How many bytes the values of calls may take that were entered and not left.
+/// Maximum number of bytes for the values of open calls.
 pub const MAX_PENDING_BYTES: usize = 256 << 20;
-/// How many types a trace may have.
+/// Maximum number of types in a trace.
 pub const MAX_TYPES: usize = 1 << 24;

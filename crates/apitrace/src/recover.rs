@@ -1,7 +1,8 @@
-//! Writing what can be saved of a damaged trace.
+//! Writes what can be saved of a damaged trace.
 //!
-//! A stream that is whole in itself, but for its end or for what another process wrote into the file, is copied event by
-//! event as it is. One with gaps is written anew: calls are numbered on, and signatures stand where they are first needed.
+//! A stream that is intact, except for its end or for another process's writes into the file, is copied event by event
+//! without change. A stream with gaps is written again: calls are renumbered, and signatures stand where they are first
+//! needed.
 
 use crate::check::rules;
 use crate::decode::Header;
@@ -16,35 +17,35 @@ use quipu_model::{Columns, Error, Finding, Found, Reader, Result, Scan, ShardId}
 use quipu_source::{Container, StreamOptions};
 use std::path::Path;
 
-/// How a trace is recovered.
+/// Options of a recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoverOptions {
     /// The container to write.
     pub packing: Packing,
-    /// How hard to pack; the usual if `None`.
+    /// Compression level; the default of the packing if `None`.
     pub level: Option<u32>,
-    /// Whether a file may be replaced.
+    /// Whether an existing file may be replaced.
     pub replace: bool,
-    /// Which stream of a file that has several, counted from 0; the one with most calls if `None`.
+    /// Index of the stream to write, from 0; the one with the most calls if `None`.
     pub stream: Option<usize>,
 }
 
-/// What was recovered.
+/// Outcome of a recovery.
 #[derive(Clone, Debug)]
 pub struct Recovered {
-    /// What the trace is like.
+    /// The facts about the damaged trace.
     pub salvaged: Salvaged,
-    /// Which of its streams was written.
+    /// Index of the stream that was written.
     pub stream: usize,
-    /// True if the stream was copied as it is.
+    /// True if the stream was copied without change.
     pub is_copy: bool,
-    /// Bytes of the stream that was written.
+    /// Bytes of the written stream.
     pub stream_bytes: u64,
-    /// Bytes of the file that was written.
+    /// Bytes of the written file.
     pub packed_bytes: u64,
 }
 
-/// Counts, the first time.
+/// A sink that ignores the calls, for the first read, which only counts.
 struct Nobody;
 
 impl Sink for Nobody {
@@ -57,7 +58,7 @@ impl Sink for Nobody {
     }
 }
 
-/// Writes the calls of one stream.
+/// A sink that writes the calls of one stream.
 struct Rewriter<'w> {
     wanted: usize,
     n_streams: usize,
@@ -97,7 +98,7 @@ impl Sink for Rewriter<'_> {
 /// Writes what can be saved of a trace to a file at `path`, which appears when it is complete.
 ///
 /// # Errors
-/// `Usage` if there is such a file and it may not be replaced, or no such stream; `Malformed` if nothing can be saved;
+/// `Usage` if the file exists and may not be replaced, or there is no such stream; `Malformed` if nothing can be saved;
 /// `Unsupported` for a pipe, which can be read only once.
 pub fn recover(trace: &ApiTrace, path: &Path, options: &RecoverOptions) -> Result<Recovered> {
     check_file(path, options.replace.into())?;
@@ -119,7 +120,7 @@ pub fn recover(trace: &ApiTrace, path: &Path, options: &RecoverOptions) -> Resul
     };
     let RecoverOptions { packing, level, replace, .. } = *options;
     let mut file = NewFile::create(path, &WriteOptions { packing, level, replace, ..WriteOptions::USUAL })?;
-    // Numbers of calls in a copy are those of the trace that is copied; where some are lost, they must be made anew.
+    // A copy keeps the numbers of calls; if some are lost, calls must be renumbered.
     let is_copy = stream.is_whole && stream.lost_calls == 0;
     if is_copy {
         copy(container, stream, &mut file)?;
@@ -133,8 +134,8 @@ pub fn recover(trace: &ApiTrace, path: &Path, options: &RecoverOptions) -> Resul
     Ok(Recovered { salvaged, stream: wanted, is_copy, stream_bytes, packed_bytes })
 }
 
-/// Names the place where all other readers stop, before the gaps. Saving begins a gap where nothing bears an event out; other
-/// readers continue from there until bytes make no sense at all. Every verb names the place of the latter.
+/// Adds a finding, before those of gaps, for the place where all other readers stop. Salvage begins a gap at the first event
+/// that nothing confirms; other readers continue from there until bytes are malformed. Every verb reports the latter place.
 fn name_where_readers_stop(trace: &ApiTrace, salvaged: &mut Salvaged) {
     if salvaged.found.is_empty() {
         return;
@@ -151,7 +152,7 @@ fn name_where_readers_stop(trace: &ApiTrace, salvaged: &mut Salvaged) {
     salvaged.found = found;
 }
 
-/// Reads all calls, for where that ends.
+/// Reads all calls; returns the error where reading stops, if any.
 fn end_of_reading(trace: &ApiTrace) -> Result<()> {
     let mut reader = CallReader::new(trace.sound(), &Scan::new(ShardId(0)).columns(Columns::CALL_VALUES))?;
     while reader.read()?.is_some() {}
@@ -172,7 +173,7 @@ fn copy(container: &Container, stream: &StreamFacts, file: &mut NewFile) -> Resu
     while at < stream.end {
         match blocks.next(&mut block) {
             Ok(Some(_)) => {}
-            // What is after the last whole event does not matter.
+            // Data after the last complete event does not matter.
             Ok(None) | Err(_) => break,
         }
         let inside =

@@ -1,4 +1,4 @@
-//! Reading on after damage: what can be had of a trace that was cut, changed, or written by two processes at once.
+//! Reads past damage: salvages a trace that was cut, changed, or written by two processes at once.
 //!
 //! ```text
 //! chunks ──▶ runs of bytes without a gap ──▶ events ──▶ calls
@@ -6,12 +6,14 @@
 //!   go on with the next                        functions are known and whose numbers fit
 //! ```
 //!
-//! Damaged bytes may read as events, too, so what is new after damage is believed only if what follows bears it out, and calls
-//! that contradict each other are taken back (`careful`). A stream whose header is lost is taken for one of the newest version.
+//! Damaged bytes may read as events too, so anything new after damage is accepted only if later events confirm it, and calls
+//! that contradict each other are taken back (`careful`). A stream whose header is lost is treated as one of the newest
+//! version.
 //!
-//! A stream that begins in the middle of the file, as when a traced program forks, is a stream of its own. Signatures that
-//! stood in a gap are made up: such functions have a number for a name and such numbers no name; structures cannot be made up, so
-//! calls with them are lost as well. All that was found goes to a [`Sink`], with what it cost.
+//! A stream that begins in the middle of the file, as when a traced program forks, is treated as a separate stream.
+//! Signatures that were lost in a gap are replaced by placeholders: functions get a number as their name, and values have no
+//! names. There are no placeholders for structures, so calls with them are lost. Calls go to a [`Sink`]; the result counts
+//! what was lost.
 
 mod careful;
 mod facts;
@@ -30,18 +32,18 @@ use quipu_model::values::{Types, Values};
 use quipu_model::{Confidence, Error, ErrorKind, Finding, Place, Result, RuleInfo};
 use quipu_source::{Ahead, Codec, Container, Landmark, StreamOptions};
 
-/// Calls are handed over when there are this many, or this many bytes of values.
+/// Calls are passed on when there are this many, or this many bytes of values.
 const CALLS_AT_ONCE: usize = 1024;
 const BYTES_AT_ONCE: usize = 1 << 20;
-/// How many bytes must be buffered for a run of events to be looked for in them.
+/// Number of bytes to buffer before searching them for a run of events.
 pub(crate) const RUN_BYTES: usize = 1 << 20;
-/// How much is asked whether it is the head of a stream.
+/// Number of bytes that are tested for the head of a stream.
 const HEAD_BYTES: usize = 4 << 10;
 
-/// Reads all of a container, whatever stands in the way.
+/// Reads a whole container, continuing after any damage.
 ///
 /// # Errors
-/// If the file cannot be read, or holds nothing that can be a trace; what the sink says.
+/// If the file cannot be read, or contains nothing that can be a trace; errors of the sink.
 pub fn salvage(container: &Container, sink: &mut dyn Sink) -> Result<Salvaged> {
     let landmarks = container.landmarks()?;
     let options = StreamOptions {
@@ -67,25 +69,25 @@ pub fn salvage(container: &Container, sink: &mut dyn Sink) -> Result<Salvaged> {
     Ok(work.salvaged)
 }
 
-/// How a run of bytes begins.
+/// The beginning of a run of bytes.
 #[derive(Clone, Copy)]
 enum Begins {
-    /// With the header of the first stream.
+    /// The header of the first stream.
     Stream,
-    /// Somewhere within a stream, or with another.
+    /// Somewhere within a stream, or the header of another.
     BehindGap,
-    /// Where the run before ended.
+    /// The end of the run before.
     Joined,
 }
 
-/// The current chunk or frame; all there is, where a container has none.
+/// The current chunk or frame; the whole stream if the container has none.
 #[derive(Default)]
 struct Chunk {
-    /// Where it ends in the stream.
+    /// Offset of its end in the stream.
     end: u64,
-    /// Calls of the current stream that were read before it.
+    /// Number of calls of the current stream read before it.
     n_before: u64,
-    /// Whether something was found wrong with what is in it.
+    /// Whether damage was found in it.
     is_damaged: bool,
 }
 
@@ -96,11 +98,11 @@ struct Work<'a> {
     sink: &'a mut dyn Sink,
     salvaged: Salvaged,
     at_work: Option<(Header, Decoder)>,
-    /// What the header is taken for, if it is lost and no event was found yet.
+    /// The header to assume, if it is lost and no event was found yet.
     assumed: Option<Header>,
     chunk: Chunk,
     evidence: Evidence,
-    /// Calls of the current stream that were left and not entered until then, and where.
+    /// Calls of the current stream that were left before they were entered, with their places.
     unentered: Unentered,
     values: Values,
     types: Types,
@@ -108,10 +110,10 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn run(&mut self) -> Result<()> {
-        // The current run begins with this chunk; none if there are no such places.
+        // Index of the landmark where the current run begins; unused without landmarks.
         let mut next = 0;
         let mut is_first = true;
-        // What the run before has left of an event that the current one begins with.
+        // The bytes that the run before left of an event with which the current one begins.
         let mut rest: Option<Vec<u8>> = None;
         loop {
             let landmark = self.landmarks.get(next).copied();
@@ -133,7 +135,7 @@ impl Work<'_> {
                 (false, None) => Begins::BehindGap,
             };
             let Ended { at: end, failure, failed_at, joint } = self.run_of_bytes(feed, how)?;
-            // None of those after which bytes were read.
+            // The next run begins after all landmarks whose bytes were read.
             let from = if is_first { 0 } else { next + 1 };
             is_first = false;
             if let Some((goes_on, bytes)) = joint {
@@ -151,7 +153,7 @@ impl Work<'_> {
                 continue;
             }
             let Some(failure) = failure else {
-                // A gap may have looked like the end.
+                // The data may seem to end at a gap.
                 let is_next = |landmark: &Landmark| landmark.is_behind_gap && landmark.at >= end;
                 let Some(gap) = self.landmarks.iter().skip(from).position(is_next) else { break };
                 next = from + gap;
@@ -167,7 +169,7 @@ impl Work<'_> {
             if failure.kind() == ErrorKind::Io {
                 return Err(failure);
             }
-            // The first after the place of the fault; how much of its chunk was inflated does not matter.
+            // The first landmark after the place of the fault; it does not matter how much of the failed chunk was inflated.
             let behind = match failed_at {
                 Some(packed_at) => self.landmarks.partition_point(|landmark| landmark.packed_at <= packed_at),
                 None => self.landmarks.partition_point(|landmark| landmark.at < end) + 1,
@@ -179,7 +181,7 @@ impl Work<'_> {
                 self.salvaged.found.push(Finding::of_cut_file(&failure));
                 break;
             }
-            // Chunks of snappy have told their numbers themselves.
+            // Errors of snappy chunks already contain the number of the chunk.
             let chunk = match next.checked_sub(1) {
                 Some(chunk) if !failure.message().contains("chunk `") => format!("chunk `{chunk}`: "),
                 _ => String::new(),
@@ -204,7 +206,7 @@ impl Work<'_> {
         }
         loop {
             if self.at_work.is_none() {
-                // There is no use in looking for events of nothing.
+                // Without a stream at work, there is no use in looking for events.
                 if self.find_stream(&mut feed)? || self.find_beginning(&mut feed)? {
                     continue;
                 }
@@ -248,7 +250,7 @@ impl Work<'_> {
                     return Ok(Ended::of(&mut feed, None));
                 }
                 Err(error) => {
-                    // Either the bytes end in a fault, or they are no event.
+                    // Either the container failed, or the bytes are not an event.
                     if error.kind() == ErrorKind::Io {
                         return Err(error);
                     }
@@ -278,8 +280,8 @@ impl Work<'_> {
         }
     }
 
-    /// The chunk that begins at this offset, if the one before it can be inflated to its end though its length is wrong.
-    /// The bytes of the stream are not those of the file then.
+    /// Index of the chunk that begins at this offset, if the chunk before it was inflated to its end although its length is
+    /// wrong. Then the bytes of the stream differ from those of the file.
     fn joint_at(&mut self, offset: u64) -> Option<usize> {
         let behind = |pair: &[Landmark]| pair[0].is_mended && pair[1].at == offset && !pair[1].is_behind_gap;
         let before = self.landmarks.windows(2).position(behind)?;
@@ -287,7 +289,7 @@ impl Work<'_> {
         Some(before + 1)
     }
 
-    /// The chunk that follows one that failed when all that it holds was inflated: its checksum is what tells.
+    /// Index of the chunk after one that failed only after its whole contents were inflated, that is, by its checksum.
     fn follows(&mut self, feed: &Feed) -> Option<usize> {
         let failed_at = feed.failed_at()?;
         let next = self.landmarks.partition_point(|landmark| landmark.packed_at <= failed_at);
@@ -296,25 +298,25 @@ impl Work<'_> {
         Some(next)
     }
 
-    /// Takes note that the chunk is damaged in which the container failed.
+    /// Marks the chunk in which the container failed as damaged.
     fn damage_failed(&mut self, feed: &Feed) {
         let next =
             feed.failed_at().map(|at| self.landmarks.partition_point(|landmark| landmark.packed_at <= at));
-        // Of an event across the border, all may stand in the chunk before.
+        // An event that lies across the border may be entirely in the chunk before.
         if let Some(failed) = next.and_then(|next| self.landmarks.get(next.checked_sub(1)?)) {
             self.enter_chunk(failed.at);
         }
         self.chunk.is_damaged = true;
     }
 
-    /// The bytes of the current stream are not those of the file any more.
+    /// Notes that the bytes of the current stream no longer match those of the file.
     fn patch(&mut self) {
         if let Some(stream) = self.salvaged.streams.last_mut() {
             stream.is_whole = false;
         }
     }
 
-    /// Continues in the chunk that holds an offset of the stream.
+    /// Switches to the chunk that holds an offset of the stream.
     fn enter_chunk(&mut self, offset: u64) {
         if offset < self.chunk.end {
             return;
@@ -330,7 +332,7 @@ impl Work<'_> {
         (self.chunk.end, self.chunk.is_damaged) = (end, false);
     }
 
-    /// Counts the calls that were read of the current chunk, if they are in doubt. Where nothing is packed, damage does not
+    /// Counts the calls read from the current chunk as suspect, if it is damaged. In an unpacked stream, damage does not
     /// spread.
     fn leave_chunk(&mut self) {
         let n_waiting = self.values.calls.len() as u64;
@@ -343,8 +345,8 @@ impl Work<'_> {
         }
     }
 
-    /// Judges an event at `offset` that leaves a call which is not open. If those after it show that calls are numbered
-    /// wrongly, damage made one event of several, and reading continues as after any other damage.
+    /// Handles an event at `offset` that leaves a call which is not open. If later events show that calls are misnumbered,
+    /// damage merged several events into one, and reading continues as after any other damage.
     fn judge_unmatched(&mut self, feed: &mut Feed, number: u64, offset: u64) -> Result<()> {
         // After damage, the entries of some calls are known to be lost.
         if self.evidence.since.is_some() {
@@ -355,14 +357,14 @@ impl Work<'_> {
         let n_entered = decoder.n_entered();
         if number < n_entered {
             self.find(&rules::LEFT_TWICE, self.place(offset), left_twice(number));
-            // A copy would be as wrong.
+            // A copy would contain the same fault.
             self.patch();
         } else if decoder.is_misnumbered(feed.unused(), &mut self.types) {
             self.find(&rules::DAMAGED, self.place(offset), swallowed(number, n_entered));
             self.chunk.is_damaged = true;
             self.lose_bytes(feed.offset() - offset);
             if let Some(stream) = self.salvaged.streams.last_mut() {
-                // That call.
+                // The doubtful call is the one of this event.
                 stream.doubtful += 1;
             }
             self.look_for_events(feed)?;
@@ -372,7 +374,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Tells of calls that were left and not entered until then.
+    /// Reports calls that were left before they were entered.
     fn tell_unentered(&mut self, n_entered: u64) {
         if !self.unentered.is_empty() {
             self.patch();
@@ -383,7 +385,7 @@ impl Work<'_> {
         }
     }
 
-    /// Reads the header of the first stream, or finds out what it must be taken for.
+    /// Reads the header of the first stream, or determines the header to assume.
     fn begin_first(&mut self, feed: &mut Feed) -> Result<()> {
         feed.fetch(HEAD_BYTES, &mut Waiting)?;
         let why = match assumed_header(feed.unused()) {
@@ -394,7 +396,7 @@ impl Work<'_> {
             }
             _ => match feed.begin() {
                 Ok(true) => return self.begin_stream(feed, 0),
-                // There is nothing, or there are chunks after a gap.
+                // The data is empty, or there are chunks after a gap.
                 Ok(false) if !self.landmarks.iter().any(|landmark| landmark.is_behind_gap) => {
                     feed.take_findings().into_iter().for_each(|finding| self.salvaged.found.push(finding));
                     return Ok(());
@@ -405,7 +407,7 @@ impl Work<'_> {
                     self.chunk.is_damaged = true;
                     None
                 }
-                // A version that is newer, and nothing speaks for an older one.
+                // The version is newer, and nothing suggests an older one.
                 Err(error) => return Err(error),
             },
         };
@@ -416,7 +418,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Looks for the first events of a stream without a header, which then is at work.
+    /// Looks for the first events of a stream without a header, and begins the stream there.
     fn find_beginning(&mut self, feed: &mut Feed) -> Result<bool> {
         let Some(header) = self.assumed.clone() else { return Ok(false) };
         feed.fetch(RUN_BYTES, &mut Waiting)?;
@@ -442,9 +444,9 @@ impl Work<'_> {
         Ok(true)
     }
 
-    /// At damage: takes back calls that were entered since events are in doubt, and contradict each other.
+    /// At damage: takes back calls that were entered since events became doubtful and that contradict each other.
     fn take_back(&mut self) -> Result<()> {
-        // What is delivered stays.
+        // Calls that were already delivered stay.
         self.hand_over()?;
         let Some((_, decoder)) = &mut self.at_work else { return Ok(()) };
         self.salvaged.taken_back += decoder.forget_inner(&self.evidence);
@@ -466,13 +468,13 @@ impl Work<'_> {
         }
     }
 
-    /// Whether a stream begins where a chunk does; it becomes the one at work.
+    /// Whether a stream begins at the start of a chunk; if so, begins it.
     fn at_chunk_start(&mut self, feed: &mut Feed) -> Result<bool> {
         feed.fetch(HEAD_BYTES, &mut Waiting)?;
         self.take_stream_at(feed, 0)
     }
 
-    /// Looks for the head of a stream at the beginnings of chunks among the buffered bytes.
+    /// Looks for the head of a stream at the starts of chunks among the buffered bytes.
     fn find_stream(&mut self, feed: &mut Feed) -> Result<bool> {
         feed.fetch(HEAD_BYTES, &mut Waiting)?;
         let (start, end) = (feed.offset(), feed.n_bytes());
@@ -487,11 +489,11 @@ impl Work<'_> {
         Ok(false)
     }
 
-    /// Begins another stream this many bytes further on, if one seems to begin there.
+    /// Begins another stream `n_before` bytes ahead, if one seems to begin there.
     fn take_stream_at(&mut self, feed: &mut Feed, n_before: usize) -> Result<bool> {
         let head = feed.unused().get(n_before..).unwrap_or(&[]);
         let head = &head[..head.len().min(HEAD_BYTES)];
-        // One byte of a newer version is what any stream may have; properties are not.
+        // Any stream may contain one byte that looks like the newest version, but hardly properties after it.
         if head.first() != Some(&6) || plausible(head) != Confidence::Sure {
             return Ok(false);
         }
@@ -531,17 +533,17 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Goes to the next run of events, after a gap.
+    /// Continues with the next run of events after a gap.
     fn look_for_events(&mut self, feed: &mut Feed) -> Result<()> {
         let Some((_, decoder)) = &mut self.at_work else { return Ok(()) };
         decoder.expect_gaps();
-        // Values may be handed over before what comes.
+        // Values may be passed to the sink before the next event.
         let parked = decoder.park(&self.values);
         parked.map_err(|n_bytes| feed.too_much_pending(n_bytes))?;
         self.take_back()?;
         let before = feed.offset();
         loop {
-            // A container that fails here is reported when its bytes are used up.
+            // A failure of the container is reported when the buffered bytes are used up.
             feed.fetch(RUN_BYTES, &mut Waiting)?;
             let input = feed.unused();
             let is_all = input.len() < RUN_BYTES;
@@ -556,7 +558,7 @@ impl Work<'_> {
                 }
                 continue;
             };
-            // Calls that were entered right before the damage and have such numbers were none.
+            // Calls entered right before the damage that have these numbers were not real.
             let n_wrong = decoder.forget_from(number);
             let n_lost = number.saturating_sub(decoder.n_entered());
             decoder.set_next_call(number);
@@ -574,10 +576,10 @@ impl Work<'_> {
         }
     }
 
-    /// Gives calls to the sink.
+    /// Passes the collected calls to the sink.
     fn hand_over(&mut self) -> Result<()> {
         if let Some((_, decoder)) = &mut self.at_work {
-            // What open calls have in these values is kept elsewhere.
+            // Keeps copies of the values of open calls.
             decoder.park(&self.values).map_err(|n_bytes| {
                 let limit = crate::record::MAX_PENDING_BYTES as u64;
                 Error::limit("bytes in calls that were entered and not left", n_bytes, limit)
@@ -595,7 +597,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Hands over what the current stream has left.
+    /// Ends the current stream: passes on its remaining calls.
     fn end_stream(&mut self) -> Result<()> {
         self.hand_over()?;
         let Some((_, mut decoder)) = self.at_work.take() else { return Ok(()) };
@@ -636,7 +638,7 @@ impl Work<'_> {
         self.salvaged.found.push(rule.broken(place, message));
     }
 
-    /// A place in the stream, with the calls that were read before it.
+    /// A place in the stream, with the number of calls read before it.
     fn place(&self, offset: u64) -> Place {
         Place { offset: Some(offset), record: Some(self.n_calls()), ..self.file() }
     }
@@ -651,7 +653,7 @@ impl Work<'_> {
     }
 }
 
-/// No caller takes events while bytes are waited for.
+/// A machine for waiting for bytes; it is never asked for events.
 struct Waiting;
 
 impl crate::feed::Machine for Waiting {
@@ -666,7 +668,7 @@ impl crate::feed::Machine for Waiting {
     }
 }
 
-/// True if what stands after damage in such a container can be reached at all.
+/// True if data after damage can be reached at all in such a container.
 pub fn can_go_on(container: &Container) -> bool {
     matches!(container.codec(), Codec::SnappyChunks | Codec::Zstd | Codec::Plain)
 }

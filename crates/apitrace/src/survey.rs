@@ -1,4 +1,4 @@
-//! What only reading the whole stream tells: the library, frames, functions, sizes.
+//! Facts that require reading the whole stream: API, frames, functions, sizes.
 
 use crate::decode::skim::{Bulk, Skimmed, Skimmer};
 use crate::feed::Feed;
@@ -8,65 +8,65 @@ use quipu_model::values::Types;
 use quipu_model::{Finding, Place, Result};
 use quipu_source::{Ahead, Container, StreamOptions};
 
-/// What a trace holds.
+/// Summary of the contents of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// How the calls are to be replayed.
+    /// The semantic version from the header, which says how calls are to be replayed.
     pub semantic_version: u64,
-    /// The library that the functions belong to.
+    /// The graphics API of the functions.
     pub api: Api,
-    /// Bytes of the stream.
+    /// Size of the stream in bytes.
     pub stream_bytes: u64,
-    /// Calls, complete or not.
+    /// Number of calls, complete or not.
     pub calls: u64,
-    /// Of them, those that never returned.
+    /// Number of calls that never returned.
     pub incomplete: u64,
-    /// Those that the tracer made up.
+    /// Number of calls that the tracer made up.
     pub fake: u64,
-    /// Those with a stack.
+    /// Number of calls with a stack.
     pub with_stack: u64,
-    /// Those that draw.
+    /// Number of calls that draw.
     pub draws: u64,
-    /// Raw memory, strings and signatures.
+    /// Amounts of raw memory, strings and signatures.
     pub bulk: Bulk,
-    /// Threads, in the order of their first call that is over, with their calls.
+    /// Threads, in the order of their first completed call, with their numbers of calls.
     pub threads: Vec<(u64, u64)>,
-    /// Functions, in the order of appearance, with their calls.
+    /// Functions, in the order of appearance, with their numbers of calls.
     pub functions: Vec<(String, u64)>,
-    /// The frames that ended. Without room for each, only their number.
+    /// The frames that ended; empty if they are only counted.
     pub frames: Vec<FrameFacts>,
-    /// How many frames ended.
+    /// Number of frames that ended.
     pub n_frames: u64,
-    /// What was odd.
+    /// Findings of the read.
     pub findings: Vec<Finding>,
 }
 
 /// One frame: the calls up to one that ends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameFacts {
-    /// Number of the call that was over first.
+    /// Number of the call that was completed first.
     pub first_call: u64,
     /// Number of the call that ended it.
     pub last_call: u64,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Bytes of the stream since the end of the frame before.
+    /// Bytes of the stream since the end of the previous frame.
     pub bytes: u64,
 }
 
-/// Whether each frame is wanted.
+/// Whether to list each frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frames {
-    /// Their number is enough.
+    /// Only counts them.
     Counted,
-    /// Each is listed, which takes 32 bytes for each.
+    /// Lists each, at 32 bytes a frame.
     Listed,
 }
 
 /// Reads a whole trace, or until it is cancelled.
 ///
 /// # Errors
-/// What reading could not go on after; what was counted until then comes with it.
+/// An error after which reading could not continue; the counts so far are returned with it.
 pub fn survey(
     container: &Container,
     frames: Frames,
@@ -109,13 +109,13 @@ fn read(
 struct Tally<'s> {
     survey: &'s mut Survey,
     frames: Frames,
-    /// Calls of each function, by type.
+    /// Number of calls of each function, by type.
     calls_of: Vec<u64>,
-    /// The frame that has not ended: its first call, and how many.
+    /// The frame that has not ended: its first call and its number of calls.
     open: Option<(u64, u64)>,
-    /// Where in the stream the frame before ended.
+    /// Offset in the stream of the end of the previous frame.
     frame_at: u64,
-    /// How many types were looked at for the library.
+    /// Number of types examined for the API.
     n_types: usize,
 }
 
@@ -127,7 +127,7 @@ impl Tally<'_> {
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<()> {
         while !is_cancelled() {
-            // Common calls bring no types.
+            // Calls in the common form add no types.
             while let Some(Some(call)) = feed.next_common(skimmer) {
                 self.add(&call, feed.offset());
             }
@@ -145,7 +145,7 @@ impl Tally<'_> {
         Ok(())
     }
 
-    /// Counts a call; the stream is read up to `offset`.
+    /// Counts a call; `offset` is the position of the feed after it.
     #[inline(always)]
     fn add(&mut self, call: &Skimmed, offset: u64) {
         self.count(call);

@@ -1,7 +1,7 @@
-//! Calls as rows of tables, for choosing and for other programs.
+//! Calls as rows of tables, for filters and for other programs.
 //!
-//! Two tables every trace has: [`CallRows`], a row for each call, and [`ArgRows`], a row for each argument and result. A table
-//! for each function that a trace calls, with its arguments as columns, is made in [`learned`].
+//! Every trace has two tables: [`CallRows`], a row for each call, and [`ArgRows`], a row for each argument and result.
+//! [`learned`] makes a table for each function that a trace calls, with its arguments as columns.
 
 pub mod form;
 pub mod learned;
@@ -14,12 +14,12 @@ use quipu_model::values::{Call, Kind, NO_NODE, Node, Types, Values};
 use quipu_model::{ColumnTable, Schema, TableBuf, rows};
 use std::sync::{Arc, LazyLock};
 
-/// The tables that every trace has, which come first.
+/// The tables that every trace has; they come before the learned ones.
 pub fn tables() -> Vec<Arc<Schema>> {
     vec![CallRows::table_schema().clone(), ArgRows::table_schema().clone()]
 }
 
-/// How many tables every trace has.
+/// Number of tables that every trace has.
 pub const N_TABLES: usize = 2;
 /// Position of [`CallRows`] among the tables.
 pub const CALLS_TABLE: usize = 0;
@@ -27,7 +27,7 @@ pub const CALLS_TABLE: usize = 0;
 pub const ARGS_TABLE: usize = 1;
 
 rows! {
-    /// One row for each call, in the order of completion. Values stand in the batch, see [`Values`].
+    /// One row for each call, in the order of completion. The batch holds the values, see [`Values`].
     pub struct CallRows: "calls" derived "calls in the order of completion" {
         record: Vec<u64>, role(Role::RECORD) => "position in the order of completion, from 1";
         call: Vec<u64>, role(Role::CALL_NUMBER) => "number in the order of entering, from 0";
@@ -88,12 +88,12 @@ enum What {
     Function(Filler),
 }
 
-/// Where the names of the arguments of each type that was met begin in their dictionary.
+/// For each type, the index of its first argument's name in the dictionary; `u32::MAX` if it has no named argument.
 #[derive(Debug, Default)]
 struct ArgNames(Vec<u32>);
 
 impl ArgNames {
-    /// Adds the names of functions that are new.
+    /// Adds the names of new functions.
     fn learn(&mut self, types: &Types, dicts: &mut Dicts) {
         for index in self.0.len()..types.len() {
             let function = types.function(index as u32); // Readers stop long before 2^32 types.
@@ -104,24 +104,24 @@ impl ArgNames {
         }
     }
 
-    /// The index of the name of an argument, which has one.
+    /// The dictionary index of a named argument.
     fn index(&self, function: u32, argument: u32) -> u32 {
         self.0.get(function as usize).map_or(u32::MAX, |first| first + argument)
     }
 }
 
-/// What the rows of a batch count from.
+/// Starting numbers for the rows of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Firsts {
-    /// Records before the batch.
+    /// Number of records before the batch.
     pub record: u64,
     /// The frame of its first call.
     pub frame: u64,
 }
 
 impl Fill {
-    /// Fills these tables, by their positions: first those of every trace, then those that were `learned`. Returns empty
-    /// rows, too. What is not there is left out.
+    /// Prepares to fill these tables, given by index: first those of every trace, then the `learned` ones. Also returns empty
+    /// rows for each. Unknown tables are left out.
     pub fn new(tables: &[usize], learned: &[FunctionTable]) -> (Fill, Vec<Box<dyn TableBuf>>) {
         let known = tables.iter().filter_map(|table| -> Option<(What, Box<dyn TableBuf>)> {
             match *table {
@@ -170,7 +170,7 @@ impl Fill {
     }
 }
 
-/// Calls with their records and frames.
+/// Calls with their record numbers and frames.
 fn numbered(values: &Values, firsts: Firsts) -> impl Iterator<Item = (u64, u64, &Call)> {
     let mut frame = firsts.frame;
     (firsts.record + 1..).zip(&values.calls).map(move |(record, call)| {
@@ -180,7 +180,7 @@ fn numbered(values: &Values, firsts: Firsts) -> impl Iterator<Item = (u64, u64, 
     })
 }
 
-/// Adds a row for each call. PERF: a column at a time (`view`).
+/// Adds a row for each call. PERF: fills one column at a time (`view`).
 fn calls(values: &Values, firsts: Firsts, rows: &mut CallRows) {
     let calls = &values.calls;
     rows.record.extend((firsts.record + 1..).take(calls.len()));
@@ -197,7 +197,7 @@ fn has(call: &Call, flag: u32) -> u8 {
     u8::from(call.flags & flag != 0)
 }
 
-/// A value, or the only one in an array: what a function writes to an address that it is given.
+/// A value, or the element of an array with a single one, as a function has that writes through a pointer.
 fn lone(values: &Values, at: u32) -> Node {
     let node = values.node(at);
     let is_lone = node.kind == Kind::Array && node.halves().0 == 1;

@@ -1,4 +1,4 @@
-//! An opened trace: where its calls are, how they are read and printed, what is known of it.
+//! An opened trace: finds its calls, reads and prints them, and describes it.
 
 mod facts;
 mod recognise;
@@ -32,14 +32,14 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-/// Fewer records than this are passed over faster than an index is looked for.
+/// Skipping fewer records than this is faster than looking for an index.
 const RECORDS_WORTH_AN_INDEX: u64 = 100_000;
-/// Without being asked, an index is made of traces that take as much, packed: reading those takes a second.
+/// By default, an index is made for traces with at least this many packed bytes, which take a second to read.
 const BYTES_WORTH_AN_INDEX: u64 = 64 << 20;
-/// How a stream is packed.
+/// The container of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// Snappy blocks, each after its length, what the tracer writes.
+    /// Snappy blocks, each after its length, as the tracer writes them.
     Snappy,
     /// Gzip.
     Gzip,
@@ -49,12 +49,12 @@ pub enum Packing {
     Zstd,
     /// Brotli.
     Brotli,
-    /// Not at all; apitrace itself does not know this.
+    /// None; apitrace itself does not read this.
     Plain,
 }
 
 impl Packing {
-    /// The name that apitrace prints.
+    /// The name in apitrace's notation.
     pub fn name(self) -> &'static str {
         match self {
             Packing::Snappy => "Snappy",
@@ -77,36 +77,36 @@ impl Packing {
     }
 }
 
-/// Bytes at the end of a table of frames: how many there are, a descriptor, and what it is recognised by.
+/// Size in bytes of the footer of a table of frames: the number of frames, a descriptor, and a magic number.
 const FOOTER_BYTES: u64 = 9;
-/// Bytes at its beginning: the header of a frame to be skipped.
+/// Size in bytes of the header of the skippable frame that contains the table.
 const SKIPPABLE_BYTES: u64 = 8;
 
 /// An opened trace.
 #[derive(Debug)]
 pub struct ApiTrace {
     container: Container,
-    /// The same for readers that count: it delivers nothing that proved damaged.
+    /// The same for readers that count: it delivers no data known to be damaged.
     sound: Container,
     packing: Packing,
     header: Header,
     meta: Meta,
-    /// Why it is not read, but for what can be saved of it.
+    /// The reason why it is only read by recovery: it may be of a newer version.
     newer: Option<String>,
-    /// What is said of a damaged header in whose place another is assumed.
+    /// The finding of a damaged header that was replaced by an assumed one.
     assumed: Option<Finding>,
     shards: Vec<Shard>,
     keep: Keep,
-    /// Looked for when it is first needed.
+    /// Searched for, or built, on first use.
     index: OnceLock<Option<Index>>,
-    /// The tables of functions, learned when they are first needed.
+    /// The tables of functions, built on first use.
     learned: OnceLock<Vec<FunctionTable>>,
 }
 
 /// Opens the trace at `source`.
 ///
 /// # Errors
-/// `Unsupported` if it is none; what the source has to say.
+/// `Unsupported` if the source is not such a trace; errors of the source.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
     let opening = INFO.opening(options)?;
     let keep = Keep::parse(opening.word(&INDEX)).unwrap_or(Keep::Auto);
@@ -134,14 +134,14 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
             findings.push(lost_header(source.name(), "it cannot be inflated", header.version));
             header
         }
-        // What is missing is reported when it is read.
+        // The read reports that the data is incomplete.
         Err(Stop::More(_)) => Header::default(),
         Err(Stop::Bad(fault)) => {
             let place = Place { offset: Some(fault.at as u64), ..Place::default() };
             return Err(Error::new(fault.kind, fault.message).at(&place).in_file(source.name()));
         }
     };
-    // What carries the stream is no file for apitrace anyway.
+    // If the bytes come from another encoding, apitrace could not read the file anyway.
     if packing == Packing::Plain && source.said("encoding").is_none() {
         let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
         let what = "the stream is not packed; apitrace itself cannot read it".to_owned();
@@ -169,7 +169,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
     }];
     let mut meta = meta(&header, packing, &container, findings);
     if newer.is_some() {
-        // The number that stands there, not the one that the stream is saved as.
+        // The version in the file, not the one that is assumed.
         meta.version = newer_version(&head).map(|version| version.to_string());
     }
     Ok(ApiTrace {
@@ -187,32 +187,33 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
     })
 }
 
-/// The front of a stream: as much as its header can take, or less if a sound one is in that. PERF: inflating all of it takes
-/// longer than all else that opening does.
+/// The front of a stream: the maximum size of a header, or less if that contains a sound one. PERF: inflating all of it takes
+/// longer than everything else in opening a trace.
 fn head(source: &Source, packing: Packing) -> Result<Vec<u8>> {
     let head = source.head_as(packing.codec(), PROBE_BYTES)?;
     let is_enough = matches!(assumed_header(&head), Ok(Opened { damage: None, newer: None, .. }));
-    // A shorter one may end where the damage is that the longer one comes to.
+    // A shorter front could end before damage that the longer one includes.
     Ok(if is_enough { head } else { source.head_as(packing.codec(), HEADER_BYTES)? })
 }
 
 impl ApiTrace {
-    /// The opened file, for those who look for what can be saved of it: it delivers all bytes.
+    /// The opened file, for recovery: it delivers all bytes, damaged ones included.
     pub fn container(&self) -> &Container {
         &self.container
     }
 
-    /// The same for all who count or write: of a file whose checksum is wrong it delivers what is good.
+    /// The opened file, for readers that count or write: if a checksum is wrong, it delivers only the data before it that is
+    /// good.
     pub fn sound(&self) -> &Container {
         &self.sound
     }
 
-    /// How the stream is packed.
+    /// The container of the stream.
     pub fn packing(&self) -> Packing {
         self.packing
     }
 
-    /// Refuses a stream that seems to be one of a version that is yet to come, or has a damaged number.
+    /// Refuses a stream that seems to have a version newer than this program, or a damaged version number.
     ///
     /// # Errors
     /// `Malformed` for such a stream.
@@ -229,12 +230,12 @@ impl ApiTrace {
             .hint(hint))
     }
 
-    /// What damage only opening meets, for who writes: that of a header, whose calls are read all the same.
+    /// Damage that was found at opening only, for transforms: a damaged header, after which calls are still read.
     pub(crate) fn met_at_opening(&self) -> Vec<Finding> {
         self.assumed.iter().cloned().collect()
     }
 
-    /// Bytes of the file that the stream takes: all but a table of frames at the end. `None` for a pipe.
+    /// Size in bytes of the packed stream, without a table of frames at the end. `None` for a pipe.
     pub fn packed_bytes(&self) -> Result<Option<u64>> {
         let Some(size) = self.container.size_bytes() else { return Ok(None) };
         if self.packing != Packing::SeekableZstd {
@@ -247,8 +248,8 @@ impl ApiTrace {
         Ok(Some(size.saturating_sub(SKIPPABLE_BYTES + entry_bytes * n_frames + FOOTER_BYTES)))
     }
 
-    /// The index of the trace: the one that was kept, or else one that is made now if the trace is large enough to be worth
-    /// it or the `index` setting asks for it; then it is kept. `None` where there is none.
+    /// The index of the trace. Loads it if it was saved; otherwise builds and saves one if the trace is large enough or the
+    /// `index` option asks for it. `None` if there is none.
     pub fn index(&self) -> Option<&Index> {
         let find = || {
             if self.keep == Keep::No || !index::can_have(&self.container) {
@@ -262,20 +263,20 @@ impl ApiTrace {
                 return None;
             }
             let index = index::build(&self.container).ok()?;
-            // Without it, the next run makes it again.
+            // If saving fails, the next run builds it again.
             let _ = store::save(&index, &self.container, self.keep);
             Some(index)
         };
         self.index.get_or_init(find).as_ref()
     }
 
-    /// Whether an index is looked for if this many records are passed over: any, where the settings say where to keep one.
+    /// Whether to use an index to skip this many records: always, if the option says where to keep one.
     fn is_worth_an_index(&self, n_passed: u64) -> bool {
         let least = if self.keep == Keep::Auto { RECORDS_WORTH_AN_INDEX } else { 1 };
         n_passed >= least
     }
 
-    /// A table for each function that is called, learned from all of the trace when first asked for.
+    /// A table for each function that is called; the first call reads the whole trace to build them.
     ///
     /// # Errors
     /// See [`learned::learn`].
@@ -287,7 +288,7 @@ impl ApiTrace {
         Ok(self.learned.get_or_init(|| tables))
     }
 
-    /// True if there is nothing in the stream, not even a header.
+    /// True if the stream is empty, without even a header.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -295,7 +296,7 @@ impl ApiTrace {
         Ok(self.container.source().head_as(self.packing.codec(), 1)?.is_empty())
     }
 
-    /// False if there is nothing in the stream but perhaps a header without properties, so that its bytes could be anything.
+    /// False if the stream is empty or has only a header without properties, so that its bytes could be anything.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -304,7 +305,7 @@ impl ApiTrace {
         Ok(!head.is_empty() && plausible(&head) != Confidence::Likely)
     }
 
-    /// What the stream says of itself.
+    /// The header of the stream.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -377,7 +378,7 @@ impl Trace for ApiTrace {
         let options = INFO.printing(options)?;
         let first =
             |spec| -> Result<Option<u64>> { Ok(call_set(&options, spec)?.and_then(|set| set.first())) };
-        // A set that reaches back to the beginning is worth no index.
+        // A set that begins at the start of the trace needs no index.
         let wanted = match (first(&settings::CALLS)?, first(&settings::FRAMES)?) {
             (Some(number), _) if self.is_worth_an_index(number) => Wanted::Number(number),
             (_, Some(frame)) if frame > 0 => Wanted::Frame(frame),

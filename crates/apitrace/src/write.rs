@@ -1,7 +1,7 @@
-//! Writing traces: a file that appears when it is complete, with calls written anew, or a stream copied as it is.
+//! Writes traces: re-encodes calls, or copies a stream unchanged, into a file that appears when it is complete.
 //!
-//! [`TraceWriter`] writes calls, [`repack`] copies a stream byte for byte into another container; [`NewFile`] is where both
-//! write to. SPEC: apitrace.md#writing.
+//! [`TraceWriter`] writes calls, [`repack`] copies a stream byte for byte into another container; both write to a
+//! [`NewFile`]. SPEC: apitrace.md#writing.
 
 use crate::check::rules;
 use crate::decode::skim::Skimmer;
@@ -20,28 +20,28 @@ use quipu_source::{OutputFile, StreamOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Calls are handed on when their bytes are this many.
+/// Calls are passed on when their bytes are this many.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// How to write.
+/// Options of writing.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
     /// The container.
     pub packing: Packing,
-    /// How hard to pack; the usual if `None`.
+    /// Compression level; the default of the packing if `None`.
     pub level: Option<u32>,
-    /// Whether a file of that name may be replaced.
+    /// Whether an existing file may be replaced.
     pub replace: bool,
-    /// What becomes of calls that never returned.
+    /// Treatment of calls that never returned.
     pub incomplete: Incomplete,
-    /// Whether what is made of a damaged trace is kept.
+    /// Whether the output of a damaged trace is kept.
     pub damaged: Damaged,
-    /// Whether the first damage is an error of its own.
+    /// Whether to stop with an error at the first damage.
     pub strict: bool,
 }
 
 impl WriteOptions {
-    /// The usual: Zstandard with a table of frames, nothing is replaced, and what is incomplete stays so.
+    /// The defaults: Zstandard with a table of frames; no file is replaced, and incomplete calls stay incomplete.
     pub const USUAL: WriteOptions = WriteOptions {
         packing: Packing::SeekableZstd,
         level: None,
@@ -51,16 +51,16 @@ impl WriteOptions {
         strict: false,
     };
 
-    /// What reading for an output begins with.
+    /// The intake for findings of a read that is written to a file.
     pub(crate) fn intake(&self) -> Intake {
         Intake::new(self.damaged).strict(self.strict)
     }
 }
 
-/// The container that a name asks for, or else the name of the output; Zstandard with a table of frames if neither does.
+/// The container named by the option, or else by the extension of the output; by default, Zstandard with a table of frames.
 ///
 /// # Errors
-/// `Usage` if there is no such container, or no such level of it.
+/// `Usage` if there is no such container or level.
 pub fn packing_for(container: Option<&str>, level: Option<u32>, output: &Path) -> Result<Packing> {
     let packing = match container {
         Some("zstd" | "zst" | "zstd-seekable") => Packing::SeekableZstd,
@@ -90,21 +90,21 @@ pub fn packing_for(container: Option<&str>, level: Option<u32>, output: &Path) -
     Ok(packing)
 }
 
-/// What was written.
+/// Summary of a written trace.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// Calls; none are counted where a stream is copied.
+    /// Number of calls; 0 if a stream was copied.
     pub calls: u64,
     /// Bytes of the stream.
     pub stream_bytes: u64,
     /// Bytes of the file.
     pub packed_bytes: u64,
-    /// How reading the source went.
+    /// Outcome of reading the source.
     pub reading: Reading,
 }
 
 impl Written {
-    /// What to say of it.
+    /// The facts to report about it.
     pub fn facts(&self, packing: Packing) -> Vec<Fact> {
         vec![
             Fact::new("container", "container", packing.name()),
@@ -123,10 +123,10 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file beside the one that it is to be.
+    /// Begins a file under a temporary name beside its final one.
     ///
     /// # Errors
-    /// `Usage` if there is such a file and it may not be replaced, or it is a folder; `Io` if it cannot be made.
+    /// `Usage` if the file exists and may not be replaced, or is a folder; `Io` if it cannot be created.
     pub fn create(path: &Path, options: &WriteOptions) -> Result<NewFile> {
         let (fresh, file) = Fresh::file(path, options.replace.into())?;
         let out = StreamWriter::new(BufWriter::new(file), options.packing, options.level)
@@ -134,19 +134,19 @@ impl NewFile {
         Ok(NewFile { path: path.to_owned(), fresh, out, stream_bytes: 0 })
     }
 
-    /// Adds bytes of the stream.
+    /// Appends bytes of the stream.
     ///
     /// # Errors
-    /// `Io` if they cannot be written.
+    /// `Io` if the file cannot be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream_bytes += bytes.len() as u64;
         self.out.write(bytes).map_err(|cause| cannot("write", &self.path, cause))
     }
 
-    /// Writes what is left and gives the file its name.
+    /// Writes the remaining bytes and gives the file its name.
     ///
     /// # Errors
-    /// `Io` if that fails; then there is no file.
+    /// `Io` if that fails; then the file does not exist.
     pub fn finish(self) -> Result<Written> {
         let NewFile { path, fresh, out, stream_bytes } = self;
         let finish = || -> io::Result<u64> {
@@ -169,7 +169,7 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Begins a trace that says of itself what `header` says.
+    /// Begins a trace with the contents of `header`.
     ///
     /// # Errors
     /// Those of [`NewFile::create`].
@@ -180,10 +180,10 @@ impl TraceWriter {
         Ok(TraceWriter { file, encoder: Encoder::new(options.incomplete), buffer, calls: 0 })
     }
 
-    /// Writes a call; it gets the next number. All calls of a trace come with the same, growing, types.
+    /// Writes a call; it gets the next number. All calls of a trace must come with the same types, which may only grow.
     ///
     /// # Errors
-    /// `Io` if it cannot be written.
+    /// `Io` if the file cannot be written.
     pub fn call(&mut self, call: &Call, values: &Values, types: &Types) -> Result<()> {
         self.encoder.call(call, values, types, &mut self.buffer);
         self.calls += 1;
@@ -194,21 +194,22 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Ends the trace and gives the file its name.
+    /// Completes the trace and gives the file its name.
     ///
     /// # Errors
-    /// `Io` if that fails; then there is no file.
+    /// `Io` if that fails; then the file does not exist.
     pub fn finish(mut self) -> Result<Written> {
         self.file.write(&self.buffer)?;
         Ok(Written { calls: self.calls, ..self.file.finish()? })
     }
 }
 
-/// Writes the stream of `trace` to a file at `path`, byte for byte, up to its last whole event; it appears when it is complete.
+/// Writes the stream of `trace` to a file at `path`, byte for byte, up to its last complete event; the file appears when it
+/// is complete.
 ///
 /// # Errors
-/// `Usage` if there is such a file and it may not be replaced; what reading and writing say, and damage of the trace unless
-/// `options` keep what is made of it. Then nothing appears.
+/// `Usage` if the file exists and may not be replaced; errors of reading and writing. Damage of the trace is an error unless
+/// `options` allow it. In case of an error, no file appears.
 pub fn repack(
     trace: &ApiTrace,
     path: &Path,
@@ -236,8 +237,8 @@ pub fn repack(
     Ok(Written { calls: copy.n_calls, reading, ..file.finish()? })
 }
 
-/// How far the output of a trace is, with the calls whose bytes are good even if the container's next checksum is wrong: all
-/// where it has none, or one for each part.
+/// Progress of writing a trace. The calls written so far are final unless the container has checksums that come after their
+/// data.
 pub(crate) fn so_far(trace: &ApiTrace, n_written: u64) -> SoFar {
     match trace.container().codec().vouches_late() {
         true => SoFar::unvouched(n_written),
@@ -245,23 +246,23 @@ pub(crate) fn so_far(trace: &ApiTrace, n_written: u64) -> SoFar {
     }
 }
 
-/// How many calls were left before the first damage among these findings. Readers give findings after all `n_left` calls.
+/// Number of calls left before the first damage among these findings; `n_left` if there is none.
 pub(crate) fn n_good(findings: &[Finding], n_left: u64) -> u64 {
-    // What is only known to be wrong at the end may stand before what was found earlier.
+    // Findings made at the end of a read may have an earlier place than others before them.
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
-    // A header that is lost stands before all of them.
+    // A lost header precedes all calls.
     let n_before = |finding: &Finding| {
         if finding.rule == rules::LOST_HEADER.name { Some(0) } else { finding.place.record }
     };
     errors.filter_map(n_before).min().unwrap_or(n_left)
 }
 
-/// A stream on its way to another place: read event by event, as all reading does, and handed over as bytes.
+/// A copy of a stream: events are read one by one, as in any read, and passed on as bytes.
 #[derive(Debug)]
 pub(crate) struct EventCopy {
     feed: Feed,
     n_calls: u64,
-    /// Calls that were left.
+    /// Number of calls left.
     n_left: u64,
 }
 
@@ -271,10 +272,10 @@ impl EventCopy {
         Ok(EventCopy { feed: Feed::new(trace.sound(), &StreamOptions::default())?, n_calls: 0, n_left: 0 })
     }
 
-    /// Hands over the header and all events that are whole, several at once.
+    /// Passes the header and all complete events to `take`, several at once.
     ///
     /// # Errors
-    /// What reading says, once all events before the fault were handed over; what `take` says.
+    /// Errors of reading, after all events before the fault were passed on; errors of `take`.
     pub(crate) fn events(&mut self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let counted = |n_left| Place { record: Some(n_left), ..Place::default() };
         if !self.feed.begin().map_err(|error| error.at(&counted(0)))? {
@@ -300,10 +301,10 @@ impl EventCopy {
         tap.failure.map_or(done, Err)
     }
 
-    /// Hands over what stands after those, to the end of the data.
+    /// Passes the bytes after these events to `take`, to the end of the data.
     ///
     /// # Errors
-    /// What `take` says.
+    /// Errors of `take`.
     pub(crate) fn rest(&mut self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut nobody = Skimmer::new(&Header::default());
         loop {
@@ -317,28 +318,28 @@ impl EventCopy {
         }
     }
 
-    /// True if the container, not an event, is what failed.
+    /// True if the container failed, rather than an event.
     pub(crate) fn is_failed(&mut self) -> bool {
         self.feed.is_failed() || self.feed.take_failure().is_some()
     }
 
-    /// The number of calls that were left so far.
+    /// Number of calls left so far.
     pub(crate) fn n_left(&self) -> u64 {
         self.n_left
     }
 
-    /// What was odd.
+    /// Takes the findings so far.
     pub(crate) fn take_findings(&mut self) -> Vec<Finding> {
         self.feed.take_findings()
     }
 }
 
-/// Hands over the bytes of events when they are about to go.
+/// Passes on the bytes of events before they are discarded.
 struct Tap<'t> {
     skimmer: Skimmer,
-    /// How many of the buffered bytes are used up and not handed over.
+    /// Number of buffered bytes that are consumed but not yet passed on.
     n_used: usize,
-    /// Calls that were left.
+    /// Number of calls left.
     n_left: u64,
     take: &'t mut dyn FnMut(&[u8]) -> Result<()>,
     failure: Option<Error>,

@@ -1,4 +1,4 @@
-//! Each rule is broken by a trace that is made for it, and no other is; the fixtures break those that they are known for.
+//! Breaks each rule with a trace made for it that breaks no other; fixtures break the rules that they are known to break.
 
 // The helpers of a test may panic as the test may.
 
@@ -24,7 +24,7 @@ fn checked(bytes: &[u8], options: &[(&str, &str)]) -> Result<Box<dyn Report>> {
     all.finish()
 }
 
-/// The rules that are broken, and how often.
+/// The rules that are broken, with numbers of violations.
 fn broken(bytes: &[u8]) -> Vec<(String, u64)> {
     counts(&*checked(bytes, &[]).unwrap())
 }
@@ -115,7 +115,7 @@ fn rules_of_the_header_are_broken_one_by_one() {
 #[test]
 fn what_is_missing_at_the_end_is_told() {
     let whole = stream(&good_calls(3));
-    // The last event leaves a call, which is open now.
+    // The last event leaves a call, which now stays open.
     let found = is_broken(
         &snappy(&whole[..whole.len() - 1]),
         &[("apitrace/cut", 1), ("apitrace/incomplete-call", 1)],
@@ -133,7 +133,7 @@ fn what_is_missing_at_the_end_is_told() {
     is_broken(&whole, &[("apitrace/bare", 1)]);
 }
 
-/// How long a stream with these calls is.
+/// Length in bytes of a stream with these calls.
 fn length_of(calls: &str) -> usize {
     stream(calls).len()
 }
@@ -151,7 +151,7 @@ fn reading_goes_on_behind_an_event_that_cannot_be() {
     };
     let what = "unknown event `9`, after the entry of call `39`";
     assert_eq!(told("apitrace/damaged"), (before, what));
-    // What leaves the call that nothing has entered now is of no use: next is the call after it.
+    // The event that leaves the call whose entry is lost is dropped: the next call is the one after it.
     let next = length_of(&good_calls(41));
     let what = "reading continues here, with call `41`: `1` calls are lost";
     assert_eq!(told("apitrace/resumed"), (next, what));
@@ -190,15 +190,15 @@ fn a_stream_without_its_header_is_taken_for_one_of_the_newest_version() {
         let lost: Vec<_> = found.iter().filter(|finding| finding.rule == "apitrace/lost-header").collect();
         assert!(lost.len() == 1 && lost[0].count == 1 && lost[0].message.contains(why), "{found:?}");
         assert_eq!(report.json()["calls"], 80, "{found:?}");
-        // What the header says besides is kept.
+        // The rest of the header is kept.
         let trace = trace::open(&Source::from_bytes("made", snappy(&bad)), &OpenOptions::default()).unwrap();
         assert_eq!(trace.header().properties.len(), 1, "{version}");
         assert_eq!(trace.header().semantic_version, 6, "{version}");
-        // No other verb reads what may be a version that is yet to come.
+        // No other verb reads a version that may be newer than this program.
         let scan = quipu_model::Scan::new(quipu_model::ShardId(0));
         assert_eq!(trace.scan(&scan).is_err(), version == 7, "{version}");
     }
-    // A version that is yet to come is not damage.
+    // A newer version is not damage.
     let mut newer = whole;
     newer[..2].copy_from_slice(&[7, 7]);
     assert!(checked(&snappy(&newer), &[]).is_err());
@@ -235,7 +235,7 @@ fn what_leaves_a_call_that_is_not_open_is_told() {
     }
 }
 
-/// Calls of one length, but for the first, each with a string.
+/// Calls of equal length, except for the first, each with a string.
 fn calls_with_text(n: u64) -> String {
     (0..n).map(|_| "glFoo(a = \"text\", b = 2) = 1\n").collect()
 }
@@ -245,7 +245,7 @@ fn calls_that_a_longer_string_swallows_are_told() {
     let (before, next) = (length_of(&calls_with_text(40)), length_of(&calls_with_text(41)));
     let mut bad = stream(&calls_with_text(100));
     let text = before + bad[before..].windows(4).position(|bytes| bytes == b"text").unwrap();
-    // It ends where that of the third call after it does.
+    // The string ends at the end of the string of the third call after it.
     bad[text - 1] = (4 + 3 * (next - before)) as u8;
     let report = checked(&snappy(&bad), &[]).unwrap();
     let found = report.findings();
@@ -337,7 +337,7 @@ fn a_chunk_that_cannot_be_inflated_is_told() {
 
 #[test]
 fn a_stack_of_which_hundreds_of_frames_are_lost_is_none() {
-    // Bytes that are no stack read as one of any length.
+    // Bytes that are not a stack may read as one of any length.
     for (n_frames, is_saved) in [(200, true), (300, false)] {
         let frames: String = (0..n_frames).map(|i| format!("frame {i} {{ function \"f{i}\" }}\n")).collect();
         let ids: Vec<String> = (0..n_frames).map(|i| i.to_string()).collect();
@@ -354,7 +354,7 @@ fn a_stack_of_which_hundreds_of_frames_are_lost_is_none() {
 #[test]
 fn every_rule_stands_in_a_test() {
     let source = include_str!("check.rs");
-    // What only text cannot say is no damage for `check`.
+    // A stream that merely cannot be expressed as text is not damaged, so `check` does not report that rule.
     let is_tested = |rule: &&RuleInfo| {
         rule.name == "apitrace/not-understood" || source.contains(&format!("{}\"", rule.short_name()))
     };
@@ -458,11 +458,11 @@ fn what_a_program_leaves_that_died_early_is_still_a_trace_of_calls() {
         assert!(confidence >= Confidence::Likely, "{name}: {confidence:?}");
         trace::open(&source, &OpenOptions::default()).unwrap();
     }
-    // What is cut is not empty.
+    // A truncated container is not an empty one.
     let mut cut = packed(&header, Packing::Gzip);
     cut.truncate(12);
     assert_eq!(quipu_apitrace::APITRACE.probe(&Source::from_bytes("cut.gz", cut)), Confidence::No);
-    // Brotli may be anything, so its name has to say it.
+    // Any bytes may be Brotli, so the file name has to say so.
     let source = Source::from_bytes("note", packed(b"", Packing::Brotli));
     assert_eq!(quipu_apitrace::APITRACE.probe(&source), Confidence::No);
 }

@@ -1,4 +1,4 @@
-//! Cut and changed traces: what stands before the damage is kept, and nothing worse happens than an error with a place.
+//! Truncated and changed traces: everything before the damage is kept, and the worst outcome is an error with a place.
 
 // The helpers of a test may panic as the test may.
 
@@ -29,7 +29,7 @@ fn damaged_traces_are_survived() {
             false if is_small => (200, 500),
             false => (20, 60),
         };
-        // After a cut come the calls that were open there; the next test knows which.
+        // After a cut, the calls that were open there are delivered; the next test checks which.
         let damage = Damage { truncations, changes, keeps_prefix: false, ..Damage::default() };
         let survived = damage::format(&APITRACE, name, &bytes, &damage);
         assert!(survived.complained + survived.refused > truncations / 2, "{name}: {survived:?}");
@@ -132,7 +132,7 @@ fn advice_can_be_pasted_into_a_shell() {
             }
         }
     };
-    // An event that is none, and one whose argument has a position beyond the limit.
+    // An invalid event, and one whose argument has an index beyond the limit.
     for event in [&[9][..], &[0, 0, 0, 1, 0xff, 0xff, 0x7f, 0]] {
         for (name, shown) in [
             ("a/b.trace", "a/b.trace"),
@@ -151,7 +151,7 @@ fn advice_can_be_pasted_into_a_shell() {
 
 #[test]
 fn two_processes_in_one_file_are_told_by_the_event_that_cannot_be() {
-    // The beginning of one stream, then another with its own header, as a program leaves that forked.
+    // The beginning of one stream, then another with its own header, as a forking program leaves it.
     let stream = common::stream("synth-d3d-kinds");
     let twice = [&stream[..], &stream[..]].concat();
     let (kept, failed) = calls(&twice).unwrap();

@@ -1,4 +1,4 @@
-//! What differs between two traces: two runs of one program are equal, and what was changed is found.
+//! Differences between two traces: two runs of one program are equal, and changes are found.
 
 // The helpers of a test may panic as the test may.
 
@@ -14,7 +14,7 @@ use quipu_model::transform::Silent;
 use quipu_model::{Error, Finding, OpenOptions, Paint, Result};
 use quipu_source::Source;
 
-/// Notes what is shown.
+/// Records the reported differences.
 #[derive(Default)]
 struct Notes(Vec<String>);
 
@@ -84,7 +84,7 @@ fn changed(name: &str, change: impl FnOnce(String) -> String) -> ApiTrace {
     trace::open(&Source::from_bytes("changed", stream), &OpenOptions::default()).unwrap()
 }
 
-/// All addresses moved, as in another run of the program.
+/// Moves all addresses, as in another run of the program.
 fn moved(text: String) -> String {
     let mut out = String::new();
     let mut rest = text.as_str();
@@ -140,7 +140,7 @@ fn names_of_objects_may_differ_but_not_be_mixed_up() {
             .replace("texture = 3", "texture = 9")
     };
     let (notes, summary) = compared(&open("kinds"), &changed("kinds", renamed), &Rules::ours());
-    // A label names its object by a number whose kind another argument tells.
+    // A label names its object by a number; another argument gives the kind.
     assert_eq!((summary.changed, summary.deleted), (0, 0), "{notes:?}");
     let mixed = |text: String| renamed(text).replacen("texture = 8)", "texture = 9)", 1);
     let (notes, summary) = compared(&open("kinds"), &changed("kinds", mixed), &Rules::ours());
@@ -212,7 +212,7 @@ fn damaged_traces_are_compared_up_to_the_damage() {
         let summary = diff(old, new, &Rules::ours(), &mut notes, &Silent).unwrap();
         let is_damaged = summary.readings.map(|reading| reading.error.is_some());
         assert_eq!(is_damaged, [old, new].map(|trace| std::ptr::eq(trace, &damaged)));
-        // At most the call that has the first damaged byte in it.
+        // At most the call that contains the first damaged byte.
         assert!(notes.0.len() <= 2, "{:?}", notes.0);
     }
     let mut notes = Notes::default();

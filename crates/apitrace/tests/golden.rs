@@ -1,4 +1,4 @@
-//! apitrace's own output on real traces is what these tests compare with, whole.
+//! Compares output with apitrace's own output on real traces, in full.
 //!
 //! `traces/apitrace/golden` and `golden-cli` were printed by apitrace; see traces/README.md.
 
@@ -12,7 +12,7 @@ use quipu_apitrace::trace;
 use quipu_model::{Confidence, Format, OpenOptions, Paint};
 use quipu_source::Source;
 
-/// The traces whose dump is the same as that of another.
+/// The golden's name for traces whose dump equals that of another.
 fn golden_name(name: &str) -> &str {
     match name {
         "kinds.gzip" | "kinds.brotli" | "kinds.zstd" | "kinds.zstd-noseek" => "kinds",
@@ -66,7 +66,7 @@ fn every_command_line_of_the_original_is_obeyed() {
     assert_eq!(n_compared, 17);
 }
 
-/// `info --dump-frames`, as apitrace writes it.
+/// `info --dump-frames` in apitrace's format.
 #[test]
 fn frames_and_sizes_are_those_that_the_original_counts() {
     for name in traces() {

@@ -1,4 +1,4 @@
-//! Reading from the middle gives what reading from the beginning gives, with an index or without, whatever the index is.
+//! Reading from the middle gives the same as reading from the beginning, with or without an index, even a bad one.
 
 // The helpers of a test may panic as the test may.
 
@@ -15,7 +15,7 @@ use quipu_model::{Given, OpenOptions, Paint, Scan, ShardId, Trace, Window};
 use quipu_source::{Source, StreamOptions};
 use std::path::Path;
 
-/// The calls of a trace, several times over, in a container.
+/// Writes the calls of a trace, repeated, into a container.
 fn write(path: &Path, name: &str, times: usize, packing: Packing) {
     let mut writer = StreamWriter::new(std::fs::File::create(path).unwrap(), packing, Some(1)).unwrap();
     writer.write(&common::repeated(name, times)).unwrap();
@@ -27,7 +27,7 @@ fn open(path: &Path, index: &str) -> ApiTrace {
     trace::open(&Source::open(path).unwrap(), &OpenOptions { given, ..OpenOptions::default() }).unwrap()
 }
 
-/// What is printed of a window.
+/// The printed calls of a window.
 fn text(trace: &ApiTrace, window: Window, settings: &[(&str, &str)]) -> String {
     let scan = Scan { tables: vec![CALLS_TABLE], window, ..Scan::new(ShardId(0)) };
     let mut reader = trace.scan(&scan).unwrap();

@@ -1,4 +1,4 @@
-//! Calls as all formats have them: entered and left, threads where they begin, marks where frames end.
+//! Calls in the columns that all formats share: entered and left, thread starts, and marks at ends of frames.
 
 // The helpers of a test may panic as the test may.
 
@@ -53,7 +53,7 @@ fn each_call_is_entered_and_left_at_its_record() {
         ]
     );
     let minus_two = (-2_i64).cast_unsigned();
-    // Entering has the arguments.
+    // Only the entry of a call has its arguments.
     let expected: [&[u64]; 7] =
         [&[1, minus_two], &[], &[1.5f32.to_bits().into(), 0], &[], &[0x10, 2], &[], &[0]];
     assert_eq!(args, expected);
@@ -64,7 +64,7 @@ fn each_call_is_entered_and_left_at_its_record() {
 
 #[test]
 fn marks_of_frames_and_beginnings_of_threads_are_those_of_the_whole_trace_for_any_batches() {
-    // Frames and threads as apitrace's `info` and the program that was traced have them.
+    // Frames and threads must match apitrace's `info` and the traced program.
     for (name, n_threads) in [("kinds", 1), ("threads-3x20", 3), ("glxgears-300", 1)] {
         let golden: serde_json::Value =
             serde_json::from_slice(&common::golden(&format!("golden/{name}.info.json"))).unwrap();

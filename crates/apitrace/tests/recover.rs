@@ -1,4 +1,4 @@
-//! What is saved of damaged traces, and what is said of the rest.
+//! Recovery of damaged traces: what is saved, and what is reported about the rest.
 
 // The helpers of a test may panic as the test may.
 
@@ -18,7 +18,7 @@ fn recovered(bytes: &[u8], options: &RecoverOptions) -> Result<(Recovered, Vec<u
     recovered_as(bytes, options, |trace| common::dump(trace, &common::options(true, &[]), &Paint::PLAIN))
 }
 
-/// Recovers a file in memory, and looks at what was written.
+/// Recovers a file in memory, and applies `look` to the result.
 fn recovered_as<T>(
     bytes: &[u8],
     options: &RecoverOptions,
@@ -52,7 +52,7 @@ fn snappy(stream: &[u8]) -> Vec<u8> {
     packed_as(Packing::Snappy, stream)
 }
 
-/// How many calls a trace has.
+/// Number of calls in a trace.
 fn n_calls(trace: &trace::ApiTrace) -> u64 {
     let mut reader = CallReader::new(trace.container(), &Scan::new(ShardId(0))).unwrap();
     let mut n_calls = 0;
@@ -98,7 +98,7 @@ fn a_whole_trace_is_copied_byte_for_byte() {
     }
 }
 
-/// Where the chunks of a file lie.
+/// The byte ranges of a file's chunks.
 fn chunks(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut chunks = Vec::new();
     let mut at = 2;
@@ -110,7 +110,8 @@ fn chunks(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     chunks
 }
 
-/// Recovers a file with a part of its inflated bytes damaged: calls before it are saved, and nine in ten after it.
+/// Recovers a file with a part of its inflated bytes damaged: checks that the calls before the damage are saved, and 90% of
+/// those after it.
 fn nearly_all_are_saved(
     damaged: &[u8],
     whole: &[String],
@@ -126,8 +127,8 @@ fn nearly_all_are_saved(
     let n_behind = share(stream_bytes - lost.end);
     let n_expected = share(lost.start) + n_behind * 9 / 10 - 100;
     assert!(saved.len() >= n_expected, "{what}: {} of {n_expected} calls, {:?}", saved.len(), done.salvaged);
-    // What is saved after the damage is what stood there, but for a call of each thread that the damage cut; what is left
-    // of such calls comes last.
+    // The calls saved after the damage are those of the undamaged trace, except for one call of each thread that the damage
+    // cut; incomplete calls come last.
     let saved: Vec<_> = saved.iter().filter(|call| !call.ends_with("incomplete")).collect();
     let mut rest = whole.iter().rev();
     let mut n_missing = 0;
@@ -151,14 +152,14 @@ fn nearly_all_calls_behind_a_damaged_frame_of_zstandard_are_saved() {
     let frame = frames[1];
     let lost = frame.at as usize..frames[2].at as usize;
     let middle = (frame.packed_at + frames[2].packed_at) as usize / 2;
-    // The mark of a frame, its body, all of it.
+    // The magic number of a frame, its body, all of it.
     for range in [0..1, middle..middle + 8, 0..(frames[2].packed_at - frame.packed_at) as usize] {
         let start = if range.start == 0 { frame.packed_at as usize } else { 0 };
         let mut damaged = packed.clone();
         damaged[start + range.start..start + range.end].fill(0xa5);
         let what = format!("bytes {range:?} of frame 1 of {}", frames.len());
         let done = nearly_all_are_saved(&damaged, &whole, lost.clone(), stream.len(), 1, &what);
-        // What can be inflated may still be no events.
+        // Bytes that can be inflated may still be no events.
         let told = ["apitrace/bad-chunk", "apitrace/damaged"];
         assert!(told.iter().any(|rule| rules(&done).contains(rule)), "{what}: {:?}", rules(&done));
     }
@@ -177,7 +178,7 @@ fn nearly_all_calls_behind_a_damaged_chunk_are_saved() {
         assert!(chunks.len() >= 4, "{}", chunks.len());
         for (i, chunk) in chunks.iter().enumerate().skip(1).take(chunks.len() - 2) {
             let mut damages = Vec::new();
-            // A body that cannot be inflated, one that inflates to something else, a length that leads astray.
+            // A body that cannot be inflated, one that inflates to other bytes, and a misleading length.
             for (at, byte) in [(10, 0xff), (chunk.len() / 2, 0x55), (0, 0x77), (3, 0x7f)] {
                 let mut bytes = packed.clone();
                 bytes[chunk.start + at] ^= byte;
@@ -188,10 +189,10 @@ fn nearly_all_calls_behind_a_damaged_chunk_are_saved() {
             damages.push(zeros);
             for (n, damaged) in damages.iter().enumerate() {
                 let what = format!("{name}, chunk {i} of {}, damage {n}", chunks.len());
-                // A chunk holds 1 MiB of the stream, the last one what is left.
+                // A chunk holds 1 MiB of the stream, the last one the remainder.
                 let lost = i << 20..(i + 1) << 20;
                 let done = nearly_all_are_saved(damaged, &whole, lost, stream.len(), n_threads, &what);
-                // A byte of a value may be any other, and where it stands only the packer knows.
+                // A changed byte of a value is not noticeable.
                 assert!(n < 2 || done.salvaged.found.total() > 0, "{what}");
             }
         }
@@ -201,7 +202,7 @@ fn nearly_all_calls_behind_a_damaged_chunk_are_saved() {
 #[test]
 fn signatures_that_are_lost_are_told_and_their_calls_are_kept() {
     let stream = common::repeated("glxgears-300", 20);
-    // The header stays, most of what comes after it in the chunk is gone.
+    // The header stays, most of the rest of its chunk is gone.
     let without = [&stream[..200], &stream[1 << 20..]].concat();
     let (done, text) = recovered(&snappy(&without), &OPTIONS).unwrap();
     let saved = calls(&text);
@@ -233,7 +234,7 @@ fn any_damage_leaves_something_that_can_be_read() {
                 let at = rng.below(damaged.len() as u64) as usize;
                 damaged[at] = rng.below(256) as u8;
             }
-            // Lines do not tell: a damaged name may end a line and begin the next one as a call does.
+            // Lines do not show the number of calls: a damaged name may end a line and look like the start of another call.
             if let Ok((done, n_calls)) = recovered_as(&damaged, &OPTIONS, n_calls) {
                 let facts = &done.salvaged.streams[done.stream];
                 assert_eq!(n_calls, facts.calls, "{name}");
@@ -250,9 +251,9 @@ fn a_chunk_of_which_only_the_length_is_wrong_costs_no_call() {
     let chunks = chunks(&packed);
     assert!(chunks.len() >= 4, "{}", chunks.len());
     for (i, chunk) in [0, 1, chunks.len() - 2].map(|i| (i, chunks[i].clone())) {
-        // More than any chunk has, more than the file has, a little more.
+        // Longer than any chunk, longer than the file, a little longer.
         let stated = u32::try_from(chunk.len()).unwrap() - 4;
-        // And less: nothing, a little, one less.
+        // And shorter: zero, a small number, one less.
         let lengths = [stated | 0x7f << 24, stated | 2 << 24, stated | 8 << 16, 0, 100, stated - 1];
         for length in lengths {
             let mut damaged = packed.clone();
@@ -280,7 +281,7 @@ fn threads(text: &[u8]) -> std::collections::BTreeSet<String> {
     lines.filter_map(|line| Some(line.split_once('@')?.1.split_once(' ')?.0.to_owned())).collect()
 }
 
-/// Recovers a damaged file and makes sure that no call in it is of a function or thread that the whole one does not have.
+/// Recovers a damaged file and checks that it has no function or thread that the undamaged one does not have.
 fn nothing_is_invented(damaged: &[u8], whole: &[String], n_threads: usize, what: &str) -> (Recovered, usize) {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("to");
@@ -292,7 +293,7 @@ fn nothing_is_invented(damaged: &[u8], whole: &[String], n_threads: usize, what:
     let text = common::dump(&again, &common::options(true, &setting), &Paint::PLAIN);
     let found = threads(&text);
     assert!(found.len() <= n_threads, "{what}: threads {found:?}, {:?}", done.salvaged);
-    // After its number each line has its thread.
+    // In each line, the thread follows the number.
     let saved: Vec<String> =
         calls(&text).iter().map(|call| call.split_once(' ').unwrap().1.to_owned()).collect();
     let known = functions(whole);
@@ -302,7 +303,7 @@ fn nothing_is_invented(damaged: &[u8], whole: &[String], n_threads: usize, what:
     assert!(strange.len() <= n_lost, "{what}: {strange:?}");
     assert!(functions(&saved).len() <= known.len(), "{what}: {strange:?}");
     let n_open = saved.iter().filter(|call| call.ends_with("incomplete")).count();
-    // Damage that inflates to bytes that are no error can still swallow the end of a call: the count tells.
+    // Damage that inflates to valid bytes can still swallow the end of a call: the number of incomplete calls shows it.
     let n_told: u64 = done.salvaged.streams.iter().map(|facts| facts.incomplete).sum();
     assert_eq!(n_open as u64, n_told, "{what}: incomplete calls");
     (done, saved.len())
@@ -324,7 +325,7 @@ fn no_functions_or_threads_are_made_of_damaged_bytes() {
         for i in 0..n_places {
             let at = packed.len() * (2 * i + 1) / (2 * n_places + 1);
             let hit = landmarks.iter().rfind(|landmark| landmark.packed_at <= at as u64).unwrap();
-            // Calls are spread evenly over the stream; nine in ten of those outside the chunk are to be saved.
+            // Calls are spread evenly over the stream; 90% of those outside the chunk must be saved.
             let n_outside = whole.len() - whole.len() * hit.len as usize / stream.len();
             for (len, byte) in [(40, 0xa5), (1, 0x5a)] {
                 let mut damaged = packed.clone();
@@ -354,7 +355,7 @@ fn a_frame_whose_checksum_alone_tells_of_damage_is_kept_and_in_doubt() {
         let (done, text) = recovered(&damaged, &OPTIONS).unwrap();
         // No call is lost, not even the one across the border.
         common::assert_same(&text, &whole, &format!("frame {frame}"));
-        // Other readers stop where the frame begins.
+        // Other readers stop at the start of the frame.
         let expected = ["apitrace/bad-chunk", "apitrace/damaged", "apitrace/doubtful"];
         assert_eq!(rules(&done), expected, "{:?}", done.salvaged);
         let facts = &done.salvaged.streams[0];
@@ -371,7 +372,7 @@ fn calls_that_are_not_as_they_were_are_in_doubt() {
     let known: std::collections::BTreeSet<&str> = whole.iter().map(String::as_str).collect();
     for packing in [Packing::Snappy, Packing::SeekableZstd, Packing::Plain] {
         let packed = packed_as(packing, &stream);
-        // After the first chunk, with which the names of functions go.
+        // Damages chunks after the first one, which contains the names of functions.
         for i in 3..8 {
             let mut damaged = packed.clone();
             damaged[packed.len() * i / 8] ^= 0x24;
@@ -379,11 +380,11 @@ fn calls_that_are_not_as_they_were_are_in_doubt() {
             let facts = &done.salvaged.streams[0];
             let n_wrong = calls(&text).iter().filter(|call| !known.contains(call.as_str())).count() as u64;
             let n_told = facts.suspect + facts.doubtful + facts.incomplete;
-            // What inflates to other values and has no checksum is as good as any.
+            // Data without a checksum that inflates to other values is not recognised as damaged.
             let is_told = done.salvaged.found.total() > 0;
             assert!(is_told || packing != Packing::SeekableZstd, "{i}");
             if packing == Packing::Plain {
-                // Damage does not spread where nothing is packed.
+                // In an unpacked stream, damage does not spread.
                 assert_eq!(facts.suspect, 0, "{i}: {facts:?}");
                 assert!(n_wrong < 8, "{i}: {n_wrong}");
             } else if is_told {
@@ -421,7 +422,7 @@ fn a_damaged_first_chunk_is_saved_as_far_as_it_goes() {
         let n_expected = behind * 9 / 10 + if *what == "body" { (whole.len() - behind) / 2 } else { 0 };
         assert!(saved.len() >= n_expected, "{what}: {} of {n_expected}: {:?}", saved.len(), done.salvaged);
         assert!(rules(&done).contains(rule), "{what}: {:?}", rules(&done));
-        // A signature may have stood after the fault.
+        // A signature may have been after the fault.
         assert!(functions(&saved).len() <= functions(&whole).len(), "{what}");
         if !["all", "body"].contains(what) {
             let (found, known) = (functions(&saved), functions(&whole));

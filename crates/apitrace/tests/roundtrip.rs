@@ -1,4 +1,4 @@
-//! What is written reads back as the same.
+//! Written traces read back as the same.
 
 // The helpers of a test may panic as the test may.
 
@@ -32,7 +32,7 @@ fn text(source: &Source, settings: &[(String, String)]) -> Vec<u8> {
     dump(&*trace, &options(true, settings), &Paint::PLAIN)
 }
 
-/// All calls, written anew as a stream of version 6.
+/// All calls, encoded again as a stream of version 6.
 fn encoded(source: &Source) -> Vec<u8> {
     let trace = trace::open(source, &OpenOptions::default()).unwrap();
     let mut out = Vec::new();
@@ -59,12 +59,12 @@ fn every_stream_comes_back_from_every_container_byte_for_byte() {
         let stream = common::stream(&name);
         for packing in PACKINGS {
             if stream.is_empty() && matches!(packing, Packing::Plain | Packing::Brotli) {
-                // Nothing says of an empty stream that it is a trace.
+                // An empty stream cannot be recognised as a trace.
                 continue;
             }
             let path = folder.path().join(format!("{name}.{packing:?}"));
             let level = Some(1);
-            // One of them is cut, and copied as far as it goes.
+            // One of them is truncated, and copied up to its end.
             let options = WriteOptions { packing, level, damaged: Damaged::Keep, ..WriteOptions::USUAL };
             repack(&trace, &path, &options, &Silent).unwrap();
             let again = trace::open(&Source::open(&path).unwrap(), &OpenOptions::default()).unwrap();
@@ -113,7 +113,7 @@ fn calls_written_anew_print_the_same() {
             continue;
         }
         let source = common::source(&name);
-        // With several threads, the numbers become those of the order of completion.
+        // With several threads, calls are renumbered in the order of completion.
         let settings = [("call-nos".to_owned(), "no".to_owned()), ("strings".to_owned(), "whole".to_owned())];
         let again = Source::from_bytes("again", encoded(&source));
         let (before, after) = (text(&source, &settings), text(&again, &settings));
@@ -152,7 +152,7 @@ fn a_large_stream_is_cut_into_blocks() {
     assert_eq!(zstd::stream::decode_all(&packed[..]).unwrap(), bytes);
 }
 
-/// Types of all kinds, and calls with values of all kinds, deep and odd.
+/// Types of all kinds, and calls with values of all kinds, some deeply nested or unusual.
 fn random_calls(rng: &mut Rng) -> (Values, Types) {
     let mut types = Types::default();
     let name = |rng: &mut Rng| -> Vec<u8> { (0..rng.below(9)).map(|_| rng.next() as u8).collect() };
@@ -197,7 +197,7 @@ fn random_calls(rng: &mut Rng) -> (Values, Types) {
             let n_frames = rng.below(3);
             (0..n_frames).for_each(|_| values.frames.push(of_kind(rng, 4)));
         }
-        // Those that never return come last, as they are read.
+        // Calls that never return come last, as a reader delivers them.
         let is_incomplete = number > 35;
         let stored_flags = rng.below(4);
         values.calls.push(Call {
@@ -279,7 +279,7 @@ fn random_calls_are_read_as_they_were_written() {
         let packing = PACKINGS[seed as usize % PACKINGS.len()];
         let path = folder.path().join(format!("{seed}.trace"));
         let options = WriteOptions { packing, level: Some(1), ..WriteOptions::USUAL };
-        // A property says of the stream that it is a trace, whatever the names of functions are.
+        // A property identifies the stream as a trace, whatever the names of its functions.
         let header =
             Header { version: 6, semantic_version: 5, properties: vec![(b"a".to_vec(), b"b".to_vec())] };
         let mut writer = TraceWriter::create(&path, &header, &options).unwrap();
@@ -358,7 +358,7 @@ fn an_empty_stream_is_recognised_where_its_container_tells_that_nothing_is_in_it
         ("empty.trace", Packing::SeekableZstd, Confidence::Likely),
         ("one-frame.trace", Packing::Zstd, Confidence::Likely),
         ("gzip.trace", Packing::Gzip, Confidence::Likely),
-        // Other formats may have such names.
+        // Other formats may use these extensions.
         ("empty.zst", Packing::Zstd, Confidence::Maybe),
         ("empty.gz", Packing::Gzip, Confidence::Maybe),
         ("empty.br", Packing::Brotli, Confidence::Likely),

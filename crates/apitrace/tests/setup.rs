@@ -1,4 +1,4 @@
-//! What chosen calls need: all objects that kept calls use are made, and what nothing needs is left out.
+//! `trim --setup`: all objects that kept calls use are created, and unneeded calls are dropped.
 
 // The helpers of a test may panic as the test may.
 
@@ -23,7 +23,7 @@ fn frames(text: &str) -> Selection {
     Selection { frames: Some(set), ..Selection::all() }
 }
 
-/// A trace with the chosen calls and what they need.
+/// A trace with the chosen calls and those that they need.
 fn trimmed(trace: &ApiTrace, selection: Selection) -> ApiTrace {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trimmed");
@@ -37,11 +37,11 @@ fn open(name: &str) -> ApiTrace {
     trace::open(&common::source(name), &OpenOptions::default()).unwrap()
 }
 
-/// What an object is called.
+/// The name of an object: its kind and number.
 type Name = (Class, u64);
 type Names = BTreeSet<Name>;
 
-/// Names of objects that calls make, and those that calls use before they are made.
+/// Names of objects that calls create, and of those that calls use before they are created.
 fn names(trace: &ApiTrace) -> (Names, BTreeMap<Name, String>) {
     let (mut made, mut missing) = (BTreeSet::new(), BTreeMap::new());
     let mut reader = CallReader::new(trace.container(), &Scan::new(ShardId(0))).unwrap();
@@ -97,7 +97,7 @@ fn all_objects_that_kept_calls_use_are_made_in_the_trimmed_trace() {
         for set in sets {
             let part = trimmed(&whole, frames(set));
             let mut missing = names(&part).1;
-            // Windows are made by the window system, and a trace may use names that it never made.
+            // Windows are created by the window system, and a trace may use names that it never created.
             missing.retain(|(class, name), _| {
                 *class != Class::Drawable && !before.contains_key(&(*class, *name))
             });
@@ -134,7 +134,7 @@ fn the_chosen_frames_are_there_whole() {
             dumped(&trace::open(&source, &OpenOptions::default()).unwrap())
         };
         assert!(part.ends_with(&plain), "{name}");
-        // In the order in which they were, and none twice.
+        // The kept calls are in their order, without repetitions.
         let mut rest = all.iter();
         assert!(part.iter().all(|line| rest.any(|other| other == line)), "{name}");
     }
@@ -150,13 +150,13 @@ fn frames_of_gears_need_their_lists_and_little_more() {
     assert_eq!(count("glXSwapBuffers"), 1);
     assert_eq!(count("glClear("), 1);
     assert_eq!(count("glPushMatrix"), count("glPopMatrix"));
-    // What each frame before had is left out, but for one that may set what lists set.
+    // The contents of earlier frames are dropped, except for one that may set the same state as lists do.
     assert!(count("glCallList(") <= 6, "{}", count("glCallList("));
     let first = dumped(&trimmed(&whole, frames("0")));
     assert!(part.len() <= first.len() + 10, "{} {}", part.len(), first.len());
 }
 
-/// A trace from its calls; each line is one.
+/// A trace made of these calls, one a line.
 fn written(calls: &str) -> ApiTrace {
     let text = format!(
         "quipu-text apitrace 1
@@ -238,7 +238,7 @@ glXMakeCurrent(dpy = 0x10000, drawable = 1, ctx = 0x20000)
 const SWAP: &str = "glXSwapBuffers(dpy = 0x10000, drawable = 1)\n";
 const DRAW: &str = "glDrawArrays(mode = 4, first = 0, count = 3)\n";
 
-/// Checks which lines of the first frame are kept for the second; those are marked with `*`.
+/// Checks which lines of the first frame are kept for the second; `*` marks the kept ones.
 fn check(first: &str, second: &str) {
     let strip = |text: &str| -> String {
         text.lines().map(|line| line.trim().trim_start_matches("* ").to_owned() + "\n").collect()
@@ -246,7 +246,7 @@ fn check(first: &str, second: &str) {
     let trace = written(&format!("{}{SWAP}{}{SWAP}", strip(first), strip(second)));
     let part = trimmed(&trace, frames("1"));
     let kept = dumped(&part);
-    // As the dump of a trace shows them, for comparing.
+    // In the form of a dump, for comparison.
     let marked: String = first
         .lines()
         .filter(|line| line.trim().starts_with("* "))
@@ -307,7 +307,7 @@ fn pixels_that_were_drawn_into_a_used_texture_are_drawn_again() {
 
 #[test]
 fn pixels_that_are_cleared_first_are_not_drawn() {
-    // The texture is drawn into anew within the frame, so what was in it does not count.
+    // The frame draws into the texture again, so its earlier contents are not needed.
     let trace = written(&format!(
         "glGenTextures(n = 1, textures = [1])
          glBindTexture(target = 3553, texture = 1)
@@ -384,7 +384,7 @@ fn programs_have_their_shaders_and_the_last_values() {
     );
 }
 
-/// A program that is linked, of one shader; those lines that are kept for anything that needs it.
+/// A linked program with one shader; the marked lines are kept for anything that needs it.
 const PROGRAM: &str = "* glCreateProgram() = 1
     * glCreateShader(type = 35633) = 2
     * glShaderSource(shader = 2, count = 1, string = [\"a\"])
@@ -504,7 +504,7 @@ fn questions_that_were_chosen_have_something_to_ask_about() {
 
 #[test]
 fn what_is_needed_of_a_long_trace_is_what_is_needed_of_a_short_one() {
-    // Enough for the log to be gone through several times.
+    // Enough calls to compact the log several times.
     let frame = |i: u32| {
         let hidden = i % 7;
         format!(
@@ -562,7 +562,7 @@ fn a_name_that_is_used_again_is_another_object() {
     );
 }
 
-/// Another context, by each way to make one, and how it becomes current; without, then with sharing.
+/// Another context, for each way to create one, and the call that makes it current: first without, then with sharing.
 const OTHERS: &[(&str, &str, &str)] = &[
     (
         "glXCreateContext(dpy = 0x10000, shareList = null) = 0x30000",
@@ -594,7 +594,7 @@ fn contexts_that_share_have_each_others_objects() {
     for (alone, sharing, switch) in OTHERS {
         let use_it = format!("{switch}\nglBindTexture(target = 3553, texture = 1)\n{DRAW}");
         check(&format!("* {sharing}\n* {texture}"), &use_it);
-        // Alone, it has a texture of its own by that name.
+        // Without sharing, it has a texture of its own with that name.
         let texture = texture.replace("* ", "");
         let kept =
             dumped(&trimmed(&written(&format!("{alone}\n{texture}\n{SWAP}{use_it}{SWAP}")), frames("1")));
@@ -615,7 +615,7 @@ fn what_nobody_knows_is_kept_with_what_it_may_need() {
 
 #[test]
 fn what_is_asked_about_the_configuration_of_a_context_is_kept() {
-    // A replayer learns from it how many samples a pixel has.
+    // A replayer learns the number of samples for each pixel from this call.
     check(
         "  glXGetFBConfigAttrib(dpy = 0x10000, config = 0x4, attribute = 100001) -> (value = [4]) = 0
          * glXGetFBConfigAttrib(dpy = 0x10000, config = 0x5, attribute = 100001) -> (value = [2]) = 0

@@ -1,4 +1,4 @@
-//! Tables of arguments, and of functions, against what apitrace prints for the same calls.
+//! Compares tables of arguments, and of functions, with apitrace's output for the same calls.
 
 // The helpers of a test may panic as the test may.
 
@@ -11,7 +11,7 @@ use quipu_model::{Error, OpenOptions, Scan, ShardId, Trace};
 use quipu_source::Source;
 use std::collections::BTreeMap;
 
-/// The rows of a table with their values as text; what a row does not have is `None`. The frame is left out.
+/// The rows of a table with their values as text; a missing value is `None`. The frame is left out.
 fn rows(trace: &dyn Trace, table: usize, batch_records: u32) -> Vec<BTreeMap<String, Option<String>>> {
     let mut form = trace.row_form(&options(true, &[])).unwrap().unwrap();
     let scan = Scan { tables: vec![table], batch_records, ..Scan::new(ShardId(0)) };
@@ -51,12 +51,12 @@ fn table(trace: &dyn Trace, name: &str) -> usize {
     trace.tables().unwrap().iter().position(|schema| schema.name == name).unwrap()
 }
 
-/// True for a text that apitrace's `dump` shows as it is; others are not compared.
+/// True for a text that apitrace's `dump` prints unchanged; others are not compared.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\')
 }
 
-/// Calls of a golden whose text is one line: number, function, `name = value` parts as one text, and the result.
+/// Calls of a golden that take one line: number, function, all `name = value` pairs as one text, and the result.
 fn lines(golden: &[u8]) -> Vec<(String, String, String, Option<String>)> {
     let text = String::from_utf8_lossy(golden);
     let call = |line: &str| -> Option<(String, String, String, Option<String>)> {
@@ -99,7 +99,7 @@ fn arguments_in_rows_are_those_that_the_original_prints() {
                 .collect();
             let returned = rows.iter().find(|row| row["index"].as_deref() == Some("4294967295"));
             assert!(rows.iter().all(|row| row["function"].as_ref() == Some(&function)), "{name} {number}");
-            // What was not recorded has no row.
+            // Arguments that were not recorded have no row.
             let args: Vec<&str> = split(&args).into_iter().filter(|arg| !arg.ends_with(" = ?")).collect();
             assert_eq!(named, args, "{name} {number}");
             assert_eq!(returned.map(shown), result, "{name} {number}");
@@ -109,7 +109,7 @@ fn arguments_in_rows_are_those_that_the_original_prints() {
     }
 }
 
-/// Splits `a = 1, b = {2, 3}` where arguments end.
+/// Splits `a = 1, b = {2, 3}` at the commas between arguments.
 fn split(args: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth, mut in_string) = (Vec::new(), 0, 0, false);
     for (at, byte) in args.bytes().enumerate() {
@@ -151,7 +151,7 @@ fn a_table_of_a_function_has_its_arguments_as_columns() {
     assert_eq!(cells("result"), vec![None; rows.len()]);
 }
 
-/// All functions of all traces: a row for each call, and each value in its column.
+/// Checks all functions of all traces: a row for each call, and each value in its column.
 #[test]
 fn tables_of_functions_hold_what_the_table_of_arguments_holds() {
     for name in traces() {
@@ -232,7 +232,7 @@ fn signatures_of_one_name_make_one_table() {
     let mut out = Vec::new();
     encode::header(trace.header(), &mut out);
     let mut encoder = Encoder::default();
-    // An argument that is called like a column, one without a name, one name twice; then another signature.
+    // An argument named like a column, one without a name, the same name twice; then another signature.
     for (id, args) in [(1, &["call", "", "x", "x"][..]), (2, &["x", "result"])] {
         let function = types.push(with(id, args));
         let mut values = batch.values.clone();

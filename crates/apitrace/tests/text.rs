@@ -1,4 +1,4 @@
-//! The stream as text: it says every byte, people can change it, and mistakes are told with their places.
+//! The stream as text: it preserves every byte, people can change it, and mistakes are reported with their places.
 
 // The helpers of a test may panic as the test may.
 
@@ -17,7 +17,7 @@ fn open(stream: &[u8]) -> trace::ApiTrace {
     trace::open(&Source::from_bytes("test", stream), &OpenOptions::default()).unwrap()
 }
 
-/// The stream that a text says.
+/// The stream that a text describes.
 fn assembled(text: &str) -> Result<Vec<u8>> {
     let mut stream = Vec::new();
     let mut no_blobs = |_: &str| Err(Error::usage("there are no files"));
@@ -28,7 +28,7 @@ fn assembled(text: &str) -> Result<Vec<u8>> {
     Ok(stream)
 }
 
-/// What a text says, as apitrace dumps it.
+/// A text's stream, as apitrace dumps it.
 fn dumped(text: &str) -> String {
     let trace = open(&assembled(text).unwrap());
     let settings = [("strings".to_owned(), "whole".to_owned()), ("thread-ids".to_owned(), "yes".to_owned())];
@@ -64,7 +64,7 @@ fn what_text_cannot_say_stands_there_as_bytes() {
     let mut followed = stream.clone();
     followed.extend_from_slice(b"\x07garbage");
     fuzzing::same_text(&open(&followed));
-    // A number that is longer than it needs to be: thread 0 in two bytes.
+    // A number that is longer than necessary: thread 0 in two bytes.
     let header_end = stream.iter().position(|byte| *byte == 0).unwrap() + 1;
     let events = stream[header_end..].to_vec();
     assert_eq!(events[0], 0, "an event begins");
@@ -80,9 +80,9 @@ fn what_text_cannot_say_stands_there_as_bytes() {
     assert_ne!(cut, text);
     let error = assembled(&cut).unwrap_err().to_string();
     assert!(error.contains("not the header of a stream"), "{error}");
-    // The exit code alone shows it.
+    // Only the exit code shows it.
     let folder = tempfile::tempdir().unwrap();
-    // The trace has a call that is left and was never entered.
+    // The trace has a call that is left but was never entered.
     let unentered = ("apitrace/never-entered", Severity::Warning);
     let raw = ("apitrace/not-understood", Severity::Error);
     for (name, stream, findings) in [("whole", &stream, &[unentered][..]), ("long", &long, &[unentered, raw])]
@@ -252,7 +252,7 @@ fn nothing_is_replaced_or_left_behind_unless_asked_for() {
     disassemble::disassemble(&trace, &text, false, Intake::new(Damaged::Keep), &Silent).unwrap();
     assert!(disassemble::disassemble(&trace, &text, false, Intake::new(Damaged::Keep), &Silent).is_err());
     disassemble::disassemble(&trace, &text, true, Intake::new(Damaged::Keep), &Silent).unwrap();
-    // A folder with other things in it is not removed.
+    // A folder that contains other files is not removed.
     let other = disassemble::blob_folder(&text).join("diary");
     std::fs::write(&other, "precious").unwrap();
     assert!(disassemble::disassemble(&trace, &text, true, Intake::new(Damaged::Keep), &Silent).is_err());

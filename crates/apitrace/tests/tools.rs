@@ -1,4 +1,4 @@
-//! What the analyses count is what apitrace's dump shows, counted here from its text, and what was counted by hand.
+//! The analyses' numbers match those counted from the text of apitrace's dump, and those counted by hand.
 
 // The helpers of a test may panic as the test may.
 
@@ -14,7 +14,7 @@ use regex_lite::Regex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What a tool says of a fixture.
+/// A tool's report on a fixture, as JSON.
 fn analyzed<R: Report + Clone>(tool: &dyn Tool, trace: &str) -> Value {
     report_of::<R>(tool, &Given::default(), &*common::open(trace)).json()
 }
@@ -43,7 +43,7 @@ fn dumped(text: &[u8]) -> Vec<Dumped> {
             let (fake, incomplete, blobs, blob_bytes, ends_frame) = (0, 0, 0, 0, false);
             calls.push(Dumped { number, function, fake, incomplete, blobs, blob_bytes, ends_frame });
         }
-        // A string may have lines of its own.
+        // A string may contain line ends.
         let Some(call) = calls.last_mut() else { continue };
         for found in blob.captures_iter(line) {
             call.blobs += 1;
@@ -56,7 +56,7 @@ fn dumped(text: &[u8]) -> Vec<Dumped> {
     calls
 }
 
-/// The traces whose dump lists every call, and so that numbers can be read out of it.
+/// Traces whose dump lists every call, so that the numbers can be counted in it.
 const DUMPED: &[&str] =
     &["kinds", "glxgears-300", "threads-3x20", "tri", "tri_glsl", "kinds-segv-in-driver", "incomplete-call"];
 
@@ -81,7 +81,7 @@ fn calls_are_counted_as_the_dump_shows_them() {
         assert_eq!(found, expected, "{name}");
         let calls: Vec<u64> = functions.iter().map(|of| of["calls"].as_u64().unwrap()).collect();
         assert!(calls.is_sorted_by(|a, b| a >= b), "{name}: {calls:?}");
-        // Whatever they are counted by, they are the same calls.
+        // Sums over threads and over frames equal those over functions.
         for by in ["threads", "frames"] {
             for (i, key) in keys.iter().enumerate() {
                 let sum: u64 = ours[by].as_array().unwrap().iter().map(|of| of[key].as_u64().unwrap()).sum();
@@ -169,7 +169,7 @@ fn frames_end_where_the_dump_has_an_empty_line() {
     }
 }
 
-/// `SizeInBytes` as `apitrace info --dump-frames` says (apitrace 11.1).
+/// Compares with `SizeInBytes` in the output of `apitrace info --dump-frames` (apitrace 11.1).
 #[test]
 fn frames_take_bytes_of_the_stream_as_the_original_says() {
     for (name, expected) in [("tri_glsl", &[296441, 80611][..]), ("kinds", &[127998, 551, 551, 551, 551])] {
@@ -180,7 +180,7 @@ fn frames_take_bytes_of_the_stream_as_the_original_says() {
     }
 }
 
-/// Read off the dump of `kinds` by eye.
+/// The expected values were read off the dump of `kinds` by eye.
 #[test]
 fn contents_of_a_trace_are_what_its_calls_say() {
     let ours = analyzed::<Contents>(&Graphics, "kinds");
@@ -297,7 +297,7 @@ fn leaks_are_those_of_the_original_and_of_the_kinds_that_it_does_not_know() {
     assert_eq!(census("context"), [1, 0, 1, 1]);
 }
 
-/// Three contexts: 0xb shares with 0xa, 0xc is by itself.
+/// Three contexts: 0xb shares with 0xa, 0xc shares with none.
 const CONTEXTS: &str = "\
     function 0 glXCreateContext(dpy, vis, shareList, direct)\n\
     function 1 glXMakeCurrent(dpy, drawable, ctx)\n\

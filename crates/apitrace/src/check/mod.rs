@@ -1,10 +1,10 @@
-//! `check`: every rule that a trace must follow, and where it does not.
+//! `check`: reports every rule that a trace breaks, and where.
 //!
-//! Reads the trace as `quipu recover` does: after damage it continues, so that it finds all of it. A violation has a rule with a
-//! stable name and severity (docs/checks.md lists them) and a place: the offset in the stream, and in words the chunk and the
-//! call. The first few of each rule are kept one by one, the rest are counted.
+//! Reads the trace as `quipu recover` does: it continues after damage, so that it finds all of it. A violation has a rule
+//! with a stable name and severity (docs/checks.md lists them) and a place: the offset in the stream, and in words the chunk
+//! and the call. The first few violations of each rule are kept individually, the rest are counted.
 //!
-//! The file is read twice, so it must be one, not a pipe. Memory does not grow with the length of the trace.
+//! The file is read twice, so a pipe cannot be checked. Memory does not grow with the length of the trace.
 
 pub(crate) mod rules;
 
@@ -45,7 +45,7 @@ impl Tool for Check {
         &INFO
     }
 
-    /// A part has no beginning, and calls without their ends.
+    /// A part of a trace lacks the header, and has calls whose entry or exit is missing.
     fn wants_whole_traces(&self) -> bool {
         true
     }
@@ -63,7 +63,7 @@ impl Tool for Check {
             return Err(Error::unsupported("a pipe cannot be checked, since it can be read only once")
                 .hint("write it to a file first"));
         }
-        // A header is judged again when the trace is read past its damage.
+        // `finish` judges the header again when it reads past the damage, so this finding would be reported twice.
         let told = trace.meta().findings.iter().filter(|finding| finding.rule != rules::LOST_HEADER.name);
         let log = CheckLog::new(options, RULES, &told.cloned().collect::<Vec<_>>())?;
         let pass = CheckPass { container, log, decodes: !options.flag(&check::NO_DECODE) };
@@ -71,7 +71,7 @@ impl Tool for Check {
     }
 }
 
-/// Checks to be done when the engine is through.
+/// The pass of `check`. It ignores batches; `finish` reads the file again and checks it.
 struct CheckPass {
     container: Container,
     log: CheckLog,
@@ -83,7 +83,7 @@ impl Pass for CheckPass {
         CheckPass { container: self.container.clone(), log: self.log.fork(), decodes: self.decodes }
     }
 
-    /// What the reader found is found again, and more, when the trace is read past its damage.
+    /// Does nothing: `finish` reads the trace past its damage and finds all that the reader found, and more.
     fn consume(&mut self, _batch: &Batch) -> Result<()> {
         Ok(())
     }
@@ -121,7 +121,7 @@ impl Pass for CheckPass {
 }
 
 result! {
-    /// How much was looked at, and what of it is lost.
+    /// Amounts of data checked and lost.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Looked {
         pub calls: u64 => "Calls read.";
@@ -131,7 +131,8 @@ result! {
     }
 }
 
-/// Readers are only warned of a cut; who asks whether a trace is whole hears that it is not.
+/// Gives a finding the severity of its rule. Readers only warn of a truncated file, but here it is an error: the user asks
+/// whether the trace is complete.
 fn as_bad_as_its_rule(finding: Finding) -> Finding {
     let rule = RULES.iter().find(|rule| rule.name == finding.rule);
     let severity = match (rule, &*finding.rule) {
@@ -142,13 +143,13 @@ fn as_bad_as_its_rule(finding: Finding) -> Finding {
     Finding { severity, ..finding }
 }
 
-/// Looks at each call.
+/// Checks each call.
 struct Checker {
     file: String,
     log: CheckLog,
     decodes: bool,
     calls: u64,
-    /// Threads met so far in the current stream: they are numbered by their first call.
+    /// Threads seen so far in the current stream: they are numbered by their first call.
     n_threads: u64,
     n_types: usize,
 }

@@ -1,22 +1,22 @@
-//! The common case of an event, in as few steps as can be: what is long, rare, new or cut is `None`, and nothing is lost by
-//! that, because it is then read by those who know all cases and tell what is wrong.
+//! The common case of an event, in as few steps as possible. `None` for anything long, rare, new or incomplete; the general
+//! decoder then reads the event again, handles all cases and reports errors.
 //!
-//! PERF: numbers are taken from eight bytes at once, and nothing but places is handed on (`decode`, `info`).
+//! PERF: numbers are taken from eight bytes at once, and only offsets are passed on (`decode`, `info`).
 
 use super::signatures::{Signatures, Space};
 use crate::record::*;
 use quipu_model::values::{Kind, NO_TYPE, Node};
 
-/// The eight bytes at `at`, the first lowest.
+/// The eight bytes at `at` as a little-endian number.
 #[inline(always)]
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
 }
 
-/// The highest bit of each byte.
+/// Masks the highest bit of each byte.
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// The number at `at`, if it has at most eight bytes, and where the next byte is.
+/// The uint at `at`, if it has at most eight bytes, and the offset of the byte after it.
 #[inline(always)]
 pub(super) fn uint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     let word = word(bytes, at)?;
@@ -27,7 +27,7 @@ pub(super) fn uint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     (len > 0).then_some((number, at + len))
 }
 
-/// The number at the front of eight bytes, and how many it has; 0 if it has more.
+/// The uint at the front of eight bytes, and its length in bytes; the length is 0 if it exceeds eight.
 #[inline(never)]
 fn long_uint(word: u64) -> (u64, usize) {
     let ends = !word & HIGH_BITS;
@@ -41,15 +41,15 @@ fn long_uint(word: u64) -> (u64, usize) {
     (fours & 0x0fff_ffff | (fours & 0x0fff_ffff_0000_0000) >> 4, n_bits as usize / 8)
 }
 
-/// How the event begins that enters a call.
+/// The beginning of an event that enters a call.
 pub(super) struct Entry {
     pub(super) thread: u64,
     pub(super) function: u32,
-    /// Where its details begin.
+    /// Offset of the details.
     pub(super) at: usize,
 }
 
-/// The entry of a call of a known function at `at`.
+/// Reads the entry of a call at `at`; `None` if the function is not known yet.
 #[inline(always)]
 pub(super) fn entry(input: &[u8], at: usize, version: u64, signatures: &Signatures) -> Option<Entry> {
     if version < VERSION_THREADS || *input.get(at)? != EVENT_ENTER {
@@ -60,7 +60,7 @@ pub(super) fn entry(input: &[u8], at: usize, version: u64, signatures: &Signatur
     Some(Entry { thread, function: signatures.known(Space::Function, id)?, at })
 }
 
-/// Where the details of leaving begin, if the event at `at` leaves the call with this number.
+/// Offset of the details of leaving, if the event at `at` leaves the call with this number.
 #[inline(always)]
 pub(super) fn leaving(input: &[u8], at: usize, number: u64) -> Option<usize> {
     if *input.get(at)? != EVENT_LEAVE {
@@ -73,12 +73,12 @@ pub(super) fn leaving(input: &[u8], at: usize, number: u64) -> Option<usize> {
 /// A detail of an event.
 pub(super) enum Detail {
     End,
-    /// An argument; its index is one that any function may have.
+    /// An argument; its index is below 128.
     Arg(u32),
     Result,
 }
 
-/// The detail at `at`, and where its value begins.
+/// The detail at `at`, and the offset of its value.
 #[inline(always)]
 pub(super) fn detail(input: &[u8], at: usize) -> Option<(Detail, usize)> {
     match *input.get(at)? {
@@ -92,7 +92,7 @@ pub(super) fn detail(input: &[u8], at: usize) -> Option<(Detail, usize)> {
     }
 }
 
-/// The value at `at`, if it is a number or the like, and where the next byte is.
+/// The value at `at`, if it is a scalar, and the offset of the next byte.
 #[inline(always)]
 pub(super) fn scalar(input: &[u8], at: usize, signatures: &Signatures) -> Option<(Node, usize)> {
     let (kind, payload, next) = match *input.get(at)? {
@@ -133,7 +133,7 @@ pub(super) fn scalar(input: &[u8], at: usize, signatures: &Signatures) -> Option
     Some((Node { kind, ty: NO_TYPE, payload }, next))
 }
 
-/// The string or raw memory at `at`: which of them, its bytes, and where the next byte is.
+/// The string or raw memory at `at`: its kind, its bytes, and the offset of the next byte.
 #[inline]
 pub(super) fn bytes(input: &[u8], at: usize) -> Option<(Kind, &[u8], usize)> {
     let kind = match *input.get(at)? {
@@ -146,7 +146,7 @@ pub(super) fn bytes(input: &[u8], at: usize) -> Option<(Kind, &[u8], usize)> {
     Some((kind, input.get(start..end)?, end))
 }
 
-/// How many parts the list at `at` has, and where they begin.
+/// Number of elements of the list at `at`, and the offset of the first.
 #[inline]
 pub(super) fn list(input: &[u8], at: usize) -> Option<(u64, usize)> {
     if *input.get(at)? != TAG_ARRAY {

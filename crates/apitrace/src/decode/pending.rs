@@ -1,7 +1,7 @@
-//! Calls that were entered and not left.
+//! Open calls: those that were entered and not yet left.
 //!
-//! Nearly always there is at most one, and its values lie in the current batch: that one has a place of its own. When a
-//! batch is handed out, what its open calls have in it is copied once, and counted.
+//! Nearly always there is at most one, and its values lie in the current batch: it has a field of its own. When a batch is
+//! handed out, the values of open calls in it are copied once, and their size is counted.
 
 use crate::record::MAX_PENDING_BYTES;
 use quipu_model::values::{Arg, Call, Node, Values};
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 /// The open calls, by number.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    /// The one that was entered last.
+    /// The open call that was entered last.
     last: Option<Open>,
     others: BTreeMap<u64, Open>,
-    /// Those of `others` whose values lie in the current batch, but for some that were left since.
+    /// Numbers of calls in `others` whose values lie in the current batch; may include calls that were left since.
     fresh: Vec<u64>,
     parked_bytes: usize,
 }
@@ -21,7 +21,7 @@ pub(super) struct Pending {
 #[derive(Debug)]
 struct Open {
     call: Call,
-    /// Where its values are; in the current batch if `None`.
+    /// The call's own copy of its values; `None` while they lie in the current batch.
     parked: Option<Box<Values>>,
 }
 
@@ -46,7 +46,7 @@ impl Pending {
         }
     }
 
-    /// The open call with this number, its values in `out`. It stays open.
+    /// Returns the open call with this number, with its values in `out`, without removing it.
     pub(super) fn look(&self, number: u64, out: &mut Values) -> Option<Call> {
         let open = self.get(number)?;
         Some(match &open.parked {
@@ -55,7 +55,7 @@ impl Pending {
         })
     }
 
-    /// Forgets a call.
+    /// Removes the call with this number.
     pub(super) fn leave(&mut self, number: u64) {
         let left = match &self.last {
             Some(open) if open.call.number == number => self.last.take(),
@@ -71,30 +71,30 @@ impl Pending {
         self.get(number).is_some()
     }
 
-    /// True if a thread is within a call that has this number or a later one.
+    /// True if `thread` has an open call with number `since` or later.
     pub(super) fn has_thread(&self, thread: u64, since: u64) -> bool {
         self.calls().any(|call| call.thread == thread && call.number >= since)
     }
 
-    /// All of them, but not in order.
+    /// All open calls, in no particular order.
     fn calls(&self) -> impl Iterator<Item = &Call> {
         self.last.iter().chain(self.others.values()).map(|open| &open.call)
     }
 
-    /// The number after the greatest.
+    /// The number after the greatest of an open call; `None` if no call is open.
     pub(super) fn end(&self) -> Option<u64> {
         self.calls().map(|call| call.number + 1).max()
     }
 
-    /// Forgets calls; returns how many.
+    /// Removes all calls for which `is_wrong` holds; returns their number.
     pub(super) fn forget(&mut self, is_wrong: impl Fn(&Call) -> bool) -> u64 {
         let numbers: Vec<u64> = self.calls().filter(|call| is_wrong(call)).map(|call| call.number).collect();
         numbers.iter().for_each(|number| self.leave(*number));
         numbers.len() as u64
     }
 
-    /// Of the calls from `sure` on, forgets all of each thread but the first: a thread is in one call at a time.
-    /// Returns how many.
+    /// Of the calls numbered `sure` or later, keeps only the first of each thread and removes the others: a thread is in one
+    /// call at a time. Returns the number of removed calls.
     pub(super) fn forget_inner(&mut self, sure: u64) -> u64 {
         let mut first = BTreeMap::new();
         for call in self.calls().filter(|call| call.number >= sure) {
@@ -104,7 +104,7 @@ impl Pending {
         self.forget(|call| call.number >= sure && first.get(&call.thread) != Some(&call.number))
     }
 
-    /// Takes out the call that was entered first, its values in `out`.
+    /// Removes and returns the call that was entered first, with its values in `out`.
     pub(super) fn take_oldest(&mut self, out: &mut Values) -> Option<Call> {
         let open = match self.others.pop_first() {
             Some((_, open)) => open,
@@ -116,7 +116,7 @@ impl Pending {
         })
     }
 
-    /// Copies what lies in `out`; fails with the number of bytes if that is too much.
+    /// Copies the values that lie in `out`; fails with the total number of bytes if they exceed `MAX_PENDING_BYTES`.
     pub(super) fn park(&mut self, out: &Values) -> Result<(), u64> {
         let fresh = std::mem::take(&mut self.fresh);
         for number in &fresh {
@@ -132,7 +132,7 @@ impl Pending {
 }
 
 impl Open {
-    /// Copies the values if they are not; returns how many bytes they take.
+    /// Copies the values unless that was done before; returns the number of bytes copied.
     fn park(&mut self, out: &Values) -> usize {
         if self.parked.is_some() {
             return 0;

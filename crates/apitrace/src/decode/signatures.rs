@@ -1,7 +1,7 @@
-//! Signatures: what functions, structures, enumerations, sets of flags and stack frames are called.
+//! Signatures: names and members of functions, structures, enumerations, sets of flags and stack frames.
 //!
-//! Each stands in the stream once, where its id comes first; each kind has ids of its own. What an event taught can be
-//! forgotten, because an event that is cut is read again.
+//! Each signature stands in the stream once, where its id first occurs; each kind has ids of its own. Signatures learned from
+//! the current event can be dropped, because an incomplete event is read again.
 
 use crate::cursor::{Cursor, Decoded, Stop};
 use crate::flags;
@@ -11,13 +11,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A flag of a function whose calls are of little interest if they return 0. Never seen outside of this crate.
+/// A flag of a function whose calls are of little interest if they return 0. Not visible outside this crate.
 pub(crate) const GET_ERROR: u32 = 1 << 31;
 
-/// Ids below this are looked up in a list: the tracer counts from 0.
+/// Ids below this are looked up in a list: the tracer numbers them from 0.
 const MAX_LISTED_ID: u64 = 1 << 14;
 
-/// The kinds of ids.
+/// The kinds of signatures; each has its own ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Space {
@@ -29,12 +29,12 @@ pub(crate) enum Space {
 }
 
 impl Space {
-    /// All of them, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub(crate) const ALL: [Space; 5] =
         [Space::Function, Space::Struct, Space::Enum, Space::Bitmask, Space::Frame];
 }
 
-/// What an event taught: the body of a signature, as a range of the bytes that the event was read from.
+/// A signature learned from an event; its body is a range of the event's bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Learned {
     pub(crate) space: Space,
@@ -79,41 +79,41 @@ impl Ids {
     }
 }
 
-/// What is asked of a type for each call and value.
+/// Properties of a type that are needed for each call and value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Facts {
-    /// Flags of a function.
+    /// Flags of a function; 0 for other types.
     pub(crate) flags: u32,
-    /// How many arguments or members it names.
+    /// Number of named arguments or members.
     pub(crate) n_parts: u32,
 }
 
-/// What is made of a signature that looks odd where an id comes first.
+/// Treatment of a malformed-looking signature where an id first occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
-    /// It is one.
+    /// Accept it as a signature.
     All,
-    /// It is one, but what teaches it is asked for more evidence.
+    /// Accept it, but require more evidence for the event that contains it.
     Wary,
-    /// It is none: a part of the stream is missing, and the signature stood there.
+    /// Reject it: a part of the stream is missing, and the signature was in that part.
     Gaps,
 }
 
-/// All that is known so far.
+/// All signatures read so far.
 #[derive(Debug)]
 pub(crate) struct Signatures {
     has_whole_enums: bool,
     spaces: [Ids; 5],
-    /// For each type. PERF: the types themselves lie elsewhere, each alone (`decode`).
+    /// Facts for each type. PERF: the types themselves lie elsewhere, each in its own allocation (`decode`).
     facts: Vec<Facts>,
-    /// What the present event taught.
+    /// Signatures learned from the current event.
     learned: Vec<Learned>,
     trust: Trust,
-    /// How many signatures were made up because of that.
+    /// Number of placeholders for lost signatures, without the current event's.
     n_lost: u64,
-    /// How many more of them for the present event.
+    /// Number of placeholders made for the current event.
     n_lost_now: u64,
-    /// How many look odd that the present event taught.
+    /// Number of odd-looking signatures in the current event.
     n_odd_now: u64,
 }
 
@@ -131,17 +131,17 @@ impl Signatures {
         }
     }
 
-    /// From here on, an id whose signature does not follow is taken for one whose signature was lost.
+    /// From now on, treats an id that no signature follows as one whose signature was lost.
     pub(crate) fn expect_gaps(&mut self) {
         self.trust = Trust::Gaps;
     }
 
-    /// From here on, signatures that look odd are counted.
+    /// From now on, counts signatures that look odd.
     pub(crate) fn be_wary(&mut self) {
         self.trust = Trust::Wary;
     }
 
-    /// How much the present event taught that needs more evidence: what looks odd, and after a gap all.
+    /// Number of signatures in the current event that need more evidence: those that look odd; after a gap, all.
     pub(crate) fn n_doubtful_now(&self) -> u64 {
         match self.trust {
             Trust::All => 0,
@@ -150,12 +150,12 @@ impl Signatures {
         }
     }
 
-    /// How many signatures were made up.
+    /// Number of placeholders made for lost signatures.
     pub(crate) fn n_lost(&self) -> u64 {
         self.n_lost + self.n_lost_now
     }
 
-    /// True if a signature was lost: what follows is none.
+    /// True if the signature is lost, so that the bytes at the cursor are something else.
     #[inline]
     fn is_lost(
         &mut self,
@@ -174,7 +174,7 @@ impl Signatures {
         Ok(is_odd && self.trust == Trust::Gaps)
     }
 
-    /// Keeps what the event taught.
+    /// Makes the signatures of the current event permanent.
     #[inline]
     pub(crate) fn keep(&mut self) {
         self.learned.clear();
@@ -182,7 +182,7 @@ impl Signatures {
         self.n_odd_now = 0;
     }
 
-    /// Forgets what the event taught.
+    /// Drops the signatures of the current event.
     pub(crate) fn forget(&mut self) {
         self.facts.truncate(self.facts.len() - self.learned.len());
         (self.n_lost_now, self.n_odd_now) = (0, 0);
@@ -191,13 +191,13 @@ impl Signatures {
         }
     }
 
-    /// What the event taught that is not kept yet.
+    /// Signatures of the current event, not yet permanent.
     #[inline]
     pub(crate) fn learned(&self) -> &[Learned] {
         &self.learned
     }
 
-    /// Learns a signature from its body alone.
+    /// Adds a signature, given its body alone.
     pub(crate) fn define(&mut self, space: Space, id: u64, body: &[u8], types: &mut Types) -> Decoded<()> {
         let mut cursor = Cursor::new(body, 0);
         match space {
@@ -211,19 +211,19 @@ impl Signatures {
         Ok(())
     }
 
-    /// The type that an id stands for, if its signature was met.
+    /// The type for an id; `None` if its signature was not read yet.
     #[inline]
     pub(crate) fn known(&self, space: Space, id: u64) -> Option<u32> {
         self.spaces[space as usize].get(id)
     }
 
-    /// True if signatures of enumerations list all names, so that values have numbers of their own.
+    /// True if a signature of an enumeration lists all names, so that each value stores its number (version 3 and later).
     #[inline]
     pub(crate) fn has_whole_enums(&self) -> bool {
         self.has_whole_enums
     }
 
-    /// What is known of a type.
+    /// Facts of a type; defaults if there is no such type.
     #[inline]
     pub(crate) fn facts(&self, ty: u32) -> Facts {
         self.facts.get(ty as usize).copied().unwrap_or_default()
@@ -271,7 +271,7 @@ impl Signatures {
             return self.learn(Space::Function, id, start, Type::Function(function), types, cursor);
         }
         let name = cursor.name(MAX_NAME_BYTES)?;
-        // Bytes of zeros read so, and no tracer writes it.
+        // Zero bytes read like this, and no tracer writes it.
         if name.is_empty() {
             return Err(cursor.bad_at(start, format!("function `{id}` has no name")));
         }
@@ -284,7 +284,7 @@ impl Signatures {
         self.learn(Space::Function, id, start, Type::Function(function), types, cursor)
     }
 
-    /// The type of a structure and how many members it has.
+    /// Reads the id of a structure, with its signature if new: the type and its number of members.
     pub(crate) fn structure(&mut self, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<(u32, u64)> {
         let id = cursor.uint()?;
         let index = match self.spaces[Space::Struct as usize].get(id) {
@@ -297,7 +297,7 @@ impl Signatures {
     fn new_structure(&mut self, id: u64, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
         let start = cursor.at();
         if self.is_lost(cursor, looks_like_names)? {
-            // Without it the number of members that follow is unknown.
+            // Without the signature, the number of members that follow is unknown.
             return Err(cursor.bad_at(start, format!("the signature of structure `{id}` is lost")));
         }
         let name = cursor.name(MAX_NAME_BYTES)?;
@@ -305,7 +305,8 @@ impl Signatures {
         self.learn(Space::Struct, id, start, Type::Struct(StructType { id, name, members }), types, cursor)
     }
 
-    /// The type of an enumeration, and its only number where it has just one and values do not repeat it.
+    /// Reads the id of an enumeration, with its signature if new: the type, and before version 3 its only number, which
+    /// values do not repeat.
     pub(crate) fn enumeration(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -398,20 +399,20 @@ impl Signatures {
     }
 }
 
-/// What a function is called whose signature is lost, before its number; nothing is known of its arguments.
+/// Prefix of the placeholder name of a function whose signature is lost; its id follows. Its arguments are unknown.
 pub(crate) const LOST_FUNCTION: &str = "lost_function_";
 
-/// No signature has more names than this where it is a question whether it is one.
+/// A plausible enumeration or set of flags has at most this many names.
 const MAX_LIKELY_NAMES: u64 = 1 << 16;
 
-/// True if this is a name as programs have them. Names of arguments may be empty, or have brackets.
+/// True if this looks like an identifier of a program. Names of arguments may contain brackets.
 fn is_word(name: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_:~()[]<>*&., ".contains(byte);
     name.first().is_some_and(|first| first.is_ascii_alphabetic() || *first == b'_')
         && name.iter().all(is_part)
 }
 
-/// A name, then names: the signature of a function or structure.
+/// True if a name and a list of names follow: the signature of a function or structure.
 fn looks_like_names(mut cursor: Cursor<'_>) -> Decoded<bool> {
     let name = cursor.name(MAX_NAME_BYTES)?;
     if name.len() < 2 || !is_word(&name) {
@@ -430,7 +431,7 @@ fn looks_like_names(mut cursor: Cursor<'_>) -> Decoded<bool> {
     Ok(true)
 }
 
-/// Names with numbers: the signature of an enumeration or of a set of flags.
+/// True if names with numbers follow: the signature of an enumeration or of a set of flags.
 fn looks_like_numbers<const SIGNED: bool>(mut cursor: Cursor<'_>) -> Decoded<bool> {
     let n_names = cursor.uint()?;
     if !(1..=MAX_LIKELY_NAMES).contains(&n_names) {
@@ -450,7 +451,7 @@ fn looks_like_numbers<const SIGNED: bool>(mut cursor: Cursor<'_>) -> Decoded<boo
     Ok(true)
 }
 
-/// Members, then an end: the signature of a frame of a stack.
+/// True if members and an end mark follow: the signature of a stack frame.
 fn looks_like_frame(mut cursor: Cursor<'_>) -> Decoded<bool> {
     let mut n_members = 0;
     loop {
@@ -474,7 +475,7 @@ fn looks_like_frame(mut cursor: Cursor<'_>) -> Decoded<bool> {
     }
 }
 
-/// Names after their count.
+/// Reads a count, then this many names.
 fn names(cursor: &mut Cursor<'_>) -> Decoded<Vec<Vec<u8>>> {
     let n_names = cursor.uint()?;
     let mut names = Vec::new();
@@ -484,7 +485,7 @@ fn names(cursor: &mut Cursor<'_>) -> Decoded<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// A number after a tag that says whether it is below zero; as a two's complement.
+/// Reads a sint: a tag for the sign, then the magnitude. Returns it as two's complement.
 pub(crate) fn sint(cursor: &mut Cursor<'_>) -> Decoded<u64> {
     let at = cursor.at();
     match cursor.byte()? {

@@ -1,7 +1,7 @@
-//! Bytes of the stream → what calls there are, without their values.
+//! Decodes bytes of the stream into a list of calls without their values.
 //!
-//! Reads the same grammar as [`Decoder`] and stops at the same faults, but keeps nothing of a value: what
-//! counts calls, or looks for one, need not know them. PERF: `info`.
+//! Reads the same grammar as [`Decoder`] and stops at the same faults, but keeps no values: code that counts calls or
+//! searches for one does not need them. PERF: `info`.
 
 use super::common::{self, Detail};
 use super::signatures::{Facts, GET_ERROR, Learned, Signatures, Space, sint};
@@ -22,22 +22,22 @@ pub struct Skimmed {
     pub thread: u64,
     /// Its function, as an index into the types.
     pub function: u32,
-    /// Its flags. What only its result tells is not among them.
+    /// Its flags, without those that depend on the result.
     pub flags: u32,
     /// True if a stack was recorded.
     pub has_stack: bool,
 }
 
-/// How much there was of what takes most room.
+/// Amounts of the data that takes most of the space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bulk {
-    /// Pieces of raw memory.
+    /// Number of pieces of raw memory.
     pub blobs: u64,
-    /// Bytes in them.
+    /// Bytes of raw memory.
     pub blob_bytes: u64,
-    /// Strings.
+    /// Number of strings.
     pub strings: u64,
-    /// Bytes in them.
+    /// Bytes of strings.
     pub string_bytes: u64,
     /// Bytes of signatures.
     pub signature_bytes: u64,
@@ -52,7 +52,7 @@ impl Bulk {
     }
 }
 
-/// The strings and raw memory of one call, as long as it is not sure that it is a common one.
+/// The strings and raw memory of one call, kept apart until the call has proved to be a common one.
 #[derive(Default)]
 struct Strings {
     any: bool,
@@ -81,7 +81,7 @@ pub(crate) struct Definition {
     pub(crate) body: Box<[u8]>,
 }
 
-/// What a skimmer and a decoder have in common.
+/// The state that a skimmer and a decoder share.
 pub(crate) struct State {
     pub(crate) version: u64,
     pub(crate) signatures: Signatures,
@@ -89,10 +89,10 @@ pub(crate) struct State {
     pub(crate) next_call: u64,
 }
 
-/// The numbers of open calls, each with the event that entered it, less the bodies of signatures.
+/// The numbers of open calls, each with the bytes of the event that entered it, without the bodies of signatures.
 pub(crate) type OpenCalls = Vec<(u64, Box<[u8]>)>;
 
-/// The state between two events.
+/// The state of the skimmer between two events.
 #[derive(Debug)]
 pub struct Skimmer {
     version: u64,
@@ -103,12 +103,12 @@ pub struct Skimmer {
     last: Option<Open>,
     others: BTreeMap<u64, Open>,
     bulk: Bulk,
-    /// Whether what is needed to go on from here is kept.
+    /// Whether to keep what another reader needs to continue from here.
     keeps: bool,
     kept_bytes: usize,
     definitions: Vec<Definition>,
     definition_bytes: usize,
-    /// The call that the last event left, if it was not open.
+    /// Number of the call that the last event left, if that call was not open.
     unmatched: Option<u64>,
 }
 
@@ -118,16 +118,16 @@ struct Open {
     enter: Enter,
 }
 
-/// The event that entered a call.
+/// Location of the event that entered a call.
 #[derive(Debug)]
 enum Enter {
-    /// In the buffered bytes.
+    /// A range of the buffered bytes.
     Here(Range<usize>),
     Kept(Box<[u8]>),
 }
 
 impl Skimmer {
-    /// A skimmer of the events after this header.
+    /// A skimmer of the events after `header`.
     pub fn new(header: &Header) -> Skimmer {
         Skimmer {
             version: header.version,
@@ -145,16 +145,16 @@ impl Skimmer {
         }
     }
 
-    /// The same, but keeping what a reader needs that is to go on from where this one is.
+    /// Makes the skimmer keep what another reader needs to continue from its position.
     pub(crate) fn keeping(mut self) -> Skimmer {
         self.keeps = true;
         self
     }
 
-    /// A skimmer that continues where these signatures were known and these calls open.
+    /// A skimmer that continues at a place where these signatures are known and these calls are open.
     ///
     /// # Errors
-    /// If they are not what they should be.
+    /// If a definition or an event is malformed or incomplete.
     pub(crate) fn resume(
         version: u64,
         definitions: &[Definition],
@@ -176,17 +176,17 @@ impl Skimmer {
         Ok(skimmer)
     }
 
-    /// How many calls were entered so far.
+    /// Number of calls entered so far.
     pub fn n_entered(&self) -> u64 {
         self.next_call
     }
 
-    /// Takes the call that the last event left, if it was not open.
+    /// Takes the number of the call that the last event left, if that call was not open.
     pub(crate) fn take_unmatched(&mut self) -> Option<u64> {
         self.unmatched.take()
     }
 
-    /// As [`Decoder::is_misnumbered`].
+    /// Like [`Decoder::is_misnumbered`].
     pub(crate) fn is_misnumbered(&mut self, input: &[u8]) -> bool {
         let (next_call, n_types, bulk) = (self.next_call, self.types.len(), self.bulk);
         let mut cursor = Cursor::new(input, 0);
@@ -205,17 +205,17 @@ impl Skimmer {
         told
     }
 
-    /// How many calls are open.
+    /// Number of open calls.
     pub(crate) fn n_open(&self) -> u64 {
         self.others.len() as u64 + u64::from(self.last.is_some())
     }
 
-    /// Continues with another number of the next call.
+    /// Sets the number of the next call.
     pub(crate) fn set_next_call(&mut self, number: u64) {
         self.next_call = number;
     }
 
-    /// As [`Decoder::resume_after_gap`], which reads for it what a skimmer passes over.
+    /// Like [`Decoder::resume_after_gap`], with a temporary decoder, because that search needs values.
     pub(crate) fn resume_after_gap(&mut self, input: &[u8], n_looked: usize) -> Option<(usize, u64)> {
         let signatures = std::mem::replace(&mut self.signatures, Signatures::new(self.version));
         let mut decoder = Decoder::knowing(self.version, signatures, self.next_call);
@@ -224,26 +224,26 @@ impl Skimmer {
         found
     }
 
-    /// The types met so far.
+    /// The types read so far.
     pub fn types(&self) -> &Types {
         &self.types
     }
 
-    /// How much there was of what takes most room.
+    /// Amounts of the data that takes most of the space.
     pub fn bulk(&self) -> &Bulk {
         &self.bulk
     }
 
-    /// The signatures met so far, if they are kept, and how many bytes their bodies have.
+    /// The signatures read so far, if they are kept, and the total size of their bodies in bytes.
     pub(crate) fn definitions(&self) -> (&[Definition], usize) {
         (&self.definitions, self.definition_bytes)
     }
 
-    /// Takes the event at `at` out of `input`, and the one after it if that leaves what the first entered; returns the
-    /// call that is over, if one is, and where the next event begins.
+    /// Reads the event at `at` of `input`, and the next one too if it leaves the call that the first entered. Returns the
+    /// completed call, if any, and the offset of the next event.
     ///
     /// # Errors
-    /// If the event is cut or bad. Then nothing has changed.
+    /// If the event is incomplete or malformed. Then the state is unchanged.
     pub fn event(&mut self, input: &[u8], at: usize) -> Decoded<(Option<Skimmed>, usize)> {
         let bulk = self.bulk;
         let mut cursor = Cursor::new(input, at);
@@ -265,7 +265,7 @@ impl Skimmer {
         }
         let mut call = self.settle(read, bulk)?;
         let entered = cursor.at();
-        // Mostly the event that leaves the call follows.
+        // Usually the event that leaves the call follows.
         if let (Ok(EVENT_LEAVE), Ok(number)) = (cursor.byte(), cursor.uint())
             && number == call.number
         {
@@ -289,7 +289,7 @@ impl Skimmer {
         Ok((None, entered))
     }
 
-    /// Takes the two events of a common call, if that is what stands at `at`; if not, nothing changes.
+    /// Skims both events of a call in the common form at `at`. `None` if the call has another form; then nothing changes.
     #[inline(always)]
     pub(crate) fn common(&mut self, input: &[u8], at: usize) -> Option<(Skimmed, usize)> {
         let entry = common::entry(input, at, self.version, &self.signatures)?;
@@ -305,7 +305,7 @@ impl Skimmer {
         Some((Skimmed { number, thread: entry.thread, function, flags, has_stack: false }, next))
     }
 
-    /// Passes over the details of an event.
+    /// Skips the details of an event; returns the offset after them.
     #[inline(always)]
     fn pass(&self, input: &[u8], mut at: usize, strings: &mut Strings) -> Option<usize> {
         loop {
@@ -320,7 +320,7 @@ impl Skimmer {
         }
     }
 
-    /// Passes over a string, or a list of what has no parts.
+    /// Skips a string, or a list whose elements have no parts.
     #[inline(never)]
     fn pass_others(&self, input: &[u8], at: usize, strings: &mut Strings) -> Option<usize> {
         if let Some(next) = strings.pass(input, at) {
@@ -336,7 +336,7 @@ impl Skimmer {
         Some(at)
     }
 
-    /// Keeps or forgets what an event taught.
+    /// Keeps the signatures of an event that was read; drops those of one that failed, and restores `bulk`.
     #[inline]
     fn settle<T>(&mut self, read: Decoded<T>, bulk: Bulk) -> Decoded<T> {
         match read {
@@ -430,7 +430,7 @@ impl Skimmer {
         }
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     #[inline]
     fn value(&mut self, cursor: &mut Cursor<'_>) -> Decoded<()> {
         let at = cursor.at();
@@ -498,10 +498,10 @@ impl Skimmer {
         Ok(())
     }
 
-    /// Keeps the events of open calls that lie in bytes which are about to go.
+    /// Copies the events of open calls out of `input`, because its bytes are about to be discarded.
     ///
     /// # Errors
-    /// The number of bytes, if that would be too much.
+    /// The number of bytes, if they take too much memory.
     pub(crate) fn leave_block(&mut self, input: &[u8]) -> Result<(), u64> {
         if !self.keeps {
             return Ok(());
@@ -516,7 +516,7 @@ impl Skimmer {
         if self.kept_bytes > MAX_PENDING_BYTES { Err(self.kept_bytes as u64) } else { Ok(()) }
     }
 
-    /// The open calls, by number. What lies in the buffered bytes is copied.
+    /// The open calls, by number, with copies of their events.
     pub(crate) fn open_calls(&self, input: &[u8]) -> OpenCalls {
         let open = self.others.values().chain(&self.last);
         open.map(|open| {
@@ -529,7 +529,7 @@ impl Skimmer {
         .collect()
     }
 
-    /// Takes out the call that was entered first, of those that are open at the end of the data.
+    /// Removes and returns the call that was entered first, of those still open at the end of the data.
     pub fn take_oldest(&mut self) -> Option<Skimmed> {
         let open = match self.others.pop_first() {
             Some((_, open)) => open,
@@ -538,7 +538,7 @@ impl Skimmer {
         Some(Skimmed { flags: open.call.flags | INCOMPLETE, ..open.call })
     }
 
-    /// What a decoder continues with. The events of open calls must have been kept.
+    /// The state with which a decoder continues. The events of open calls must have been kept.
     pub(crate) fn into_state(self) -> (State, OpenCalls) {
         let open = self.open_calls(&[]);
         let Skimmer { version, signatures, types, next_call, .. } = self;
@@ -546,12 +546,12 @@ impl Skimmer {
     }
 }
 
-/// Stands for a call that is not open.
+/// A placeholder for a call that is not open.
 fn nobody(number: u64) -> Skimmed {
     Skimmed { number, thread: 0, function: NO_TYPE, flags: 0, has_stack: false }
 }
 
-/// A range of bytes without the bodies of signatures in it.
+/// The bytes of `range` without the bodies of signatures in it.
 fn without(input: &[u8], range: Range<usize>, learned: &[Learned]) -> Box<[u8]> {
     let mut kept = Vec::new();
     let mut at = range.start;

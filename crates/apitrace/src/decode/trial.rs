@@ -1,12 +1,13 @@
-//! Whether events stand at some place after a gap, and which numbers their calls have.
+//! Decides whether events stand at some place after a gap, and which numbers their calls have.
 //!
-//! Entering a call does not tell its number, leaving it does. No call is left before it is entered, so each that is left is
-//! a lower bound of the number of the first that was entered here. The bound is exact if it is the call entered last, as
-//! nearly always with one thread and often with several, so that the greatest bound of many is the number.
+//! The event that enters a call does not contain its number; the event that leaves it does. No call is left before it is
+//! entered, so each call that is left gives a lower bound for the number of the first call entered here. The bound is exact
+//! if the call was entered last, as nearly always with one thread and often with several, so the greatest of many bounds is
+//! the number.
 //!
-//! Damaged bytes may read as events as well. What such events bring that is new (functions and other types, a
-//! thread) is believed only where the call is *borne out*: it is left under the number that it must have. So is the first
-//! call of a run, since bytes before it may read as another.
+//! Damaged bytes may read as events too. Anything new in such events (functions and other types, a thread) is accepted only
+//! where the call is *borne out*: it is left under the number that it must have. The same holds for the first call of a run,
+//! since bytes before the run may read as another call.
 
 use super::{Decoder, nobody};
 use crate::cursor::{Cursor, Stop};
@@ -16,32 +17,32 @@ use quipu_model::values::{Types, Values};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// This many events in a row are no accident.
+/// A run of this many events is not accidental.
 const RUN_EVENTS: u32 = 12;
-/// This many are looked at for their numbers.
+/// At most this many events are examined for their numbers.
 const MAX_EVENTS: u32 = 256;
-/// This many if they bring what is new.
+/// At most this many if they contain something new.
 const MAX_DOUBTED_EVENTS: u32 = 1024;
-/// One in this many calls that are left must tell the number of the first, at least.
+/// At least one in this many calls that are left must confirm the number of the first.
 const LEFT_FOR_AGREED: usize = 8;
 
-/// What an event says of the numbers of calls.
+/// An event, as far as it says something about the numbers of calls.
 pub(crate) enum Numbered {
     /// It enters a call.
     Entered,
-    /// It leaves a call, when this many were entered.
+    /// It leaves a call.
     Left {
         /// The number of the call.
         number: u64,
-        /// How many calls were entered.
+        /// One more than the greatest number of an entered call.
         n_entered: u64,
     },
-    /// It is no event.
+    /// It is not an event.
     Nothing,
 }
 
-/// True if the first call that the events of `next` enter and leave has another number than it would get, if numbers begin at
-/// `next_call`; or if they are no events.
+/// True if the first call that the events of `next` enter and leave has another number than it would get if numbers began at
+/// `next_call`; also true if `next` runs into something that is not an event.
 pub(crate) fn is_misnumbered(next_call: u64, next: &mut dyn FnMut() -> Decoded<Numbered>) -> bool {
     let told = (0..MAX_EVENTS).map(|_| next()).find_map(|read| match read {
         Ok(Numbered::Left { number, n_entered }) if number >= next_call => Some(number >= n_entered),
@@ -52,12 +53,12 @@ pub(crate) fn is_misnumbered(next_call: u64, next: &mut dyn FnMut() -> Decoded<N
     told == Some(true)
 }
 
-/// What is known of a stream, to judge by what bytes after damage seem to say.
+/// Facts about a stream, for judging whether bytes after damage are events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     /// Threads that made calls.
     pub(crate) threads: Vec<u64>,
-    /// Calls before this are known to be numbered rightly.
+    /// Calls with smaller numbers are known to be numbered correctly.
     pub(crate) sure: u64,
     /// The first call of the current run of events, if there was damage before it.
     pub(crate) since: Option<u64>,
@@ -74,39 +75,39 @@ impl Evidence {
 pub(crate) struct Run {
     /// The number of the first call that it enters.
     pub(crate) number: u64,
-    /// How many signatures had to be made up for it.
+    /// Number of placeholder signatures that it needs.
     n_lost: u64,
-    /// Where its first event ends.
+    /// Offset of the end of its first event.
     end_of_first: usize,
-    /// True if that enters a call of a new function or thread, without a signature.
+    /// True if the first event enters a call of a new function or thread, without a signature.
     begins_anew: bool,
 }
 
-/// What calls that are left tell of the number of the first that was entered.
+/// The number of the first call entered, as deduced from calls that are left.
 #[derive(Default)]
 struct Numbers {
     left: Vec<u64>,
     first: Option<u64>,
-    /// This many of `left` say that.
+    /// Number of calls in `left` that agree on `first`.
     n_agreed: u32,
 }
 
-/// An event that brings something new.
+/// An event that contains something new.
 enum Doubtful {
     /// It enters a call, counted from the first of the run.
     Enters(u64),
-    /// It leaves the call of this number.
+    /// It leaves the call with this number.
     Leaves(u64),
 }
 
 impl Decoder {
-    /// From here on, what looks odd is asked for evidence.
+    /// From now on, requires evidence for signatures that look odd.
     pub(crate) fn be_wary(&mut self) {
         self.signatures.be_wary();
     }
 
-    /// Of calls that are open and not known to be numbered rightly, keeps the first of each thread that was met; returns how
-    /// many others there were. Numbers begin anew after those that are kept.
+    /// Of the open calls whose numbers are not certain, keeps the first of each known thread; returns the number of calls
+    /// dropped. New numbers begin after the calls that are kept.
     pub(crate) fn forget_inner(&mut self, evidence: &Evidence) -> u64 {
         let sure = evidence.sure;
         let is_strange = |thread| !evidence.threads.is_empty() && !evidence.has_met(thread);
@@ -116,18 +117,18 @@ impl Decoder {
         n_forgotten
     }
 
-    /// Forgets calls that are open and have numbers from `first` on, which others have; returns how many.
+    /// Drops open calls numbered `first` or later, because other calls have these numbers; returns how many.
     pub(crate) fn forget_from(&mut self, first: u64) -> u64 {
         self.pending.forget(|call| call.number >= first)
     }
 
-    /// True if the call of this number is open.
+    /// True if the call with this number is open.
     pub(crate) fn is_open(&self, number: u64) -> bool {
         self.pending.has(number)
     }
 
-    /// True if an event at `at` enters a call of a new thread, or that is within another one: then the
-    /// event must be borne out.
+    /// True if the event at `at` enters a call of a new thread, or a call within an open one of its thread: then the event
+    /// must be borne out.
     #[inline]
     pub(crate) fn is_strange(&self, input: &[u8], at: usize, evidence: &Evidence) -> bool {
         let Some(since) = evidence.since else { return false };
@@ -138,11 +139,11 @@ impl Decoder {
         !evidence.has_met(thread) || self.pending.has_thread(thread, since)
     }
 
-    /// True if the event at `at` must be borne out: it teaches what is odd, or after a gap anything, is of a thread
-    /// not met before, or enters a call within another one of its thread. Nothing is changed.
+    /// True if the event at `at` must be borne out: it contains an odd-looking signature (after a gap, any signature),
+    /// belongs to a new thread, or enters a call within another one of its thread. Does not change the state.
     ///
     /// # Errors
-    /// If the event is cut or bad.
+    /// If the event is incomplete or malformed.
     pub(crate) fn is_doubtful(
         &mut self,
         input: &[u8],
@@ -170,7 +171,7 @@ impl Decoder {
         read.map(|is_strange| is_strange || teaches)
     }
 
-    /// True if the next few events from `at` on lead to damage, so that they may be a part of it. Nothing is changed.
+    /// True if the next few events from `at` on lead to damage, so that they may be a part of it. Does not change the state.
     pub(crate) fn leads_to_damage(&mut self, input: &[u8], at: usize, types: &mut Types) -> bool {
         let (next_call, n_types) = (self.next_call, types.len());
         let mut out = Values::default();
@@ -194,8 +195,8 @@ impl Decoder {
         leads == Some(true)
     }
 
-    /// True if the first call that is entered in `input` and left there has another number than it would get: then entries
-    /// of calls were swallowed before. Bytes that form no event say so too. Nothing is changed.
+    /// True if the first call that is entered and left in `input` has another number than it would get: then earlier events
+    /// that enter calls were missed. Also true for bytes that form no event. Does not change the state.
     pub(crate) fn is_misnumbered(&mut self, input: &[u8], types: &mut Types) -> bool {
         let (next_call, n_types) = (self.next_call, types.len());
         let mut out = Values::default();
@@ -215,7 +216,7 @@ impl Decoder {
         told
     }
 
-    /// True if events from `at` on bear out that the call entered next has the number that it would get.
+    /// True if events from `at` on confirm the number that the next call entered would get.
     pub(crate) fn is_borne_out(
         &mut self,
         input: &[u8],
@@ -227,7 +228,7 @@ impl Decoder {
         self.trial(input, at, types, evidence).is_some_and(|run| run.number == next_call)
     }
 
-    /// As [`Machine::resume`](crate::feed::Machine::resume): from here on, a part of the stream is missing.
+    /// Like [`Machine::resume`](crate::feed::Machine::resume): a part of the stream before this point is missing.
     pub(crate) fn resume_after_gap(
         &mut self,
         input: &[u8],
@@ -239,10 +240,10 @@ impl Decoder {
         self.find_run(input, n_looked, types, &evidence).map(|(at, run)| (at, run.number))
     }
 
-    /// Where the first run of events begins among the first `n_looked` bytes. Nothing is changed.
+    /// Finds the first run of events that begins in the first `n_looked` bytes. Does not change the state.
     ///
-    /// Bytes in the middle of an event may read as one that takes in those after it, with signatures of its own that
-    /// are known nowhere else. So a run that needs fewer and begins within the first event of one that needs such is preferred.
+    /// Bytes in the middle of an event may read as an event that takes in those after it, with signatures unknown elsewhere.
+    /// So if a run needs placeholder signatures, a run that needs fewer and begins within its first event is preferred.
     pub(crate) fn find_run(
         &mut self,
         input: &[u8],
@@ -265,15 +266,15 @@ impl Decoder {
             best = better;
         }
         let (at, run) = best;
-        // The end of an event whose beginning is lost may read as one of another function, which is left as it was.
+        // The end of an event whose beginning is lost may read as one of another function; it is skipped.
         Some(match run.begins_anew {
             true => (run.end_of_first, Run { number: run.number + 1, ..run }),
             false => (at, run),
         })
     }
 
-    /// Whether a run of events stands at `at`, as far as one can tell: some in a row can be read, the numbers of those that
-    /// leave calls agree with each other and come after all that is sure, and what is new is borne out. Nothing is changed.
+    /// Tests for a run of events at `at`: enough consecutive events can be read, the numbers of the calls that they leave
+    /// agree and are not below `sure`, and anything new is borne out. Does not change the state.
     fn trial(&mut self, input: &[u8], at: usize, types: &mut Types, evidence: &Evidence) -> Option<Run> {
         let (next_call, n_lost_before, n_types) = (self.next_call, self.signatures.n_lost(), types.len());
         let mut out = Values::default();
@@ -290,7 +291,7 @@ impl Decoder {
                         new_threads.push(call.thread);
                     }
                     let is_new = !is_met || self.signatures.n_doubtful_now() > n_taught;
-                    // The first is always asked: bytes before a run may seem to belong to it.
+                    // The first call always needs confirmation: bytes before a run may seem to belong to it.
                     if n_events == 0 || is_new {
                         doubtful.push(Doubtful::Enters(n_enters));
                     }
@@ -309,7 +310,7 @@ impl Decoder {
                 Err(stop) => Err(stop),
             };
             match read {
-                // A new signature is left to the reader that reaches it, if there are enough events before.
+                // With enough events before it, a new signature is left to the reader that reaches it.
                 Ok(Some(true)) if n_events >= RUN_EVENTS && !has_news && numbers.agree() => {
                     doubtful.pop();
                     break true;
@@ -320,14 +321,14 @@ impl Decoder {
                     n_events += 1;
                     if n_events == 1 {
                         end_of_first = cursor.at();
-                        // A signature that stands there speaks for itself.
+                        // If its signature is present, that is evidence enough.
                         let is_made_up = self.signatures.n_lost() > n_lost_before || n_taught == 0;
                         begins_anew = is_new && n_enters == 1 && is_made_up;
                     }
                 }
-                // The last events of a stream may be few, and so may those before a long one.
+                // The stream may end soon, or a long event may be incomplete, so a few events suffice.
                 Err(Stop::More(_)) => break numbers.agree() || numbers.is_only(next_call),
-                // Where more damage follows so closely, what is new is damage as well.
+                // If more damage follows this closely, anything new is taken for damage too.
                 Ok(None) | Err(_) => break n_events >= RUN_EVENTS && !has_news && numbers.agree(),
             }
             if n_events == RUN_EVENTS && numbers.left.len() < RUN_EVENTS as usize / 4 {
@@ -351,7 +352,7 @@ impl Decoder {
 }
 
 impl Numbers {
-    /// Takes note of a call that is left when this many were entered; false if it was left before.
+    /// Notes that a call is left after this many were entered; false if it was left before.
     fn can_leave(&mut self, number: u64, n_enters: u64) -> bool {
         if self.left.contains(&number) {
             return false;
@@ -368,17 +369,17 @@ impl Numbers {
         true
     }
 
-    /// True if more than one call tells the same number, and not by accident.
+    /// True if more than one call gives the same number, and not by accident.
     fn agree(&self) -> bool {
         self.n_agreed > 1 && self.n_agreed as usize * LEFT_FOR_AGREED >= self.left.len()
     }
 
-    /// True if one call alone was left, and tells that the first has this number.
+    /// True if a single call was left, and gives this number for the first.
     fn is_only(&self, number: u64) -> bool {
         self.left.len() == 1 && self.first == Some(number)
     }
 
-    /// True if no call that was entered as late is left among those that were looked at.
+    /// True if all calls that the run leaves have smaller numbers than this.
     fn is_behind_all(&self, number: u64) -> bool {
         self.left.iter().all(|left| *left < number)
     }

@@ -1,4 +1,4 @@
-//! Two calls side by side: which arguments differ.
+//! Compares two calls argument by argument.
 
 use super::keys::{Function, LEAST_ADDRESS, is_nan};
 use super::rename::Renamer;
@@ -7,7 +7,7 @@ use crate::objects::Class;
 use crate::record::{FAKE, INCOMPLETE};
 use quipu_model::values::{Call, Kind, NO_NODE, Type, Types, Values};
 
-/// One call with what its values and types are.
+/// One call with its values and types.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side<'a> {
     pub(super) call: &'a Call,
@@ -15,10 +15,10 @@ pub(super) struct Side<'a> {
     pub(super) types: &'a Types,
 }
 
-/// What differs between two calls of one function.
+/// Differences between two calls of one function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// Positions of arguments.
+    /// Indexes of arguments that differ.
     pub args: Vec<u32>,
     /// Whether the results differ.
     pub result: bool,
@@ -35,7 +35,7 @@ impl Difference {
     }
 }
 
-/// Sets two calls of one function against each other; `found` is emptied first.
+/// Compares two calls of one function; `found` is cleared first.
 pub(super) fn compare(
     old: Side<'_>,
     new: Side<'_>,
@@ -84,7 +84,7 @@ struct Pair<'a, 'r> {
 }
 
 impl Pair<'_, '_> {
-    /// Whether two values with all their parts are equal.
+    /// Whether two values are equal, including all their parts.
     fn is_same(&mut self, old: u32, new: u32, class: Option<Class>, is_produced: bool) -> bool {
         let (olds, news) = (self.old.values, self.new.values);
         let n_nodes = olds.behind(old) - old;

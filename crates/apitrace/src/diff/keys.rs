@@ -1,7 +1,7 @@
-//! A call as a number: equal calls have equal ones, whatever addresses and names of objects are in them.
+//! Keys of calls: equal calls have equal keys, whatever addresses and names of objects they contain.
 //!
-//! The upper 24 bits stand for the function, so calls of one function can be told from the number alone; the others for
-//! arguments and result. Numbers only align: what they say is equal is looked at again.
+//! The upper 24 bits identify the function, so that calls of one function are known from the key alone; the lower bits hash
+//! arguments and result. Keys only align the calls; calls with equal keys are compared afterwards.
 
 use super::{Names, Rules, Side};
 use crate::objects::{Class, Roles, roles};
@@ -10,17 +10,17 @@ use quipu_model::values::{Call, Kind, NO_NODE, Type, Types, Values};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
-/// How many bits tell arguments and results apart.
+/// Number of bits that distinguish arguments and results.
 const VALUE_BITS: u32 = 40;
-/// Addresses below this are offsets or small numbers, not places.
+/// Addresses below this are offsets or small numbers, not pointers.
 pub(super) const LEAST_ADDRESS: u64 = 1 << 16;
 
-/// The function of a number.
+/// The function part of a key.
 pub(super) fn function_of(key: u64) -> u64 {
     key >> VALUE_BITS
 }
 
-/// What is known of functions, by type.
+/// Facts about functions, by type.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
     known: Vec<Option<Function>>,
@@ -53,7 +53,7 @@ impl Functions {
     }
 }
 
-/// The number of a call. `None` if it does not count.
+/// The key of a call; `None` if the comparison ignores the call.
 pub(super) fn key(
     call: &Call,
     values: &Values,
@@ -120,7 +120,7 @@ impl Hashed<'_> {
     }
 }
 
-/// True if the bits are no number.
+/// True if the bits are a NaN.
 pub(super) fn is_nan(kind: Kind, bits: u64) -> bool {
     match kind {
         Kind::Float => f32::from_bits(bits as u32).is_nan(), // Its bits.

@@ -1,7 +1,7 @@
-//! Dumps compared line by line, as apitrace does with the help of `diff`.
+//! Compares dumps line by line, as apitrace does with the help of `diff`.
 //!
-//! The dumps have no names of arguments, and numbers of calls only if asked, so that they differ in what calls do. Lines become
-//! numbers, numbers are aligned, and both dumps are made again to show what differs.
+//! The dumps omit the names of arguments, and have numbers of calls only on request, so that only what calls do is compared.
+//! Each line is hashed, the hashes are aligned, and both dumps are made a second time to print the differences.
 
 use super::{begun, ended};
 use crate::print::CallPrinter;
@@ -17,21 +17,21 @@ use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
 
-/// How lines are compared and shown.
+/// Options of the comparison and its output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineForm {
-    /// Whether lines begin with the number of their call, which is compared, too.
+    /// Whether lines begin with the number of their call, which is then compared too.
     pub call_nos: bool,
-    /// Whether only lines of one of the dumps are shown.
+    /// Whether lines that both dumps have are omitted.
     pub suppress_common_lines: bool,
 }
 
-/// Writes the lines of two dumps: `- ` before those of the old one only, `+ ` before those of the new one only, two blanks before
-/// the others, unless those are left out. Gives back how reading each went; where either could not be read to its end, nothing
-/// is compared.
+/// Writes the lines of two dumps: `- ` before lines of the old one only, `+ ` before those of the new one only, two blanks
+/// before common lines unless they are omitted. Returns the outcome of reading each trace; if either could not be read to its
+/// end, nothing is compared.
 ///
 /// # Errors
-/// What opening and writing say; `Usage` if a set of calls is wrong.
+/// Errors of opening and writing; `Usage` if a set of calls is malformed.
 pub fn diff_lines(
     traces: [&ApiTrace; 2],
     calls: [&str; 2],
@@ -78,7 +78,7 @@ pub fn diff_lines(
     Ok(readings)
 }
 
-/// The lines of a dump as numbers, and how reading them went.
+/// Hashes of the lines of a dump, and the outcome of reading it.
 fn hashes(trace: &ApiTrace, calls: &str, form: LineForm) -> Result<(Vec<u64>, Reading)> {
     let mut lines = Lines::new(trace, calls, form)?;
     lines.found = begun(trace);
@@ -104,7 +104,7 @@ struct Lines {
     text: Vec<u8>,
     at: usize,
     is_over: bool,
-    /// What was odd so far.
+    /// Findings so far.
     found: Found,
 }
 

@@ -1,12 +1,12 @@
-//! `diff`: what differs between two traces.
+//! `diff`: compares two traces call by call.
 //!
-//! Three passes: the calls of each trace become numbers (`keys`, 8 bytes a call); the numbers are aligned (`align`,
-//! linear space); then both traces are read again side by side along the alignment, calls are compared value by value
-//! (`compare`), with addresses and names of objects taken for each other as they appear (`rename`), and a [`Show`]
-//! says what differs. So memory is 8 bytes a call of both traces, some for each difference and each name, whatever the calls
-//! hold, and no accident of numbers can hide a difference between calls that stand side by side.
+//! There are three passes: each call of both traces is hashed to a key (`keys`, 8 bytes a call); the keys are aligned
+//! (`align`, linear space); then both traces are read again side by side along the alignment, calls are compared value by
+//! value (`compare`), with addresses and names of objects matched as they appear (`rename`), and a [`Show`] reports the
+//! differences. So memory is 8 bytes for each call of both traces, plus some for each difference and each name, whatever the
+//! calls contain. Calls that stand side by side are compared by value, so a collision of keys cannot hide a difference.
 //!
-//! [`print`](mod@print) shows differences in our text and in JSON, [`original`] as apitrace does, and [`lines`] compares
+//! [`print`](mod@print) writes differences as Quipu's text and JSON, [`original`] as apitrace does, and [`lines`] compares
 //! dumps line by line, as apitrace does with the help of `diff`. SPEC: apitrace.md#comparing.
 
 mod compare;
@@ -36,7 +36,7 @@ use rename::Renamer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-/// The comparison, as the format lists it.
+/// The comparison of this format.
 #[derive(Debug)]
 pub struct Diff;
 
@@ -69,36 +69,36 @@ static INFO: TransformInfo = TransformInfo {
     options: &[CALLS, OLD_CALLS, NEW_CALLS, IGNORE, NAMES, CONTEXT],
 };
 
-/// How addresses and names of objects are compared.
+/// The comparison of addresses and names of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// Those that appear in the same place first are one thing, and must stay so.
+    /// The first two that appear in the same place are matched, and must stay matched.
     Renamed,
     /// They must be equal.
     Exact,
-    /// All are equal.
+    /// They are all considered equal.
     Ignored,
 }
 
-/// What counts as equal.
+/// Selects the calls to compare, and defines which values are equal.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// How addresses and names of objects are compared.
+    /// Comparison of addresses and names of objects.
     pub names: Names,
     /// Whether one NaN equals another.
     pub nan_is_equal: bool,
-    /// Calls of the old and of the new trace that count; all if `None`.
+    /// Calls of the old and of the new trace to compare; all if `None`.
     pub calls: [Option<CallSet>; 2],
-    /// Threads whose calls count; all if empty.
+    /// Threads whose calls are compared; all if empty.
     pub threads: Vec<ThreadId>,
-    /// Functions that do not count.
+    /// Names of functions to ignore.
     pub ignored: &'static [&'static str],
-    /// Functions that do not count, by a pattern.
+    /// Functions to ignore, as a pattern for their names.
     pub ignore: Option<Regex>,
 }
 
 impl Rules {
-    /// Ours: all calls, with names renamed.
+    /// Quipu's own rules: all calls, with names renamed.
     pub fn ours() -> Rules {
         Rules {
             names: Names::Renamed,
@@ -110,26 +110,26 @@ impl Rules {
         }
     }
 
-    /// Whether a call counts, whatever its function is.
+    /// Whether the rules select a call, by number, flags and thread; the function is checked separately.
     fn counts(&self, side: Side, call: &Call) -> bool {
         self.calls[side as usize].as_ref().is_none_or(|calls| calls.has(call.number, call.flags))
             && (self.threads.is_empty() || self.threads.contains(&call.thread.into()))
     }
 }
 
-/// Which of the two traces.
+/// Identifies one of the two traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
     Old,
     New,
 }
 
-/// One call where it stands.
+/// A call within its batch.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
-    /// The calls that it is one of.
+    /// The batch that contains the call.
     pub batch: &'a Batch,
-    /// Which.
+    /// The call's row in the batch.
     pub row: u32,
 }
 
@@ -145,12 +145,12 @@ impl<'a> At<'a> {
     }
 }
 
-/// Shows how two traces go along.
+/// Receives the outcome of a comparison, call by call.
 pub trait Show {
     /// The traces' properties differ. apitrace ignores properties; so does this default.
     ///
     /// # Errors
-    /// If it cannot be shown.
+    /// If the output cannot be written.
     fn property(&mut self, _name: &[u8], _old: Option<&[u8]>, _new: Option<&[u8]>) -> Result<()> {
         Ok(())
     }
@@ -158,35 +158,35 @@ pub trait Show {
     /// Two calls are equal.
     ///
     /// # Errors
-    /// If it cannot be shown.
+    /// If the output cannot be written.
     fn same(&mut self, old: At<'_>, new: At<'_>) -> Result<()>;
 
     /// Two calls of one function differ.
     ///
     /// # Errors
-    /// If it cannot be shown.
+    /// If the output cannot be written.
     fn changed(&mut self, old: At<'_>, new: At<'_>, difference: &Difference) -> Result<()>;
 
     /// A call of the old trace is missing in the new one.
     ///
     /// # Errors
-    /// If it cannot be shown.
+    /// If the output cannot be written.
     fn deleted(&mut self, old: At<'_>) -> Result<()>;
 
     /// A call of the new trace was not in the old one.
     ///
     /// # Errors
-    /// If it cannot be shown.
+    /// If the output cannot be written.
     fn inserted(&mut self, new: At<'_>) -> Result<()>;
 
-    /// There is nothing more.
+    /// The comparison is complete.
     ///
     /// # Errors
-    /// If it cannot be shown.
+    /// If the output cannot be written.
     fn end(&mut self, summary: &Summary) -> Result<()>;
 }
 
-/// How much is equal and how much is not.
+/// Numbers of equal and different calls.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Calls that are in both.
@@ -197,9 +197,9 @@ pub struct Summary {
     pub deleted: u64,
     /// Calls that are in the new trace only.
     pub inserted: u64,
-    /// Properties that differ; all count, whether they are shown or not.
+    /// Properties that differ, whether or not they are shown.
     pub properties: u64,
-    /// How reading the old trace and the new one went.
+    /// Outcome of reading the old trace and the new one.
     pub readings: [Reading; 2],
 }
 
@@ -210,11 +210,11 @@ impl Summary {
     }
 }
 
-/// Compares two traces. Of one that cannot be read to its end, what stands before that place is compared and shown; the summary
-/// has the error.
+/// Compares two traces. If one cannot be read to its end, compares and shows the part before the error, and puts the error
+/// into the summary.
 ///
 /// # Errors
-/// What opening and showing say.
+/// Errors of opening and showing.
 pub fn diff(
     old: &ApiTrace,
     new: &ApiTrace,
@@ -222,7 +222,7 @@ pub fn diff(
     show: &mut dyn Show,
     progress: &dyn Progress,
 ) -> Result<Summary> {
-    // The second read of each is of what the first left sound.
+    // The second pass reads only data that the first one found intact.
     let keys = |trace, side| settled(trace, || false, || keys_of(trace, rules, side, progress));
     let ((olds, old_reading), (news, new_reading)) = (keys(old, Side::Old)?, keys(new, Side::New)?);
     let mut runs = align(&olds, &news);
@@ -276,8 +276,8 @@ pub fn diff(
     Ok(summary)
 }
 
-/// The numbers of all calls that count, and how reading them went. Everything is read here, so all that is wrong with a trace is
-/// found here.
+/// The keys of all selected calls, and the outcome of reading them. This pass reads everything, so it finds everything that
+/// is wrong with a trace.
 fn keys_of(
     trace: &ApiTrace,
     rules: &Rules,
@@ -306,14 +306,14 @@ fn keys_of(
     Ok((keys, ended(found, error)))
 }
 
-/// What was found when a trace was opened.
+/// The findings from opening a trace.
 fn begun(trace: &ApiTrace) -> Found {
     let mut found = Found::default();
     trace.meta().findings.iter().cloned().for_each(|finding| found.push(finding));
     found
 }
 
-/// How a reading went that ends like this.
+/// The outcome of a reading with these findings and this error.
 fn ended(found: Found, error: Option<Error>) -> Reading {
     Reading { findings: found.into_vec(), error: error.map(Into::into), doubtful_from: None }
 }
@@ -323,13 +323,13 @@ fn reader(trace: &ApiTrace) -> Result<CallReader> {
     CallReader::new(trace.sound(), &scan)
 }
 
-/// The calls of a trace that count, one by one.
+/// Iterates over the selected calls of a trace.
 struct Calls<'r> {
     reader: CallReader,
     rules: &'r Rules,
     side: Side,
     functions: Functions,
-    /// The next row of the current batch.
+    /// The row after the current call in the current batch.
     row: usize,
 }
 
@@ -338,7 +338,7 @@ impl<'r> Calls<'r> {
         Ok(Calls { reader: reader(trace)?, rules, side, functions: Functions::default(), row: 0 })
     }
 
-    /// Goes to the next call; its row.
+    /// Advances to the next selected call; returns its row.
     fn next(&mut self) -> Result<u32> {
         loop {
             let batch = self.reader.batch();
@@ -363,9 +363,9 @@ impl<'r> Calls<'r> {
     }
 }
 
-/// Both traces on their way.
+/// State of the side-by-side pass over both traces.
 struct Walk<'r> {
-    /// Whether both traces can mark calls that the tracer made up: marks came with properties.
+    /// Whether both streams can mark calls that the tracer made up; they can from the version on that has properties.
     has_marks: bool,
     old: Calls<'r>,
     new: Calls<'r>,
@@ -377,12 +377,12 @@ struct Walk<'r> {
 }
 
 impl Walk<'_> {
-    /// What the traces say of themselves; streams before version 6 say nothing.
+    /// Compares the properties; streams before version 6 have none.
     fn properties(&mut self, old: &ApiTrace, new: &ApiTrace) -> Result<()> {
         if [old, new].iter().any(|trace| trace.header().version < VERSION_PROPERTIES) {
             return Ok(());
         }
-        // Of equal names the last counts.
+        // Of properties with the same name, the last counts.
         let all = |trace: &ApiTrace| trace.header().properties.iter().cloned().collect::<BTreeMap<_, _>>();
         let (old, new) = (all(old), all(new));
         let names: BTreeSet<&Vec<u8>> = old.keys().chain(new.keys()).collect();
@@ -396,13 +396,13 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// This many pairs of calls, equal or at least of one function.
+    /// Compares `n` pairs of calls whose keys, or at least their functions, are equal.
     fn both(&mut self, n: u64) -> Result<()> {
         for _ in 0..n {
             let (old_row, new_row) = (self.old.next()?, self.new.next()?);
             let old = At { batch: self.old.reader.batch(), row: old_row };
             let new = At { batch: self.new.reader.batch(), row: new_row };
-            // Two functions may have the same number; that is rare.
+            // The hashes of two functions may collide, though rarely.
             if old.name() != new.name() {
                 self.summary.deleted += 1;
                 self.summary.inserted += 1;
@@ -444,7 +444,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Calls in place of others, aligned by their functions.
+    /// Handles a run of replaced calls, aligned by their functions.
     fn replaced(&mut self, runs: &[Run]) -> Result<()> {
         for run in runs {
             match *run {
@@ -481,7 +481,7 @@ impl Comparison for Diff {
         rules.threads.clone_from(&job.opening.threads);
         let (old, new) = match (trace::open(job.old, job.opening), trace::open(job.new, job.opening)) {
             (Ok(old), Ok(new)) => (old, new),
-            // Both are damaged: the error says what is lost of each.
+            // Both traces are damaged: the error must report the loss of each.
             (Err(old), Err(new)) if new.is_damage() && old.to_string() != new.to_string() => {
                 return Err(old.after(vec![Finding::of_end(&new)]));
             }

@@ -1,7 +1,7 @@
-//! Differences as apitrace's `diff --tool=python` shows them: values as Python writes them.
+//! Prints differences as apitrace's `diff --tool=python` does, with values in Python's notation.
 //!
-//! apitrace aligns with Python's difflib, which prefers long equal stretches; ours has the fewest differences. Where they
-//! choose differently, other calls stand side by side.
+//! apitrace aligns with Python's difflib, which prefers long equal runs; Quipu's alignment has the fewest differences. Where
+//! the two alignments differ, different calls are compared with each other.
 
 use super::{At, Difference, Names, Rules, Show, Summary};
 use crate::print::text::{decimal, hex, hex_byte, signed};
@@ -9,7 +9,7 @@ use quipu_model::values::{Kind, NO_NODE, Type, Types, Values};
 use quipu_model::{Error, ErrorKind, Result};
 use std::io::Write;
 
-/// Functions that apitrace leaves out.
+/// Functions that apitrace ignores.
 const IGNORED: &[&str] = &[
     "glGetString",
     "glXGetClientString",
@@ -21,26 +21,26 @@ const IGNORED: &[&str] = &[
     "wglGetProcAddress",
 ];
 
-/// What counts as equal for apitrace: addresses are as they are, and a NaN is not even equal to itself.
+/// apitrace's rules for equality: addresses must be equal, and a NaN is not even equal to itself.
 pub fn rules() -> Rules {
     Rules { names: Names::Exact, nan_is_equal: false, ignored: IGNORED, ..Rules::ours() }
 }
 
-/// Shows differences as apitrace does.
+/// Prints differences as apitrace does.
 pub struct Original<'o> {
-    /// Where they go.
+    /// The output.
     pub out: &'o mut dyn Write,
-    /// Whether the numbers of calls stand before them.
+    /// Whether calls are prefixed with their numbers.
     pub call_nos: bool,
-    /// Whether equal calls are left out.
+    /// Whether equal calls are omitted.
     pub suppress_common_lines: bool,
-    /// How wide the last numbers were.
+    /// Widths of the numbers last printed, of the old and the new call.
     width: (usize, usize),
     line: Vec<u8>,
 }
 
 impl<'o> Original<'o> {
-    /// Shows all equal calls, and no numbers.
+    /// A printer that shows all equal calls, and no call numbers.
     pub fn new(out: &'o mut dyn Write) -> Original<'o> {
         Original { out, call_nos: false, suppress_common_lines: false, width: (0, 0), line: Vec::new() }
     }
@@ -74,7 +74,7 @@ impl<'o> Original<'o> {
         }
     }
 
-    /// The call of the new trace; where it differs, what the old one has.
+    /// Prints the call of the new trace, with the old value of each argument that differs.
     fn call(&mut self, old: At<'_>, new: At<'_>, difference: &Difference) {
         let (Some(a), Some(b)) = (old.side(), new.side()) else { return };
         self.line.extend_from_slice(new.name());
@@ -151,7 +151,7 @@ impl Show for Original<'_> {
     }
 }
 
-/// A value as Python writes it.
+/// Prints a value in Python's notation.
 fn value(values: &Values, types: &Types, index: u32, out: &mut Vec<u8>) {
     if index == NO_NODE {
         return out.extend_from_slice(b"None");
@@ -165,7 +165,7 @@ fn value(values: &Values, types: &Types, index: u32, out: &mut Vec<u8>) {
             out.push(b'-');
             decimal(node.payload, out);
         }
-        // QUIRK: numbers of 64 bits come to Python with a sign.
+        // QUIRK: unsigned 64-bit numbers become signed in Python.
         Kind::Unsigned => signed(node.payload.cast_signed(), out),
         Kind::Float => float(f32::from_bits(node.payload as u32).into(), out), // Its bits.
         Kind::Double => float(f64::from_bits(node.payload), out),
@@ -238,7 +238,7 @@ fn structure(values: &Values, types: &Types, index: u32, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// A tuple of names, and of what is left.
+/// Prints a set of flags as a tuple of names and the remaining bits.
 fn flags(types: &Types, ty: u32, number: u64, out: &mut Vec<u8>) {
     let names = match types.get(ty) {
         Some(Type::Flags(names)) => &names.names[..],
@@ -269,7 +269,7 @@ fn flags(types: &Types, ty: u32, number: u64, out: &mut Vec<u8>) {
     out.push(b')');
 }
 
-/// A string: as it is if it could be a name, else in quotes.
+/// Prints a string without quotes if it could be an identifier, else with quotes.
 fn string(bytes: &[u8], out: &mut Vec<u8>) {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     if bytes.first().is_some_and(|first| !first.is_ascii_digit()) && bytes.iter().all(is_part) {
@@ -295,7 +295,8 @@ fn string(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(quote);
 }
 
-/// The shortest digits that are this number: with an exponent from 1e16 on and below 1e-4, else with a point.
+/// Prints a number with the fewest digits that identify it: with an exponent from 1e16 on and below 1e-4, else with a decimal
+/// point.
 fn float(number: f64, out: &mut Vec<u8>) {
     if number.is_nan() {
         return out.extend_from_slice(b"nan");

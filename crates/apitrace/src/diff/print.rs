@@ -1,4 +1,4 @@
-//! Differences as text for people, and as JSON for programs.
+//! Prints differences as text for people, and as JSON for programs.
 
 use super::{At, Difference, Show, Summary};
 use crate::decode::Header;
@@ -12,11 +12,11 @@ use quipu_model::{Error, ErrorKind, Given, Paint, Printer, Result};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-/// The indexes of the traces.
+/// Indexes of the two traces.
 const OLD: usize = 0;
 const NEW: usize = 1;
 
-/// The options of a printer that writes a call in one line, whatever it is.
+/// Options of a printer that writes each call on one line.
 fn one_line() -> PrintOptions {
     let given = Given::from([("multiline", "no"), ("call-nos", "no"), ("strings", "whole")]);
     PrintOptions { verbose: true, given, ..PrintOptions::default() }
@@ -24,31 +24,31 @@ fn one_line() -> PrintOptions {
 
 #[cold]
 fn failed(cause: io::Error) -> Error {
-    // A caller that gets a closed pipe needs to know just that.
+    // The caller recognises a closed pipe by the cause.
     Error::new(ErrorKind::Io, "cannot write the differences").because(cause)
 }
 
-/// Text: `-` and `+` before calls that are in one trace only, `|` before calls that differ, with `old -> new` where they do; and
-/// some equal calls around them.
+/// Text: `-` and `+` before calls that are in one trace only; `|` before calls that differ, with `old -> new` for each
+/// difference; and some equal calls as context.
 pub struct Text<'o> {
     out: &'o mut dyn Write,
     ink: Ink,
-    /// One for each trace, since each numbers its functions by itself.
+    /// One printer for each trace, because each trace numbers its functions independently.
     printers: [CallPrinter; 2],
-    /// Equal calls after the last difference that are still to be shown, and how many are at most.
+    /// Number of equal calls still to be shown after the last difference, and its maximum.
     left: u64,
     context: u64,
-    /// Equal calls that were not shown, which a difference may follow.
+    /// Equal calls not shown yet; they become context if a difference follows.
     before: VecDeque<Vec<u8>>,
     n_hidden: u64,
     line: Vec<u8>,
 }
 
 impl<'o> Text<'o> {
-    /// Begins with the names of the traces.
+    /// Creates the printer and writes the names of the traces.
     ///
     /// # Errors
-    /// If they cannot be written.
+    /// If the output cannot be written.
     pub fn new(out: &'o mut dyn Write, paint: &Paint, context: u64, names: [&str; 2]) -> Result<Text<'o>> {
         let ink = if *paint == Paint::PLAIN { Ink::PLAIN } else { Ink::COLOUR };
         let printer = || CallPrinter::new(&Header::default(), &one_line());
@@ -65,7 +65,7 @@ impl<'o> Text<'o> {
         })
     }
 
-    /// Puts a call of the trace with this index.
+    /// Appends a call of the trace with this index to the line.
     fn put(&mut self, trace: usize, at: At<'_>) {
         self.printers[trace].print(at.batch, &[at.row], Ordinals::default(), &Paint::PLAIN, &mut self.line);
     }
@@ -77,7 +77,7 @@ impl<'o> Text<'o> {
         }
     }
 
-    /// Writes the present line, after the equal calls before it.
+    /// Writes the current line, after the equal calls before it.
     fn difference(&mut self) -> Result<()> {
         let n_hidden = self.n_hidden - self.before.len() as u64;
         if n_hidden > 0 {
@@ -94,7 +94,7 @@ impl<'o> Text<'o> {
         Ok(())
     }
 
-    /// A call that is in one trace only.
+    /// Writes a call that is in one trace only.
     fn single(&mut self, trace: usize, at: At<'_>) -> Result<()> {
         let (sign, ink) = [(b'-', self.ink.red), (b'+', self.ink.green)][trace];
         self.line.extend_from_slice(ink);
@@ -109,7 +109,7 @@ impl<'o> Text<'o> {
         self.difference()
     }
 
-    /// What a value was, and what it is.
+    /// Appends the old and the new value to the line.
     fn values(&mut self, old: (At<'_>, Option<u32>), new: (At<'_>, Option<u32>)) {
         let text = |(at, node): (At<'_>, Option<u32>)| {
             let mut text = Vec::new();
@@ -257,10 +257,10 @@ impl Show for Text<'_> {
     }
 }
 
-/// JSON: an object a line. Keys: `op` (`property`, `changed`, `deleted`, `inserted`, at the end `summary`), `old` and `new`
-/// (calls, as `quipu view --json` writes them), `args` (names or positions of those that differ), `result`, `completion`,
-/// `fake` (whether they differ); of a `property` its `name`, and `old` and `new` (text, or `null` where there is none); of
-/// the summary `same`, `changed`, `deleted`, `inserted`, `properties`.
+/// JSON, one object a line. Keys: `op` (`property`, `changed`, `deleted`, `inserted`, at the end `summary`), `old` and `new`
+/// (calls, as `quipu view --json` writes them), `args` (names or indexes of arguments that differ), `result`, `completion`,
+/// `fake` (whether they differ). A `property` has `name`, and `old` and `new` (text, or `null` if missing); the summary has
+/// `same`, `changed`, `deleted`, `inserted`, `properties`.
 pub struct Json<'o> {
     out: &'o mut dyn Write,
     printer: JsonPrinter,
@@ -268,10 +268,10 @@ pub struct Json<'o> {
 }
 
 impl<'o> Json<'o> {
-    /// Begins.
+    /// Creates the printer.
     ///
     /// # Errors
-    /// None that is known.
+    /// None at present.
     pub fn new(out: &'o mut dyn Write) -> Result<Json<'o>> {
         Ok(Json { out, printer: JsonPrinter::new(&PrintOptions::default())?, line: Vec::new() })
     }

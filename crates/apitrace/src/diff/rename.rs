@@ -1,13 +1,13 @@
-//! Which address or name of the old trace is which of the new one.
+//! Matches addresses and names of the old trace with those of the new one.
 //!
-//! Both traces are walked side by side, so the first time that two names stand in the same place, they are taken for one
-//! thing; from then on they must stay together. What a call brings back (a result, a generated name) is a new thing, whatever
-//! had that name before, because addresses and names are used again.
+//! Both traces are walked side by side. The first time that two names stand in the same place, they are matched; from then on
+//! they must stay matched. A name that a call returns (as its result, or as a generated name) stands for a new object,
+//! whatever had that name before, because addresses and names are reused.
 
 use crate::objects::Class;
 use rustc_hash::FxHashMap;
 
-/// Pairs of names.
+/// The pairs of matched names.
 #[derive(Debug, Default)]
 pub(super) struct Renamer {
     forward: FxHashMap<(Class, u64), Partner>,
@@ -17,12 +17,12 @@ pub(super) struct Renamer {
 #[derive(Clone, Copy, Debug)]
 struct Partner {
     name: u64,
-    /// Whether a call brought it back; else it is known from its use only.
+    /// Whether a call returned it; otherwise it is known from its use only.
     is_produced: bool,
 }
 
 impl Renamer {
-    /// Notes that calls on both sides brought these names back.
+    /// Notes that calls on both sides returned these names.
     pub(super) fn produce(&mut self, class: Class, old: u64, new: u64) {
         self.bind(class, old, new, true);
     }
@@ -40,7 +40,7 @@ impl Renamer {
         }
     }
 
-    /// Whether two names that are used in the same place are one thing.
+    /// Whether two names that are used in the same place stand for the same object.
     pub(super) fn is_same(&mut self, class: Class, old: u64, new: u64) -> bool {
         match (self.forward.get(&(class, old)), self.backward.get(&(class, new))) {
             (Some(forward), Some(backward)) if forward.name == new && backward.name == old => true,
@@ -49,7 +49,7 @@ impl Renamer {
                 self.bind(class, old, new, false);
                 true
             }
-            // The program's own memory, which no call brought back, may lie anywhere.
+            // The program's own memory, which no call returned, may lie anywhere.
             (Some(known), None) | (None, Some(known)) if class == Class::Address && !known.is_produced => {
                 self.bind(class, old, new, false);
                 true

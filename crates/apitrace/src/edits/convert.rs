@@ -1,4 +1,4 @@
-//! `convert`: the same stream in another container.
+//! `convert`: writes the same stream in another container.
 
 use super::begin;
 use crate::trace::{ApiTrace, Packing};
@@ -17,10 +17,10 @@ static INFO: TransformInfo = TransformInfo {
     options: &[],
 };
 
-/// What writes some threads of a trace.
+/// Hint at the verb that writes some threads of a trace.
 const TRIM: &str = "`quipu trim --thread` writes the calls of some threads";
 
-/// Why options about files, chunks and versions are missing.
+/// The reason why options about files, chunks and versions are not supported.
 pub(super) const NO_ENTRIES: &str =
     "a stream of calls is one file, without chunks of instructions or versions to choose from";
 
@@ -48,7 +48,7 @@ impl Transform for Convert {
     }
 }
 
-/// Refuses to write what would not be recognised as a trace again.
+/// Refuses to write a file that would not be recognised as a trace.
 fn refuse_formless(trace: &ApiTrace, output: &Path, packing: Packing) -> Result<()> {
     let is_called = |ending| output.extension().is_some_and(|extension| extension == ending);
     let how = match packing {

@@ -1,7 +1,7 @@
-//! Edits: what can be made of a trace, each under the name of its verb.
+//! Edits of a trace, one for each verb.
 //!
-//! Those that choose or change calls ([`trim`], [`sed`]) share one loop, [`rewrite`]: calls come in the order of completion
-//! and are written anew, numbered from 0. What a choice of calls needs of what came before is found in [`setup`].
+//! Edits that select or change calls ([`trim`], [`sed`]) share one loop, [`rewrite`]: it reads calls in the order of
+//! completion and writes them again, numbered from 0. [`setup`] finds the earlier calls that a selection depends on.
 
 pub mod convert;
 mod recover;
@@ -28,37 +28,37 @@ use std::path::Path;
 pub static EDITS: &[&dyn Transform] =
     &[&convert::Convert, &trim::Trim, &sed::Sed, &Disassemble, &Assemble, &recover::Recover];
 
-/// What happens to a call.
+/// The decision of an edit about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It is written.
+    /// The call is written.
     Keep,
-    /// It is left out.
+    /// The call is dropped.
     Drop,
-    /// It is left out, and so are all after it.
+    /// The call is dropped, and so are all after it.
     End,
 }
 
-/// Chooses calls, and may change their values.
+/// Selects calls, and may change their values.
 pub trait CallEdit {
-    /// Judges the call at position `at` of a batch.
+    /// Decides about the call at index `at` of a batch.
     ///
     /// # Errors
-    /// If what was asked for cannot be done to this call.
+    /// If the edit cannot be applied to this call.
     fn step(&mut self, at: usize, values: &mut Values, types: &Types) -> Result<Step>;
 }
 
-/// What became of the calls.
+/// Outcome of a rewrite.
 #[derive(Clone, Debug, Default)]
 pub struct Rewritten {
-    /// Calls that were read.
+    /// Number of calls read.
     pub read: u64,
-    /// What was written of them.
+    /// Summary of the written trace.
     pub written: Written,
 }
 
 impl Rewritten {
-    /// What to say of it.
+    /// The facts to report about it.
     fn edited(self, packing: trace::Packing, more: Vec<Fact>) -> Transformed {
         let mut facts = vec![
             Fact::new("calls", "calls", self.written.calls),
@@ -70,10 +70,10 @@ impl Rewritten {
     }
 }
 
-/// Writes the calls of a trace that an edit keeps, as it leaves them.
+/// Writes the calls of a trace that `edit` keeps, with its changes.
 ///
 /// # Errors
-/// What reading, writing and the edit say, and damage of the trace unless `options` keep what is made of it; then nothing is
+/// Errors of reading, writing and the edit. Damage of the trace is an error unless `options` allow it; then nothing is
 /// written.
 pub fn rewrite(
     trace: &ApiTrace,
@@ -107,15 +107,15 @@ pub fn rewrite(
     Ok(Rewritten { read: n_read, written })
 }
 
-/// Takes one call of a batch, by its position; says whether more are wanted.
+/// Handles one call of a batch, given its index; returns whether to continue.
 pub(crate) type Visit<'v> = dyn FnMut(usize, &mut Values, &Types) -> Result<bool> + 'v;
 
-/// Shows all calls of a trace, in the order of completion, until no more are wanted. Findings go to an intake, if there is one,
-/// where they stand among the calls, so that it is known what is written before them. Where it refuses them, the rest is read
-/// for what is lost in it.
+/// Passes all calls of a trace to `visit`, in the order of completion, until it returns false. Findings go to the intake, if
+/// there is one, in their order among the calls, so that it is known which calls were written before each. If the intake
+/// refuses them, the rest of the trace is read to find what is lost in it.
 ///
 /// # Errors
-/// What reading, the intake and the visitor say.
+/// Errors of reading, of the intake and of the visitor.
 pub(crate) fn each_call(
     trace: &ApiTrace,
     progress: &dyn Progress,
@@ -140,7 +140,7 @@ pub(crate) fn each_call(
             if !batch.findings.is_empty()
                 && let Some((intake, so_far)) = &mut taker
             {
-                // The findings that stand before this call, and those without a place.
+                // The findings that precede this call, and those without a place.
                 let n_before = batch.span.first_record + at as u64;
                 let is_due = |finding: &mut Finding| {
                     at == n_calls || finding.place.record.is_none_or(|n| n <= n_before)
@@ -165,9 +165,9 @@ pub(crate) fn each_call(
     Ok(())
 }
 
-/// Opens what a job is about, and how it is to be written.
+/// Opens the trace of a job, and gathers the options for writing.
 fn begin(job: &TransformJob<'_>) -> Result<(ApiTrace, WriteOptions)> {
-    // The threads that were chosen are the edit's to sort out.
+    // The edit itself selects the chosen threads.
     let opening = quipu_model::OpenOptions { threads: Vec::new(), ..job.opening.clone() };
     let trace = trace::open(job.source, &opening)?;
     let options = WriteOptions {

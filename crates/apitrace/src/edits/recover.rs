@@ -1,4 +1,4 @@
-//! `recover`: what can be saved of a damaged trace, as a trace of its own.
+//! `recover`: saves the readable part of a damaged trace as a new trace.
 
 use crate::recover::{RecoverOptions, Recovered, recover};
 use crate::trace;
@@ -33,7 +33,7 @@ impl Transform for Recover {
         &INFO
     }
 
-    /// It is read to find out what is there, and again to write that.
+    /// The first read finds out what can be saved, the second one writes it.
     fn reads_again(&self, _: &Options) -> bool {
         true
     }
@@ -56,7 +56,7 @@ impl Transform for Recover {
         let recovered = recover(&trace, job.output, &how)?;
         let mut findings = recovered.salvaged.found.as_slice().to_vec();
         let is_flawed = !findings.is_empty();
-        // Damage that says nothing of a loss still keeps something from being saved.
+        // Damage without a known loss still means that something could not be saved.
         if findings.iter().all(|finding| finding.loss.is_none())
             && let Some(first) = findings.iter_mut().find(|finding| finding.severity == Severity::Error)
         {
@@ -72,8 +72,8 @@ impl Transform for Recover {
     }
 }
 
-/// For programs. Keys: `container`, `stream` (which one was written), `copied`, `streams` (as
-/// [`StreamFacts`](crate::salvage::StreamFacts) has them), `lost_bytes`, `lost_chunks`, `stream_bytes`, `packed_bytes`.
+/// The facts for programs. Keys: `container`, `stream` (index of the stream written), `copied`, `streams` (see
+/// [`StreamFacts`](crate::salvage::StreamFacts)), `lost_bytes`, `lost_chunks`, `stream_bytes`, `packed_bytes`.
 fn facts(recovered: &Recovered, how: &RecoverOptions) -> Vec<Fact> {
     let Recovered { salvaged, .. } = recovered;
     vec![
@@ -88,7 +88,7 @@ fn facts(recovered: &Recovered, how: &RecoverOptions) -> Vec<Fact> {
     ]
 }
 
-/// For people.
+/// The facts as shown to people.
 fn shown(recovered: &Recovered) -> Vec<Block> {
     let Recovered { salvaged, stream, .. } = recovered;
     let fact = |label: &str, cells: Vec<Cell>| (label.to_owned(), cells);

@@ -1,6 +1,6 @@
-//! `edit`: values replaced, in all calls or in some.
+//! `edit`: replaces values, in all calls or in selected ones.
 //!
-//! Rules are in [`substitute`](super::substitute); this file says where they apply.
+//! [`substitute`](super::substitute) defines the rules; this file decides where they apply.
 //! SPEC: apitrace.md#editing.
 
 use super::substitute::{Applied, Reach, Rule};
@@ -73,38 +73,38 @@ static INFO: TransformInfo = TransformInfo {
     options: &[REPLACE, REGEX, SET, ARG, FUNCTION, CALLS, PROPERTY],
 };
 
-/// The name of the result, where arguments are named.
+/// The name that selects the result in a list of arguments.
 const RESULT: &[u8] = b"return";
 
-/// A rule and the arguments that it is for; all if empty.
+/// A rule and the arguments to which it applies; all if empty.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// What is replaced.
+    /// The replacement.
     pub rule: Rule,
-    /// Names of arguments or members.
+    /// Names of arguments or of members of structures.
     pub args: Vec<Vec<u8>>,
-    /// How far it reaches.
+    /// Which kinds of values the rule may change.
     pub reach: Reach,
 }
 
 /// Replaces values.
 #[derive(Debug, Default)]
 pub struct Replacer {
-    /// What is done, in this order.
+    /// Rules, applied in this order.
     pub rules: Vec<Placed>,
-    /// Only in these calls.
+    /// Limits the edit to these calls; all if `None`.
     pub calls: Option<CallSet>,
-    /// Only in calls of these threads; of all if empty.
+    /// Limits the edit to calls of these threads; all if empty.
     pub threads: Vec<ThreadId>,
-    /// Only in calls of such functions.
+    /// Limits the edit to functions whose names match; all if `None`.
     pub function: Option<Regex>,
-    /// How many values were replaced.
+    /// Number of values replaced so far.
     pub n_values: u64,
-    /// In how many calls.
+    /// Number of calls with a replaced value.
     pub n_calls: u64,
-    /// How many names stayed, because values of their kind are not called what they were to become.
+    /// Number of names left unchanged, because no value of their type has the new name.
     pub n_unfit: u64,
-    /// Whether functions are chosen, by type.
+    /// For each type, whether `function` matches it; `None` if not known yet.
     chosen: Vec<Option<bool>>,
 }
 
@@ -119,7 +119,7 @@ impl Replacer {
             function: pattern(options, &FUNCTION)?,
             ..Replacer::default()
         };
-        // In the order in which they were given, because one may undo another.
+        // The rules keep the order of the command line, because one may undo another.
         for (name, value) in options.iter() {
             if name == REPLACE.name {
                 let rule = Rule::parse(value, is_pattern)?;
@@ -134,7 +134,7 @@ impl Replacer {
         Ok(replacer)
     }
 
-    /// What is odd about what was done.
+    /// Notes for the user about a replacement that had no effect.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.n_values == 0 && !self.rules.is_empty() {
@@ -168,7 +168,7 @@ impl Replacer {
     }
 }
 
-/// Does one rule to values with their names; counts.
+/// Applies one rule to values, given their names, and counts changes.
 struct Visitor<'a> {
     placed: &'a Placed,
     values: &'a mut Values,
@@ -178,13 +178,13 @@ struct Visitor<'a> {
 }
 
 impl Visitor<'_> {
-    /// The value at `index`, called `name`. `is_inside` says that what it is part of was asked for.
+    /// Visits the value at `index`, named `name`. `is_inside` is true if it is part of a selected value.
     fn value(&mut self, index: u32, name: &[u8], is_inside: bool) -> Result<()> {
         let Placed { rule, args, reach } = self.placed;
         let is_inside = is_inside || args.is_empty() || args.iter().any(|arg| arg == name);
         let node = self.values.node(index);
         match node.kind {
-            // QUIRK: of one thing shown twice, apitrace changes what is for people only.
+            // QUIRK: of a value in two forms, apitrace changes only the one for people.
             Kind::Pair => self.value(index + 1, name, is_inside),
             Kind::Array => {
                 let mut part = index + 1;
@@ -248,10 +248,10 @@ impl CallEdit for Replacer {
     }
 }
 
-/// A header with properties added; of equal names the last counts.
+/// Returns the header with properties added; of several with the same name, the last is effective.
 ///
 /// # Errors
-/// `Usage` if one is not written `NAME=VALUE`.
+/// `Usage` if one is not of the form `NAME=VALUE`.
 pub fn with_properties<'p>(header: &Header, properties: impl Iterator<Item = &'p str>) -> Result<Header> {
     let mut header = header.clone();
     for property in properties {

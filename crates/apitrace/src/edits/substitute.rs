@@ -1,7 +1,7 @@
-//! Rules that replace values: which values, what for, and how they are written on a command line.
+//! Rules that replace values, and their syntax on the command line.
 //!
-//! A rule is data; [`Rule::apply`] does it to one value and its parts. apitrace's rule `s/SEARCH/REPLACE/` is one of
-//! them: it takes whole strings, names of numbers, flags and addresses, and leaves plain numbers alone.
+//! A rule is data; [`Rule::apply`] applies it to one value and its parts. One of them is apitrace's rule `s/SEARCH/REPLACE/`:
+//! it replaces whole strings, names of numbers, flags and addresses, but not plain numbers.
 //! SPEC: apitrace.md#editing.
 
 use quipu_model::values::{Kind, NO_TYPE, NamedNumbers, Node, Type, Types, Values};
@@ -10,54 +10,54 @@ use quipu_source::Reading;
 use regex_lite::Regex;
 use std::path::Path;
 
-/// What is replaced by what.
+/// A replacement.
 #[derive(Clone, Debug)]
 pub enum Rule {
-    /// What is equal to the first becomes the second.
+    /// Replaces values that equal `search`.
     Equal {
-        /// What is looked for.
+        /// The text to search for.
         search: Vec<u8>,
-        /// What replaces it.
+        /// The replacement.
         replace: Vec<u8>,
     },
-    /// What the pattern matches within strings and names becomes the replacement, in which `$1` stands for groups.
+    /// Replaces matches of a pattern within strings and names; `$1` in the replacement stands for a group.
     Matches {
-        /// What is looked for.
+        /// The pattern to search for.
         pattern: Regex,
-        /// What replaces it.
+        /// The replacement.
         replace: String,
     },
-    /// Any value becomes this one, as far as its kind allows.
+    /// Replaces any value, as far as its kind allows.
     Set {
-        /// The new value, as it is printed.
+        /// The new value, in the notation of the printer.
         value: String,
     },
 }
 
-/// How far a rule reaches.
+/// Which kinds of values a rule may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Strings, names and addresses, as in apitrace.
     Original,
-    /// Wide strings as well.
+    /// Wide strings too.
     Texts,
-    /// Plain numbers as well, because arguments are named.
+    /// Plain numbers too, because the rule names its arguments.
     Numbers,
 }
 
-/// What a rule did to a value.
+/// Outcome of applying a rule to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// It is another now.
+    /// The value changed.
     Changed,
-    /// The rule is not about it, or it was so already.
+    /// The rule does not apply, or the value was already the same.
     Same,
-    /// It was to get a name that no value of its kind has.
+    /// Unchanged: no value of its type has the new name.
     Unfit,
 }
 
-/// A replacement whose references are all to groups that the pattern has. `$1` is followed by whatever is after the digits;
-/// written without braces, it would be a group named by all letters and digits that follow.
+/// Checks that a replacement refers only to groups of the pattern, and puts braces around references. `$1` ends after the
+/// digits; without braces, all letters and digits that follow would belong to the name of the group.
 ///
 /// # Errors
 /// `Usage` if there is no such group.
@@ -72,7 +72,7 @@ fn references(pattern: &Regex, text: &str) -> Result<String> {
         let behind = &rest[at + 1..];
         let count = |is: fn(&char) -> bool| behind.chars().take_while(is).map(char::len_utf8).sum::<usize>();
         let (group, used) = match behind.chars().next() {
-            // Twice stands for one.
+            // `$$` stands for one `$`.
             Some('$') => {
                 out.push_str("$$");
                 rest = &behind[1..];
@@ -108,10 +108,10 @@ fn references(pattern: &Regex, text: &str) -> Result<String> {
 }
 
 impl Rule {
-    /// Reads `s/SEARCH/REPLACE/`, with any separator; `@file(PATH)` stands for what a file holds.
+    /// Parses `s/SEARCH/REPLACE/`, with any separator; `@file(PATH)` stands for the contents of a file.
     ///
     /// # Errors
-    /// `Usage` if it is not written like that; what reading the file says.
+    /// `Usage` if `text` has another form; errors of reading the file.
     pub fn parse(text: &str, is_pattern: bool) -> Result<Rule> {
         let wrong = || {
             Error::usage(format!("`{text}` is no replacement"))
@@ -135,11 +135,11 @@ impl Rule {
         Ok(Rule::Matches { pattern, replace })
     }
 
-    /// Does the rule to the value at `index`, not to its parts.
+    /// Applies the rule to the value at `index`, not to its parts.
     ///
     /// # Errors
-    /// `Usage` if a value is to be set that this one cannot have, or a name is to become one that its kind does not have
-    /// although it is named alone.
+    /// `Usage` if `Set` gives a value that this one cannot have, or if the new name of an `Equal` rule does not exist in the
+    /// value's type although the argument is named.
     pub fn apply(&self, index: u32, reach: Reach, values: &mut Values, types: &Types) -> Result<Applied> {
         let node = values.node(index);
         let mut is_unfit = false;
@@ -173,7 +173,7 @@ impl Rule {
         }
     }
 
-    /// What a string becomes.
+    /// The replacement for a string; `None` if it stays as it is.
     fn string(&self, old: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(match self {
             Rule::Equal { search, replace } => (old == search).then(|| replace.clone()),
@@ -209,7 +209,7 @@ impl Rule {
         store(Kind::Wide, &bytes, values).map(Some)
     }
 
-    /// The new name of what is called `old`, if it gets one.
+    /// The replacement for a name; `None` if it stays as it is.
     fn new_name(&self, old: &[u8]) -> Option<Vec<u8>> {
         match self {
             Rule::Set { .. } => None,
@@ -217,8 +217,9 @@ impl Rule {
         }
     }
 
-    /// The number for a name that replaces another. A name that is not known is an error where one was looked for, and is
-    /// passed over where a pattern was, which may be meant for others; apitrace passes over both.
+    /// The number for the new name of a value. An unknown name is an error for an `Equal` rule; for a pattern, which may be
+    /// meant for other types, the value is skipped and noted in `is_unfit`. With `Reach::Original` it is skipped in either
+    /// case, as apitrace does.
     fn replacement(
         &self,
         names: &NamedNumbers,
@@ -282,7 +283,7 @@ impl Rule {
                     if *bits == 0 || node.payload & bits != *bits {
                         continue;
                     }
-                    // Numbers stand for flags in apitrace as well.
+                    // In apitrace too, numbers may stand for flags.
                     let plain = std::str::from_utf8(&new).ok().and_then(|new| new.parse().ok());
                     let set = match number_of(names, &new).or(plain) {
                         None => self.replacement(names, &new, reach, is_unfit)?,
@@ -338,7 +339,7 @@ fn misfit(value: &str, wanted: &str) -> Error {
     Error::usage(format!("`{value}` cannot replace a value that is to be {wanted}"))
 }
 
-/// What stands on one side of a rule.
+/// The contents of one side of a rule: the text itself, or that of the file it names.
 fn content(side: &str) -> Result<Vec<u8>> {
     let Some(path) = side.strip_prefix("@file(").and_then(|rest| rest.strip_suffix(')')) else {
         return Ok(side.as_bytes().to_vec());
@@ -353,7 +354,7 @@ fn content(side: &str) -> Result<Vec<u8>> {
     })
 }
 
-/// Adds bytes to the values and makes a node of them.
+/// Adds bytes to the values and makes a node for them.
 fn store(kind: Kind, bytes: &[u8], values: &mut Values) -> Result<Node> {
     let (start, len) = (u32::try_from(values.bytes.len()), u32::try_from(bytes.len()));
     let (Ok(start), Ok(len)) = (start, len) else {
@@ -367,12 +368,12 @@ fn number_of(names: &NamedNumbers, name: &[u8]) -> Option<u64> {
     names.names.iter().find(|(known, _)| known == name).map(|(_, number)| *number)
 }
 
-/// The number that a word says, a name or a number.
+/// The number for a word, which is a name or a number.
 fn said(names: &NamedNumbers, word: &str) -> Option<u64> {
     number_of(names, word.as_bytes()).or_else(|| parse_number(word))
 }
 
-/// A number as a two's complement.
+/// Parses a number; the result is two's complement.
 fn parse_number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -380,7 +381,7 @@ fn parse_number(text: &str) -> Option<u64> {
     }
 }
 
-/// A number, of the kind that the old one has.
+/// Parses a number of the given kind.
 fn literal(text: &str, kind: Kind) -> Option<Node> {
     Some(match kind {
         Kind::Float => Node::scalar(Kind::Float, text.parse::<f32>().ok()?.to_bits().into()),

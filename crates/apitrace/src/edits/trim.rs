@@ -1,4 +1,4 @@
-//! `trim`: some calls of a trace as a trace of its own.
+//! `trim`: writes some calls of a trace as a new trace.
 //!
 //! SPEC: apitrace.md#trimming.
 
@@ -39,33 +39,33 @@ static INFO: TransformInfo = TransformInfo {
     options: &[CALLS, FRAMES, SKIP, TAKE, SETUP],
 };
 
-/// Which calls are wanted.
+/// A selection of calls.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Those of these numbers; as `frames` says if `None`.
+    /// Calls with these numbers; if `None`, `frames` decides.
     pub calls: Option<CallSet>,
-    /// Those of these frames. Without either set, all.
+    /// Calls of these frames. If both sets are `None`, all calls.
     pub frames: Option<CallSet>,
-    /// Of them, those of these threads; of all if empty.
+    /// Of the calls selected so far, those of these threads; all if empty.
     pub threads: Vec<ThreadId>,
-    /// Of them, those at these positions in the order of completion.
+    /// Of those, the calls at these positions in the order of completion.
     pub records: Range<u64>,
-    /// Where the calls end that are looked at.
+    /// Determines where the search for selected calls ends.
     pub until: Until,
 }
 
-/// Where to stop looking for calls that were chosen by their numbers.
+/// Determines where to stop looking for calls that are selected by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// When all calls up to the last chosen number were seen, however late.
+    /// Once all calls up to the last selected number were seen, however late.
     AllSeen,
-    /// At the first call after the last chosen number, as apitrace does: calls of other threads that complete later
+    /// At the first call after the last selected number, as apitrace does: earlier calls of other threads that complete later
     /// are lost.
     FirstBehind,
 }
 
 impl Selection {
-    /// Everything.
+    /// Selects all calls.
     pub fn all() -> Selection {
         Selection {
             calls: None,
@@ -76,7 +76,7 @@ impl Selection {
         }
     }
 
-    /// What options and threads say.
+    /// The selection that the options and threads describe.
     fn of(options: &Options, threads: &[ThreadId]) -> Result<Selection> {
         let start = options.count(&SKIP);
         let end = options.number(&TAKE).map_or(u64::MAX, |n| start.saturating_add(n));
@@ -89,7 +89,7 @@ impl Selection {
         })
     }
 
-    /// True if nothing is left out.
+    /// True if all calls are selected.
     fn is_all(&self) -> bool {
         self.calls.is_none()
             && self.frames.is_none()
@@ -98,23 +98,23 @@ impl Selection {
     }
 }
 
-/// Goes through calls in the order of completion and says which are wanted.
+/// Goes through calls in the order of completion and decides which are selected.
 #[derive(Clone, Debug)]
 pub struct Chooser {
     selection: Selection,
     frame: u64,
     n_seen: u64,
-    /// How many calls up to the last chosen number were seen.
+    /// Number of calls seen so far with numbers up to the last selected one.
     n_low: u64,
 }
 
 impl Chooser {
-    /// Begins in front of the first call.
+    /// A chooser before the first call.
     pub fn new(selection: Selection) -> Chooser {
         Chooser { selection, frame: 0, n_seen: 0, n_low: 0 }
     }
 
-    /// Judges the next call.
+    /// Decides about the next call.
     pub fn next(&mut self, call: &Call) -> Step {
         let Selection { calls, frames, threads, records, .. } = &self.selection;
         let record = self.n_seen;
@@ -140,7 +140,7 @@ impl Chooser {
         if is_wanted { Step::Keep } else { Step::Drop }
     }
 
-    /// True if neither this call nor one after it can be chosen.
+    /// True if neither this call nor a later one can be selected.
     fn is_over(&self, call: &Call) -> bool {
         let Selection { calls, frames, until, .. } = &self.selection;
         let calls_over = match (calls, calls.as_ref().and_then(CallSet::last)) {
@@ -166,7 +166,7 @@ impl CallEdit for Chooser {
     }
 }
 
-/// What to say if no call was chosen.
+/// The note for the user if no call was selected.
 fn nothing_chosen(n_chosen: u64) -> Vec<String> {
     let note = "no call of the trace was chosen by its number, frame, thread and position together";
     if n_chosen == 0 { vec![note.to_owned()] } else { Vec::new() }
@@ -187,7 +187,7 @@ impl Transform for Trim {
         }
     }
 
-    /// What calls need of those before them is found out by a read of its own.
+    /// With `--setup`, a separate first read finds the earlier calls that are needed.
     fn reads_again(&self, options: &Options) -> bool {
         options.flag(&SETUP)
     }

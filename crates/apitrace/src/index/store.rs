@@ -1,12 +1,13 @@
-//! An index in a file: beside its trace, or in a folder of caches.
+//! Stores an index in a file: beside its trace, or in the cache folder.
 //!
 //! ```text
 //! "quipu apitrace index\n"  version  what the trace was  signatures  checkpoints  totals  checksum
 //! ```
 //!
-//! All numbers are as in the traces themselves, but for the checksum (XXH64 of all before it, little-endian). What the trace
-//! was: its size, the time of its last change, and a hash of its first and last bytes and of some between. A file that is
-//! damaged, of another version or of another trace is no index: it is made anew.
+//! All numbers are encoded as in the traces themselves, except for the checksum (XXH64 of everything before it,
+//! little-endian). "What the trace was" is its size, the time of its last change, and a hash of its first and last bytes and
+//! of some between. A file that is damaged, or belongs to another version or another trace, is ignored, and the index is
+//! built again.
 
 use super::{Checkpoint, Index};
 use crate::cursor::{Cursor, Decoded, Stop};
@@ -23,31 +24,31 @@ use xxhash_rust::xxh64::xxh64;
 
 const MAGIC: &[u8] = b"quipu apitrace index\n";
 const VERSION: u64 = 1;
-/// What is added to the name of a trace.
+/// Suffix added to the name of the trace.
 const ENDING: &str = ".quipu-index";
-/// No index file is larger.
+/// Maximum size of an index file.
 const MAX_FILE_BYTES: u64 = 256 << 20;
-/// How much is hashed at each end of a trace, and at each place between.
+/// Number of bytes hashed at each end of a trace, and at each place between.
 const END_BYTES: u64 = 64 << 10;
 const PLACE_BYTES: u64 = 4 << 10;
 const N_PLACES: u64 = 14;
 
-/// Where an index is kept.
+/// Location of index files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// Used where it is found; made for large traces, in the folder of caches.
+    /// Indexes are used from either location; for large traces, they are created in the cache folder.
     #[default]
     Auto,
-    /// In the folder of caches.
+    /// In the cache folder.
     Cache,
     /// Beside the trace.
     Beside,
-    /// Nowhere: none is used or made.
+    /// Nowhere: no index is used or created.
     No,
 }
 
 impl Keep {
-    /// What a word says.
+    /// Parses a value of the option `index`.
     pub fn parse(word: &str) -> Option<Keep> {
         Some(match word {
             "auto" => Keep::Auto,
@@ -59,7 +60,7 @@ impl Keep {
     }
 }
 
-/// What tells whether a file is still the same.
+/// Identifies the contents of a file, to detect changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     size: u64,
@@ -68,10 +69,10 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity of the file that a container opens.
+    /// The identity of the file that the source reads.
     ///
     /// # Errors
-    /// If it cannot be read, or is no file.
+    /// If it cannot be read, or the source is not a file.
     pub fn of(source: &Source) -> io::Result<Identity> {
         let Some(path) = source.path() else { return Err(io::ErrorKind::Unsupported.into()) };
         let mut file = fs::File::open(path)?;
@@ -92,7 +93,7 @@ impl Identity {
     }
 }
 
-/// Where the index of a trace may be, in the order of looking; nothing for a source that is not a file.
+/// Paths where the index of a trace may be, in the order of search; empty for a source that is not a file.
 fn places(source: &Source, keep: Keep) -> Vec<PathBuf> {
     let Some(path) = source.path() else { return Vec::new() };
     let mut beside = path.as_os_str().to_owned();
@@ -102,12 +103,12 @@ fn places(source: &Source, keep: Keep) -> Vec<PathBuf> {
         Keep::No => Vec::new(),
         Keep::Beside => vec![beside],
         Keep::Cache => cached.into_iter().collect(),
-        // What is written goes to the last place.
+        // The index is written to the last of these.
         Keep::Auto => std::iter::once(beside).chain(cached).collect(),
     }
 }
 
-/// The file for a trace in the folder of caches.
+/// Path of a trace's index in the cache folder.
 fn in_cache(path: &Path) -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")))?;
@@ -116,7 +117,7 @@ fn in_cache(path: &Path) -> Option<PathBuf> {
     Some(folder.join("quipu").join(name))
 }
 
-/// The index that was kept of a trace, if there is one that can be believed.
+/// Loads the index of a trace; `None` if there is none that is valid for it.
 pub fn load(container: &Container, keep: Keep) -> Option<Index> {
     let mut identity = None;
     places(container.source(), keep).iter().find_map(|path| {
@@ -130,7 +131,7 @@ pub fn load(container: &Container, keep: Keep) -> Option<Index> {
     })
 }
 
-/// Keeps an index for later; returns where.
+/// Saves an index for later; returns its path.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -140,12 +141,12 @@ pub fn save(index: &Index, container: &Container, keep: Keep) -> io::Result<Path
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    // Another process that writes it at the same time writes the same.
+    // Another process that writes it at the same time writes the same bytes.
     put(&path, &bytes, Replace::Allowed).map_err(io::Error::other)?;
     Ok(path)
 }
 
-/// An index as the bytes of a file.
+/// Encodes an index as the bytes of a file.
 pub fn to_bytes(index: &Index, identity: &Identity) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     let bytes = |bytes: &[u8], out: &mut Vec<u8>| {
@@ -189,7 +190,7 @@ pub fn to_bytes(index: &Index, identity: &Identity) -> Vec<u8> {
     out
 }
 
-/// The index that the bytes of a file are, if they are one of the trace with this identity.
+/// Decodes an index file; `None` if it is damaged or belongs to another trace.
 pub fn from_bytes(bytes: &[u8], identity: &Identity) -> Option<Index> {
     let (content, checksum) = bytes.split_last_chunk::<8>()?;
     if !content.starts_with(MAGIC) || xxh64(content, 0) != u64::from_le_bytes(*checksum) {

@@ -1,29 +1,29 @@
-//! Floating-point numbers as C's `%.7g` and `%.16g` write them.
+//! Prints floating-point numbers like C's `%.7g` and `%.16g`.
 
 use super::text::{ASCII, decimal, eight_digits, push_short};
 use std::io::Write as _;
 
-/// Powers of ten that are exact in 64 bits of floating point.
+/// Powers of ten that an `f64` represents exactly.
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
     1e19, 1e20, 1e21, 1e22,
 ];
 
-/// Texts of 32-bit numbers as they were written last: calls have the same few again and again. PERF: `view`.
+/// A cache of the texts of 32-bit numbers: calls repeat the same few numbers. PERF: `view`.
 #[derive(Debug)]
 pub(super) struct Floats {
-    /// For each place the bits of a number.
+    /// The bits of the number in each slot.
     bits: [u32; N_FLOATS],
     /// Their texts, with the length in the last byte.
     texts: [[u8; 16]; N_FLOATS],
 }
 
-/// How many texts are kept.
+/// Number of slots.
 const N_FLOATS: usize = 256;
 
 impl Default for Floats {
     fn default() -> Floats {
-        // All are 0; the place of any other number is taken when that comes.
+        // Every slot begins with 0; another number replaces it when it is printed.
         let mut zero = [b'0'; 16];
         zero[15] = 1;
         Floats { bits: [0; N_FLOATS], texts: [zero; N_FLOATS] }
@@ -31,7 +31,7 @@ impl Default for Floats {
 }
 
 impl Floats {
-    /// Appends a number as [`float`] does.
+    /// Appends a number like [`float`].
     #[inline]
     pub(super) fn push(&mut self, number: f32, out: &mut Vec<u8>) {
         let bits = number.to_bits();
@@ -56,11 +56,11 @@ impl Floats {
     }
 }
 
-/// Appends a 32-bit number with 7 digits.
+/// Appends a 32-bit number with at most 7 significant digits.
 pub fn float(number: f32, out: &mut Vec<u8>) {
     let wide = f64::from(number);
     let size = wide.abs();
-    // A cast is exact where it can be turned back; unlike rounding, it is one instruction everywhere.
+    // A cast is exact if casting back gives the same number; unlike rounding, it is one instruction on every processor.
     if size < 1e7 && f64::from(size as u32) == size && (wide != 0.0 || wide.is_sign_positive()) {
         if wide < 0.0 {
             out.push(b'-');
@@ -73,7 +73,7 @@ pub fn float(number: f32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a 64-bit number with 16 digits.
+/// Appends a 64-bit number with at most 16 significant digits.
 pub fn double(number: f64, out: &mut Vec<u8>) {
     if number.abs() < 1e15 && (number as i64) as f64 == number && (number != 0.0 || number.is_sign_positive())
     {
@@ -83,33 +83,34 @@ pub fn double(number: f64, out: &mut Vec<u8>) {
     general(number, 16, out);
 }
 
-/// Seven digits and the power of ten of the first.
+/// Seven significant digits and the decimal exponent of the first.
 struct Digits {
     digits: u32,
     exponent: i32,
 }
 
-/// The seven first digits of a positive number that came from 32 bits, rounded. `None` where that is not sure: far from 1,
-/// or too near to the middle between two results.
+/// The first seven digits of a positive number converted from 32 bits, rounded. `None` if that is uncertain: the number is
+/// far from 1, or too close to the middle between two results.
 #[inline]
 fn seven_digits(number: f64) -> Option<Digits> {
     if !(1e-10..1e20).contains(&number) {
         return None;
     }
-    // From the exponent of two, which lies above -35: log10(2) is 1233/4096, a little less. The guess may be one too low.
+    // Estimated from the binary exponent, which is above -35: 1233/4096 is slightly less than log10(2). The estimate may be
+    // one too low.
     let binary = (number.to_bits() >> 52) as i32 - 1023; // Eleven bits.
     let mut exponent = (binary * 1233) >> 12;
     if exponent >= -1 && number >= POWERS[(exponent + 1) as usize] {
         exponent += 1; // At most 19 before.
     }
-    // Multiplying or dividing by an exact power rounds once, by a billionth at this size.
+    // Multiplying or dividing by an exact power rounds once, with an error of about a billionth at this size.
     let scale = |exponent: i32| -> Option<f64> {
         let shift = 6 - exponent;
         let size = *POWERS.get(shift.unsigned_abs() as usize)?;
         Some(if shift >= 0 { number * size } else { number / size })
     };
     let mut scaled = scale(exponent)?;
-    // Below 1, powers are no exact numbers to compare with: the number of digits tells.
+    // Below 1, powers of ten are inexact and cannot be compared with: the number of digits decides.
     if scaled >= 1e7 {
         exponent += 1;
         scaled = scale(exponent)?;
@@ -131,11 +132,11 @@ fn seven_digits(number: f64) -> Option<Digits> {
 }
 
 impl Digits {
-    /// Writes the digits without zeros at the end.
+    /// Writes the digits without trailing zeros.
     #[inline]
     fn layout(&self, is_negative: bool, out: &mut Vec<u8>) {
         let (digits, exponent) = (eight_digits(self.digits) >> 8, self.exponent);
-        // The first is not 0, so at least one is kept.
+        // The first digit is not 0, so at least one is kept.
         let kept = 8 - digits.leading_zeros() as usize / 8;
         if !(-4..7).contains(&exponent) {
             if is_negative {
@@ -143,7 +144,7 @@ impl Digits {
             }
             return layout(&(digits | ASCII).to_le_bytes()[..7], exponent, out);
         }
-        // PERF: shifts, because copies of some bytes are calls (`view`). The first byte of the text is the lowest.
+        // PERF: shifts, because short copies compile to calls (`view`). The first byte of the text is the lowest.
         let ascii = u128::from(digits | ASCII);
         let (text, n_bytes) = if exponent < 0 {
             let n_before = 1 + exponent.unsigned_abs() as usize; // Zeros and the point, 2 to 5.
@@ -152,7 +153,7 @@ impl Digits {
         } else {
             let n_whole = exponent as usize + 1; // 1 to 7.
             if kept > n_whole {
-                // All after the point stand one further.
+                // All digits after the point move by one byte.
                 let whole = ascii & ((1 << (8 * n_whole)) - 1);
                 let behind = (ascii >> (8 * n_whole)) << 8 | u128::from(b'.');
                 (whole | behind << (8 * n_whole), kept + 1)
@@ -166,7 +167,7 @@ impl Digits {
     }
 }
 
-/// Any number with this many digits, exactly.
+/// Appends any number with this many significant digits, exactly rounded.
 fn general(number: f64, n_digits: usize, out: &mut Vec<u8>) {
     if number.is_sign_negative() {
         out.push(b'-');
@@ -183,7 +184,7 @@ fn general(number: f64, n_digits: usize, out: &mut Vec<u8>) {
     }
     let mut buffer = [0u8; 40];
     let mut rest = &mut buffer[..];
-    // It has room for 16 digits, a point and an exponent.
+    // The buffer has room for 16 digits, a point and an exponent.
     let _ = write!(rest, "{number:.*e}", n_digits - 1);
     let n_left = rest.len();
     let text = &buffer[..buffer.len() - n_left];
@@ -197,7 +198,7 @@ fn general(number: f64, n_digits: usize, out: &mut Vec<u8>) {
     layout(&digits[..n_digits.min(16)], exponent, out);
 }
 
-/// Writes digits, the first of which counts `10^exponent`, without zeros at the end.
+/// Writes digits without trailing zeros; the first has the value `10^exponent`.
 fn layout(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
     let n_digits = digits.len() as i32; // 7 or 16.
     let kept = digits.iter().rposition(|digit| *digit != b'0').map_or(1, |last| last + 1);
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn floats_are_written_as_c_writes_them() {
-        // Each second text is what `printf("%.7g")` says.
+        // The second of each pair is the output of `printf("%.7g")`.
         for (number, text) in [
             (0.0, "0"),
             (-0.0, "-0"),
@@ -275,7 +276,7 @@ mod tests {
 
     #[test]
     fn doubles_are_written_as_c_writes_them() {
-        // Each second text is what `printf("%.16g")` says.
+        // The second of each pair is the output of `printf("%.16g")`.
         for (number, text) in [
             (0.1, "0.1"),
             (9.7, "9.699999999999999"),

@@ -1,10 +1,10 @@
-//! GUIDs: structures of that name, which people know by other names.
+//! Names of well-known GUIDs, which traces store as structures of type `GUID`.
 
 use quipu_model::values::{Kind, Type, Types, Values};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
-/// The known ones, by their digits.
+/// Names of known GUIDs, by their digits.
 static NAMES: LazyLock<FxHashMap<&'static str, &'static str>> = LazyLock::new(|| {
     let mut names = FxHashMap::default();
     for line in include_str!("../../data/guids.tsv").lines().filter(|line| !line.starts_with('#')) {
@@ -22,7 +22,7 @@ pub struct Guid {
     last: [u8; 8],
 }
 
-/// The GUID at `index`, if the value there is one.
+/// The GUID at `index`; `None` if the value there is not a GUID.
 pub fn of(values: &Values, types: &Types, index: u32) -> Option<Guid> {
     let node = values.node(index);
     let Type::Struct(structure) = types.get(node.ty)? else { return None };
@@ -47,7 +47,7 @@ pub fn of(values: &Values, types: &Types, index: u32) -> Option<Guid> {
 }
 
 impl Guid {
-    /// Its name, or its digits.
+    /// Its name if known, else its digits as `uuid(…)`.
     pub fn text(&self) -> String {
         let ((a, b, c), [d0, d1, last @ ..]) = (self.data, self.last);
         let last: String = last.iter().map(|byte| format!("{byte:02x}")).collect();

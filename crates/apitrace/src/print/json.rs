@@ -2,7 +2,7 @@
 //!
 //! Keys: `call`, `thread`, `function`, `args` (list of `name`, `value`), `result` (absent without one), `fake` and
 //! `incomplete` (present if true), `stack` (list of frames). Values: numbers, floats, `true`, `false` and `null` as
-//! themselves; what JSON has no word for as an object with one key that names the type:
+//! themselves; other values as an object with one key that names the type:
 //!
 //! | object | is |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | `{"blob":SIZE}`, `{"blob":SIZE,"file":"…"}` | raw memory, by reference |
 //! | `{"bytes":"68ff"}` | a string that is not UTF-8 |
 //! | `{"wide":"…"}` | a string of wide characters |
-//! | `{"float":"nan"}` | a number that is none |
-//! | `{"text":…,"machine":…}` | one thing for people and for machines |
+//! | `{"float":"nan"}` | a NaN or an infinity |
+//! | `{"text":…,"machine":…}` | one value in two forms, for people and for machines |
 
 use super::settings::{self, Choice, PrintForm};
 use super::text;
@@ -34,12 +34,12 @@ pub struct JsonPrinter {
 }
 
 impl JsonPrinter {
-    /// A printer that obeys the choice of calls; layout has no meaning here.
+    /// A printer with the options' selection of calls; options of layout have no effect.
     ///
     /// # Errors
     /// `Usage` if an option is wrong.
     pub fn new(options: &PrintOptions) -> Result<JsonPrinter> {
-        // A machine decides itself what is of interest.
+        // Programs that read JSON filter calls themselves.
         let options = PrintOptions { verbose: true, ..options.clone() };
         let (settings, choice) = settings::parse(&options)?;
         Ok(JsonPrinter { settings, choice, failure: None })
@@ -72,13 +72,13 @@ impl Printer for JsonPrinter {
     fn end(&mut self, _: &mut Vec<u8>) {}
 }
 
-/// A call, or values of it, as JSON.
+/// Converts a call, or values of it, to JSON.
 pub(crate) struct Shown<'a> {
     pub(crate) settings: &'a PrintForm,
     pub(crate) values: &'a Values,
     pub(crate) types: &'a Types,
     pub(crate) call: &'a Call,
-    /// How many pieces of raw memory of this call were written to files.
+    /// Number of pieces of raw memory of this call written to files so far.
     pub(crate) n_blobs: u32,
     pub(crate) failure: Option<Error>,
 }
@@ -139,7 +139,7 @@ impl Shown<'_> {
                 None => json!({ "negative": node.payload }),
             },
             Kind::Unsigned => node.payload.into(),
-            // The shortest text of 32 bits is not that of 64.
+            // The shortest text for 32 bits differs from that for 64 bits.
             Kind::Float => number(f32::from_bits(node.payload as u32).to_string(), out_of_bits(node)),
             Kind::Double => number(f64::from_bits(node.payload).to_string(), out_of_bits(node)),
             Kind::Text => match std::str::from_utf8(self.values.bytes_of(node)) {
@@ -234,7 +234,7 @@ impl Shown<'_> {
     }
 }
 
-/// A number that JSON can hold, or a word for one that it cannot.
+/// A JSON number, or an object for a number that JSON cannot represent.
 fn number(text: String, bits: f64) -> Value {
     if !bits.is_finite() {
         return json!({ "float": text.to_lowercase() });

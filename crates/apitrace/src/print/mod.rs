@@ -1,6 +1,6 @@
-//! Calls as text, as `apitrace dump` writes them.
+//! Prints calls as text in the format of `apitrace dump`.
 //!
-//! Which calls, and how much of each, is in [`PrintForm`]; text of values in [`text`] and [`float`]; JSON in [`json`].
+//! [`PrintForm`] selects calls and sets the layout; [`text`] and [`float`] print values; [`json`] prints JSON.
 //! SPEC: apitrace.md#text.
 
 pub mod float;
@@ -29,7 +29,7 @@ pub struct CallPrinter {
     settings: PrintForm,
     choice: Choice,
     properties: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether the properties are still to be printed: what paint to use is known with the first call only.
+    /// Whether the properties are still to be printed: the colours are only known with the first batch.
     is_fresh: bool,
     pieces: Pieces,
     floats: Floats,
@@ -56,7 +56,7 @@ impl CallPrinter {
         })
     }
 
-    /// Prints the chosen of some calls, with or without colour.
+    /// Prints the selected calls among `rows`, with or without colour.
     fn calls<const COLOUR: bool>(&mut self, batch: &Batch, rows: &[u32], out: &mut Vec<u8>) {
         let ink = if COLOUR { &Ink::COLOUR } else { &Ink::PLAIN };
         if self.is_fresh {
@@ -114,30 +114,30 @@ impl Printer for CallPrinter {
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
-        // A trace without calls has properties all the same.
+        // A trace without calls still has properties.
         if self.is_fresh {
             self.properties(&Ink::PLAIN, out);
         }
     }
 }
 
-/// Writes one call. PERF: without colour, nothing is done for it, not even appending nothing (`view`).
+/// Writes one call. PERF: without colour, nothing is done for it, not even appending an empty string (`view`).
 pub(crate) struct CallWriter<'a, const COLOUR: bool> {
     settings: &'a PrintForm,
     ink: &'a Ink,
     pieces: &'a Pieces,
-    /// Texts that were made before.
+    /// A cache of printed floats, if there is one.
     floats: Option<&'a mut Floats>,
     values: &'a Values,
     types: &'a Types,
     call: &'a Call,
-    /// How many pieces of raw memory of this call were written to files.
+    /// Number of pieces of raw memory of this call written to files so far.
     pub(crate) n_blobs: u32,
     pub(crate) failure: Option<Error>,
 }
 
 impl<'a> CallWriter<'a, false> {
-    /// A writer of single values of a call.
+    /// A writer of single values of a call, without a cache of floats.
     pub(crate) fn of_values(
         settings: &'a PrintForm,
         values: &'a Values,
@@ -199,7 +199,7 @@ impl<const COLOUR: bool> CallWriter<'_, COLOUR> {
         }
     }
 
-    /// Name and arguments, without the closing bracket.
+    /// Writes the name and the arguments, without the closing bracket.
     fn args(&mut self, function: &FunctionType, out: &mut Vec<u8>) {
         let n_named = function.args.len() as u32; // A signature has less than 2^32 bytes.
         let mut next = 0;
@@ -220,7 +220,8 @@ impl<const COLOUR: bool> CallWriter<'_, COLOUR> {
         }
     }
 
-    /// What stands before the argument at `index`; of the first, the name of the function has it.
+    /// Writes the text before the argument at `index`; before the first there is none, because it follows the function's
+    /// name.
     fn between(&self, index: u32, n_named: u32, out: &mut Vec<u8>) {
         if index == 0 {
         } else if index < n_named {
@@ -230,7 +231,7 @@ impl<const COLOUR: bool> CallWriter<'_, COLOUR> {
         }
     }
 
-    /// The name of a member, and what stands between it and its value.
+    /// Writes the name of a member, and the separator before its value.
     fn name(&self, name: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(name);
         self.ink(self.ink.normal, out);
@@ -338,7 +339,7 @@ impl<const COLOUR: bool> CallWriter<'_, COLOUR> {
         out.push(b'}');
     }
 
-    /// The members of a structure; those of structures without a name count as its own.
+    /// Writes the members of a structure; members of unnamed inner structures are written as its own.
     fn members(&mut self, index: u32, has_before: &mut bool, out: &mut Vec<u8>) {
         let Some(Type::Struct(structure)) = self.types.get(self.values.node(index).ty) else { return };
         let mut part = index + 1;
@@ -418,7 +419,7 @@ impl<const COLOUR: bool> CallWriter<'_, COLOUR> {
     }
 }
 
-/// Appends one value in one line, with all of its strings, where differences are shown.
+/// Appends one value on one line, with whole strings; used where differences are shown.
 pub(crate) fn one_value(values: &Values, types: &Types, index: u32, out: &mut Vec<u8>) {
     let settings = PrintForm {
         thread_ids: false,
@@ -433,7 +434,7 @@ pub(crate) fn one_value(values: &Values, types: &Types, index: u32, out: &mut Ve
     CallWriter::of_values(&settings, values, types, &call).value(index, out);
 }
 
-/// The name of the file for a piece of raw memory of a call, after `n_before` others.
+/// Name of the file for a piece of raw memory of a call, after `n_before` others.
 fn blob_name(number: u64, n_before: u32) -> String {
     match n_before {
         0 => format!("blob_call{number}.bin"),
@@ -441,14 +442,14 @@ fn blob_name(number: u64, n_before: u32) -> String {
     }
 }
 
-/// Writes raw memory to a file; returns what went wrong.
+/// Writes raw memory to a file; returns the error, if any.
 fn write_blob(folder: &Path, name: &str, bytes: &[u8], replace: Replace) -> Option<Error> {
-    // The folder is made when there is something to put into it.
+    // The folder is created when the first file is written.
     let made = std::fs::create_dir_all(folder).map_err(|cause| cannot("create", folder, cause));
     made.and_then(|()| put(&folder.join(name), bytes, replace)).err()
 }
 
-/// One frame of a stack: `module: function+0x10: file:7`.
+/// Writes one frame of a stack: `module: function+0x10: file:7`.
 fn stack_frame(frame: &Frame, out: &mut Vec<u8>) {
     out.extend_from_slice(frame.module.as_deref().unwrap_or(b"?"));
     if let Some(function) = &frame.function {

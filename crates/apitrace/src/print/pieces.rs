@@ -1,32 +1,32 @@
-//! What is the same in all calls of a function: its name, and what stands between its arguments.
+//! Text that all calls of a function share: its name, and the text between its arguments.
 //!
-//! Each function's pieces are made once, at its first call, and appended from then on. PERF: that replaces some five
-//! short copies for each argument by one (`view`).
+//! Each function's pieces are made once, at its first call, and appended for every call. PERF: this replaces about five short
+//! copies for each argument by one (`view`).
 
 use super::settings::PrintForm;
 use super::text::{Ink, push_short};
 use crate::record::NO_SIDE_EFFECTS;
 use quipu_model::values::FunctionType;
 
-/// Pieces up to this long are copied in one step, together with what stands after them.
+/// Pieces up to this length are copied in one step, together with the bytes after them.
 const SHORT_BYTES: usize = 32;
 
 /// The pieces of all functions that were called so far.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
-    /// Where each function's pieces begin in `ends`, by type, plus one; 0 for those that are not known.
+    /// Index of each function's first entry in `ends` plus one, by type; 0 for unknown functions.
     first: Vec<u32>,
-    /// Where each piece ends in the text.
+    /// Offset of the end of each piece in the text.
     ends: Vec<u32>,
-    /// All pieces, and after them room for copying too much.
+    /// All pieces, then padding so that short pieces can be copied with the bytes after them.
     text: Vec<u8>,
 }
 
-/// Those of no function.
+/// Empty pieces, for values printed without a function.
 pub(super) static NONE: Pieces = Pieces { first: Vec::new(), ends: Vec::new(), text: Vec::new() };
 
 impl Pieces {
-    /// Makes the pieces of a function: piece 0 up to the first value, piece `n` between two values.
+    /// Makes the pieces of a function: piece 0 is the text up to the first value, piece `n` the text before value `n`.
     #[inline]
     pub(super) fn learn(&mut self, ty: u32, function: &FunctionType, settings: &PrintForm, ink: &Ink) {
         if self.first.get(ty as usize).is_none_or(|first| *first == 0) {
@@ -39,7 +39,7 @@ impl Pieces {
             self.first.resize(ty + 1, 0);
         }
         self.text.truncate(self.text.len().saturating_sub(SHORT_BYTES));
-        // Names of a trace are fewer than 2^32 bytes.
+        // The names in a trace have fewer than 2^32 bytes.
         self.ends.push(self.text.len() as u32);
         self.first[ty] = self.ends.len() as u32;
         let text = &mut self.text;
@@ -62,7 +62,7 @@ impl Pieces {
         text.extend_from_slice(&[0; SHORT_BYTES]);
     }
 
-    /// Appends a piece of a function that was learned.
+    /// Appends a piece of a function that [`learn`](Pieces::learn) was called for.
     #[inline]
     pub(super) fn push(&self, ty: u32, piece: u32, out: &mut Vec<u8>) {
         let at = self.first.get(ty as usize).map_or(0, |first| *first as usize) + piece as usize;

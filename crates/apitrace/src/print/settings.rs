@@ -1,4 +1,4 @@
-//! Which calls are printed, and how much of each.
+//! Settings of the printer: selection and layout of calls.
 
 use super::text::Escapes;
 use crate::callset::CallSet;
@@ -13,43 +13,43 @@ use quipu_model::{Batch, OptionSpec, Result};
 use regex_lite::Regex;
 use std::path::PathBuf;
 
-/// How far after the last number of a set calls are looked at: other threads may be late.
+/// Calls are examined up to this many numbers after the last of a set, because other threads may complete later.
 const MAX_LATE: u64 = 100;
 
-/// How a call is printed.
+/// The layout of calls.
 #[derive(Clone, Debug)]
 pub struct PrintForm {
-    /// Whether the thread stands before the call.
+    /// Whether the thread is printed before the call.
     pub thread_ids: bool,
-    /// Whether the number stands before the call.
+    /// Whether the number is printed before the call.
     pub call_nos: bool,
-    /// Whether arguments have their names.
+    /// Whether the names of arguments are printed.
     pub arg_names: bool,
     /// Whether a call may take several lines.
     pub multiline: bool,
-    /// Where raw memory is written, if it is.
+    /// Folder for files of raw memory; `None` if they are not written.
     pub blobs: Option<PathBuf>,
-    /// Whether such a file may replace another.
+    /// Whether such a file may replace an existing one.
     pub replace: Replace,
-    /// How strings are written.
+    /// The escapes for strings.
     pub escapes: Escapes,
 }
 
-/// Which calls are printed.
+/// The selection of calls to print.
 #[derive(Debug)]
 pub struct Choice {
     verbose: bool,
     pattern: Option<Regex>,
     calls: Option<CallSet>,
     frames: Option<CallSet>,
-    /// Whether each function met so far has the pattern in its name, by type.
+    /// For each function seen so far, whether the pattern matches its name, by type.
     matches: Vec<Option<bool>>,
     is_done: bool,
 }
 
 const CALLS_ARE: &str = "How calls are printed";
 
-/// An option that may be given as `yes`, `no` or alone.
+/// A flag that may be given as `yes`, `no`, or without a value.
 const fn form(name: &'static str, default: &'static str, doc: &'static str) -> OptionSpec {
     truth(name, default, doc).group(CALLS_ARE)
 }
@@ -63,7 +63,7 @@ const GREP: OptionSpec =
     OptionSpec::new("grep", Kind::Text, "", "Only functions whose names have this in them.")
         .value("REGEX")
         .group(CALLS_ARE);
-/// Calls by their numbers.
+/// Selects calls by number.
 pub const CALLS: OptionSpec = OptionSpec::new(
     "calls",
     Kind::Set,
@@ -72,7 +72,7 @@ pub const CALLS: OptionSpec = OptionSpec::new(
 )
 .repeated()
 .group(CALLS_ARE);
-/// Calls by their frames.
+/// Selects calls by frame.
 pub const FRAMES: OptionSpec = OptionSpec::new(
     "frames",
     Kind::Set,
@@ -100,10 +100,10 @@ const STRINGS: OptionSpec = OptionSpec::new(
 pub const OPTIONS: &[OptionSpec] =
     &[THREAD_IDS, CALL_NOS, ARG_NAMES, MULTILINE, GREP, CALLS, FRAMES, BLOBS, REPLACE, STRINGS];
 
-/// What the options say.
+/// Parses the options.
 ///
 /// # Errors
-/// `Usage` if one is unknown or wrong.
+/// `Usage` if an option is unknown or malformed.
 pub fn parse(printing: &PrintOptions) -> Result<(PrintForm, Choice)> {
     let options = INFO.printing(printing)?;
     let multiline = options.flag(&MULTILINE);
@@ -128,12 +128,12 @@ pub fn parse(printing: &PrintOptions) -> Result<(PrintForm, Choice)> {
 }
 
 impl Choice {
-    /// True if only functions with a pattern in their names are printed.
+    /// True if calls are selected by a pattern for names of functions.
     pub fn has_pattern(&self) -> bool {
         self.pattern.is_some()
     }
 
-    /// The calls in some rows of a batch that are printed.
+    /// The selected calls in some rows of a batch.
     pub fn of<'a>(
         &'a mut self,
         batch: &'a Batch,
@@ -142,7 +142,7 @@ impl Choice {
         rows.iter().filter_map(move |row| self.at(batch, *row))
     }
 
-    /// The call in a row of a batch, if it is printed.
+    /// The call in a row of a batch, if it is selected.
     #[inline]
     pub fn at<'a>(&mut self, batch: &'a Batch, row: u32) -> Option<(&'a Call, &'a FunctionType)> {
         let call = batch.values.calls.get(row as usize)?;
@@ -151,7 +151,7 @@ impl Choice {
         self.has(call, function, frame).then_some((call, function))
     }
 
-    /// Whether a call is printed, which belongs to a frame.
+    /// Whether a call is selected; `frame` returns the number of its frame.
     #[inline]
     pub fn has(&mut self, call: &Call, function: &FunctionType, frame: impl FnOnce() -> u64) -> bool {
         if let Some(frames) = &self.frames {
@@ -179,7 +179,7 @@ impl Choice {
             .get_or_insert_with(|| pattern.is_match(&String::from_utf8_lossy(&function.name)))
     }
 
-    /// True if no call to come is printed.
+    /// True if no later call can be selected.
     pub fn is_done(&self) -> bool {
         self.is_done
     }

@@ -1,13 +1,13 @@
-//! Strings, numbers and colours, as `apitrace dump` writes them.
+//! Prints strings, numbers and colours in the format of `apitrace dump`.
 
-/// What to write around each sort of text.
+/// Escape sequences for the colours of each sort of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ink {
     /// After any of the others.
     pub normal: &'static [u8],
     /// Before names of functions.
     pub bold: &'static [u8],
-    /// Before what is wrong.
+    /// Before errors.
     pub red: &'static [u8],
     /// Before addresses and raw memory.
     pub green: &'static [u8],
@@ -23,15 +23,15 @@ impl Ink {
         Ink { normal: b"\x1b[0m", bold: b"\x1b[1m", red: b"\x1b[31m", green: b"\x1b[32m", blue: b"\x1b[34m" };
 }
 
-/// How strings are written.
+/// The escapes for strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escapes {
-    /// As apitrace does: up to the first NUL, control characters and what is not ASCII garbled.
+    /// apitrace's: the string ends at the first NUL, and control characters and bytes that are not ASCII are garbled.
     Dump {
-        /// Whether line ends are escaped, too.
+        /// Whether ends of lines are escaped too.
         in_one_line: bool,
     },
-    /// All of the string: UTF-8 as it is, other bytes as `\xHH`, line ends escaped.
+    /// The whole string: UTF-8 unchanged, other bytes as `\xHH`, ends of lines escaped.
     Whole,
 }
 
@@ -47,7 +47,7 @@ pub fn decimal(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Appends a number that may be negative in decimal.
+/// Appends a signed number in decimal.
 pub fn signed(number: i64, out: &mut Vec<u8>) {
     if number < 0 {
         out.push(b'-');
@@ -66,10 +66,11 @@ pub fn hex(number: u64, out: &mut Vec<u8>) {
     push_short(text, n_digits, out);
 }
 
-/// Added to digits, makes them ASCII.
+/// Added to eight digits, turns them into ASCII.
 pub(super) const ASCII: u64 = 0x3030_3030_3030_3030;
 
-/// The eight last digits of a number, the first in the lowest byte: all at once, two halves, four pairs, eight digits.
+/// The last eight digits of a number, the first in the lowest byte. All are computed at once: two halves, four pairs, eight
+/// digits.
 #[inline]
 pub(super) fn eight_digits(number: u32) -> u64 {
     let halves = u64::from(number / 10_000 % 10_000) | u64::from(number % 10_000) << 32;
@@ -79,7 +80,7 @@ pub(super) fn eight_digits(number: u32) -> u64 {
     tens | (pairs - tens * 10) << 8
 }
 
-/// Appends the first bytes of an array. PERF: copying all and cutting is faster than copying some (`view`).
+/// Appends the first bytes of an array. PERF: copying all and truncating is faster than copying some (`view`).
 #[inline]
 pub(super) fn push_short<const N: usize>(text: [u8; N], n_bytes: usize, out: &mut Vec<u8>) {
     let before = out.len();
@@ -136,7 +137,7 @@ pub fn wide(bytes: &[u8], escapes: Escapes, ink: &Ink, out: &mut Vec<u8>) {
             units.take_while(|unit| *unit != 0).for_each(|unit| dump_unit(unit, in_one_line, ink, out));
         }
         Escapes::Whole => {
-            // Windows writes pairs of surrogates, Linux code points.
+            // Windows writes UTF-16 units with surrogate pairs, Linux code points.
             let units: Vec<u32> = units.collect();
             let mut at = 0;
             while let Some(&unit) = units.get(at) {
@@ -160,7 +161,7 @@ pub fn wide(bytes: &[u8], escapes: Escapes, ink: &Ink, out: &mut Vec<u8>) {
     out.extend_from_slice(ink.normal);
 }
 
-/// QUIRK: what apitrace does with octal numbers, which cannot be read back; the goldens have it.
+/// QUIRK: apitrace's wrong octal escapes, which cannot be read back; the golden files contain them.
 fn dump_unit(unit: u32, in_one_line: bool, ink: &Ink, out: &mut Vec<u8>) {
     match unit {
         0x22 => out.extend_from_slice(b"\\\""),
@@ -185,7 +186,7 @@ fn dump_unit(unit: u32, in_one_line: bool, ink: &Ink, out: &mut Vec<u8>) {
     }
 }
 
-/// A character of a string, escaped if it is none that can stand there.
+/// Appends a character of a string, escaped if it is special or a control character.
 pub(crate) fn whole_unit(unit: char, out: &mut Vec<u8>) {
     match unit {
         '"' => out.extend_from_slice(b"\\\""),
@@ -201,7 +202,7 @@ pub(crate) fn whole_unit(unit: char, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends two hex digits.
+/// Appends a byte as two hex digits.
 pub fn hex_byte(byte: u8, out: &mut Vec<u8>) {
     out.push(b"0123456789abcdef"[usize::from(byte >> 4)]);
     out.push(b"0123456789abcdef"[usize::from(byte & 15)]);

@@ -1,6 +1,6 @@
-//! A decoder that does not believe all that can be read: what is new after damage must be borne out by what follows.
+//! A decoder that rejects dubious events: anything new after damage must be confirmed by later events.
 //!
-//! How that is judged stands in `decode::trial`.
+//! `decode::trial` defines how that is judged.
 
 use crate::cursor::{Cursor, Decoded, Fault, Stop};
 use crate::decode::trial::Evidence;
@@ -10,7 +10,7 @@ use crate::record::{EVENT_ENTER, EVENT_LEAVE};
 use quipu_model::ErrorKind;
 use quipu_model::values::{Types, Values};
 
-/// A decoder with the place where its calls go, and with what is known of the stream.
+/// A decoder with its outputs, and with the facts known about the stream.
 pub(super) struct Careful<'a> {
     pub(super) decoder: &'a mut Decoder,
     pub(super) out: &'a mut Values,
@@ -19,7 +19,7 @@ pub(super) struct Careful<'a> {
 }
 
 impl Careful<'_> {
-    /// Takes note of a call that was left; it is borne out if it was entered last.
+    /// Notes a call that was left. If it was entered last, the numbers up to it are certain.
     #[inline]
     fn note(&mut self) {
         let Some(call) = self.out.calls.last() else { return };
@@ -31,7 +31,7 @@ impl Careful<'_> {
         }
     }
 
-    /// Refuses an event that contradicts others, or brings what nothing bears out.
+    /// Refuses an event that contradicts others, or contains something new that nothing confirms.
     fn doubt(&mut self, input: &[u8], at: usize) -> Decoded<()> {
         let bad =
             |message: String| Err(Stop::Bad(Box::new(Fault { kind: ErrorKind::Malformed, at, message })));
@@ -50,7 +50,7 @@ impl Careful<'_> {
         if !self.decoder.is_doubtful(input, at, self.types, self.evidence)? {
             return Ok(());
         }
-        // Where nothing was damaged yet, what looks odd is as it was recorded.
+        // Before any damage, what looks odd was recorded like that.
         let is_right = match self.evidence.since {
             Some(_) => self.decoder.is_borne_out(input, at, self.types, self.evidence),
             None => !self.decoder.leads_to_damage(input, at, self.types),

@@ -1,4 +1,4 @@
-//! What salvage hands over, and what it tells.
+//! The sink and the results of salvage.
 
 use crate::decode::Header;
 use crate::feed::Feed;
@@ -6,45 +6,45 @@ use quipu_model::result;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Error, Found, Result};
 
-/// Where calls and complaints go.
+/// Receives calls from salvage.
 pub trait Sink {
     /// Another stream begins: the first, or one that another process wrote.
     ///
     /// # Errors
-    /// What the sink cannot do; it ends the reading.
+    /// Errors of the sink; they end the reading.
     fn stream(&mut self, header: &Header, offset: u64) -> Result<()>;
 
-    /// Calls of the current stream. What comes later in it has these types, too.
+    /// Receives calls of the current stream. Later calls in the stream use the same types.
     ///
     /// # Errors
-    /// As above.
+    /// Errors of the sink; they end the reading.
     fn calls(&mut self, values: &Values, types: &Types) -> Result<()>;
 }
 
-/// What reading a damaged trace told.
+/// Outcome of reading a damaged trace.
 #[derive(Clone, Debug, Default)]
 pub struct Salvaged {
     /// The streams, in the order of the file.
     pub streams: Vec<StreamFacts>,
-    /// What is wrong with the trace.
+    /// Findings about the trace.
     pub found: Found,
-    /// Bytes that were inflated and are no events.
+    /// Bytes that were inflated but are not events.
     pub lost_bytes: u64,
-    /// Chunks that cannot be inflated to their ends.
+    /// Number of chunks that cannot be inflated to their ends.
     pub lost_chunks: u64,
-    /// Calls of the current stream that were left out because they contradict others.
+    /// Number of calls of the current stream dropped because they contradict others.
     pub(super) taken_back: u64,
 }
 
-/// How a run of bytes ended.
+/// The end of a run of bytes.
 pub(super) struct Ended {
-    /// The offset of its end.
+    /// Offset of the end in the stream.
     pub(super) at: u64,
-    /// What the container failed with, if it did.
+    /// The error of the container, if it failed.
     pub(super) failure: Option<Error>,
-    /// Where in the file that was.
+    /// Offset of that failure in the file.
     pub(super) failed_at: Option<u64>,
-    /// The chunk that continues where this run ends, and the bytes of the event that lies across.
+    /// Index of the chunk that continues where this run ends, and the bytes of the event that lies across.
     pub(super) joint: Option<(usize, Vec<u8>)>,
 }
 
@@ -65,7 +65,7 @@ impl Ended {
 }
 
 result! {
-    /// What is known of one of the streams in a file.
+    /// Facts about one of the streams in a file.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct StreamFacts {
         pub offset: u64 => "Where it begins, in the inflated bytes of the file.";

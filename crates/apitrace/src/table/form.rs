@@ -1,7 +1,7 @@
-//! What rows of tables show: which calls, and their values.
+//! The form of table rows: selects calls and prints their values.
 //!
-//! Values are written as calls show them, in JSON as objects with types and as text the way people read them, but for a
-//! string that is all of a value: as text it has no quotes.
+//! Values are written as in calls: in JSON as typed objects, in text as `apitrace dump` does. The exception is text of a
+//! whole string, which has no quotes.
 
 use super::{FRAME_COLUMN, RECORD_COLUMN};
 use crate::print::CallWriter;
@@ -22,17 +22,17 @@ pub struct CallForm {
 }
 
 impl CallForm {
-    /// Rows of the calls that the options choose; as with JSON, what is of interest is for others to decide.
+    /// Rows of the calls that the options select. As with JSON, verbose calls are included.
     ///
     /// # Errors
-    /// `Usage` if an option is wrong.
+    /// `Usage` if an option is malformed.
     pub fn new(options: &PrintOptions) -> Result<CallForm> {
         let (settings, choice) = settings::parse(&PrintOptions { verbose: true, ..options.clone() })?;
         let settings = PrintForm { escapes: Escapes::Whole, ..settings };
         Ok(CallForm { settings, choice, failure: None })
     }
 
-    /// How many files of raw memory the values of a call have before this one.
+    /// Number of files of raw memory that earlier values of the call have.
     fn blobs_before(&self, values: &Values, call: &Call, node: u32) -> u32 {
         if self.settings.blobs.is_none() {
             return 0;

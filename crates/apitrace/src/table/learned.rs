@@ -1,8 +1,8 @@
 //! A table for each function that a trace calls: `call.glVertex3f`, with the arguments as columns.
 //!
-//! What functions there are, and what their arguments are called, is known when all of the stream was read, which
-//! passing over its values does quickly. So the columns are known before the first row, and stay the same, for a head line or
-//! another program's plan; a pipe, which cannot be read twice, has no such tables. Signatures of one name make one table, with
+//! Functions and the names of their arguments are only known when the whole stream was read; a quick read that skips values
+//! finds them. So the columns are known before the first row and do not change, as a header line or another program's query
+//! plan requires. A pipe, which cannot be read twice, has no such tables. Signatures with the same name share one table, with
 //! the arguments of all of them.
 
 use super::{CallRows, FRAME_COLUMN, Firsts, has, numbered};
@@ -17,7 +17,7 @@ use quipu_source::{Ahead, Container, StreamOptions};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What stands before the name of the function in the name of its table.
+/// Prefix of the name of a function's table.
 pub const PREFIX: &str = "call.";
 
 /// The table of a function.
@@ -25,22 +25,22 @@ pub const PREFIX: &str = "call.";
 pub struct FunctionTable {
     /// Its columns.
     pub schema: Arc<Schema>,
-    /// The function.
+    /// The name of the function.
     pub function: Vec<u8>,
-    /// What the columns of arguments are, in their order.
+    /// The arguments that the columns hold, in their order.
     args: Vec<ArgKey>,
 }
 
-/// An argument among all that a function's signatures name: its name, and how many of that name stand before it.
+/// An argument among all that a function's signatures name: its name, and the number of earlier arguments with the same name.
 type ArgKey = (Vec<u8>, usize);
 
-/// How many columns stand before those of the arguments: which call, then its flags.
+/// Number of columns before those of the arguments: four that identify the call, then its flags.
 const N_BEFORE: usize = FRAME_COLUMN + 3;
 
-/// The tables of all functions of a trace, in the order of appearance. Of a damaged trace, those before the damage.
+/// The tables of all functions of a trace, in the order of appearance; for a damaged trace, of those before the damage.
 ///
 /// # Errors
-/// `Unsupported` for a pipe; what opening the stream says.
+/// `Unsupported` for a pipe; errors of opening the stream.
 pub fn learn(container: &Container) -> Result<Vec<FunctionTable>> {
     if !container.source().can_seek() {
         return Err(Error::unsupported("what functions there are is known when all was read, and a pipe can be read once")
@@ -53,7 +53,7 @@ pub fn learn(container: &Container) -> Result<Vec<FunctionTable>> {
         ..StreamOptions::default()
     };
     let mut feed = Feed::new(container, &options)?;
-    // The reader of the rows reports damage.
+    // The reader of the rows reports damage, so it is ignored here.
     if !feed.begin().unwrap_or(false) {
         return Ok(Vec::new());
     }
@@ -81,7 +81,7 @@ fn tables(types: &Types) -> Vec<FunctionTable> {
     found.into_iter().map(|(name, args)| table(name, args)).collect()
 }
 
-/// The arguments of a signature.
+/// The keys of a signature's arguments.
 fn keys(function: &FunctionType) -> impl Iterator<Item = ArgKey> {
     function.args.iter().enumerate().map(|(i, name)| {
         let n_before = function.args[..i].iter().filter(|other| *other == name).count();
@@ -91,7 +91,7 @@ fn keys(function: &FunctionType) -> impl Iterator<Item = ArgKey> {
 
 fn table(function: &[u8], args: Vec<ArgKey>) -> FunctionTable {
     let name = String::from_utf8_lossy(function);
-    // What tells which call it is stands in the table of all calls, too, and so do the flags.
+    // The columns that identify the call, and the flags, are those of the table of calls.
     let of_calls = &CallRows::table_schema().fields;
     let mut fields = of_calls[..=FRAME_COLUMN].to_vec();
     fields.extend(of_calls.iter().filter(|field| field.ty == Column::Bool).cloned());
@@ -119,7 +119,7 @@ fn table(function: &[u8], args: Vec<ArgKey>) -> FunctionTable {
 pub(super) struct Filler {
     function: Vec<u8>,
     args: Vec<ArgKey>,
-    /// For each type that was met: where the arguments of a call go, if it is of this function.
+    /// For each type: the columns of the arguments of a call, if it is of this function.
     places: Vec<Option<Vec<usize>>>,
 }
 
@@ -133,7 +133,7 @@ impl Filler {
         let (name, args) = (&self.function, &self.args);
         self.places.extend(more.iter().map(|ty| match &**ty {
             Type::Function(function) if function.name == *name => {
-                // What is not among them has come after damage, and has no column.
+                // An argument that is not among the columns appeared after damage; it is dropped.
                 let place = |key: ArgKey| args.iter().position(|arg| *arg == key).unwrap_or(usize::MAX);
                 Some(keys(function).map(place).collect())
             }

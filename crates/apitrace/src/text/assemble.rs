@@ -1,4 +1,4 @@
-//! A text → the stream that it says, in a container.
+//! `assemble`: turns a text into the stream that it describes, in a container.
 
 use super::disassemble::blob_folder;
 use super::parse::Parser;
@@ -21,7 +21,7 @@ static INFO: TransformInfo = TransformInfo {
     options: &[],
 };
 
-/// Bytes of the stream are handed on when there are this many.
+/// Bytes of the stream are passed on when there are this many.
 const BUFFER_BYTES: usize = 64 << 10;
 
 impl Transform for Assemble {
@@ -42,11 +42,11 @@ impl Transform for Assemble {
     }
 }
 
-/// Writes the stream that the text at `text` says to a file at `path`, which appears when it is complete.
+/// Writes the stream that the file `text` describes to a file at `path`, which appears when it is complete.
 ///
 /// # Errors
-/// `Malformed`, with line and column, for mistakes in the text; `Usage` if there is such a file and it may not be
-/// replaced; what reading and writing say.
+/// `Malformed`, with line and column, for mistakes in the text; `Usage` if the file exists and may not be replaced; errors of
+/// reading and writing.
 pub fn assemble(
     text: &Path,
     path: &Path,
@@ -72,10 +72,10 @@ pub fn assemble(
     Ok(Written { calls, ..new.finish()? })
 }
 
-/// Hands over the stream that a text says, in parts; how many calls it has.
+/// Passes the stream that a text describes to `take`, in parts; returns its number of calls.
 ///
 /// # Errors
-/// `Malformed`, with line and column, for mistakes in the text; what getting raw memory and taking the stream say.
+/// `Malformed`, with line and column, for mistakes in the text; errors of `blobs` and `take`.
 pub fn stream(
     text: impl BufRead,
     name: &str,
@@ -94,7 +94,7 @@ pub fn stream(
     Ok(parser.n_calls)
 }
 
-/// What a file of raw memory holds. Names cannot lead out of the folder.
+/// Reads a file of raw memory. The name cannot lead out of the folder.
 fn blob(folder: &Path, name: &str) -> Result<Vec<u8>> {
     let is_plain = matches!(Path::new(name).components().collect::<Vec<_>>()[..], [Component::Normal(_)]);
     if !is_plain {

@@ -1,6 +1,6 @@
-//! A trace → its text, with a folder for raw memory.
+//! `disassemble`: turns a trace into text, with a folder for raw memory.
 //!
-//! The stream is read once, in blocks; what is in memory is one event, the types, and the calls that are open.
+//! The stream is read once, in blocks; memory holds one event, the types, and the open calls.
 
 use super::put::{put_hex, put_string, put_type};
 use super::walk::{Walked, Walker};
@@ -58,18 +58,18 @@ impl Transform for Disassemble {
     }
 }
 
-/// What was written.
+/// Summary of the written text.
 #[derive(Clone, Debug, Default)]
 pub struct Disassembled {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
     /// Bytes of the stream.
     pub stream_bytes: u64,
-    /// Events that text cannot say, the header among them.
+    /// Number of events that text cannot express, including the header; they are written as raw bytes.
     pub raw_events: u64,
-    /// Files of raw memory.
+    /// Number of files of raw memory.
     pub files: u64,
-    /// How reading went.
+    /// Outcome of the reading.
     pub reading: Reading,
 }
 
@@ -80,12 +80,12 @@ pub fn blob_folder(text: &Path) -> PathBuf {
     text.with_file_name(name)
 }
 
-/// Writes the text of a trace to a file at `path`, and raw memory to files in the folder [`blob_folder`], which is there
+/// Writes the text of a trace to a file at `path`, and raw memory to files in the folder [`blob_folder`], which is created
 /// only if there are any. Both appear when they are complete.
 ///
 /// # Errors
-/// `Usage` if there is such a file or folder and it may not be replaced, or the folder holds other things than raw memory;
-/// what reading and writing say.
+/// `Usage` if the file or folder exists and may not be replaced, or the folder contains other files than raw memory; errors
+/// of reading and writing.
 pub fn disassemble(
     trace: &ApiTrace,
     path: &Path,
@@ -138,7 +138,7 @@ pub fn disassemble(
     let good = n_good(&findings, n_left);
     intake.take_all(&mut findings, so_far(trace, good), read, so_far(trace, n_left))?;
     if writer.walker.is_none() && intake.is_damaged() {
-        // Not even the header is there: no text begins without.
+        // Not even the header could be read, and a text needs one.
         return Err(intake.finish().nothing_left().unwrap_or_else(without_header));
     }
     let (done, mut findings, blobs) = writer.end()?;
@@ -163,7 +163,7 @@ fn failed(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |cause| Error::new(ErrorKind::Io, what).in_file(name).because(cause)
 }
 
-/// A call whose leaving may stand in the same line.
+/// A call not written yet, because the event that leaves it may be written on the same line.
 struct Held {
     number: u64,
     label: Vec<u8>,
@@ -172,17 +172,17 @@ struct Held {
 
 struct Disassembler<'p> {
     path: &'p Path,
-    /// What the trace is called.
+    /// Name of the trace.
     name: String,
     out: BufWriter<OutputFile>,
-    /// Nothing before the header was read.
+    /// `None` until the header was read.
     walker: Option<Walker>,
     held: Option<Held>,
     blobs: Blobs,
-    /// Bytes of the stream; those before `at` are done.
+    /// Buffered bytes of the stream; those before `at` are done.
     buffer: Vec<u8>,
     at: usize,
-    /// Where bytes go after which nothing can be known.
+    /// The file for bytes after a fault, which are not interpreted.
     tail: Option<BufWriter<OutputFile>>,
     done: Disassembled,
     findings: Vec<Finding>,
@@ -195,7 +195,7 @@ impl Disassembler<'_> {
         self.out.write_all(text).map_err(failed(self.path, "cannot write"))
     }
 
-    /// Takes a block of the stream.
+    /// Handles a block of the stream.
     fn block(&mut self, block: &[u8]) -> Result<()> {
         self.done.stream_bytes += block.len() as u64;
         if self.tail.is_some() {
@@ -220,7 +220,7 @@ impl Disassembler<'_> {
         }
     }
 
-    /// Takes bytes that are no whole event.
+    /// Handles bytes that do not form a complete event.
     fn rest(&mut self, bytes: &[u8]) -> Result<()> {
         self.done.stream_bytes += bytes.len() as u64;
         if self.tail.is_none() {
@@ -235,7 +235,7 @@ impl Disassembler<'_> {
         tail.write_all(bytes).map_err(failed(self.path, "cannot write"))
     }
 
-    /// Takes the events that are there in full.
+    /// Writes all complete events in the buffer.
     fn events(&mut self) -> Result<(), Trouble> {
         if self.walker.is_none() {
             match decode::header(&self.buffer) {
@@ -268,7 +268,7 @@ impl Disassembler<'_> {
         Ok(())
     }
 
-    /// Writes the header, which ends at `end`.
+    /// Writes the header, which ends at `end` in the buffer.
     fn header(&mut self, header: &decode::Header, end: usize) -> Result<()> {
         let mut plain = Vec::new();
         encode::header_as_is(header, &mut plain);
@@ -293,7 +293,7 @@ impl Disassembler<'_> {
         self.put(&text)
     }
 
-    /// Writes an event that ends at `end`.
+    /// Writes an event that ends at `end` in the buffer.
     fn event(&mut self, walker: &Walker, walked: Walked, n_types: usize, end: usize) -> Result<(), Trouble> {
         let mut text = std::mem::take(&mut self.text);
         text.clear();
@@ -348,7 +348,7 @@ impl Disassembler<'_> {
         Ok(())
     }
 
-    /// Writes a call that is not left right after it was entered.
+    /// Writes the held call, which is not left right after it was entered.
     fn release(&mut self, text: &mut Vec<u8>) {
         if let Some(held) = self.held.take() {
             text.extend_from_slice(&held.label);
@@ -358,7 +358,7 @@ impl Disassembler<'_> {
         }
     }
 
-    /// Writes an event or the header as it is.
+    /// Writes an event or the header as raw bytes.
     fn raw(&mut self, end: usize, text: &mut Vec<u8>) -> Result<()> {
         self.done.raw_events += 1;
         text.extend_from_slice(b"raw ");
@@ -391,7 +391,7 @@ impl Disassembler<'_> {
         Ok(())
     }
 
-    /// From here on, bytes go to a file as they are.
+    /// Begins the file for uninterpreted bytes.
     fn begin_tail(&mut self) -> Result<()> {
         let rest = self.buffer.split_off(self.at);
         self.buffer.clear();
@@ -437,18 +437,18 @@ impl Disassembler<'_> {
     }
 }
 
-/// The folder for raw memory. It is made for the first piece, since there may be no room for a folder beside a device.
+/// The folder for raw memory. It is created for the first piece, because there may be no place for a folder beside a device.
 struct Blobs {
     folder: PathBuf,
     replace: Replace,
-    /// A device, beside which no folder is made.
+    /// Path of the text if it is a device; no folder is created beside it.
     device: Option<PathBuf>,
     made: Option<(Fresh, Folder)>,
 }
 
 impl Blobs {
     /// # Errors
-    /// As for [`Fresh::folder`], if something is there already.
+    /// Those of [`Fresh::folder`], if the folder exists already.
     fn new(text: &Path, replace: Replace) -> Result<Blobs> {
         let device = is_device(text).then(|| text.to_owned());
         let mut blobs = Blobs { folder: blob_folder(text), replace, device, made: None };
@@ -458,7 +458,7 @@ impl Blobs {
         Ok(blobs)
     }
 
-    /// Where files go.
+    /// The folder for new files, created on first use.
     fn place(&mut self) -> Result<&Folder> {
         let made = match self.made.take() {
             Some(made) => made,
@@ -477,7 +477,7 @@ impl Blobs {
         Ok(&self.made.insert(made).1)
     }
 
-    /// Writes the beginning of a file.
+    /// Creates a file and writes its first bytes.
     fn write(&mut self, name: &str, bytes: &[u8]) -> Result<OutputFile> {
         let folder = self.place()?;
         let path = folder.join(name);
@@ -489,15 +489,15 @@ impl Blobs {
         written.map_err(failed)
     }
 
-    /// Gives the folder its name if it has files; else one that was there is gone. Then the text gets its own; where that
-    /// fails, a folder that is new goes again.
+    /// Gives the folder its name if it has files; otherwise removes an earlier folder of that name. Then gives the text its
+    /// name; if that fails, removes the folder if it is new.
     fn commit(self, n_files: u64, text: Fresh) -> Result<()> {
         let is_new = self.folder.symlink_metadata().is_err();
         let folder = self.folder.clone();
         self.settle(n_files)?;
         text.commit().inspect_err(|_| {
             if is_new {
-                // What ended the text is reported.
+                // The error of the text is reported, not one of the removal.
                 let _ = std::fs::remove_dir_all(&folder);
             }
         })
@@ -514,7 +514,7 @@ impl Blobs {
     }
 }
 
-/// True for a device, and for a link to a device, a pipe or a socket, such as `/dev/stdout`: the folder of such a name is not
+/// True for a device, and for a link to a device, a pipe or a socket, such as `/dev/stdout`: the folder of such a path is not
 /// the user's.
 fn is_device(path: &Path) -> bool {
     let Ok(meta) = std::fs::metadata(path) else { return false };
@@ -530,11 +530,11 @@ fn is_device(path: &Path) -> bool {
     is_special && (is_link || !is_named)
 }
 
-/// Why events end.
+/// The reason why events end.
 enum Trouble {
-    /// It cannot go on.
+    /// An error that ends the writing.
     Error(Error),
-    /// The stream makes no sense.
+    /// A malformed event; the rest is written as raw bytes.
     Bad(Box<Fault>),
 }
 

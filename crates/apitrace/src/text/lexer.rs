@@ -1,4 +1,4 @@
-//! Bytes of a text → words and signs, each with its line and column.
+//! Splits the bytes of a text into words and signs, each with its line and column.
 
 use quipu_model::{Error, ErrorKind, Result};
 use std::io::BufRead;
@@ -10,16 +10,16 @@ pub(super) struct Spot {
     pub(super) column: u64,
 }
 
-/// A text on its way.
+/// A text being read, with two bytes of lookahead.
 pub(super) struct Lexer<R> {
     input: R,
-    /// The next bytes, where they were looked at.
+    /// The next two bytes of the input; `None` at its end.
     ahead: [Option<u8>; 2],
     spot: Spot,
     name: String,
 }
 
-/// No word is longer.
+/// Maximum length of a word.
 const MAX_WORD_BYTES: usize = 1 << 16;
 
 impl<R: BufRead> Lexer<R> {
@@ -31,14 +31,14 @@ impl<R: BufRead> Lexer<R> {
         Ok(Lexer { input, ahead, spot: Spot { line: 1, column: 1 }, name: name.to_owned() })
     }
 
-    /// Where the next word or sign is.
+    /// The place of the next word or sign.
     pub(super) fn spot(&mut self) -> Spot {
-        // The parser reports what cannot be read.
+        // The parser reports read errors.
         let _ = self.peek();
         self.spot
     }
 
-    /// The error of finding something wrong there.
+    /// A `Malformed` error at `spot`.
     #[cold]
     pub(super) fn error(&self, spot: Spot, message: impl std::fmt::Display) -> Error {
         let Spot { line, column } = spot;
@@ -57,14 +57,14 @@ impl<R: BufRead> Lexer<R> {
         Ok(byte)
     }
 
-    /// Skips blanks and comments; the byte after them stays where it is.
+    /// Skips blanks and comments; returns the next byte without consuming it.
     pub(super) fn peek(&mut self) -> Result<Option<u8>> {
         loop {
             match self.ahead[0] {
                 Some(b' ' | b'\t' | b'\r' | b'\n') => {
                     self.bump()?;
                 }
-                // A number after the sign is no comment: `#5` names an argument.
+                // `#` before a digit does not begin a comment: `#5` names an argument.
                 Some(b'#') if !self.ahead[1].is_some_and(|byte| byte.is_ascii_digit()) => {
                     while self.ahead[0].is_some_and(|byte| byte != b'\n') {
                         self.bump()?;
@@ -75,7 +75,7 @@ impl<R: BufRead> Lexer<R> {
         }
     }
 
-    /// Takes a sign if it comes next.
+    /// Consumes `sign` if it comes next; returns whether it did.
     pub(super) fn takes(&mut self, sign: u8) -> Result<bool> {
         let is_there = self.peek()? == Some(sign);
         if is_there {
@@ -84,7 +84,7 @@ impl<R: BufRead> Lexer<R> {
         Ok(is_there)
     }
 
-    /// Takes `->` if it comes next.
+    /// Consumes `->` if it comes next; returns whether it did.
     pub(super) fn takes_arrow(&mut self) -> Result<bool> {
         let is_there = self.peek()? == Some(b'-') && self.ahead[1] == Some(b'>');
         if is_there {
@@ -94,7 +94,7 @@ impl<R: BufRead> Lexer<R> {
         Ok(is_there)
     }
 
-    /// Takes a sign.
+    /// Consumes `sign`, or fails.
     pub(super) fn expect(&mut self, sign: u8) -> Result<()> {
         if self.takes(sign)? {
             return Ok(());
@@ -102,7 +102,7 @@ impl<R: BufRead> Lexer<R> {
         Err(self.unexpected(&format!("`{}`", char::from(sign))))
     }
 
-    /// The error of finding something else than what is wanted.
+    /// The error for finding anything other than `wanted`.
     #[cold]
     pub(super) fn unexpected(&mut self, wanted: &str) -> Error {
         let found = match self.peek() {
@@ -113,7 +113,7 @@ impl<R: BufRead> Lexer<R> {
         self.error(self.spot, format_args!("expected {wanted}, found {found}"))
     }
 
-    /// Takes a word if one comes next: letters, digits, `_`, `~`, and `::` between them.
+    /// Reads a word if one comes next: letters, digits, `_`, `~`, and `::` between them.
     pub(super) fn word(&mut self) -> Result<Option<String>> {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_~".contains(&byte);
         if !self.peek()?.is_some_and(|byte| is_part(byte) && !byte.is_ascii_digit()) {
@@ -136,7 +136,7 @@ impl<R: BufRead> Lexer<R> {
         }
     }
 
-    /// Takes what a number may be made of: digits, letters, points, signs after `e`.
+    /// Reads the characters of a number: digits, letters, points, signs after `e`.
     pub(super) fn digits(&mut self) -> Result<String> {
         let mut digits = String::new();
         if self.takes(b'-')? {
@@ -157,7 +157,7 @@ impl<R: BufRead> Lexer<R> {
         Ok(digits)
     }
 
-    /// Takes a number that is not negative, decimal or hex with `0x`.
+    /// Reads a number without a sign, decimal or hex with `0x`.
     pub(super) fn number(&mut self, what: &str) -> Result<u64> {
         if !self.peek()?.is_some_and(|byte| byte.is_ascii_digit()) {
             return Err(self.unexpected(what));
@@ -171,8 +171,7 @@ impl<R: BufRead> Lexer<R> {
         number.map_err(|_| self.error(spot, format_args!("expected {what}, found `{digits}`")))
     }
 
-    /// Takes strings in quotes, one after another, as one; each character goes to `unit`, each byte that is none of a
-    /// character to `byte`.
+    /// Reads adjacent quoted strings as one; passes each of its units to `put`.
     fn quoted(&mut self, mut put: impl FnMut(Unit)) -> Result<()> {
         loop {
             self.peek()?;
@@ -240,7 +239,7 @@ impl<R: BufRead> Lexer<R> {
         })
     }
 
-    /// Takes a string.
+    /// Reads a string.
     pub(super) fn string(&mut self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.quoted(|unit| match unit {
@@ -253,7 +252,7 @@ impl<R: BufRead> Lexer<R> {
         Ok(bytes)
     }
 
-    /// Takes a string of wide characters, as numbers.
+    /// Reads a string of wide characters; returns their numbers.
     pub(super) fn wide(&mut self) -> Result<Vec<u64>> {
         let spot = self.spot;
         let (mut units, mut bytes, mut is_utf8) = (Vec::new(), Vec::new(), true);
@@ -279,14 +278,14 @@ impl<R: BufRead> Lexer<R> {
     }
 }
 
-/// A part of a string.
+/// A unit of a string.
 enum Unit {
     Byte(u8),
-    /// The number of a character, or of a unit that is none.
+    /// The number of a character, or a number that is not a character.
     Number(u64),
 }
 
-/// The next byte of the input.
+/// Consumes the next byte of the input; `None` at its end.
 fn take(input: &mut impl BufRead, name: &str) -> Result<Option<u8>> {
     let failed =
         |cause| Error::new(ErrorKind::Io, "cannot read the text").in_file(name.to_owned()).because(cause);

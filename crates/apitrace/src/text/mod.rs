@@ -1,7 +1,7 @@
-//! The stream as text that people can edit, and back: `disassemble` and `assemble`.
+//! `disassemble` and `assemble`: the stream as text that people can edit, and back.
 //!
-//! The text says what each event says, in the order of the stream, so that the stream that is made of it is the same, byte
-//! for byte; what text cannot say (numbers longer than they need to be, an event that is cut) stands there as raw bytes.
+//! The text describes each event, in the order of the stream, so that assembling it gives the same stream byte for byte.
+//! Events that text cannot express (numbers longer than necessary, an event that is cut) are written as raw bytes.
 //!
 //! ```text
 //! text      = "quipu-text apitrace 1" [ header ] { statement }
@@ -25,13 +25,13 @@
 //! |---|---|
 //! | [`disassemble`] | the whole way from a trace to a text with its files of raw memory |
 //! | [`assemble`] | the whole way back |
-//! | `walk` | one event of the stream → text |
-//! | `put` | types, names, strings and numbers as text |
-//! | `parse`, `values` | statements → events, values |
-//! | `lexer` | bytes of the text → words, with lines and columns |
-//! | `names` | what types there are so far, and what a bare name stands for; the same in both directions |
+//! | `walk` | converts one event of the stream to text |
+//! | `put` | writes types, names, strings and numbers as text |
+//! | `parse`, `values` | converts statements to events, and values |
+//! | `lexer` | splits the bytes of the text into words, with lines and columns |
+//! | `names` | the types declared so far, and the meaning of bare names; the same in both directions |
 //!
-//! docs/formats/apitrace.md, "Text and back", is for those who edit it.
+//! docs/formats/apitrace.md, "Text and back", describes the text for people who edit it.
 
 pub mod assemble;
 pub mod disassemble;
@@ -42,19 +42,19 @@ mod put;
 mod values;
 mod walk;
 
-/// The first words of a text: what it is, its format, and the version of its grammar.
+/// The first words of a text: its kind, its format, and the version of its grammar.
 pub const MAGIC: &str = "quipu-text apitrace 1";
 
-/// Raw memory of this many bytes stands in the text itself.
+/// Raw memory of at most this many bytes is written in the text itself.
 const MAX_INLINE_BYTES: usize = 64;
 
-/// Words that are no names where a value or a statement may begin.
+/// Keywords, which are not names where a value or a statement may begin.
 const WORDS: &[&str] = &[
     "L", "blob", "double", "enter", "enum", "false", "flags", "float", "frame", "function", "hex", "leave",
     "null", "pair", "property", "raw", "semantic", "struct", "tail", "true", "version",
 ];
 
-/// True if a name can stand without quotes.
+/// True if a name can be written without quotes.
 fn is_bare(name: &[u8]) -> bool {
     let mut rest = name;
     // Parts joined by two colons.

@@ -1,12 +1,12 @@
-//! The types that a stream has so far, and what a bare name stands for.
+//! The types that a stream has declared so far, and the meaning of bare names.
 //!
-//! Both directions fill the same table in the same order, so they agree on every name: of several things of one name, the
-//! one declared first has it; the others are written with their numbers.
+//! Both directions fill the same table in the same order, so they agree on every name: if several items have the same name,
+//! the name stands for the one declared first; the others are written with their numbers.
 
 use quipu_model::values::{Kind, NamedNumbers, Type};
 use rustc_hash::FxHashMap;
 
-/// The kinds of ids; each has numbers of its own.
+/// The kinds of types; each has its own ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Space {
     Function,
@@ -16,7 +16,7 @@ pub(super) enum Space {
     Frame,
 }
 
-/// What kind of ids a type has, and which it has.
+/// The kind and id of a type.
 pub(super) fn key_of(ty: &Type) -> (Space, u64) {
     match ty {
         Type::Function(function) => (Space::Function, function.id),
@@ -27,12 +27,12 @@ pub(super) fn key_of(ty: &Type) -> (Space, u64) {
     }
 }
 
-/// A number with a name.
+/// A named number of an enumeration or a set of flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Constant {
     /// `Enum` or `Flags`.
     pub(super) kind: Kind,
-    /// Position of its type.
+    /// Index of its type.
     pub(super) ty: u32,
     /// The number.
     pub(super) number: u64,
@@ -42,7 +42,7 @@ pub(super) struct Constant {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     types: Vec<Type>,
-    /// Whether the stream has said what a type is; it does so where the type is first used.
+    /// Whether the stream contains each type's signature yet; it does from the first use on.
     said: Vec<bool>,
     by_id: FxHashMap<(Space, u64), u32>,
     functions: FxHashMap<Vec<u8>, u32>,
@@ -51,7 +51,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Adds a type; its position. A second one with the same id is not added.
+    /// Adds a type; returns its index. `None` if there is one of the same kind and id, which stays.
     pub(super) fn add(&mut self, ty: Type) -> Option<u32> {
         let key = key_of(&ty);
         if self.by_id.contains_key(&key) {
@@ -89,7 +89,7 @@ impl Table {
         self.types.len()
     }
 
-    /// Forgets the types from position `len` on.
+    /// Removes the types from index `len` on.
     pub(super) fn truncate(&mut self, len: usize) {
         if len >= self.types.len() {
             return;
@@ -116,22 +116,22 @@ impl Table {
         self.by_id.get(&(space, id)).copied()
     }
 
-    /// The function that a bare name stands for.
+    /// The index of the function with a bare name.
     pub(super) fn function(&self, name: &[u8]) -> Option<u32> {
         self.functions.get(name).copied()
     }
 
-    /// The structure that a bare name stands for.
+    /// The index of the structure with a bare name.
     pub(super) fn structure(&self, name: &[u8]) -> Option<u32> {
         self.structs.get(name).copied()
     }
 
-    /// The number that a bare name stands for.
+    /// The constant with a bare name.
     pub(super) fn constant(&self, name: &[u8]) -> Option<Constant> {
         self.constants.get(name).copied()
     }
 
-    /// Notes that the stream says what a type is; false if it has said so before.
+    /// Notes that the stream contains a type's signature; false if it did before.
     pub(super) fn say(&mut self, position: u32) -> bool {
         match self.said.get_mut(position as usize) {
             Some(said) => !std::mem::replace(said, true),

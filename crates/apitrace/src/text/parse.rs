@@ -1,7 +1,7 @@
-//! Statements of a text → events of a stream.
+//! Parses statements of a text into events of a stream.
 //!
-//! Values, which are in [`values`](super::values), are written as they are read: there is no tree. What types there are, and
-//! which of them the stream has said, is kept in the same [`Walker`] that goes the other way.
+//! Values (in [`values`](super::values)) are written while they are read: there is no syntax tree. The same [`Walker`] as for
+//! the opposite direction keeps the types declared so far, and notes which of their signatures the stream contains.
 
 use super::lexer::{Lexer, Spot};
 use super::names::Space;
@@ -14,22 +14,22 @@ use quipu_model::values::{Frame, FunctionType, NamedNumbers, StructType, Type};
 use rustc_hash::FxHashMap;
 use std::io::BufRead;
 
-/// Gets what a file of raw memory holds.
+/// Reads the contents of a file of raw memory, given its name.
 pub(super) type Blobs<'b> = dyn FnMut(&str) -> Result<Vec<u8>> + 'b;
 
-/// A text on its way to a stream.
+/// Parser of a text.
 pub(super) struct Parser<'b, R> {
     pub(super) lexer: Lexer<R>,
     pub(super) walker: Walker,
     pub(super) blobs: &'b mut Blobs<'b>,
-    /// Calls that were entered and not left, by what the text calls them: their numbers and functions.
+    /// Open calls by their labels in the text: their numbers and functions.
     pub(super) open: FxHashMap<u64, (u64, u32)>,
-    /// How many calls were entered.
+    /// Number of calls entered.
     pub(super) n_calls: u64,
 }
 
 impl<'b, R: BufRead> Parser<'b, R> {
-    /// Reads what a text says in front of its statements; writes the header of the stream, if there is to be one.
+    /// Parses the part of a text before its statements; writes the header of the stream, if the text has one.
     pub(super) fn new(
         input: R,
         name: &str,
@@ -79,7 +79,8 @@ impl<'b, R: BufRead> Parser<'b, R> {
                 .error(spot, "expected `semantic` and the version by which calls are replayed"));
         }
         uint(self.lexer.number("the semantic version")?, out);
-        // Properties are statements as far as reading goes: one that is late is a mistake there.
+        // Only properties are read here; a word other than `property` begins the first statement, which reports a late
+        // property as a mistake.
         while self.lexer.peek()? == Some(b'p') {
             let spot = self.lexer.spot();
             match self.lexer.word()?.as_deref() {
@@ -105,7 +106,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(())
     }
 
-    /// A header that text cannot say.
+    /// Parses a header given as raw bytes.
     fn raw_header(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let spot = self.lexer.spot();
         let bytes = self.raw_bytes()?;
@@ -117,7 +118,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(())
     }
 
-    /// Adds the events of the next statement; false at the end of the text.
+    /// Parses the next statement and appends its events; false at the end of the text.
     pub(super) fn statement(&mut self, out: &mut Vec<u8>) -> Result<bool> {
         let (mut label, mut thread) = (None, 0);
         match self.lexer.peek()? {
@@ -171,7 +172,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(true)
     }
 
-    /// A call that begins with this word: `enter`, or its function.
+    /// Parses a call that begins with `word`: `enter`, or the name of its function.
     pub(super) fn named_call(
         &mut self,
         spot: Spot,
@@ -216,7 +217,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         (self.blobs)(&name).map_err(|error| self.lexer.error(spot, "raw memory is missing").because(error))
     }
 
-    /// An event that text cannot say: its types and its call count all the same.
+    /// Parses an event given as raw bytes; its types and its call count like those of other events.
     pub(super) fn raw(&mut self, label: Option<u64>, out: &mut Vec<u8>) -> Result<()> {
         let spot = self.lexer.spot();
         let bytes = self.raw_bytes()?;
@@ -234,7 +235,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(())
     }
 
-    /// A name, in quotes or not.
+    /// Parses a name, with or without quotes.
     pub(super) fn name(&mut self, what: &str) -> Result<Vec<u8>> {
         if let Some(word) = self.lexer.word()? {
             return Ok(word.into_bytes());
@@ -297,7 +298,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(names)
     }
 
-    /// A number with a sign, as a two's complement.
+    /// Parses a number with an optional sign; the result is two's complement.
     pub(super) fn integer(&mut self) -> Result<u64> {
         let is_negative = self.lexer.takes(b'-')?;
         let spot = self.lexer.spot();
@@ -353,7 +354,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
             uint(thread, out);
         }
         self.signature(function, out);
-        // The text has marks after the arguments, the stream has them before.
+        // The text has marks after the arguments, the stream has them first.
         let (mut args, mut marks) = (Vec::new(), Vec::new());
         self.args(Some(function), &mut args)?;
         self.marks(&mut marks)?;
@@ -385,7 +386,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         let label = self.lexer.number("the number of a call")?;
         let (number, function) = match self.open.remove(&label) {
             Some((number, function)) if !is_number => (number, Some(function)),
-            // A number that was never entered is written as it is.
+            // The number of a call that was never entered is written unchanged.
             _ if is_number => (label, None),
             _ => return Err(self.lexer.error(spot, format_args!("call `{label}` is not open"))),
         };
@@ -422,7 +423,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
             let spot = self.lexer.spot();
             let index = if self.lexer.takes(b'#')? {
                 let index = self.lexer.number("the position of an argument")?;
-                // No reader takes more.
+                // Readers accept no index beyond this.
                 let limit = n_named + MAX_EXTRA_ARGS;
                 if index >= limit {
                     let message =
@@ -502,7 +503,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(())
     }
 
-    /// The id of a type, and at its first use what it is.
+    /// Writes the id of a type, and at its first use the signature.
     pub(super) fn signature(&mut self, position: u32, out: &mut Vec<u8>) {
         let is_new = self.walker.table.say(position);
         let whole_enums = self.walker.version() >= VERSION_WHOLE_ENUMS;

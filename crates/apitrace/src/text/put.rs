@@ -1,11 +1,11 @@
-//! Types, names, strings and numbers as text.
+//! Writes types, names, strings and numbers as text.
 
 use super::is_bare;
 use super::names::{Space, key_of};
 use crate::print::text::{decimal, hex, hex_byte, signed, whole_unit};
 use quipu_model::values::{NamedNumbers, Type};
 
-/// Writes what a type is, as a statement.
+/// Writes the declaration of a type, as a statement.
 pub(super) fn put_type(ty: &Type, out: &mut Vec<u8>) {
     let (space, id) = key_of(ty);
     out.extend_from_slice(match space {
@@ -68,7 +68,7 @@ pub(super) fn put_type(ty: &Type, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Names with their numbers, one a line.
+/// Writes names with their numbers, one a line.
 fn numbers(names: &NamedNumbers, number: impl Fn(u64, &mut Vec<u8>), out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\n");
     for (name, value) in &names.names {
@@ -81,12 +81,12 @@ fn numbers(names: &NamedNumbers, number: impl Fn(u64, &mut Vec<u8>), out: &mut V
     out.push(b'}');
 }
 
-/// A name, in quotes if it needs them.
+/// Writes a name, in quotes if necessary.
 pub(super) fn put_name(name: &[u8], out: &mut Vec<u8>) {
     if is_bare(name) { out.extend_from_slice(name) } else { put_string(name, out) }
 }
 
-/// A string; after each line end it continues on a new line of the text.
+/// Writes a string; after each line end in it, it continues on a new line of the text.
 pub(super) fn put_string(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     let mut left = bytes.len();
@@ -107,7 +107,7 @@ pub(super) fn put_string(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// A unit of a wide string: a character, or its number where it is none.
+/// Writes a unit of a wide string: a character, or its number if it is not a character.
 pub(super) fn put_unit(unit: u64, out: &mut Vec<u8>) {
     match u32::try_from(unit).ok().and_then(char::from_u32) {
         Some(unit) => whole_unit(unit, out),
@@ -119,7 +119,7 @@ pub(super) fn put_unit(unit: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Raw bytes as hex digits.
+/// Writes raw bytes as hex digits.
 pub(super) fn put_hex(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"hex \"");
     bytes.iter().for_each(|byte| hex_byte(*byte, out));

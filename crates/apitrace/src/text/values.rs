@@ -1,4 +1,4 @@
-//! Values of a text → values of a stream.
+//! Parses values of a text into values of a stream.
 
 use super::lexer::{Lexer, Spot};
 use super::names::Space;
@@ -36,7 +36,7 @@ impl<R: BufRead> Parser<'_, R> {
         }
     }
 
-    /// Things with commas between them up to a sign; their count comes first in the stream.
+    /// Parses elements with commas between them up to `close`; writes their count first, as the stream has it.
     pub(super) fn list(
         &mut self,
         close: u8,
@@ -59,7 +59,7 @@ impl<R: BufRead> Parser<'_, R> {
         Ok(())
     }
 
-    /// A number: an address, an integer, or of floating point.
+    /// Parses a number: an address, an integer, or a float.
     pub(super) fn literal(&mut self, spot: Spot, out: &mut Vec<u8>) -> Result<()> {
         let text = self.lexer.digits()?;
         let tagged = |tag: u8, number: Option<u64>, out: &mut Vec<u8>| {
@@ -88,7 +88,7 @@ impl<R: BufRead> Parser<'_, R> {
         done.ok_or_else(|| self.lexer.error(spot, format_args!("`{text}` is no number")))
     }
 
-    /// A value that begins with a word.
+    /// Parses a value that begins with a word.
     pub(super) fn worded(&mut self, spot: Spot, word: &str, out: &mut Vec<u8>, depth: u32) -> Result<()> {
         match word {
             "null" => out.push(TAG_NULL),
@@ -144,7 +144,7 @@ impl<R: BufRead> Parser<'_, R> {
         Ok(())
     }
 
-    /// The bits of a number of floating point that no digits say.
+    /// Parses the bits of a float that no decimal digits express, such as a NaN.
     pub(super) fn bits(&mut self, word: &str, out: &mut Vec<u8>) -> Result<()> {
         self.lexer.expect(b'(')?;
         let spot = self.lexer.spot();
@@ -165,7 +165,7 @@ impl<R: BufRead> Parser<'_, R> {
         }
     }
 
-    /// The type of a number that comes next.
+    /// Parses the id of a type; returns its index.
     pub(super) fn numbered(&mut self, space: Space) -> Result<u32> {
         let spot = self.lexer.spot();
         let id = self.lexer.number("the number of a type")?;
@@ -175,7 +175,7 @@ impl<R: BufRead> Parser<'_, R> {
             .ok_or_else(|| self.lexer.error(spot, format_args!("there is no type `{id}` of this kind")))
     }
 
-    /// A number, or a name for one of a type.
+    /// Parses a number, or a name of the type for one.
     pub(super) fn number_of(&mut self, position: u32) -> Result<u64> {
         let first = self.lexer.peek()?;
         let spot = self.lexer.spot();
@@ -214,7 +214,7 @@ impl<R: BufRead> Parser<'_, R> {
         Err(self.lexer.unexpected(&format!("`}}` after `{n_members}` members")))
     }
 
-    /// A member: its name, if that can be written, then its value.
+    /// Parses a member: its name, if that is a bare one, then its value.
     pub(super) fn member(&mut self, position: u32, i: usize, out: &mut Vec<u8>, depth: u32) -> Result<()> {
         let spot = self.lexer.spot();
         let name = match self.walker.table.get(position) {
@@ -258,7 +258,7 @@ impl<R: BufRead> Parser<'_, R> {
         uint(number, out);
     }
 
-    /// What a bare name stands for: a number of an enumeration, or flags joined by bars.
+    /// Parses a bare name: a constant of an enumeration, or flags joined by bars.
     pub(super) fn constant(&mut self, spot: Spot, name: &str, out: &mut Vec<u8>) -> Result<()> {
         let missing = |lexer: &Lexer<R>, spot, name: &str| -> Error {
             lexer.error(spot, format_args!("there is no name `{name}` among the types so far"))

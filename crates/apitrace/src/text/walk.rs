@@ -1,8 +1,8 @@
-//! One event of the stream → text.
+//! Converts one event of the stream to text.
 //!
-//! An event is read from its front to its end and written on the way; nothing of it is kept but what types it declares and
-//! which calls are open. Whether the text says all that the bytes say is noted on the way: numbers that are longer than they
-//! need to be, and details in an unusual order, make an event raw.
+//! An event is read from its front to its end and written on the way; only the types that it declares and the open calls are
+//! kept. On the way, the walker notes whether the text expresses all of the bytes: numbers that are longer than necessary,
+//! and details in an unusual order, make an event raw.
 
 use super::names::{Constant, Space, Table, key_of};
 use super::put::{put_double, put_float, put_hex, put_name, put_string, put_unit};
@@ -14,26 +14,26 @@ use quipu_model::values::{Frame, FunctionType, Kind, NamedNumbers, StructType, T
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// What an event was.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Walked {
     /// A call is entered.
     Enter {
         /// Its number.
         number: u64,
-        /// Position of its function.
+        /// Index of its function.
         function: u32,
     },
     /// A call is left.
     Leave {
         /// Its number.
         number: u64,
-        /// Whether the event has nothing but arguments and a result, and the call is open.
+        /// Whether the event contains only arguments and a result, and the call is open.
         is_plain: bool,
     },
 }
 
-/// The state between two events.
+/// The state of the walker between two events.
 #[derive(Debug)]
 pub(super) struct Walker {
     version: u64,
@@ -41,14 +41,14 @@ pub(super) struct Walker {
     next_call: u64,
     /// Open calls and their functions.
     open: FxHashMap<u64, u32>,
-    /// What stands before the name of the function, and what from there on.
+    /// Text before the name of the function, and text from there on.
     pub(super) label: Vec<u8>,
     pub(super) body: Vec<u8>,
-    /// Raw memory that is to go to files: names, and where in the input it is.
+    /// Raw memory that must be written to files: names, and ranges of the input.
     pub(super) blobs: Vec<(String, Range<usize>)>,
-    /// False if the text does not say all that the bytes say.
+    /// False if the text does not express all of the bytes.
     pub(super) is_faithful: bool,
-    /// What names of files are made of.
+    /// Parts of the names of files for raw memory: the number of the call, a counter, and the name of the value.
     place: (u64, u32, Vec<u8>),
 }
 
@@ -67,11 +67,11 @@ impl Walker {
         }
     }
 
-    /// Takes the event at `at`: what it was, and where the next begins. Its text is in `label` and `body`, its new types are
-    /// the last of the table.
+    /// Reads the event at `at`; returns its kind and the offset of the next. Its text is in `label` and `body`; its new types
+    /// are at the end of the table.
     ///
     /// # Errors
-    /// If it is cut or bad; then nothing has changed.
+    /// If the event is incomplete or malformed; then the state is unchanged.
     pub(super) fn event(&mut self, input: &[u8], at: usize) -> Decoded<(Walked, usize)> {
         self.label.clear();
         self.body.clear();
@@ -104,7 +104,7 @@ impl Walker {
         self.version
     }
 
-    /// Notes that a call is entered; its number.
+    /// Notes that a call is entered; returns its number.
     pub(super) fn note_enter(&mut self) -> u64 {
         self.next_call += 1;
         self.next_call - 1
@@ -163,7 +163,7 @@ impl Walker {
         Ok(Walked::Leave { number, is_plain: function.is_some() && !has_marks && self.is_faithful })
     }
 
-    /// The details of an event: arguments in parentheses, marks, the result. True if there are marks.
+    /// Converts the details of an event: arguments in parentheses, marks, the result. Returns true if there are marks.
     fn details(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -176,7 +176,7 @@ impl Walker {
         loop {
             let at = cursor.at();
             let detail = cursor.byte()?;
-            // After the result there is nothing, and marks stand in front of arguments.
+            // In the text, the result is last, and marks stand for details before the arguments.
             self.is_faithful &= !has_result || detail == DETAIL_END;
             match detail {
                 DETAIL_END => break,
@@ -451,7 +451,7 @@ impl Walker {
         }
     }
 
-    /// A number; notes if it is longer than it needs to be.
+    /// Reads a uint; clears `is_faithful` if it is longer than necessary.
     fn uint(&mut self, cursor: &mut Cursor<'_>) -> Decoded<u64> {
         let at = cursor.at();
         let number = cursor.uint()?;
@@ -460,7 +460,7 @@ impl Walker {
         Ok(number)
     }
 
-    /// A number after a tag for its sign, as a two's complement; notes if the text would say it otherwise.
+    /// Reads a sint as two's complement; clears `is_faithful` if the text would express it differently.
     fn sint(&mut self, cursor: &mut Cursor<'_>) -> Decoded<u64> {
         let at = cursor.at();
         match cursor.byte()? {
@@ -502,7 +502,7 @@ impl Walker {
         Ok(names)
     }
 
-    /// The type that comes next; its signature is read where its id is new.
+    /// Reads the id of a type, with its signature if new; returns the index of the type.
     fn type_of(
         &mut self,
         space: Space,
@@ -562,14 +562,14 @@ impl Walker {
         })
     }
 
-    /// The id of the frame that comes next.
+    /// Reads a stack frame, with its signature if new; returns its id.
     fn frame(&mut self, cursor: &mut Cursor<'_>) -> Decoded<u64> {
         let position = self.type_of(Space::Frame, cursor, |walker, id, cursor| {
             let (mut frame, mut last) = (Frame { id, ..Frame::default() }, FRAME_END);
             loop {
                 let at = cursor.at();
                 let member = cursor.byte()?;
-                // The text has each member once, and they come in this order.
+                // The text has each member at most once, in this order.
                 walker.is_faithful &= member == FRAME_END || member > last;
                 last = member;
                 match member {

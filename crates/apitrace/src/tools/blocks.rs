@@ -1,30 +1,30 @@
-//! Blocks of compressed textures → pixels: S3TC (DXT1, DXT3, DXT5), RGTC and LATC.
+//! Decodes blocks of compressed textures into pixels: S3TC (DXT1, DXT3, DXT5), RGTC and LATC.
 //!
-//! A block stands for four by four pixels: two ends of a ramp, and for each pixel a number that says where on it. Ramps of
-//! colours have four steps, those of single components eight.
+//! A block covers four by four pixels: it has the two ends of a ramp, and for each pixel the number of a step on the ramp.
+//! Ramps of colours have four steps, those of single components eight.
 
-/// Pixels of a block along each side.
+/// Number of pixels along each side of a block.
 const SIDE: u64 = 4;
 
-/// How the blocks of a format are made.
+/// The layout of a format's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blocks {
-    /// A ramp of colours; if its ends stand the other way round, the last step is black, and clear if this says so.
+    /// A ramp of colours. If its ends are in the opposite order, the last step is black, and transparent if `has_holes`.
     Colors { has_holes: bool },
-    /// Opacity in four bits a pixel, then a ramp of colours.
+    /// Four bits of opacity for each pixel, then a ramp of colours.
     Opacities,
     /// A ramp of opacity, then one of colours.
     OpacityRamp,
-    /// A ramp of one component; whether it has a sign.
+    /// A ramp of one component, signed or not.
     One { is_signed: bool },
-    /// Two such: red and green.
+    /// Two such ramps: red and green.
     Two { is_signed: bool },
-    /// Two such: brightness and opacity.
+    /// Two such ramps: brightness and opacity.
     Bright { is_signed: bool },
 }
 
 impl Blocks {
-    /// The blocks of a format that is called like this.
+    /// The blocks of the format with this OpenGL name; `None` if it is not supported.
     pub(crate) fn of(format: &str) -> Option<Blocks> {
         let name = format.strip_prefix("GL_COMPRESSED_")?;
         let name = name.strip_suffix("_EXT").or_else(|| name.strip_suffix("_ANGLE")).unwrap_or(name);
@@ -43,7 +43,7 @@ impl Blocks {
         })
     }
 
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     fn size(self) -> u64 {
         match self {
             Blocks::Colors { .. } | Blocks::One { .. } => 8,
@@ -51,12 +51,12 @@ impl Blocks {
         }
     }
 
-    /// Bytes of an image of this size; `None` if there is no such number.
+    /// Size in bytes of an image with these dimensions in pixels; `None` on overflow.
     pub(crate) fn image_bytes(self, width: u64, height: u64) -> Option<u64> {
         width.div_ceil(SIDE).checked_mul(height.div_ceil(SIDE))?.checked_mul(self.size())
     }
 
-    /// Red, green, blue and opacity of a pixel of an image that is so wide. `None` if the image ends before it.
+    /// Red, green, blue and opacity of a pixel in an image of the given width. `None` if the image ends before it.
     pub(crate) fn pixel(self, bytes: &[u8], width: u64, x: u64, y: u64) -> Option<[u8; 4]> {
         let block = (y / SIDE).checked_mul(width.div_ceil(SIDE))?.checked_add(x / SIDE)?;
         let start = usize::try_from(block.checked_mul(self.size())?).ok()?;
@@ -92,7 +92,7 @@ fn with_opacity([red, green, blue]: [u8; 3], opacity: u8) -> [u8; 4] {
     [red, green, blue, opacity]
 }
 
-/// A colour of a block, and whether it is the one that stands for a hole. A block with opacity of its own has none.
+/// A pixel's colour, and whether it is a hole. Blocks with separate opacity have no holes.
 fn color(block: &[u8; 8], at: u32, may_have_hole: bool) -> ([u8; 3], bool) {
     let [a, b, c, d, steps @ ..] = *block;
     let ends = [u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])];
@@ -119,7 +119,7 @@ fn color(block: &[u8; 8], at: u32, may_have_hole: bool) -> ([u8; 3], bool) {
     }
 }
 
-/// A component of a block. With a sign, -1 is black and 1 is white.
+/// A pixel's value of one component. If signed, -1 is black and 1 is white.
 fn component(block: &[u8; 8], at: u32, is_signed: bool) -> u8 {
     let [first, last, ..] = *block;
     let step = (u64::from_le_bytes(*block) >> (16 + 3 * at) & 7) as i32;
@@ -169,7 +169,7 @@ mod tests {
     fn opacity_has_bits_or_a_ramp_of_its_own() {
         let color = [0x1f, 0x00, 0x00, 0xf8, 0b11_10_01_00, 0, 0, 0];
         let bits = [[0xf0, 0x84, 0, 0, 0, 0, 0, 0], color].concat();
-        // With opacity there are no holes: the order of the ends says nothing.
+        // With separate opacity there are no holes: the order of the ends does not matter.
         let shown = [0, 1, 2, 3].map(|x| pixel("GL_COMPRESSED_RGBA_S3TC_DXT3_EXT", &bits, x, 0));
         assert_eq!(shown, [[0, 0, 255, 0], [255, 0, 0, 255], [85, 0, 170, 68], [170, 0, 85, 136]]);
         // Steps 0, 1, 2 and 7 of a ramp down from 240 to 30, and of one up from 30 to 240.

@@ -1,8 +1,8 @@
-//! `calls`: which functions are called, by which threads, in which frames, with how much raw memory.
+//! `calls`: calls by function, thread and frame, with the raw memory that they pass.
 //!
-//! Counts all calls, also those that never returned and those that the tracer made up. *Draws* are calls that draw, which their
-//! names tell. *Raw memory* is what textures, buffers and client arrays are uploaded from. A trace has no clock, so there
-//! are no times.
+//! Counts all calls, including those that never returned and those that the tracer made up. *Draws* are calls that draw,
+//! which their names show. *Raw memory* is data that is uploaded to textures, buffers and client arrays. A trace has no
+//! clock, so there are no times.
 //!
 //! Memory grows with the number of functions, of threads, and of frames (40 bytes each).
 //!
@@ -51,7 +51,7 @@ impl Tool for Calls {
 }
 
 result! {
-    /// How often something happened.
+    /// Counts of calls and of raw memory.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Counts {
         pub calls: u64 => "Calls.";
@@ -139,12 +139,12 @@ result! {
     }
 }
 
-/// Counting at work.
+/// State of the pass.
 #[derive(Clone, Debug, Default)]
 struct Counting {
     top: usize,
     functions: BTreeMap<String, Counts>,
-    /// Counts by type, of the current read.
+    /// Counts by type, for the current read; types are only valid within it.
     of_type: Vec<(String, Counts)>,
     threads: BTreeMap<ThreadId, Counts>,
     frames: Vec<Counts>,
@@ -153,7 +153,7 @@ struct Counting {
 }
 
 impl Counting {
-    /// Brings counts by type under the functions' names.
+    /// Moves counts by type to the names of the functions.
     fn settle(&mut self) {
         for (name, counts) in std::mem::take(&mut self.of_type) {
             if counts.calls > 0 {
@@ -232,12 +232,12 @@ impl Pass for Counting {
     }
 }
 
-/// The heads of columns after the first.
+/// Heads of the columns, given the first.
 fn heads(first: &str) -> [&str; 7] {
     [first, "calls", "draws", "incomplete", "fake", "blobs", "bytes"]
 }
 
-/// A name, then counts.
+/// A row with a name and its counts.
 fn row(name: Cell, counts: &Counts) -> Vec<Cell> {
     let mut row = vec![name];
     row.extend(counts.cells());

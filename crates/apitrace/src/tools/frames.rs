@@ -1,7 +1,7 @@
-//! `frames`: how much is done in each frame.
+//! `frames`: calls, draws and raw memory of each frame.
 //!
-//! A frame is the calls up to and with one that ends it, such as a swap of buffers, in the order of completion. Calls after
-//! the last such call are no frame; they are reported as *after the last frame*.
+//! A frame is the calls up to and including one that ends it, such as a swap of buffers, in the order of completion. Calls
+//! after the last such call do not form a frame; they are reported as *after the last frame*.
 //!
 //! Memory grows with the number of frames (56 bytes each).
 //!
@@ -36,7 +36,7 @@ static INFO: ToolInfo = ToolInfo {
     in_report: true,
 };
 
-/// How many points a line of a chart has at most.
+/// Maximum number of points in a line of a chart.
 const POINTS: usize = 160;
 
 impl Tool for Frames {
@@ -54,7 +54,7 @@ impl Tool for Frames {
 }
 
 result! {
-    /// What is done in a frame.
+    /// Amounts of work in a frame.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct InFrame {
         pub first_call: u64 => "Number of the call that was over first.";
@@ -88,7 +88,7 @@ result! {
 }
 
 result! {
-    /// How many calls a frame has.
+    /// Number of calls in a frame, over all frames.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct CallsPerFrame {
         pub least: u64 => "Those of the smallest.";
@@ -98,7 +98,7 @@ result! {
     }
 }
 
-/// Frames at work.
+/// State of the pass.
 #[derive(Clone, Debug, Default)]
 struct Framing {
     top: usize,
@@ -168,7 +168,7 @@ impl Pass for Framing {
     }
 }
 
-/// How many calls these frames have.
+/// Statistics of the number of calls in these frames; `None` without frames.
 fn spread(frames: &[InFrame]) -> Option<CallsPerFrame> {
     let mut calls: Vec<u64> = frames.iter().map(|frame| frame.calls).collect();
     calls.sort_unstable();
@@ -177,7 +177,7 @@ fn spread(frames: &[InFrame]) -> Option<CallsPerFrame> {
 }
 
 impl FrameCounts {
-    /// Means of neighbouring frames, as a line of a chart.
+    /// A line of a chart; each point is the mean of neighbouring frames.
     fn line(&self, name: &str, unit: &str, value: impl Fn(&InFrame) -> u64) -> SeriesLine {
         let n_points = self.frames.len().clamp(1, POINTS);
         let values = (0..n_points).map(|i| {

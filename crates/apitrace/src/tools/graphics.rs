@@ -1,11 +1,11 @@
-//! `graphics`: what is drawn with what: draws, textures, buffers, shaders, and what went wrong.
+//! `graphics`: draws, textures, buffers and shaders, and errors of graphics calls.
 //!
-//! *Uploads* are calls that hand raw memory to a texture or a buffer. The largest are listed; of textures whose
-//! format is known, a page shows a picture of the first `pictures` distinct ones. *Errors* are results that say so: of
-//! `glGetError` and its like, shaders that do not compile, programs that do not link, framebuffers that are not complete.
-//! Calls that never returned are listed as well.
+//! *Uploads* are calls that pass raw memory to a texture or a buffer. The largest are listed; for textures in a known format,
+//! a page shows pictures of the first `pictures` distinct ones. *Errors* are results that report one: those of `glGetError`
+//! and similar functions, shaders that do not compile, programs that do not link, framebuffers that are not complete. Calls
+//! that never returned are listed too.
 //!
-//! Memory: what is listed, and at most 256 KiB of shader sources.
+//! Memory holds the lists, and at most 256 KiB of shader sources.
 //!
 //! * **Needs** `call-values`.
 //! * **Options** `top` (rows of each list, default 20), `pictures` (default 24), `shaders` (default 24).
@@ -64,13 +64,13 @@ impl Tool for Graphics {
     }
 }
 
-/// How many bytes of shader sources are kept.
+/// Maximum number of bytes of shader sources kept.
 const MAX_SOURCE_BYTES: usize = 256 << 10;
-/// How many calls that never returned are kept.
+/// Maximum number of calls that never returned kept.
 const MAX_INCOMPLETE: usize = 100;
 
 result! {
-    /// What is in a trace of graphics calls.
+    /// Contents of a trace of graphics calls.
     #[derive(Clone, Debug, Default)]
     pub struct Contents {
         pub api: &'static str => "The API, as the name of the first function tells.";
@@ -87,7 +87,7 @@ result! {
 }
 
 result! {
-    /// Calls of a function that draw with one mode.
+    /// Calls of one function that draw in one mode.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Draws {
         pub function: String => "The function.";
@@ -139,7 +139,7 @@ result! {
 }
 
 result! {
-    /// A result that says that something went wrong.
+    /// A result that reports an error.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Trouble {
         pub function: String => "The function.";
@@ -149,7 +149,7 @@ result! {
 }
 
 result! {
-    /// When something happened.
+    /// Number and first occurrence of a result.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Times {
         pub times: u64 => "How often.";
@@ -176,7 +176,7 @@ result! {
     }
 }
 
-/// Looking at work.
+/// State of the pass.
 #[derive(Clone, Debug, Default)]
 struct Looking {
     top: usize,
@@ -188,7 +188,7 @@ struct Looking {
     textures: Uploads,
     buffers: Uploads,
     pictures: Vec<Picture>,
-    /// Hashes of what has a picture, so that each has one only.
+    /// Hashes of the images that have a picture, so that each has only one.
     pictured: Vec<u64>,
     shaders: Shaders,
     source_bytes: usize,
@@ -196,7 +196,7 @@ struct Looking {
     incomplete: Unreturned,
 }
 
-/// What is to be done about calls of a function.
+/// The treatment of calls of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Duty {
     Nothing,
@@ -364,7 +364,7 @@ impl Looking {
         self.list_source(Source { call: seen.call.number, shader, text });
     }
 
-    /// Lists a source if it is another than those that are listed.
+    /// Lists a source unless an equal one is listed, or the list is full.
     fn list_source(&mut self, source: Source) {
         if self.shaders.listed.len() < self.n_shaders
             && !self.shaders.listed.iter().any(|other| other.text == source.text)
@@ -399,7 +399,7 @@ impl Uploads {
         }
     }
 
-    /// The largest as a table.
+    /// A table of the largest uploads; `None` if there are none.
     fn grid(&self, title: &str) -> Option<Block> {
         let has_size = self.largest.iter().any(|upload| !upload.size.is_empty());
         let head = match has_size {

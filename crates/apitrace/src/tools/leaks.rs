@@ -1,14 +1,14 @@
-//! `leaks`: objects that are made and never destroyed.
+//! `leaks`: objects that are created and never destroyed.
 //!
-//! Follows the calls that make and destroy objects of OpenGL and OpenGL ES: buffers, textures, framebuffers, renderbuffers,
+//! Follows the calls that create and destroy objects of OpenGL and OpenGL ES: buffers, textures, framebuffers, renderbuffers,
 //! vertex arrays, queries, samplers, pipelines, transform feedbacks, shaders, programs, display lists, syncs, and the
-//! contexts themselves. Names belong to a context, or to the contexts that share with it, as it was made; where the trace
-//! does not say which context a thread uses, to one that stands for all such.
+//! contexts themselves. Names belong to a context, or to the contexts that share objects with it since its creation. If the
+//! trace does not say which context a thread uses, its objects belong to one placeholder context.
 //!
-//! An object is leaked if it is there when its last context is destroyed, or at the end of the trace. A program that
-//! just ends leaks all it had, which is no fault; what counts is how the number grows.
+//! An object is leaked if it exists when its last context is destroyed, or at the end of the trace. A program that just exits
+//! leaks all its objects, which is not a fault; look at how the number grows.
 //!
-//! Memory grows with the number of objects that are alive at a time, and of leaks (some 60 bytes each).
+//! Memory grows with the number of objects that are alive at the same time, and of leaks (about 60 bytes each).
 //!
 //! * **Needs** `call-values`.
 //! * **Options** `top` (leaked objects listed, default 100; JSON has all).
@@ -47,7 +47,7 @@ impl Tool for Leaks {
         &INFO
     }
 
-    /// What a part has made may be destroyed in the next.
+    /// An object created in one part of a trace may be destroyed in the next.
     fn wants_whole_traces(&self) -> bool {
         true
     }
@@ -57,7 +57,7 @@ impl Tool for Leaks {
     }
 }
 
-/// A kind of object: its name, what calls about it have in their names, and whether contexts may share it.
+/// A kind of object: its name, the part that its functions have in their names, and whether contexts may share it.
 struct KindInfo {
     name: &'static str,
     stem: &'static str,
@@ -68,7 +68,7 @@ const fn kind(name: &'static str, stem: &'static str, is_shared: bool) -> KindIn
     KindInfo { name, stem, is_shared }
 }
 
-/// Kinds whose names are made by lists: `glGenBuffers`, `glCreateBuffers`, `glDeleteBuffers`.
+/// Kinds whose names are created in lists: `glGenBuffers`, `glCreateBuffers`, `glDeleteBuffers`.
 static LISTED: &[KindInfo] = &[
     kind("buffer", "Buffers", true),
     kind("texture", "Textures", true),
@@ -83,7 +83,7 @@ static LISTED: &[KindInfo] = &[
     kind("memory object", "MemoryObjects", true),
 ];
 
-/// Kinds that are made one by one, or in ranges.
+/// Kinds that are created one by one, or in ranges.
 static SINGLE: &[KindInfo] = &[
     kind("shader", "Shader", true),
     kind("program", "Program", true),
@@ -92,33 +92,33 @@ static SINGLE: &[KindInfo] = &[
     kind("context", "Context", false),
 ];
 
-/// Whether contexts that share have objects of this kind in common.
+/// Whether contexts that share objects have objects of this kind in common.
 fn is_shared(name: &str) -> bool {
     LISTED.iter().chain(SINGLE).any(|kind| kind.name == name && kind.is_shared)
 }
 
-/// What a call does to objects, as its function's name tells.
+/// The effect of a call on objects, according to the name of its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     Nothing,
-    /// Makes those of a list.
+    /// Creates the objects of a list.
     Gen(&'static str, bool),
-    /// Destroys those of a list.
+    /// Destroys the objects of a list.
     Delete(&'static str, bool),
-    /// Makes what it returns.
+    /// Creates the object that it returns.
     Make(&'static str),
-    /// Destroys its last argument.
+    /// Destroys the object in its last argument.
     Destroy(&'static str),
     GenLists,
     DeleteLists,
     CreateContext,
     DestroyContext,
-    /// Lets the second context have what the first has.
+    /// Lets the second context share the objects of the first.
     ShareLists,
     MakeCurrent,
 }
 
-/// A name without what says who made it up: `glGenBuffersARB` is `glGenBuffers`.
+/// A function name without its vendor suffix: `glGenBuffersARB` becomes `glGenBuffers`.
 fn without_vendor(name: &str) -> &str {
     ["ARB", "EXT", "OES", "NV", "APPLE", "ANGLE", "KHR", "ATI"]
         .iter()
@@ -186,7 +186,7 @@ result! {
 }
 
 result! {
-    /// How many objects of a kind there were.
+    /// Numbers of objects of a kind.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Census {
         pub made: u64 => "Made.";
@@ -207,24 +207,24 @@ result! {
     }
 }
 
-/// Objects at work.
+/// State of the pass.
 #[derive(Debug, Default)]
 struct Following {
     top: usize,
-    /// What each function does, by type.
+    /// The effect of each function, by type.
     deeds: Vec<Option<Deed>>,
-    /// The context that each thread uses.
+    /// The current context of each thread.
     current: HashMap<u64, u64>,
-    /// The group that each context shares with, by handle; a group has the handle of its first context.
+    /// The share group of each context, by handle; a group has the handle of its first context.
     groups: HashMap<u64, u64>,
-    /// Objects that are alive: kind, owner and name → the call and context that made them.
+    /// Objects that are alive: kind, owner and name → the call and context that created them.
     alive: BTreeMap<(&'static str, u64, u64), (u64, u64)>,
     census: BTreeMap<&'static str, Census>,
     leaks: Vec<Leak>,
 }
 
 impl Following {
-    /// Who owns objects that a thread makes: its context, or the group of it.
+    /// The owner of objects that a thread creates (its context, or that context's share group), and the context itself.
     fn owner(&self, thread: u64, is_shared: bool) -> (u64, u64) {
         let context = self.current.get(&thread).copied().unwrap_or(0);
         let owner = if is_shared { self.groups.get(&context).copied().unwrap_or(context) } else { context };
@@ -323,7 +323,7 @@ impl Following {
     }
 
     fn create_context(&mut self, seen: &Seen<'_>) {
-        // On the Mac the result says whether it worked.
+        // With CGL, the result is an error code, and the context is in an argument.
         let context = if seen.name().starts_with(b"CGL") { seen.number("ctx") } else { seen.result() };
         let Some(context) = context.filter(|context| *context != 0) else { return };
         let shared = ["shareList", "share_list", "share_context", "hShareContext", "share"];
@@ -354,7 +354,7 @@ impl Following {
         }
     }
 
-    /// Tells what is alive of these owners as leaked.
+    /// Reports all objects of the matching owners as leaked.
     fn leak(&mut self, until: Option<u64>, is_gone: impl Fn(&str, u64) -> bool) {
         let gone: Vec<_> = self
             .alive
@@ -373,10 +373,10 @@ impl Following {
     }
 }
 
-/// No call makes more display lists than these.
+/// Maximum number of display lists counted for one call.
 const MAX_RANGE: u64 = 1 << 16;
 
-/// The names in a list: the second argument.
+/// The names in the list of a call: its last argument.
 fn names(seen: &Seen<'_>) -> Vec<u64> {
     // `glCreateTextures(target, n, textures)` and its like have three.
     let last = (seen.function.args.len() as u32).saturating_sub(1); // Few.
@@ -394,7 +394,7 @@ impl Pass for Following {
         Ok(())
     }
 
-    /// There is one shard, so `self` has seen nothing.
+    /// There is only one shard, so `self` is empty.
     fn merge(&mut self, later: Following) -> Result<()> {
         *self = later;
         Ok(())
@@ -456,8 +456,8 @@ impl ReportBody for Leaked {
     }
 }
 
-/// What apitrace's script says of leaks: of buffers and textures only, without regard to contexts; when the last
-/// context is destroyed and at the end of the trace. Calls without side effects are passed over.
+/// The leaks that apitrace's script reports: of buffers and textures only, without regard to contexts, when the last context
+/// is destroyed and at the end of the trace. Calls without side effects are skipped.
 ///
 /// SPEC: apitrace.md#the-command-line-of-apitrace.
 #[derive(Debug, Default)]
@@ -468,7 +468,7 @@ pub struct OriginalLeaks {
 }
 
 impl OriginalLeaks {
-    /// Takes in the calls of a batch; appends the lines that they lead to.
+    /// Processes the calls of a batch; appends the lines that result.
     pub fn consume(&mut self, batch: &Batch, out: &mut Vec<u8>) {
         for seen in seen(batch) {
             match deed(seen.name()) {
@@ -500,7 +500,7 @@ impl OriginalLeaks {
         }
     }
 
-    /// Appends a line for each object that is alive, and forgets them.
+    /// Appends a line for each object that is alive, and forgets these objects.
     pub fn tell(&mut self, until: &str, out: &mut Vec<u8>) {
         for ((call, _, kind, name), ()) in std::mem::take(&mut self.alive) {
             out.extend_from_slice(

@@ -2,12 +2,12 @@
 //!
 //! | file | tool |
 //! |---|---|
-//! | [`graphics`] | what is drawn with what: uploads, shaders, draws, errors |
+//! | [`graphics`] | uploads, shaders, draws, errors |
 //! | [`frames`] | calls, draws and raw memory of each frame |
-//! | [`calls`] | the same of each function and thread |
+//! | [`calls`] | the same for each function and thread |
 //! | [`leaks`] | objects that are never destroyed |
 //!
-//! What they share is here: how to look at the values of a call by the names of its arguments, and how to list what was found.
+//! This module has the shared code: access to arguments of a call by name, and lists of findings.
 
 mod blocks;
 pub mod calls;
@@ -24,11 +24,11 @@ use quipu_model::{Batch, Columns, Needs, Tool};
 pub static TOOLS: &[&dyn Tool] =
     &[&frames::Frames, &graphics::Graphics, &calls::Calls, &leaks::Leaks, &crate::check::Check];
 
-/// What tools need that look at values.
+/// Requirements of tools that examine values.
 pub(crate) const VALUES: Needs =
     Needs { format: Some("apitrace"), required: Columns::CALL_VALUES, optional: Columns::NONE };
 
-/// The first `top` of some things as rows, and how many more there are.
+/// A table of the first `top` items, with the number of items left out.
 pub(crate) fn grid<T>(
     title: &str,
     head: &[&str],
@@ -41,7 +41,7 @@ pub(crate) fn grid<T>(
     Block::Grid(Grid { title: title.to_owned(), head, rows: items.take(top).map(row).collect(), more })
 }
 
-/// A call with what is needed to look at it.
+/// A call with its function, values and types.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub(crate) call: &'a Call,
@@ -60,18 +60,18 @@ pub(crate) fn seen(batch: &Batch) -> impl Iterator<Item = Seen<'_>> {
 }
 
 impl<'a> Seen<'a> {
-    /// The index of the value of the argument called `name`.
+    /// The node index of the value of the argument with this name.
     pub(crate) fn arg(&self, name: &str) -> Option<u32> {
         let index = self.function.args.iter().position(|arg| arg == name.as_bytes())? as u32; // Few.
         self.nth(index)
     }
 
-    /// The index of the value of the argument at `index`.
+    /// The node index of the value of the argument at `index`.
     pub(crate) fn nth(&self, index: u32) -> Option<u32> {
         self.values.args_of(self.call).iter().find(|arg| arg.index == index).map(|arg| arg.node)
     }
 
-    /// A value that fits into 64 bits; of a list of one, its only part.
+    /// The value of an argument, if it fits into 64 bits; for an array with one element, the element.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.number_at(self.arg(name)?)
     }
@@ -85,10 +85,10 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The same as text, below zero if it is; empty without it.
+    /// The same as text, with its sign; empty if there is no such argument.
     pub(crate) fn signed(&self, name: &str) -> String {
         let Some(mut index) = self.arg(name) else { return String::new() };
-        // A list of one, as above.
+        // Arrays with one element stand for it, as in `number_at`.
         while self.values.node(index).kind == Kind::Array && self.values.node(index).halves().0 == 1 {
             index += 1;
         }
@@ -99,12 +99,12 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The value returned, as far as it fits into 64 bits.
+    /// The result, if it fits into 64 bits.
     pub(crate) fn result(&self) -> Option<u64> {
         if self.call.result == NO_NODE { None } else { self.number_at(self.call.result) }
     }
 
-    /// The name of a value of an enumeration; its number if it has none.
+    /// The name of a value of an enumeration; its number if it has no name.
     pub(crate) fn word_at(&self, index: u32) -> String {
         let node = self.values.node(index);
         match (node.kind, self.types.get(node.ty)) {
@@ -116,12 +116,12 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The same of an argument; empty without it.
+    /// The same for an argument; empty if there is no such argument.
     pub(crate) fn word(&self, name: &str) -> String {
         self.arg(name).map_or_else(String::new, |index| self.word_at(index))
     }
 
-    /// The indexes of the parts of a list, or of the value itself if it is none.
+    /// The node indexes of the elements of an array; for another value, its own index.
     pub(crate) fn parts(&self, index: u32) -> Vec<u32> {
         let node = self.values.node(index);
         if node.kind != Kind::Array {
@@ -141,14 +141,14 @@ impl<'a> Seen<'a> {
         nodes.into_iter().find(|node| node.kind == Kind::Blob).map(|node| self.values.bytes_of(node))
     }
 
-    /// All nodes of all arguments and the result.
+    /// All nodes of all arguments and of the result.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> {
         let args = self.values.args_of(self.call).iter().map(|arg| arg.node);
         let result = Some(self.call.result).filter(|node| *node != NO_NODE);
         args.chain(result).flat_map(|node| (node..self.values.behind(node)).map(|at| self.values.node(at)))
     }
 
-    /// How many pieces of raw memory there are, and of how many bytes.
+    /// Number of pieces of raw memory, and their total size in bytes.
     pub(crate) fn blobs(&self) -> (u64, u64) {
         let blobs = self.nodes().filter(|node| node.kind == Kind::Blob);
         blobs.fold((0, 0), |(n, bytes), node| (n + 1, bytes + u64::from(node.halves().1)))

@@ -1,16 +1,16 @@
-//! Pixels of an upload → a small picture.
+//! Scales the pixels of an upload down to a small picture.
 //!
-//! Knows the formats that client memory has in nearly all traces: 8 bits or 32 bits of floating point for each component, the
-//! packed 16-bit ones, and compressed [`blocks`](super::blocks). Anything else has no picture.
+//! Supports the formats that client memory has in nearly all traces: 8-bit and 32-bit float components, packed 16-bit
+//! formats, and compressed [`blocks`](super::blocks). Other formats have no picture.
 
 use super::blocks::Blocks;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::io::Write;
 
-/// Pictures are made no larger than this.
+/// Maximum width and height of a picture, in pixels.
 const MAX_SIDE: u64 = 96;
-/// What is larger is no texture.
+/// Anything larger is not a texture.
 const MAX_TEXTURE_SIDE: u64 = 1 << 15;
 
 /// An image in client memory.
@@ -18,16 +18,17 @@ const MAX_TEXTURE_SIDE: u64 = 1 << 15;
 pub(crate) struct Pixels<'a> {
     pub(crate) width: u64,
     pub(crate) height: u64,
-    /// Names as OpenGL has them: `GL_RGBA`, `GL_UNSIGNED_BYTE`.
+    /// OpenGL names: `GL_RGBA`, `GL_UNSIGNED_BYTE`.
     pub(crate) format: &'a str,
     pub(crate) kind: &'a str,
     pub(crate) bytes: &'a [u8],
 }
 
-/// Takes one component out of a pixel.
+/// Extracts one component of a pixel.
 type Part = fn(&[u8], usize) -> u8;
 
-/// How a pixel becomes red, green, blue and opacity: which component each is; 4 for none, 5 for all.
+/// Number of components of a format, and the component for each of red, green, blue and opacity; 4 stands for zero, 5 for
+/// full.
 fn order(format: &str) -> Option<(usize, [usize; 4])> {
     Some(match format.trim_end_matches("_EXT").trim_end_matches("_OES") {
         "GL_RGBA" => (4, [0, 1, 2, 3]),
@@ -43,15 +44,14 @@ fn order(format: &str) -> Option<(usize, [usize; 4])> {
     })
 }
 
-/// Bytes of a row, which begins at a multiple of four, as client memory has it unless told otherwise.
+/// Bytes of a row. Rows begin at multiples of four, OpenGL's default, unless there are too few bytes for that.
 fn row_bytes(width: u64, pixel_bytes: u64, height: u64, len: u64) -> u64 {
     let aligned = (width * pixel_bytes).next_multiple_of(4);
     if aligned * height <= len + 3 { aligned } else { width * pixel_bytes }
 }
 
 impl Pixels<'_> {
-    /// The picture, as wide and high as it is then, and as a file in the format PNG. `None` if the format is not known, or
-    /// there are too few bytes.
+    /// The picture as a PNG file, after its width and height. `None` if the format is unknown, or there are too few bytes.
     pub(crate) fn picture(&self) -> Option<(u32, u32, Vec<u8>)> {
         let (width, height) = (self.width, self.height);
         if width == 0 || height == 0 || width > MAX_TEXTURE_SIDE || height > MAX_TEXTURE_SIDE {
@@ -70,7 +70,7 @@ impl Pixels<'_> {
         let (small_width, small_height) = (width.div_ceil(step), height.div_ceil(step));
         let mut rgba = Vec::new();
         for y in 0..small_height {
-            // Each line begins with the number of a filter: none.
+            // Each line begins with the number of its filter: none.
             rgba.push(0);
             for x in 0..small_width {
                 rgba.extend(pixel(x * step, y * step)?);
@@ -81,7 +81,7 @@ impl Pixels<'_> {
         Some((small_width, small_height, png(small_width, small_height, &rgba)?))
     }
 
-    /// Reads pixels that lie in rows, of an image that is not larger than a texture can be.
+    /// Returns a function that reads pixels of an uncompressed image, whose size must have been checked.
     fn plain(&self) -> Option<impl Fn(u64, u64) -> Option<[u8; 4]>> {
         let Pixels { width, height, bytes, .. } = *self;
         let (n_parts, order) = order(self.format)?;
@@ -117,7 +117,7 @@ impl Pixels<'_> {
     }
 }
 
-/// A picture in the format PNG: red, green, blue and opacity of eight bits each, a filter number before each line.
+/// A PNG file with eight bits each for red, green, blue and opacity; each line begins with the number of its filter.
 fn png(width: u32, height: u32, lines: &[u8]) -> Option<Vec<u8>> {
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     let mut chunk = |name: &[u8; 4], content: &[u8]| {

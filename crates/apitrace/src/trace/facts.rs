@@ -1,4 +1,4 @@
-//! What is said of a trace: at once, and when all of it was read.
+//! Facts about a trace: those known at opening, and those that require reading all of it.
 
 use super::Packing;
 use crate::INFO;
@@ -10,7 +10,7 @@ use quipu_model::{Finding, Meta};
 use quipu_source::Container;
 use serde_json::Value;
 
-/// What is said of a trace without reading it.
+/// Facts known without reading the trace.
 pub(super) fn meta(header: &Header, packing: Packing, container: &Container, findings: Vec<Finding>) -> Meta {
     let properties: serde_json::Map<String, Value> = header
         .sorted_properties()
@@ -49,10 +49,10 @@ pub(super) fn meta(header: &Header, packing: Packing, container: &Container, fin
     }
 }
 
-/// How many functions are told with the count of their calls.
+/// Number of functions listed with their numbers of calls.
 const TOP_FUNCTIONS: usize = 20;
 
-/// What only reading tells.
+/// Facts that require reading the whole trace.
 pub(super) fn survey_facts(survey: &Survey) -> Vec<Fact> {
     let mut functions: Vec<&(String, u64)> = survey.functions.iter().collect();
     functions.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));

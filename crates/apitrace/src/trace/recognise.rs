@@ -1,4 +1,4 @@
-//! Whether bytes are a trace, how its stream is packed, and what its header must be taken for.
+//! Recognises traces, their containers, and damaged headers.
 
 use super::Packing;
 use crate::check::rules;
@@ -8,25 +8,26 @@ use crate::record::{EVENT_ENTER, NEWEST_VERSION, VERSION_PROPERTIES, VERSION_THR
 use quipu_model::{Confidence, ErrorKind, Finding, Place, Result};
 use quipu_source::{Codec, Source, StreamOptions};
 
-/// How much of a stream is looked at to recognise it.
+/// Number of bytes of a stream examined to recognise it.
 pub(super) const PROBE_BYTES: usize = 4 << 10;
-/// How much of a stream its header may take.
+/// Maximum size of a header in bytes.
 pub(crate) const HEADER_BYTES: usize = 1 << 20;
-/// No container with nothing in it is longer.
+/// Maximum size of a container without contents.
 pub(super) const MAX_EMPTY_BYTES: u64 = 64;
-/// The next few versions after the newest are newer streams, whatever follows; of higher ones, a header has to follow.
+/// This many versions after the newest are recognised as newer streams, whatever follows; for later ones, a header has to
+/// follow.
 const FUTURE_VERSIONS: u64 = 4;
-/// Versions without properties that a stream may be read as, where a call follows the version: with threads, and without.
+/// Versions without properties to try for a stream in which a call follows the version: with threads, and without.
 const PLAIN_VERSIONS: [u64; 2] = [5, 3];
-/// Names that are looked for after a version alone have at least this many bytes: shorter ones are in any bytes.
+/// Minimum length of a function name searched for right after a version: shorter ones occur in any bytes.
 const MIN_PROBED_NAME: u64 = 3;
-/// No function has a longer name, where one is looked for to recognise a stream.
+/// Maximum length of a function name searched for to recognise a stream.
 const MAX_PROBED_NAME: u64 = 512;
 
 /// The last bytes of a table of frames.
 const SEEKABLE_MAGIC: [u8; 4] = [0xb1, 0xea, 0x92, 0x8f];
 
-/// How a source is packed, if there may be a trace in it, and how sure that is.
+/// The container of a source, if it may be a trace, and the confidence that it is one.
 pub(super) fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> {
     if source.is_folder() {
         return Ok(None);
@@ -38,22 +39,22 @@ pub(super) fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> 
         })
     };
     match source.container()?.codec() {
-        // Nothing else begins like this.
+        // No other format begins like this.
         Codec::SnappyChunks => Ok(Some((Packing::Snappy, Confidence::Sure))),
         Codec::Zstd if source.packed_tail(4)? == SEEKABLE_MAGIC => {
-            // An empty stream packed so: what is written of a trace of two bytes.
+            // An empty stream in this container, as written for an empty trace of two bytes.
             if source.head_as(Codec::Zstd, 1)?.is_empty() {
                 return Ok(Some((Packing::SeekableZstd, Confidence::Likely)));
             }
             if let Some(found) = sure(Packing::SeekableZstd, Codec::Zstd)? {
                 return Ok(Some(found));
             }
-            // No other format is packed so. Bytes that are no text may be a stream whose front is damaged.
+            // No other format uses this container. Bytes that are not text may be a stream whose front is damaged.
             let head = source.head_as(Codec::Zstd, PROBE_BYTES)?;
             let is_text = head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
             Ok((!is_text).then_some((Packing::SeekableZstd, Confidence::Maybe)))
         }
-        // But for its name, nothing speaks for one format or another.
+        // Only the name can tell which format an empty container belongs to.
         codec @ (Codec::Gzip | Codec::Zstd) if is_empty(source, codec)? => {
             let packing = if codec == Codec::Gzip { Packing::Gzip } else { Packing::Zstd };
             let is_named = source.name().ends_with(".trace");
@@ -61,10 +62,10 @@ pub(super) fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> 
         }
         Codec::Gzip => sure(Packing::Gzip, Codec::Gzip),
         Codec::Zstd => sure(Packing::Zstd, Codec::Zstd),
-        // Three bytes that nothing wraps may be anything.
+        // A few bytes without a container may be anything.
         Codec::Plain => {
             match sure(Packing::Plain, Codec::Plain)?.filter(|(_, how)| *how != Confidence::Likely) {
-                // Anything may be Brotli.
+                // Brotli has no magic number, so any bytes may be Brotli.
                 None if source.name().ends_with(".br") && is_empty(source, Codec::Brotli)? => {
                     Ok(Some((Packing::Brotli, Confidence::Likely)))
                 }
@@ -72,12 +73,13 @@ pub(super) fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> 
                 found => Ok(found),
             }
         }
-        // Brotli may begin like anything.
+        // Brotli has no magic number.
         _ => sure(Packing::Brotli, Codec::Brotli),
     }
 }
 
-/// How a source is packed that has to be read as a trace, whatever is in it; `None` if apitrace packs none so.
+/// The container of a source that must be read as a trace, whatever it contains; `None` if apitrace does not use this
+/// container.
 pub(super) fn forced_packing(source: &Source) -> Result<Option<Packing>> {
     if source.is_folder() {
         return Ok(None);
@@ -91,7 +93,7 @@ pub(super) fn forced_packing(source: &Source) -> Result<Option<Packing>> {
     })
 }
 
-/// True if a file is a whole stream of this codec with nothing in it: what is written of an empty trace.
+/// True if the source is a complete but empty stream of this codec, as written for an empty trace.
 fn is_empty(source: &Source, codec: Codec) -> Result<bool> {
     let is_short = (1..=MAX_EMPTY_BYTES).contains(&source.size_bytes().unwrap_or(0));
     if !is_short || !source.can_seek() {
@@ -109,16 +111,16 @@ fn is_empty(source: &Source, codec: Codec) -> Result<bool> {
     }
 }
 
-/// How sure it is that a stream begins like this.
+/// The confidence that a stream with this front is a trace.
 pub(crate) fn plausible(head: &[u8]) -> Confidence {
     let (header, end) = match header(head) {
         Ok(read) => read,
         Err(Stop::More(_)) if head.starts_with(&[6]) && head.len() == PROBE_BYTES => {
             return Confidence::Maybe;
         }
-        // A version that this program cannot read yet is worth a sentence of its own, and so is a damaged one.
+        // A version that this program cannot read yet deserves its own message, and so does a damaged one.
         Err(_) if has_wrong_version(head) => {
-            // Of a version far away, bytes of any format may look so.
+            // With a version far beyond the newest, bytes of any format may look like this.
             let is_near =
                 newer_version(head).is_some_and(|version| version <= NEWEST_VERSION + FUTURE_VERSIONS);
             return if is_near { Confidence::Sure } else { Confidence::Maybe };
@@ -126,7 +128,7 @@ pub(crate) fn plausible(head: &[u8]) -> Confidence {
         Err(_) => return Confidence::No,
     };
     if end == head.len() {
-        // Nothing but a header, which is what little a program leaves that died early.
+        // There is only a header, as when a program died early.
         return match header.version {
             VERSION_PROPERTIES.. if !header.properties.is_empty() => Confidence::Sure,
             VERSION_PROPERTIES.. => Confidence::Likely,
@@ -136,12 +138,12 @@ pub(crate) fn plausible(head: &[u8]) -> Confidence {
     if begins_with_call(&header, head, end) == Some(true) { Confidence::Sure } else { Confidence::No }
 }
 
-/// Whether the first event after a header enters a function whose name looks like one; `None` if it is cut.
+/// Whether the first event after a header enters a function with a plausible name; `None` if the event is incomplete.
 fn begins_with_call(header: &Header, head: &[u8], end: usize) -> Option<bool> {
     begins_with_call_of(header, head, end, 1)
 }
 
-/// The same with a name of at least `least_name` bytes.
+/// The same, requiring a name of at least `least_name` bytes.
 fn begins_with_call_of(header: &Header, head: &[u8], end: usize, least_name: u64) -> Option<bool> {
     let mut cursor = Cursor::new(head, end);
     if cursor.byte().ok()? != EVENT_ENTER {
@@ -158,30 +160,30 @@ fn begins_with_call_of(header: &Header, head: &[u8], end: usize, least_name: u64
     Some(is_long && begins_well && name.iter().all(is_word))
 }
 
-/// The header at the front of a stream that is known to be one, whatever is wrong with it.
+/// The header of a stream that is known to be a trace, even if it is damaged.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// As it stands there, or as it must be assumed to be.
+    /// The header as stored, or the one assumed in its place.
     pub(crate) header: Header,
-    /// Why it is assumed, if it is.
+    /// The reason for assuming it; `None` if it is as stored.
     pub(crate) damage: Option<String>,
-    /// Why only a recovery should read on: it may be a newer version.
+    /// The reason why only a recovery should continue: the version may be newer.
     pub(crate) newer: Option<String>,
 }
 
-/// Reads the header at the front of a stream. One that is damaged is taken for one of the newest version, which is what
-/// nearly all traces have had for years: with its properties if only the version is wrong, else without.
+/// Reads the header at the front of a stream. For a damaged one, assumes the newest version, which nearly all traces have had
+/// for years: with its properties if only the version is wrong, else without.
 ///
 /// # Errors
-/// `Unsupported` for what seems to be a newer version, unless it can be read as one that is known, and its semantic version is
-/// known, too.
+/// `Unsupported` for a version that seems to be newer, unless the stream can be read as a known version with a known semantic
+/// version.
 pub(crate) fn assumed_header(head: &[u8]) -> Decoded<Opened> {
     let mended = || mended_header(head);
     let assumed = |why: String| {
         Ok(Opened { header: mended().unwrap_or_else(Header::newest), damage: Some(why), newer: None })
     };
     match header(head) {
-        // Old versions say no more than a number, which damage may look like.
+        // Old versions have only a number as their header, and damaged bytes may look like one.
         Ok((header, end)) if header.version < VERSION_PROPERTIES && end < head.len() => {
             match begins_with_call(&header, head, end) {
                 Some(false) => assumed(format!("no call follows a header of version `{}`", header.version)),
@@ -208,21 +210,22 @@ pub(crate) fn assumed_header(head: &[u8]) -> Decoded<Opened> {
     }
 }
 
-/// The versions that a header begins with, as numbers, and where they end. The second one is what stands there if versions of
-/// this kind have one.
+/// The version and semantic version at the front of a header, each with the offset of its end. The second is only meaningful
+/// if the version has one.
 fn versions(head: &[u8]) -> Option<[(u64, usize); 2]> {
     let mut cursor = Cursor::new(head, 0);
     let version = (cursor.uint().ok()?, cursor.at());
     Some([version, (cursor.uint().ok()?, cursor.at())])
 }
 
-/// The version that a header begins with.
+/// The version at the front of a header.
 pub(super) fn newer_version(head: &[u8]) -> Option<u64> {
     versions(head).map(|[(version, _), _]| version)
 }
 
-/// True if a header begins as that of a newer version does: with the version, and a semantic version that is not newer than
-/// it. Of versions far away, the rest of a header has to follow, and one bit of a known version is damage.
+/// True if a header begins like that of a newer version: with the version, and a semantic version that is not newer. For
+/// versions far beyond the newest, the rest of a header has to follow, and a single bit's difference to a known version
+/// counts as damage.
 fn has_newer_version(head: &[u8]) -> bool {
     let Some([(version, _), (semantic, _)]) = versions(head) else { return false };
     if version <= NEWEST_VERSION || semantic > version {
@@ -234,8 +237,8 @@ fn has_newer_version(head: &[u8]) -> bool {
             .is_some_and(|header| semantic > NEWEST_VERSION || !(version ^ header.version).is_power_of_two())
 }
 
-/// True if the rest of a header follows a version that is none of those known: properties, or, if it is one of the next
-/// few, nothing but a call.
+/// True if an unknown version is followed by the rest of a header: properties, or just a call if it is one of the next few
+/// versions.
 fn has_wrong_version(head: &[u8]) -> bool {
     let Some([(version, _), (semantic, _)]) = versions(head) else { return false };
     let is_near = version <= NEWEST_VERSION + FUTURE_VERSIONS;
@@ -246,14 +249,14 @@ fn has_wrong_version(head: &[u8]) -> bool {
         })
 }
 
-/// True if what stands where a newer version has its semantic version is newer, too.
+/// True if the semantic version is newer than this program too.
 fn has_newer_semantic_version(head: &[u8]) -> bool {
     versions(head)
         .is_some_and(|[(version, _), (semantic, _)]| (NEWEST_VERSION + 1..=version).contains(&semantic))
 }
 
-/// What a header says if its versions are wrong and nothing else, with a call after it: as one of the newest, or as one of
-/// those before, which have nothing but the version.
+/// The header with its versions replaced, if that makes it valid and a call follows: by the newest versions, or by an older
+/// version without properties.
 fn mended_header(head: &[u8]) -> Option<Header> {
     let [(version, end), (semantic, semantic_end)] = versions(head)?;
     let mut newest = vec![NEWEST_VERSION as u8, semantic.min(NEWEST_VERSION) as u8]; // Small numbers.
@@ -272,20 +275,20 @@ fn mended_header(head: &[u8]) -> Option<Header> {
     })
 }
 
-/// What is said of a header that is assumed to be one of this version.
+/// The finding for a damaged header; this version is assumed instead.
 pub(crate) fn lost_header(file: &str, why: &str, version: u64) -> Finding {
     let place = Place { file: Some(file.to_owned()), offset: Some(0), ..Place::default() };
     let what = format!("the header of the stream is damaged ({why}): version `{version}` is assumed");
     rules::LOST_HEADER.broken(place, what)
 }
 
-/// What is said of a header that seems to be one of a version that is yet to come, where it is not read.
+/// The finding for a header that seems to have a newer version, which is not read.
 pub(super) fn newer_header(file: &str, why: &str) -> Finding {
     let place = Place { file: Some(file.to_owned()), offset: Some(0), ..Place::default() };
     rules::LOST_HEADER.broken(place, format!("{why}: it is not read"))
 }
 
-/// How sure it is that a source is a trace of this format.
+/// The confidence that a source is a trace of this format.
 pub fn probe(source: &Source) -> Confidence {
     packing(source).ok().flatten().map_or(Confidence::No, |(_, confidence)| confidence)
 }

@@ -1,4 +1,4 @@
-//! Traces, goldens and how to read them.
+//! Helpers for traces and golden files.
 
 use quipu_apitrace::APITRACE;
 use quipu_apitrace::table::CALLS_TABLE;
@@ -42,7 +42,7 @@ pub fn stream(name: &str) -> Vec<u8> {
     let container = trace.container();
     let mut stream = container.stream(container.all_members(), &StreamOptions::default()).unwrap();
     let (mut block, mut bytes) = (Vec::new(), Vec::new());
-    // A fault ends it; there is a trace without a proper end.
+    // A fault ends the loop; one trace has no proper end.
     while let Ok(Some(_)) = stream.next(&mut block) {
         bytes.extend_from_slice(&block);
     }
@@ -53,7 +53,7 @@ pub fn options(verbose: bool, settings: &[(String, String)]) -> PrintOptions {
     PrintOptions { verbose, given: settings.iter().cloned().collect(), ..PrintOptions::default() }
 }
 
-/// What the printer makes of a whole trace.
+/// The printer's output for a whole trace.
 pub fn dump(trace: &dyn Trace, options: &PrintOptions, paint: &Paint) -> Vec<u8> {
     let scan = Scan { tables: vec![CALLS_TABLE], ..Scan::new(ShardId(0)) };
     let mut reader = trace.scan(&scan).unwrap();
@@ -70,7 +70,7 @@ pub fn dump(trace: &dyn Trace, options: &PrintOptions, paint: &Paint) -> Vec<u8>
     out
 }
 
-/// A golden, unpacked.
+/// A golden file, unpacked.
 pub fn golden(name: &str) -> Vec<u8> {
     let packed = std::fs::read(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     if !name.ends_with(".gz") {
@@ -112,7 +112,7 @@ pub fn words(args: &str) -> Vec<String> {
     words
 }
 
-/// The stream that a text says, of version 6.
+/// The stream that a text of version 6 describes.
 pub fn assembled(statements: &str) -> Vec<u8> {
     use quipu_apitrace::text::{MAGIC, assemble};
     let mut stream = Vec::new();
@@ -126,7 +126,7 @@ pub fn assembled(statements: &str) -> Vec<u8> {
     stream
 }
 
-/// A trace that is written as a text.
+/// A trace written as text.
 pub fn written(statements: &str) -> quipu_apitrace::trace::ApiTrace {
     let source = Source::from_bytes("written", assembled(statements));
     quipu_apitrace::trace::open(&source, &OpenOptions::default()).unwrap()
@@ -147,7 +147,7 @@ pub fn assert_same(ours: &[u8], theirs: &[u8], what: &str) {
     }
 }
 
-/// The calls of a trace, written several times over as one stream of version 6.
+/// The calls of a trace, repeated as one stream of version 6.
 pub fn repeated(name: &str, times: usize) -> Vec<u8> {
     use quipu_apitrace::encode::{self, Encoder};
     use quipu_apitrace::reader::CallReader;
@@ -167,8 +167,8 @@ pub fn repeated(name: &str, times: usize) -> Vec<u8> {
     out
 }
 
-/// The calls of a trace of several threads, several times over, without results: each thread leaves its calls at once or only
-/// when it enters the next, while others enter theirs.
+/// The calls of a trace with several threads, repeated, without results: each thread leaves its calls at once, or only when
+/// it enters the next while others enter theirs.
 pub fn interleaved(name: &str, times: usize) -> Vec<u8> {
     use quipu_apitrace::encode::{self, Encoder};
     use quipu_apitrace::reader::CallReader;

@@ -1,6 +1,6 @@
-//! The body of the fuzz target `apitrace_text`: what is written, as a stream or as text, can be read and says the same.
+//! The body of the fuzz target `apitrace_text`: a trace written as a stream or as text reads back as the same.
 
-// A file that includes this uses a part of it, and it panics where something does not hold.
+// A file that includes this uses only a part of it, and it panics if a property does not hold.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use quipu_apitrace::edits::trim::{Chooser, Selection};
@@ -18,12 +18,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// No more calls than these are looked at: a small input may inflate to a huge one.
+/// Maximum number of calls examined: a small input may inflate to a huge one.
 const MAX_CALLS: usize = 1 << 14;
-/// No more bytes than these.
+/// Maximum number of bytes examined.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Everything about a call but its number, as text that tells any two values apart.
+/// Everything about a call except its number, as text that distinguishes any two values.
 pub fn shown(call: &Call, values: &Values, types: &Types) -> String {
     let mut out = String::new();
     let ty = |index: u32| match types.get(index) {
@@ -62,7 +62,7 @@ pub fn shown(call: &Call, values: &Values, types: &Types) -> String {
     out
 }
 
-/// All calls of a trace, or as many as are looked at; and whether there are more, or it is damaged.
+/// The calls of a trace, at most `MAX_CALLS`; and whether there are more, or the trace is damaged.
 fn calls(trace: &ApiTrace) -> (Vec<String>, bool) {
     let mut calls = Vec::new();
     let Ok(mut reader) = CallReader::new(trace.container(), &Scan::new(ShardId(0))) else {
@@ -82,7 +82,7 @@ fn calls(trace: &ApiTrace) -> (Vec<String>, bool) {
     }
 }
 
-/// Any bytes as a trace: its calls, written anew, read back as the same. Incomplete calls come last, in any case.
+/// Reads any bytes as a trace and writes its calls again: they read back as the same. Incomplete calls come last in either.
 pub fn write(bytes: &[u8]) {
     let Ok(trace) = trace::open(&Source::from_bytes("fuzz", bytes), &OpenOptions::default()) else { return };
     let (before, is_more) = calls(&trace);
@@ -100,18 +100,18 @@ pub fn write(bytes: &[u8]) {
             encoder.call(call, &batch.values, &batch.types, &mut stream);
         }
     }
-    // Calls of nothing but zeros are what a block that was never written looks like, and are read as such.
+    // Calls that consist only of zeros look like a block that was never written, and are read as one.
     if stream.windows(16).any(|bytes| bytes == [0; 16]) {
         return;
     }
     let again = trace::open(&Source::from_bytes("again", stream), &OpenOptions::default());
-    // Without a property or a call with a usual name, nothing says of a bare stream that it is a trace.
+    // Without a property or a call with a usual name, a bare stream is not recognised as a trace.
     let Ok(again) = again else { return };
     assert_eq!(calls(&again).0, before);
 }
 
-/// Any bytes as a stream: its text says it byte for byte. And any bytes as a text: if it says a stream, the text of that
-/// stream says it as well.
+/// Reads any bytes as a stream: its text gives the same stream, byte for byte. Also reads any bytes as a text: if it
+/// describes a stream, the text of that stream gives the stream again.
 pub fn text(bytes: &[u8]) {
     if let Ok(trace) = trace::open(&Source::from_bytes("fuzz", bytes), &OpenOptions::default()) {
         same_text(&trace);
@@ -129,13 +129,13 @@ pub fn text(bytes: &[u8]) {
     }
 }
 
-/// Both.
+/// Runs both checks.
 pub fn write_and_text(bytes: &[u8]) {
     write(bytes);
     text(bytes);
 }
 
-/// The text of a trace says its stream, byte for byte.
+/// Checks that the text of a trace gives its stream, byte for byte.
 pub fn same_text(trace: &ApiTrace) {
     let folder = Folder::new();
     let Ok((stream, is_cut)) = stream_of(trace) else { return };
@@ -143,7 +143,7 @@ pub fn same_text(trace: &ApiTrace) {
     match disassemble::disassemble(trace, &text, false, Intake::new(Damaged::Keep), &Silent) {
         Ok(_) => {}
         Err(error) if stream.is_empty() && !is_cut => panic!("{error}"),
-        // There is no text without a header, nor of a container that gives nothing.
+        // There is no text without a header, nor for a container that delivers nothing.
         Err(_) => return,
     }
     let path = folder.0.join("again");
@@ -159,7 +159,7 @@ pub fn same_text(trace: &ApiTrace) {
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 2 + usize::from(blobs(&text)));
 }
 
-/// A folder that goes when it is not used any more; fuzzing has no crate for that.
+/// A temporary folder, removed on drop; the fuzz target has no crate for that.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -182,7 +182,7 @@ fn blobs(text: &std::path::Path) -> bool {
     disassemble::blob_folder(text).exists()
 }
 
-/// The stream of a trace, as far as it goes, and whether it is cut.
+/// The stream of a trace up to its first fault, and whether it is truncated.
 fn stream_of(trace: &ApiTrace) -> Result<(Vec<u8>, bool)> {
     let container = trace.container();
     let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;

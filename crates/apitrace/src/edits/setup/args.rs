@@ -1,4 +1,4 @@
-//! The arguments of a call, by their names.
+//! Access to the arguments of a call by name.
 
 use super::parts::Plan;
 use crate::objects::Class;
@@ -6,14 +6,14 @@ use quipu_model::values::{Call, Kind, NO_NODE, Node, Values};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
-/// The hash of a function's name, as a plan has it.
+/// The hash of a function's name, as stored in a plan.
 pub(super) fn hash_of(name: &[u8]) -> u64 {
     let mut hasher = FxHasher::default();
     name.to_vec().hash(&mut hasher);
     hasher.finish()
 }
 
-/// The arguments of a call.
+/// The arguments of a call, with the plan of its function.
 #[derive(Clone, Copy)]
 pub(super) struct CallArgs<'a> {
     pub(super) plan: &'a Plan,
@@ -22,7 +22,7 @@ pub(super) struct CallArgs<'a> {
 }
 
 impl CallArgs<'_> {
-    /// The argument of this name, as a number.
+    /// The value of the argument with this name, as a number; `None` if it is missing or composite.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         let index = self.plan.args.iter().position(|arg| arg == name.as_bytes())? as u32;
         let arg = self.values.args_of(self.call).iter().find(|arg| arg.index == index)?;
@@ -51,12 +51,12 @@ impl CallArgs<'_> {
         })
     }
 
-    /// Whether pixels come from what was drawn.
+    /// Whether the call copies pixels from what was drawn: it has arguments `x` and `y`.
     pub(super) fn is_copy(&self) -> bool {
         self.plan.args.iter().any(|arg| arg == b"x") && self.plan.args.iter().any(|arg| arg == b"y")
     }
 
-    /// Whether the function makes contexts: what it gets says so.
+    /// Whether the function makes contexts, judged by the names of its arguments.
     pub(super) fn is_about_contexts(&self) -> bool {
         let names: [&[u8]; 6] =
             [b"shareList", b"share_list", b"share_context", b"hShareContext", b"share", b"hdc"];

@@ -1,9 +1,9 @@
-//! A set of calls, which is small where no call of many is in it.
+//! A set of calls as a bitmap that stores only pages with a bit set.
 
-/// Calls that a page of bits is for.
+/// Number of calls in a page.
 const PAGE: u32 = 1 << 16;
 
-/// A bit for each call, in pages that are there where a bit is set.
+/// A bit for each call, in pages; a page is allocated when one of its bits is set.
 #[derive(Clone, Debug, Default)]
 pub struct Bits(Vec<Option<Box<[u64; PAGE as usize / 64]>>>);
 

@@ -1,37 +1,38 @@
-//! What is needed: a log of what calls write and read, and a walk back through it.
+//! Finds needed calls: a log of the state that calls write and read, and a backward walk through it.
 //!
-//! State is parted into *slots*; a *group* holds the slots of one context or one object. Walking back from the last call, a
-//! call that was chosen makes live what it reads; a call before is kept if it writes what is live, and then makes live what
-//! it reads itself. A slot that is written whole is not live before that.
+//! State is divided into *slots*; a *group* holds the slots of one context or one object. In the backward walk from the last
+//! call, a chosen call makes the slots live that it reads. An earlier call is kept if it writes a live slot, and then makes
+//! the slots live that it reads itself. A slot is not live before a call that overwrites it entirely.
 //!
-//! The log takes some words for each call and one for each slot that it touches. When it is long, calls leave it that nothing
-//! to come can need ([`Log::compact`]): what stays is what makes the state as it is, and what chosen calls need. So memory
-//! grows with what is alive and what is kept, not with the length of the trace.
+//! The log takes a few words for each call and one for each slot that the call touches. When it is long, it drops calls that
+//! no later call can need ([`Log::compact`]): it keeps calls that made the current state, and calls that chosen calls need.
+//! So memory grows with the live state and the calls kept, not with the length of the trace.
 
 use super::bits::Bits;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// A part of the state.
+/// A part of the state: the unit in which reads and writes are tracked.
 pub(super) type Slot = u32;
 /// The slots of one context or object.
 pub(super) type Group = u32;
 
-/// How a call stands in the log.
+/// How the backward walk treats a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Standing {
-    /// It is left out, and touches nothing.
+    /// It is dropped, and touches nothing.
     Drop = 0,
-    /// It is kept if what it writes is live.
+    /// It is kept if it writes a live slot.
     Normal = 1,
-    /// It is kept.
+    /// It is always kept.
     Keep = 2,
-    /// It is left out, but what it writes is gone before it.
+    /// It is dropped, but the slots that it writes are not live before it.
     Kill = 3,
 }
 
-/// How a slot is touched. What is written whole needs nothing from before; what is modified does. What is drawn into is modified,
-/// and only if that counts does the call need what is bound: running a list may be needed for what it sets alone.
+/// The way in which a call touches a slot. `Write` sets the slot entirely, so earlier contents do not matter; `Modify`
+/// depends on them. `Draw` modifies the slot too; a call that draws needs the bound objects only if a slot that it draws into
+/// is live: running a display list may be needed for the state that it sets alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 enum Role {
@@ -43,17 +44,17 @@ enum Role {
     Draw = 5,
 }
 
-/// Bits of a word that tell the role.
+/// Number of bits of a word that hold the role.
 const ROLE_BITS: u32 = 3;
-/// The log is not gone through before it has this many words.
+/// The log is not compacted before it has this many words.
 const LEAST_WORDS: usize = 1 << 19;
 
-/// The parts of a word.
+/// Splits a word into its role and its slot, group or set.
 fn split(word: &u32) -> (u32, u32) {
     (word & ((1 << ROLE_BITS) - 1), word >> ROLE_BITS)
 }
 
-/// What one call does, gathered before it is logged.
+/// Effects of one call, gathered before it is logged.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     words: Vec<u32>,
@@ -84,7 +85,7 @@ impl Effects {
         self.add(Role::ReadGroup, group);
     }
 
-    /// Several groups at once; of a call that draws, only if what it draws counts.
+    /// Reads all groups of a set; if the call draws, only if it draws into a live slot.
     pub(super) fn read_set(&mut self, set: u32) {
         self.add(Role::ReadSet, set);
     }
@@ -93,7 +94,7 @@ impl Effects {
         self.words.clear();
     }
 
-    /// The slots that are written, and whether whole, but for those that are drawn into.
+    /// The slots written, with true if entirely; without those drawn into.
     pub(super) fn written(&self) -> impl Iterator<Item = (Slot, bool)> {
         self.words.iter().filter_map(|word| match word & ((1 << ROLE_BITS) - 1) {
             role if role == Role::Write as u32 => Some((word >> ROLE_BITS, true)),
@@ -103,23 +104,24 @@ impl Effects {
     }
 }
 
-/// All calls so far that may be needed.
+/// The log of all calls so far that may be needed.
 #[derive(Debug)]
 pub(super) struct Log {
-    /// For each call what it touches, then its number, then how many words that was and how it stands.
+    /// For each call: one word for each slot touched, then the number of the call, then a word with the number of those words
+    /// and the standing.
     words: Vec<u32>,
-    /// How many words are too many.
+    /// Number of words from which on the log is compacted.
     limit: usize,
     n_records: u32,
-    /// Calls that are kept, whatever comes.
+    /// Calls that are always kept.
     kept: Bits,
     group_of: Vec<Group>,
     n_groups: u32,
     sets: Vec<Box<[Group]>>,
     set_ids: FxHashMap<Box<[Group]>, u32>,
-    /// Calls that are kept if the first of them is.
+    /// Pairs of calls: the second is kept if the first is.
     pairs: Vec<(u32, u32)>,
-    /// Calls that end objects, by the slots of those.
+    /// Calls that end objects, with the slots of these objects.
     ends: Vec<(u32, Box<[Slot]>)>,
     /// Calls that begin objects, by slot.
     begins: FxHashMap<Slot, u32>,
@@ -143,15 +145,15 @@ impl Default for Log {
     }
 }
 
-/// A call in the log, on the way back.
+/// A call of the log, as the backward walk meets it.
 struct Seen {
-    /// Where its words are.
+    /// Index of its first word.
     start: usize,
     end: usize,
     record: u32,
     standing: u32,
     is_kept: bool,
-    /// Whether it counts: it is kept, or what it writes would be live without it.
+    /// Whether it matters: it is kept, or a slot that it overwrites would otherwise be live.
     is_needed: bool,
 }
 
@@ -163,10 +165,10 @@ impl Log {
 
     pub(super) fn new_slot(&mut self, group: Group) -> Slot {
         self.group_of.push(group);
-        self.group_of.len() as u32 - 1 // Each took a call.
+        self.group_of.len() as u32 - 1 // A call was logged for each.
     }
 
-    /// The number of a set of groups.
+    /// The number of a set of groups; equal sets have the same number.
     pub(super) fn set(&mut self, mut groups: Vec<Group>) -> u32 {
         groups.sort_unstable();
         groups.dedup();
@@ -180,7 +182,7 @@ impl Log {
         id
     }
 
-    /// The number of the call that is logged next.
+    /// The number of the call that will be logged next.
     pub(super) fn next(&self) -> u32 {
         self.n_records
     }
@@ -202,7 +204,7 @@ impl Log {
         self.words.len() > self.limit
     }
 
-    /// If `first` is kept, so is `second`.
+    /// Makes `second` kept if `first` is.
     pub(super) fn pair(&mut self, first: u32, second: u32) {
         if self.kept.get(first) {
             self.kept.set(second);
@@ -211,17 +213,17 @@ impl Log {
         }
     }
 
-    /// The current call begins an object.
+    /// Notes that the current call begins the object of this slot.
     pub(super) fn begin(&mut self, exists: Slot) {
         self.begins.insert(exists, self.n_records);
     }
 
-    /// The current call ends objects: it is kept if one of them is needed.
+    /// Notes that the current call ends these objects: it is kept if one of them is needed.
     pub(super) fn end(&mut self, exist: Vec<Slot>) {
         self.ends.push((self.n_records, exist.into_boxed_slice()));
     }
 
-    /// Goes back through the log, from what is live at its end.
+    /// Walks back through the log, from the slots that are live at its end, and passes each call to `see`.
     fn walk(&self, marks: &mut Marks, see: &mut dyn FnMut(Seen)) {
         let mut end = self.words.len();
         while end > 0 {
@@ -274,11 +276,12 @@ impl Log {
         }
     }
 
-    /// Lets go of calls that nothing to come can need: it can read slots of these groups, and these slots, and what is made
-    /// from here on. Numbers of sets change.
+    /// Drops calls that no later call can need. Later calls can read slots of `groups`, the given `slots`, and slots made
+    /// from now on. Numbers of sets change.
     ///
-    /// A call stays if it would be needed were all of that live; as less of it will be, none is let go that will be needed. Of
-    /// several chosen calls in a row, only the first that reads or writes a slot tells anything to those before.
+    /// A call stays if it would be needed if all of these slots were live; since fewer of them will be, no call is dropped
+    /// that will be needed. Of several consecutive chosen calls, only the first that reads or writes a slot affects earlier
+    /// calls.
     pub(super) fn compact(&mut self, groups: &[Group], slots: &[Slot]) {
         let mut marks = self.marks();
         marks.now = 1;
@@ -339,7 +342,7 @@ impl Log {
         self.group_of = marks.group_of;
     }
 
-    /// Which calls are needed, as a bit each.
+    /// The needed calls, as a bit for each.
     pub(super) fn needed(mut self) -> Bits {
         let (mut marks, mut kept) = (self.marks(), std::mem::take(&mut self.kept));
         self.walk(&mut marks, &mut |seen| {
@@ -356,7 +359,7 @@ impl Log {
             if slots.iter().any(|slot| marks.was_live(*slot)) {
                 kept.set(*record);
             }
-            // What a call that is kept ends, others must have begun.
+            // If a kept call ends objects, the calls that begin these must be kept too.
             if kept.get(*record) {
                 slots.iter().filter_map(|slot| self.begins.get(slot)).for_each(|begin| kept.set(*begin));
             }
@@ -365,7 +368,7 @@ impl Log {
     }
 }
 
-/// When, on the way back, slots were needed and written last.
+/// Steps of the backward walk at which slots and groups were last made live, and slots last overwritten.
 struct Marks {
     slot: Vec<u64>,
     killed: Vec<u64>,
@@ -419,7 +422,7 @@ mod tests {
         assert_eq!(kept, [0, 2, 3, 6]);
     }
 
-    /// Numbers without a pattern.
+    /// Pseudo-random numbers.
     fn numbers() -> impl FnMut(u32) -> u32 {
         let mut state = 1u64;
         move |below| {
@@ -428,8 +431,8 @@ mod tests {
         }
     }
 
-    /// A log of calls that do anything to some slots, gone through every `every` calls. Some are chosen alone, and the last
-    /// all together.
+    /// A log of random calls on a few slots, compacted every `every` calls. Some calls are chosen individually, and the last
+    /// `n_chosen` are all chosen.
     fn anything(n_calls: u32, n_chosen: u32, every: u32) -> Log {
         let (mut log, mut number) = (Log::default(), numbers());
         let groups: Vec<Group> = (0..5).map(|_| log.new_group()).collect();
@@ -461,7 +464,7 @@ mod tests {
             if standing == Standing::Drop {
                 log.end(vec![slots[number(20) as usize]]);
             } else if number(10) == 0 && call > 10 && call.is_multiple_of(2) {
-                // What ends a pair begins none.
+                // The second call of a pair is never the first of another.
                 log.pair(call - 1 - 2 * number(5), call);
             }
             let is_chosen = number(40) == 0 || call >= n_calls - n_chosen;
@@ -486,7 +489,7 @@ mod tests {
         }
     }
 
-    /// Each slot is set again and again, and half of the calls are chosen.
+    /// Sets each slot again and again, with the second half of the calls chosen; returns the length of the log in words.
     fn again(n_calls: u32) -> usize {
         let mut log = Log::default();
         let group = log.new_group();

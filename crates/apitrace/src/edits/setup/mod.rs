@@ -1,18 +1,18 @@
-//! What chosen calls need of those before them: `trim --setup`.
+//! `trim --setup`: finds the earlier calls that chosen calls depend on.
 //!
-//! Nothing is run. A first read notes what each call writes and reads of the library's state (`track`, by the rules as data in
-//! `rules`); a walk back from the last call that was chosen finds what is needed (`live`). What no rule knows is kept, with
-//! all that it might need; so are all calls of Direct3D that do not draw, show or ask.
+//! No call is executed. A first read notes which parts of the library's state each call writes and reads (`track`, by the
+//! rules as data in `rules`); a walk back from the last chosen call finds the calls that are needed (`live`). Calls that no
+//! rule knows are kept, with everything that they might need; so are all Direct3D calls except draws, presents and queries.
 //!
-//! Left out are draws whose pixels nothing chosen depends on, what ends a frame, questions, values that are set again before they
-//! count, and objects that are not used. Draws into textures that are used later are kept, and so are the draws since the frame
-//! began if the choice begins within a frame.
+//! Dropped are draws whose pixels no chosen call depends on, ends of frames, queries, values that are overwritten before they
+//! are used, and unused objects. Draws into textures that are used later are kept. If the selection begins within a frame,
+//! the draws since the beginning of that frame are kept too.
 //!
-//! Memory grows with the state that is alive, the objects that there are, and a bit for each call of those near one that is kept;
-//! not with the length of the trace.
+//! Memory grows with the live state, the number of objects, and one bit for each call near a kept one; not with the length of
+//! the trace.
 //!
-//! What is not followed: what shaders write into images and buffers, unless capturing is on; what the program reads back and
-//! acts on.
+//! Not tracked: writes of shaders into images and buffers, unless transform feedback is active; and data that the program
+//! reads back and acts on.
 
 mod args;
 mod bits;
@@ -32,25 +32,25 @@ use quipu_model::values::{Types, Values};
 use quipu_model::{Error, Result};
 use track::Tracker;
 
-/// The calls to keep, by their positions in the order of completion.
+/// The calls to keep, as indexes in the order of completion.
 #[derive(Debug)]
 pub struct Needed {
     bits: Bits,
-    /// How many calls there are up to the last that was chosen.
+    /// Number of calls up to the last chosen one.
     n_calls: u32,
-    /// How many of them were chosen.
+    /// Number of chosen calls.
     n_chosen: u64,
     at: u32,
 }
 
-/// Finds what the calls need that are chosen.
+/// Finds the calls that the chosen calls depend on.
 ///
 /// # Errors
-/// What reading says; `Limit` if there are more calls than are followed.
+/// Errors of reading; `Limit` if there are too many calls to follow.
 pub fn needed(trace: &ApiTrace, mut chooser: Chooser, progress: &dyn Progress) -> Result<Needed> {
     let mut tracker = Tracker::default();
     let (mut n_calls, mut n_chosen) = (0u32, 0);
-    // The read that writes reports what is wrong with the trace.
+    // Findings are ignored here; the read that writes the trace reports them.
     let read = each_call(trace, progress, None, &mut |at, values, types| {
         let call = &values.calls[at];
         let step = chooser.next(call);
@@ -72,12 +72,12 @@ pub fn needed(trace: &ApiTrace, mut chooser: Chooser, progress: &dyn Progress) -
 }
 
 impl Needed {
-    /// How many calls were chosen.
+    /// Number of chosen calls.
     pub fn n_chosen(&self) -> u64 {
         self.n_chosen
     }
 
-    /// How many calls are kept that were not chosen themselves.
+    /// Number of calls kept that were not chosen themselves.
     pub fn n_setup(&self) -> u64 {
         (0..self.n_calls).filter(|at| self.bits.get(*at)).count() as u64 - self.n_chosen
     }

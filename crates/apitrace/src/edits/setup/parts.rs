@@ -1,76 +1,75 @@
-//! What is known while calls are followed: functions, objects, contexts, and what a slot stands for.
+//! The state of the tracker: functions, objects, contexts, and the meaning of slots.
 
 use super::live::{Group, Slot};
 use super::rules::Action;
 use crate::objects::{Class, Roles};
 use rustc_hash::FxHashMap;
 
-/// What a slot stands for within its group.
+/// The meaning of a slot within its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Part {
-    /// That an object is there.
+    /// The existence of an object.
     Exists,
-    /// All of an object that has no parts.
+    /// The whole contents of an object without parts.
     Whole,
-    /// A level of a texture, or one side of one.
+    /// A level of a texture, or of one face of a cube map.
     Level(u64),
-    /// What is drawn into a framebuffer of a window: colours, depths.
+    /// The contents of a window's framebuffer: colours, depths.
     Drawn(u8),
-    /// What is bound at a target.
+    /// The binding at a target.
     Binding(Class, u64, u64),
-    /// A value that functions of this name set, for these targets.
+    /// A value that functions with this name set, for these targets.
     Value(u64),
-    /// A switch, of a texture unit where it has one.
+    /// A capability set by `glEnable`, of a texture unit if it belongs to one.
     Switch(u64, u64),
-    /// A matrix: its kind and how deep it lies.
+    /// A matrix: its mode and its depth in the stack.
     Matrix(u64, u64),
-    /// Which texture unit, which kind of matrices is meant.
+    /// The selector of the active texture unit.
     ActiveTexture,
-    /// Which texture unit arrays of coordinates are meant for.
+    /// The selector of the texture unit for coordinate arrays.
     ClientTexture,
     MatrixMode,
-    /// Everything that adds up.
+    /// All state that accumulates.
     Sum,
-    /// Which context a thread uses.
+    /// The current context of a thread.
     Current(u64),
-    /// What lists do.
+    /// The contents of a display list.
     List(u64),
 }
 
-/// What is known of a function.
+/// Facts about a function.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) action: Action,
     pub(super) roles: Roles,
     pub(super) args: Vec<Vec<u8>>,
     pub(super) is_gl: bool,
-    /// Whether it takes an object away from another.
+    /// Whether it detaches one object from another.
     pub(super) is_detach: bool,
     pub(super) hash: u64,
 }
 
-/// An object.
+/// A tracked object.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     pub(super) group: Group,
-    /// What was drawn into it, which is not needed to draw into it again.
+    /// The group of the object's drawn contents; drawing into the object again does not read it.
     pub(super) content: Group,
-    /// Objects that it is made of, in order.
+    /// Objects that it consists of, sorted.
     pub(super) parts: Vec<Group>,
-    /// Objects that it uses at a place of its own, and their names: buffers of a vertex array, the program of a pipeline that
-    /// gets values.
+    /// Objects that it uses by place, with their names: the buffers of a vertex array, or the active program of a pipeline.
     pub(super) sources: FxHashMap<u64, (u64, Group)>,
-    /// Images that are drawn into and what they belong to, by where they are attached.
+    /// Images attached for drawing and the objects that own them, by attachment point.
     pub(super) images: FxHashMap<u64, (Slot, Group)>,
 }
 
-/// A context, and what is bound in it.
+/// A context and its bindings.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) group: Group,
-    /// What is drawn into its window.
+    /// The group of its window's contents.
     pub(super) window: Group,
-    /// Contexts that share objects have the same space; what is never shared is in a space of its own.
+    /// Contexts that share objects have the same space; classes of objects that are never shared use `own_space`.
     pub(super) space: u32,
     pub(super) own_space: u32,
     pub(super) lists: Group,
@@ -78,28 +77,28 @@ pub(super) struct Context {
     pub(super) client_texture: u64,
     pub(super) bound: FxHashMap<(Class, u64, u64), u64>,
     pub(super) matrix_mode: u64,
-    /// Calls that remembered matrices, by kind.
+    /// Calls that pushed matrices, by mode.
     pub(super) pushed: FxHashMap<u64, Vec<u32>>,
     pub(super) switches: FxHashMap<u64, bool>,
     pub(super) masks: [bool; 2],
     pub(super) is_drawing: bool,
     pub(super) is_capturing: bool,
     pub(super) attribute_depth: u32,
-    /// The list that is recorded, and whether it is run at once.
+    /// The display list being recorded, and whether it is also executed.
     pub(super) list: Option<(u64, bool)>,
-    /// What is bound, as a set; `None` if that changed.
+    /// The set of all bound groups; `None` if it must be computed again.
     pub(super) set: Option<u32>,
 }
 
 impl Object {
-    /// The objects that it needs.
+    /// The objects that it depends on.
     pub(super) fn uses(&self) -> impl Iterator<Item = Group> {
         let sources = self.sources.values().map(|(_, group)| *group);
         let images = self.images.values().map(|(_, group)| *group);
         self.parts.iter().copied().chain(sources).chain(images)
     }
 
-    /// What it uses at a place of its own from here on.
+    /// Sets or removes the object used at `place`.
     pub(super) fn set_source(&mut self, place: u64, source: Option<(u64, Group)>) {
         match source {
             Some(source) => self.sources.insert(place, source),
@@ -107,7 +106,7 @@ impl Object {
         };
     }
 
-    /// It is made of that object as well.
+    /// Adds `part` to the objects that it consists of.
     pub(super) fn add_part(&mut self, part: Group) {
         if let Err(at) = self.parts.binary_search(&part) {
             self.parts.insert(at, part);

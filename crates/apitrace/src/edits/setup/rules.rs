@@ -1,111 +1,111 @@
-//! What functions do to the state of a library, as data: names, and an action for each.
+//! The effects of functions on the state of a library, as data: names, and an action for each.
 //!
-//! Names are matched without the letters of vendors at their end; the first rule that fits holds. What no rule knows is
-//! kept, with everything that it might need.
+//! Names are matched without vendor suffixes; the first matching rule applies. Calls that no rule knows are kept, with
+//! everything that they might need.
 
 use crate::objects::Class;
 
-/// What a call does, as far as what comes later may need it.
+/// The effect of a call, as far as later calls may depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Unknown: it is kept.
     Unknown,
-    /// It has an effect of its own that needs nothing, and is kept.
+    /// It has an effect of its own, depends on nothing, and is kept.
     Keep,
-    /// It asks, and changes nothing.
+    /// It queries state and changes nothing.
     Query,
-    /// It asks, but the answer may go into a buffer that is bound at this target.
+    /// It queries state; the answer may go into the buffer bound at this target.
     Pack(u64),
     /// It draws.
     Draw,
-    /// It draws what was drawn before.
+    /// It draws from earlier drawn contents (blits).
     DrawShown,
     /// It clears.
     Clear,
-    /// A frame ends: what was drawn is gone.
+    /// A frame ends: the drawn contents are gone.
     Swap,
-    /// Drawing begins; values follow, call by call.
+    /// Immediate-mode drawing begins; vertices follow, a call each.
     Begin,
-    /// Drawing ends.
+    /// Immediate-mode drawing ends.
     End,
-    /// A corner of what is drawn.
+    /// It adds a vertex.
     Vertex,
-    /// It sets a value, which holds until it is set again for the same target.
+    /// It sets a value until another call sets it for the same target.
     State,
-    /// It switches something on or off.
+    /// It enables or disables a capability.
     Switch,
-    /// It chooses a texture unit.
+    /// It selects the active texture unit.
     ActiveTexture,
-    /// It chooses the texture unit that arrays of coordinates are for.
+    /// It selects the texture unit for coordinate arrays.
     ClientTexture,
-    /// It changes a value without setting all of it.
+    /// It changes a value without overwriting all of it.
     Accumulate,
-    /// A context begins to be used by a thread.
+    /// It makes a context current in a thread.
     MakeCurrent,
-    /// Names of objects come back in an argument or as the result.
+    /// It returns names of new objects, in an argument or as the result.
     Generate,
-    /// A range of lists comes back.
+    /// It returns a range of new display lists.
     GenLists,
-    /// Objects go.
+    /// It deletes objects.
     Delete,
-    /// Lists go.
+    /// It deletes display lists.
     DeleteLists,
-    /// An object is bound at a target, or used.
+    /// It binds an object at a target, or makes it current.
     Bind(Class),
-    /// An object is bound at a numbered place.
+    /// It binds an object at a numbered place.
     BindAt(Class),
-    /// Objects are bound at several numbered places.
+    /// It binds objects at several consecutive places.
     BindRange(Class),
-    /// What is bound at a target changes, all of a part of it, named by its level.
+    /// It replaces the part of the bound object that the level names, entirely.
     Replace(Class),
-    /// What is bound at a target changes.
+    /// It changes the object bound at a target.
     Change(Class),
-    /// The program in use gets a value.
+    /// It sets a uniform of the current program.
     Uniform,
-    /// Where vertices come from: the vertex array in use changes, and needs the buffer that is bound.
+    /// It sets a source of vertices: this changes the current vertex array, which then depends on the bound buffer.
     Source,
-    /// The object that is named first changes, and needs the others.
+    /// It changes the first object that it names, which then depends on the others.
     Named,
-    /// A query or the like ends at a target.
+    /// It ends a query or the like at a target.
     Finish(Class),
-    /// A list is recorded from here on.
+    /// It begins to record a display list.
     NewList,
-    /// It is complete.
+    /// It completes the display list.
     EndList,
-    /// A list is run.
+    /// It executes display lists.
     CallList,
-    /// The kind of matrices that the next calls are about.
+    /// It sets the kind of matrices that later calls change.
     MatrixMode,
-    /// The matrix is set.
+    /// It sets the current matrix.
     LoadMatrix,
-    /// It is multiplied.
+    /// It multiplies the current matrix.
     MultMatrix,
-    /// It is remembered.
+    /// It pushes the current matrix.
     PushMatrix,
-    /// It is remembered no more.
+    /// It pops the current matrix.
     PopMatrix,
-    /// Much of the state is remembered, or comes back.
+    /// It pushes or pops many values at once.
     Attributes,
-    /// What vertices become is captured, from here on or no longer.
+    /// It begins or ends transform feedback.
     Capture,
-    /// A buffer is mapped to memory.
+    /// It maps a buffer to memory.
     Map,
-    /// It asks about a configuration of frame buffers, which counts if a context is made for that.
+    /// It queries a framebuffer configuration; this matters if a context is made for that configuration.
     Config,
-    /// Memory is written, which may be that of a buffer.
+    /// It writes memory, which may be that of a mapped buffer.
     Copy,
 }
 
 use Action::*;
 
-/// The target that pixels are packed to.
+/// The target for packed pixels.
 const PIXEL_PACK_BUFFER: u64 = 0x88eb;
-/// The target that answers of queries go to.
+/// The target for results of queries.
 const QUERY_BUFFER: u64 = 0x9192;
 
-/// Names and actions. A star stands for anything.
+/// Name patterns and actions; `*` at the end matches any suffix.
 const RULES: &[(&str, Action)] = &[
-    // What must stay although it looks like a question: a replayer learns new names from it.
+    // Calls that look like queries but must stay: a replayer learns new names from them.
     ("glGetUniformLocation", Named),
     ("glGetAttribLocation", Named),
     ("glGetUniformBlockIndex", Named),
@@ -116,7 +116,7 @@ const RULES: &[(&str, Action)] = &[
     ("glGetTextureHandle", Keep),
     ("glGetTextureSamplerHandle", Keep),
     ("glGetImageHandle", Keep),
-    // Questions.
+    // Queries.
     ("glReadPixels", Pack(PIXEL_PACK_BUFFER)),
     ("glReadnPixels", Pack(PIXEL_PACK_BUFFER)),
     ("glGetTexImage", Pack(PIXEL_PACK_BUFFER)),
@@ -161,7 +161,7 @@ const RULES: &[(&str, Action)] = &[
     ("glColorMask", State),
     ("glMultiDraw*", Draw),
     ("glDraw*", Draw),
-    // Lists.
+    // Display lists.
     ("glNewList", NewList),
     ("glEndList", EndList),
     ("glCallList", CallList),
@@ -204,7 +204,7 @@ const RULES: &[(&str, Action)] = &[
     ("glBindVertexBuffer*", Source),
     ("glBindAttribLocation", Named),
     ("glBindFragDataLocation*", Named),
-    // What is bound changes.
+    // Changes of the bound object.
     ("glTexImage*", Replace(Class::Texture)),
     ("glCompressedTexImage*", Replace(Class::Texture)),
     ("glTexSubImage*", Change(Class::Texture)),
@@ -277,7 +277,7 @@ const RULES: &[(&str, Action)] = &[
     ("glPopClientAttrib", Attributes),
     ("glPushDebugGroup", Keep),
     ("glPopDebugGroup", Keep),
-    // Values that are set.
+    // Values.
     ("glEnable", Switch),
     ("glDisable", Switch),
     ("glActiveTexture", ActiveTexture),
@@ -337,7 +337,7 @@ const RULES: &[(&str, Action)] = &[
     ("glClipPlane*", State),
     ("glClipControl", State),
     ("glPrimitiveBoundingBox", State),
-    // What names its objects.
+    // Functions that name their objects.
     ("glTexture*", Named),
     ("glCompressedTextureSubImage*", Named),
     ("glNamed*", Named),
@@ -363,8 +363,8 @@ const RULES: &[(&str, Action)] = &[
     ("glActiveShaderProgram", Named),
     // Memory.
     ("memcpy", Copy),
-    // Window systems. What is asked about a configuration tells a replayer what to choose. Frames end where the flags of the
-    // call say so.
+    // Window systems. A query of a configuration tells a replayer which one to choose. The flags of a call determine whether
+    // it ends a frame.
     ("glXGetFBConfigAttrib*", Config),
     ("eglGetConfigAttrib", Config),
     ("glXMakeCurrent*", MakeCurrent),
@@ -375,15 +375,15 @@ const RULES: &[(&str, Action)] = &[
     ("CGLSetCurrentContext", MakeCurrent),
 ];
 
-/// Letters of vendors, which end the names of extensions.
+/// Vendor suffixes of extension functions.
 const VENDORS: &[&str] = &[
     "ARB", "EXT", "KHR", "OES", "NV", "NVX", "ATI", "AMD", "APPLE", "SGIS", "SGIX", "SGI", "IBM", "INTEL",
     "ANGLE", "MESA", "SUN", "QCOM", "IMG", "GREMEDY",
 ];
 
-/// What a function does.
+/// The action of the function with this name; `Unknown` if no rule matches.
 pub(super) fn action(name: &str) -> Action {
-    // Window systems keep theirs: their rules are about whole names.
+    // The whole name is matched too: functions of window systems keep their suffixes.
     let stem = VENDORS.iter().find_map(|vendor| name.strip_suffix(vendor)).unwrap_or(name);
     let fits = |pattern: &str| match pattern.strip_suffix('*') {
         Some(start) => stem.starts_with(start) || name.starts_with(start),

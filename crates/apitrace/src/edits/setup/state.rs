@@ -1,4 +1,4 @@
-//! What calls of OpenGL do to values, switches, matrices, lists and pictures.
+//! Effects of OpenGL calls on values, capabilities, matrices, display lists and drawn pictures.
 //!
 //! Objects are in [`things`](super::things).
 
@@ -19,7 +19,7 @@ const DEPTH_BIT: u64 = 0x100;
 const TEXTURE_MATRIX: u64 = 0x1702;
 const COMPILE_AND_EXECUTE: u64 = 0x1301;
 
-/// Arguments that say which of several values is set.
+/// Names of arguments that select one of several values.
 const SELECTORS: &[&str] = &[
     "index",
     "unit",
@@ -146,7 +146,7 @@ impl Tracker {
                 let target = args.number("target").unwrap_or(0);
                 let place = ["index", "unit"].iter().find_map(|name| args.number(name)).unwrap_or(0);
                 let name = args.objects().next().map_or(0, |(_, name)| name);
-                // Numbered places are others than the ones without.
+                // Indexed bindings are distinct from the one without an index.
                 self.bound(context, (class, target, place + 1), name, effects);
                 Standing::Normal
             }
@@ -201,18 +201,18 @@ impl Tracker {
         }
     }
 
-    /// A slot is set: whole, unless what is set may come back.
+    /// Sets a slot: entirely, unless a pop of attributes may restore it.
     pub(super) fn set(&mut self, context: usize, slot: Slot, effects: &mut Effects) {
         if self.contexts[context].attribute_depth == 0 { effects.write(slot) } else { effects.modify(slot) }
     }
 
-    /// All state of a context and all that is bound in it.
+    /// Reads all state of a context and everything bound in it.
     pub(super) fn read_everything(&mut self, context: usize, effects: &mut Effects) {
         let set = self.bound_set(context);
         effects.read_set(set);
     }
 
-    /// The objects that a call names must be there, with all they hold.
+    /// Makes the call depend on the objects that it names, including their contents.
     pub(super) fn name_objects(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) {
         let names: Vec<(Class, u64)> = args.objects().collect();
         for (class, name) in names {
@@ -224,7 +224,7 @@ impl Tracker {
         }
     }
 
-    /// What a question is about that names a target: something must be bound there.
+    /// A query that names a target depends on the object bound there.
     fn ask_about_target(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) {
         let Some(target) = args.number("target") else { return };
         let class_of = |place: &(Class, u64, u64)| (place.1 == target).then_some(*place);
@@ -267,7 +267,7 @@ impl Tracker {
             };
             shown.into_iter().flatten().for_each(|slot| effects.read(slot));
         }
-        // Newer functions name what they draw into.
+        // Newer functions name the framebuffer that they draw into.
         let drawn = match ["drawFramebuffer", "framebuffer"].iter().find_map(|name| args.number(name)) {
             Some(name) => self.images_of(context, name),
             None => self.drawn(context),
@@ -281,11 +281,11 @@ impl Tracker {
         if args.plan.action == Action::CallList {
             self.call_list(context, args, effects);
         }
-        // A shader may copy images from what is drawn, and captured vertices go to buffers.
+        // With transform feedback active, captured vertices go to buffers; shaders may also store images.
         if self.contexts[context].is_capturing { Standing::Keep } else { Standing::Normal }
     }
 
-    /// What running a list sets.
+    /// Applies the state that executing a display list sets.
     pub(super) fn call_list(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) {
         match args.number("list") {
             Some(list) => {
@@ -294,7 +294,7 @@ impl Tracker {
                     if is_whole { effects.write(slot) } else { effects.modify(slot) }
                 }
             }
-            // Several lists, whose numbers follow from a base: any of them.
+            // Several lists, numbered from a base: any of them may run.
             None => effects.read_group(self.contexts[context].lists),
         }
     }
@@ -327,7 +327,7 @@ impl Tracker {
         Standing::Normal
     }
 
-    /// Which mask a call sets, of colours or depths, and whether it is open.
+    /// The mask that a call sets (0 colours, 1 depths), and whether it permits writing.
     pub(super) fn mask(&self, args: &CallArgs<'_>) -> Option<(usize, bool)> {
         match args.plan.hash {
             hash if hash == hash_of(b"glDepthMask") => Some((1, args.number("flag") != Some(0))),
@@ -340,7 +340,7 @@ impl Tracker {
         }
     }
 
-    /// Which value a call sets; and whether that depends on the texture unit.
+    /// The value that a call sets; and whether it depends on the texture unit.
     pub(super) fn value(&self, context: usize, args: &CallArgs<'_>) -> (Part, bool) {
         let mut hasher = FxHasher::default();
         args.plan.hash.hash(&mut hasher);
@@ -396,7 +396,7 @@ impl Tracker {
                 if let Some(push) = push {
                     self.log.pair(push, next);
                     effects.write(inner);
-                    // A matrix that is forgotten must have been remembered.
+                    // If the pop itself is chosen, the matching push must be kept.
                     if is_chosen {
                         effects.read(inner);
                     }

@@ -1,4 +1,4 @@
-//! What calls of OpenGL do to objects: make, end, bind, fill and join them.
+//! Effects of OpenGL calls on objects: creating, deleting, binding, filling and linking them.
 
 use super::args::{CallArgs, hash_of};
 use super::live::{Effects, Group, Standing};
@@ -14,9 +14,9 @@ const ARRAY_BUFFER: u64 = 0x8892;
 const UNPACK_BUFFER: u64 = 0x88ec;
 const CUBE_MAP: u64 = 0x8513;
 const TEXTURE_COORD_ARRAY: u64 = 0x8078;
-/// More places than any library has.
+/// More binding places than any library has.
 const MAX_PLACES: u64 = 1 << 12;
-/// Where a pipeline has the program that gets values.
+/// The place of the active program of a pipeline.
 const ACTIVE_PROGRAM: u64 = 0x8259;
 
 impl Tracker {
@@ -38,7 +38,7 @@ impl Tracker {
             if name == 0 {
                 continue;
             }
-            // A new object, whatever had the name before.
+            // The object is new, whatever had this name before.
             let key = (class, self.space(context, class), name);
             self.objects.remove(&key);
             let object = self.object(context, class, name);
@@ -46,7 +46,7 @@ impl Tracker {
             self.log.begin(exists);
             effects.write(exists);
             if class == Class::List {
-                // Lists are read by their content.
+                // Display lists are read by their contents.
                 let content = self.slot(self.contexts[context].lists, Part::List(name));
                 effects.write(content);
             }
@@ -75,7 +75,7 @@ impl Tracker {
         Standing::Drop
     }
 
-    /// A name stands for nothing any more. Programs and shaders live on while they are used, by their names.
+    /// Removes the name of a deleted object. Programs and shaders remain while they are used, under their names.
     fn forget(&mut self, context: usize, class: Class, name: u64) {
         let state = &mut self.contexts[context];
         state.set = None;
@@ -83,7 +83,7 @@ impl Tracker {
             return;
         }
         state.bound.retain(|place, bound| place.0 != class || *bound != name);
-        // In other contexts it stays bound.
+        // The object remains bound in other contexts.
         let is_bound =
             |other: &Context| other.bound.iter().any(|(place, bound)| place.0 == class && *bound == name);
         if !self.contexts.iter().any(is_bound) {
@@ -122,7 +122,7 @@ impl Tracker {
         Standing::Normal
     }
 
-    /// Objects are bound at places that follow each other.
+    /// Binds objects at consecutive places.
     pub(super) fn bind_range(
         &mut self,
         context: usize,
@@ -134,7 +134,7 @@ impl Tracker {
         let first = args.number("first").unwrap_or(0);
         let names: Vec<u64> = args.objects().map(|(_, name)| name).collect();
         if names.is_empty() {
-            // All of them go.
+            // A call without objects unbinds all these places.
             let n = args.number("count").unwrap_or(0).min(MAX_PLACES);
             (0..n).for_each(|at| {
                 self.bound(context, (class, target, first.wrapping_add(at + 1)), 0, effects);
@@ -147,7 +147,7 @@ impl Tracker {
         Standing::Normal
     }
 
-    /// Something is bound.
+    /// Binds an object at a place; name 0 unbinds.
     pub(super) fn bound(
         &mut self,
         context: usize,
@@ -172,14 +172,14 @@ impl Tracker {
             let exists = self.slot(object.group, Part::Exists);
             effects.read(exists);
             if place.0 == Class::Program {
-                // Only what was linked can be used.
+                // Only a linked program can be used.
                 let linked = self.slot(object.group, Part::Whole);
                 effects.read(linked);
             }
         }
     }
 
-    /// What is bound at a target changes.
+    /// Changes the object bound at a target.
     pub(super) fn change(
         &mut self,
         context: usize,
@@ -207,7 +207,7 @@ impl Tracker {
         let binding = self.binding(context, place, effects);
         effects.read(binding);
         let name = self.bound_name(context, place);
-        // Framebuffer 0 and texture 0 are things of the context itself.
+        // Framebuffer 0 and texture 0 belong to the context itself.
         let object = self.object(context, class, name);
         if name == 0 {
             let slot = self.slot(group, Part::Sum);
@@ -227,7 +227,7 @@ impl Tracker {
             } else {
                 effects.modify(image)
             }
-            // Pixels come from memory as it is to be unpacked, or from what was drawn.
+            // Pixels come from memory, with the current unpack settings, or from the drawn contents.
             let unpack = self.bound_name(context, (Class::Buffer, UNPACK_BUFFER, 0));
             self.use_object(context, Class::Buffer, unpack, effects);
             effects.read_group(group);
@@ -243,7 +243,7 @@ impl Tracker {
         Standing::Normal
     }
 
-    /// An image is attached to a framebuffer, or taken away.
+    /// Attaches an image to a framebuffer, or detaches it if its name is 0.
     pub(super) fn attach(&mut self, context: usize, framebuffer: u64, attachment: u64, args: &CallArgs<'_>) {
         let image = args.objects().find(|(class, _)| matches!(class, Class::Texture | Class::Renderbuffer));
         let Some((class, name)) = image else { return };
@@ -262,7 +262,7 @@ impl Tracker {
         });
     }
 
-    /// The objects that a call names must be there, not what was drawn into them.
+    /// Makes the call depend on the objects that it names, without their drawn contents.
     pub(super) fn name_objects_but_content(
         &mut self,
         context: usize,
@@ -275,7 +275,7 @@ impl Tracker {
         }
     }
 
-    /// Where vertices come from, and whether they do.
+    /// Sets a source of vertices, or enables or disables an array.
     pub(super) fn source(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) -> Standing {
         let group = self.contexts[context].group;
         let array = self.bound_name(context, (Class::VertexArray, 0, 0));
@@ -285,14 +285,14 @@ impl Tracker {
         let exists = self.slot(object.group, Part::Exists);
         effects.read(exists);
         let mut hasher = FxHasher::default();
-        // What is switched on is switched off by another function.
+        // Functions that enable and that disable share one slot.
         let is_switch = args.plan.args.len() == 1;
         let function = if is_switch { 0 } else { args.plan.hash };
         function.hash(&mut hasher);
         for name in ["index", "attribindex", "bindingindex", "array", "first", "count"] {
             args.number(name).hash(&mut hasher);
         }
-        // Arrays of texture coordinates belong to units that other calls choose.
+        // Arrays of texture coordinates belong to the texture unit that other calls select.
         if args.number("array") == Some(TEXTURE_COORD_ARRAY)
             || args.plan.hash == hash_of(b"glTexCoordPointer")
         {
@@ -323,7 +323,7 @@ impl Tracker {
         Standing::Normal
     }
 
-    /// A program gets a value: the one in use, or that of the pipeline in use.
+    /// Sets a uniform of the current program, or of the active program of the current pipeline.
     pub(super) fn uniform(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) -> Standing {
         let place = (Class::Program, 0, 0);
         let binding = self.binding(context, place, effects);
@@ -344,12 +344,12 @@ impl Tracker {
         Standing::Normal
     }
 
-    /// A program that is linked gets a value.
+    /// Sets a uniform of a linked program.
     fn set_uniform(&mut self, program: Group, args: &CallArgs<'_>, effects: &mut Effects) {
         let linked = self.slot(program, Part::Whole);
         effects.read(linked);
         let slot = self.slot(program, Part::Level(args.number("location").unwrap_or(u64::MAX)));
-        // Several values may reach into other locations.
+        // An array of values may reach into other locations.
         if args.number("count").is_none_or(|count| count == 1) {
             effects.write(slot)
         } else {
@@ -357,7 +357,7 @@ impl Tracker {
         }
     }
 
-    /// The first object that a call names changes, and needs the others.
+    /// Changes the first object that a call names, which then depends on the others.
     pub(super) fn named(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) -> Standing {
         let names: Vec<(Class, u64)> = args.objects().collect();
         let Some(((class, name), others)) = names.split_first() else { return Standing::Keep };

@@ -1,8 +1,8 @@
-//! Going through calls and noting what each of them writes and reads.
+//! Follows calls and notes the state that each of them writes and reads.
 //!
-//! Nothing is run: what is bound where, which context is current, how deep a stack of matrices is, follows from the arguments.
-//! This file knows contexts, objects and slots; [`state`](super::state) and [`things`](super::things) know functions, by
-//! what [`rules`](super::rules) say of them.
+//! No call is executed: bindings, current contexts and depths of matrix stacks follow from the arguments. This file handles
+//! contexts, objects and slots; [`state`](super::state) and [`things`](super::things) handle functions, according to
+//! [`rules`](super::rules).
 
 use super::args::CallArgs;
 use super::live::{Effects, Group, Log, Slot, Standing};
@@ -14,7 +14,7 @@ use quipu_model::values::{Call, Kind, NO_NODE, Types, Values};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
 
-/// Everything so far.
+/// The state that results from the calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Tracker {
     pub(super) log: Log,
@@ -25,12 +25,12 @@ pub(super) struct Tracker {
     pub(super) by_handle: FxHashMap<u64, usize>,
     pub(super) current: FxHashMap<u64, usize>,
     pub(super) n_spaces: u32,
-    /// What running a list sets.
+    /// Slots that a display list sets when it is executed, with true if entirely.
     pub(super) list_effects: FxHashMap<(u32, u64), Vec<(Slot, bool)>>,
-    /// Buffers that are mapped: where, how long, and which.
+    /// Mapped buffers: address, length in bytes, and group.
     pub(super) mapped: Vec<(u64, u64, Group)>,
     pub(super) threads: Option<Group>,
-    /// Configurations of frame buffers.
+    /// Groups of framebuffer configurations, by handle.
     pub(super) configs: FxHashMap<u64, Group>,
     pub(super) effects: Effects,
 }
@@ -40,7 +40,7 @@ pub(super) const DRAW_FRAMEBUFFER: u64 = 0x8ca9;
 pub(super) const ELEMENT_ARRAY_BUFFER: u64 = 0x8893;
 
 impl Tracker {
-    /// Notes the next call. Those that were chosen are kept in any case.
+    /// Notes the next call. Chosen calls are always kept.
     pub(super) fn call(&mut self, call: &Call, values: &Values, types: &Types, is_chosen: bool) {
         self.effects.clear();
         let Some(position) = self.plan(call.function, types) else {
@@ -61,14 +61,14 @@ impl Tracker {
         }
     }
 
-    /// Lets go of what no call to come can ask for.
+    /// Drops state that no later call can read.
     fn compact(&mut self) {
         let (mut groups, mut slots) = (FxHashSet::default(), Vec::new());
-        // Of contexts whose handle stands for another now, nothing is asked for.
+        // No later call can read a context whose handle now stands for another.
         let known: FxHashSet<usize> = self.by_handle.values().chain(self.current.values()).copied().collect();
         let mut spaces = FxHashSet::default();
         for (i, context) in self.contexts.iter_mut().enumerate() {
-            // Sets get other numbers.
+            // Compaction renumbers sets.
             context.set = None;
             if known.contains(&i) {
                 groups.extend([context.group, context.window, context.lists]);
@@ -137,7 +137,7 @@ impl Tracker {
         }
     }
 
-    /// The slot for the context that a thread uses.
+    /// The slot for the current context of a thread.
     pub(super) fn thread_slot(&mut self, thread: u64) -> Slot {
         let group = match self.threads {
             Some(group) => group,
@@ -146,7 +146,7 @@ impl Tracker {
         self.slot(group, Part::Current(thread))
     }
 
-    /// The context that a thread uses; one that no call made if it has none.
+    /// The current context of a thread; if it has none, a new one that no call made.
     pub(super) fn context(&mut self, thread: u64) -> usize {
         match self.current.get(&thread) {
             Some(context) => *context,
@@ -205,7 +205,7 @@ impl Tracker {
         }
     }
 
-    /// The object of a name; made when it is first heard of.
+    /// The object with a name; created on first use.
     pub(super) fn object(&mut self, context: usize, class: Class, name: u64) -> Object {
         let key = (class, self.space(context, class), name);
         if let Some(object) = self.objects.get(&key) {
@@ -237,7 +237,7 @@ impl Tracker {
         self.contexts[context].set = None;
     }
 
-    /// Reads all that an object is and holds.
+    /// Makes the call depend on an object, its contents, and the objects that it uses.
     pub(super) fn use_object(&mut self, context: usize, class: Class, name: u64, effects: &mut Effects) {
         if name == 0 {
             return;
@@ -248,7 +248,7 @@ impl Tracker {
         object.uses().for_each(|part| effects.read_group(part));
     }
 
-    /// What is bound at a place; buffers of elements belong to the vertex array in use.
+    /// Name of the object bound at a place; an element array buffer belongs to the current vertex array.
     pub(super) fn bound_name(&self, context: usize, place: (Class, u64, u64)) -> u64 {
         let bound = &self.contexts[context].bound;
         if (place.0, place.1) != (Class::Buffer, ELEMENT_ARRAY_BUFFER) {
@@ -260,7 +260,8 @@ impl Tracker {
         source.map_or(0, |(name, _)| *name)
     }
 
-    /// The slot that says what is bound at a place; it is read with what says where that is.
+    /// The slot of the binding at a place. For an element array buffer, which belongs to the current vertex array, the call
+    /// also reads the binding of that.
     pub(super) fn binding(
         &mut self,
         context: usize,
@@ -278,7 +279,7 @@ impl Tracker {
         self.slot(array, Part::Level(ELEMENT_ARRAY_BUFFER))
     }
 
-    /// Everything that is bound, as a set of groups.
+    /// Everything bound in the context, as a set of groups.
     pub(super) fn bound_set(&mut self, context: usize) -> u32 {
         if let Some(set) = self.contexts[context].set {
             return set;
@@ -289,7 +290,7 @@ impl Tracker {
             .filter(|(_, name)| **name != 0)
             .map(|((class, target, _), name)| (*class, *target, *name))
             .collect();
-        // There is a vertex array without a name as well.
+        // Vertex array 0 counts as bound too.
         if self.bound_name(context, (Class::VertexArray, 0, 0)) == 0 {
             bound.push((Class::VertexArray, 0, 0));
         }
@@ -297,7 +298,7 @@ impl Tracker {
         for (class, target, name) in bound {
             let object = self.object(context, class, name);
             groups.push(object.group);
-            // What was drawn into a target is not needed to draw into it again.
+            // Drawing into a target does not depend on its earlier contents.
             let is_drawn_into = class == Class::Framebuffer || (class == Class::Renderbuffer && target > 0);
             if !is_drawn_into {
                 groups.push(object.content);
@@ -309,7 +310,7 @@ impl Tracker {
         set
     }
 
-    /// The images that are drawn into: colours, then depths.
+    /// The images drawn into: colours, then depths.
     pub(super) fn drawn(&mut self, context: usize) -> [Vec<Slot>; 2] {
         let name = self.bound_name(context, (Class::Framebuffer, DRAW_FRAMEBUFFER, 0));
         self.images_of(context, name)
@@ -321,7 +322,7 @@ impl Tracker {
         self.images_of(context, name)
     }
 
-    /// The images of a framebuffer, or of the window: colours, then depths.
+    /// The images of a framebuffer, or of the window if the name is 0: colours, then depths.
     pub(super) fn images_of(&mut self, context: usize, name: u64) -> [Vec<Slot>; 2] {
         if name == 0 {
             let window = self.contexts[context].window;
@@ -330,7 +331,7 @@ impl Tracker {
         let object = self.object(context, Class::Framebuffer, name);
         let (mut colors, mut depths) = (Vec::new(), Vec::new());
         for (attachment, (image, _)) in object.images {
-            // Depth, stencil, and both.
+            // Depth, stencil, and both attachments.
             if [0x8d00, 0x8d20, 0x821a].contains(&attachment) {
                 depths.push(image)
             } else {
@@ -364,7 +365,7 @@ impl Tracker {
         standing
     }
 
-    /// A call of a window system, of Direct3D, or of the language.
+    /// Handles a call of a window system or of Direct3D, or a function of C such as `memcpy`.
     pub(super) fn outside(
         &mut self,
         args: &CallArgs<'_>,
@@ -379,7 +380,7 @@ impl Tracker {
                 for part in 0..2 {
                     let slot = self.slot(window, Part::Drawn(part));
                     effects.write(slot);
-                    // What is shown is what was drawn.
+                    // The frame shown depends on what was drawn.
                     if is_chosen {
                         effects.read(slot);
                     }
@@ -428,7 +429,7 @@ impl Tracker {
                     let group = self.config(config);
                     effects.read_group(group);
                 }
-                // A context may come back, which may share objects with another.
+                // The call may return a new context, which may share objects with another.
                 if call.result != NO_NODE && values.node(call.result).kind == Kind::Pointer {
                     let names = ["shareList", "share_list", "share_context", "hShareContext", "share"];
                     let share = names.iter().find_map(|name| args.number(name)).filter(|handle| *handle != 0);
@@ -450,7 +451,7 @@ impl Tracker {
         }
     }
 
-    /// What is known of a configuration of frame buffers.
+    /// The group of a framebuffer configuration.
     fn config(&mut self, config: u64) -> Group {
         match self.configs.get(&config) {
             Some(group) => *group,
@@ -462,7 +463,7 @@ impl Tracker {
         }
     }
 
-    /// A call that goes into a list.
+    /// Handles a call that is recorded into a display list.
     pub(super) fn recorded(
         &mut self,
         context: usize,
@@ -484,7 +485,7 @@ impl Tracker {
         }
         let slot = self.slot(self.contexts[context].lists, Part::List(list));
         if !runs {
-            // Nothing happens but that the list grows; what objects it names must be there.
+            // The call only extends the display list; the objects that it names must exist.
             effects.clear();
             let names: Vec<(Class, u64)> = args.objects().collect();
             names.into_iter().for_each(|(class, name)| self.use_object(context, class, name, effects));
