@@ -1,4 +1,4 @@
-//! Records per second: reading a trace of plain bytes into the lenses.
+//! Benchmark: records decoded per second, from plain bytes into the lenses.
 //!
 //! `cargo bench -p quipu-cacheray`
 
@@ -14,10 +14,10 @@ fn main() {
     divan::main();
 }
 
-/// 75 MB, which come from memory, and 1.5 MB, which a near cache holds.
+/// 75 MB, which are read from memory, and 1.5 MB, which fit into a cache.
 const RECORDS: [u64; 2] = [4 << 20, 80 << 10];
 
-/// Accesses of one thread, with an annotation now and then.
+/// Accesses of one thread, with an annotation every 200 records.
 fn bytes(n_records: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     for at in 0..n_records {

@@ -1,6 +1,6 @@
-//! The rules that records follow, and where they do not.
+//! Checks records against the rules of the format.
 //!
-//! Memory grows with the number of regions that are live at once, and of stretches of memory that ever were in one.
+//! Memory grows with the number of regions that are live at the same time, and of ranges of memory that were ever in one.
 
 use crate::codec::Codec;
 use crate::plausible::is_address;
@@ -15,16 +15,16 @@ use quipu_symbols::regions::RegionMap;
 pub(crate) static CHECK: Check<Codec> = Check::new(&INFO);
 static INFO: ToolInfo = check::info(crate::INFO.name, Columns::ACCESSES.or(Columns::REGIONS));
 
-/// Longer names are told.
+/// Names longer than this are reported.
 const USUAL_NAME_BYTES: usize = 4096;
 
-/// What is known of memory so far.
+/// State of memory at the current record.
 #[derive(Debug)]
 pub struct CacherayRules {
     dialect: Dialect,
-    /// With the record that added each.
+    /// Regions that are live, each with the record that added it.
     live: RegionMap<u64>,
-    /// With the record that removed each.
+    /// Regions that were removed, each with the record that removed it.
     removed: RegionMap<u64>,
 }
 
@@ -37,7 +37,7 @@ struct At<'a> {
 }
 
 impl At<'_> {
-    /// How many records stand before it.
+    /// Number of records before it.
     fn ordinal(self) -> u64 {
         self.batch.span.first_record + u64::from(self.record)
     }
@@ -56,7 +56,7 @@ impl At<'_> {
         batch.span.offset + (n_bytes + n_accesses * dialect.access_bytes()) as u64
     }
 
-    /// Reports that the record breaks a rule.
+    /// Reports that the record breaks `rule`.
     fn tell(self, log: &mut Log, rule: &'static RuleInfo, what: impl FnOnce() -> String) {
         log.add(rule, || (Some(self.offset()), Some(self.ordinal()), what()));
     }
@@ -101,7 +101,7 @@ impl CacherayRules {
         if n_elements == 0 {
             at.tell(log, &rules::NO_ELEMENTS, || format!("the region at `{addr:#x}` has no elements"));
         }
-        // Two numbers of 32 bits.
+        // The product of two 32-bit numbers.
         let n_bytes = element_bytes.saturating_mul(n_elements);
         let region = || format!("`{n_bytes}` bytes from `{addr:#x}` on");
         if addr.checked_add(n_bytes).is_none() {
@@ -163,7 +163,7 @@ impl Rules<Codec> for CacherayRules {
     }
 
     fn merge(&mut self, later: CacherayRules) {
-        // There is one shard: nothing was live before it.
+        // There is only one shard, so no region was live before it.
         *self = later;
     }
 

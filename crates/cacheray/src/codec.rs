@@ -1,4 +1,4 @@
-//! Bytes → batches: tells records from damage, finds where to continue after it, and fills columns.
+//! Decodes bytes into batches: distinguishes records from damage, finds where to continue after it, and fills columns.
 
 use crate::INFO;
 use crate::check::CacherayRules;
@@ -17,25 +17,25 @@ use quipu_model::{Amount, Batch, Columns, FormatInfo, Printer, RuleInfo, TableBu
 use quipu_records::print::{RowPrinter, Sort};
 use quipu_records::{Family, Fill, FlatTrace, Input, RecordCodec, Resume, Step};
 
-/// A run of records that takes more bytes to judge is none.
+/// A run of records must be recognised within this many bytes.
 const MAX_RUN_BYTES: usize = 2 * MAX_NAME_BYTES;
 /// A batch ends when names of types take this many bytes, however few records they belong to.
 const MAX_NAMES_BYTES: usize = 1 << 20;
-/// Accesses that are judged together. PERF: decode_into_lenses.
+/// Number of accesses checked together. PERF: decode_into_lenses.
 const BLOCK: usize = 16;
 
-/// How the records of a trace read.
+/// The encoding of a trace's records.
 #[derive(Clone, Copy, Debug)]
 pub struct Codec {
-    /// How integers and addresses are written.
+    /// Byte order of integers, and width of addresses.
     pub dialect: Dialect,
 }
 
-/// What reading learns.
+/// State that reading accumulates.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     familiar: Familiar,
-    /// The thread of the last record that was judged.
+    /// The thread of the last record that was examined.
     thread: u64,
 }
 
@@ -105,7 +105,7 @@ impl Family for Codec {
     }
 }
 
-/// Takes the record at the front, if there is one that makes sense.
+/// Decodes the record at the front, if it is plausible.
 fn take<L: Layout>(state: &mut State, input: Input<'_>, out: &mut Fill) -> Result<Step, Step> {
     let bytes = input.bytes;
     let (record, length) = match record::<L>(bytes) {
@@ -127,9 +127,9 @@ fn take<L: Layout>(state: &mut State, input: Input<'_>, out: &mut Fill) -> Resul
     let familiar = &state.familiar;
     let (thread, is_flagged) = (record.thread(), flags_of_annotation(&record) != 0);
     let makes_sense = has_possible_fields(&record);
-    // Damage takes in the records after it, or shifts them.
+    // Damage swallows the records after it, or shifts them.
     let is_taken = match makes_sense {
-        // A thread that was not met before may have any number.
+        // A new thread may have any number.
         true if !is_flagged => {
             familiar.has(thread)
                 || (is_plausible(&record) && follows::<L>(input, length, familiar)?)
@@ -162,7 +162,7 @@ fn take<L: Layout>(state: &mut State, input: Input<'_>, out: &mut Fill) -> Resul
     Ok(Step::Record(length))
 }
 
-/// Bytes that are no record; if nothing but the tag is wrong, only that record.
+/// Reports bytes that are not a record. If only the tag is wrong, only that record is lost.
 #[cold]
 fn lost<L: Layout>(
     state: &State,
@@ -177,7 +177,7 @@ fn lost<L: Layout>(
     Ok(Step::Lost { rule, what, skip, records: Amount::Unknown })
 }
 
-/// Whether a run of records begins `at` bytes from here. After a record, the end of the data is as good.
+/// Whether a run of records begins `at` bytes from here. If `at` is not 0, the end of the data counts as a run.
 fn is_run<L: Layout>(input: Input<'_>, test: Test, at: usize, familiar: &Familiar) -> Result<bool, Step> {
     let n_last = if at > 0 { 0 } else { LAST_RECORDS };
     match run_of::<L>(&input.bytes[at..], test, input.is_last().then_some(n_last), familiar) {
@@ -196,7 +196,7 @@ fn follows<L: Layout>(input: Input<'_>, length: usize, familiar: &Familiar) -> R
     Ok(is_followed::<L>(&input.bytes[length..], familiar))
 }
 
-/// Whether a run of records begins anywhere after the first of these bytes, which are the last.
+/// Whether a run of records begins anywhere after the first of these bytes, which end the data.
 fn holds_run<L: Layout>(bytes: &[u8], familiar: &Familiar) -> bool {
     let is_run =
         |at: usize| run_of::<L>(&bytes[at..], is_plausible, Some(LAST_RECORDS), familiar) == Run::Records;
@@ -224,13 +224,13 @@ fn resume<L: Layout>(familiar: &Familiar, input: Input<'_>) -> Resume {
     if input.is_last() { Resume::Nowhere } else { Resume::More { skip: input.bytes.len(), wants: 1 } }
 }
 
-/// Takes the accesses of a thread that come next, those that are whole and fit. PERF: a pass over the bytes for each column;
-/// the bytes are few enough to stay in the cache.
+/// Adds the accesses of `thread` at the front of `bytes`, as long as they are complete, plausible and fit into the batch;
+/// returns their number of bytes. PERF: a pass over the bytes for each column; the bytes are few enough to stay in the cache.
 fn accesses<L: Layout>(thread: u64, bytes: &[u8], out: &mut Fill) -> usize {
     let n_bytes = L::DIALECT.access_bytes();
     let n_whole = (bytes.len() / n_bytes).min(out.room());
     let mut rest = bytes.get(..n_whole * n_bytes).unwrap_or(&[]);
-    // Others are looked at one by one.
+    // Other records are decoded one by one.
     while let Some((block, after)) = rest.split_at_checked(BLOCK * n_bytes)
         && are_usual::<L>(block, thread)
     {
@@ -274,8 +274,8 @@ fn push_accesses<L: Layout>(bytes: &[u8], thread: u64, out: &mut Fill) {
     out.add(n, 0);
 }
 
-/// Whether all of some bytes are accesses of a thread with values that make sense. PERF: what is odd about any of them is
-/// collected without a branch (decode_into_lenses).
+/// Whether all of `bytes` are accesses of `thread` with plausible values. PERF: deviations are accumulated without branches
+/// (decode_into_lenses).
 #[inline(always)]
 fn are_usual<L: Layout>(bytes: &[u8], thread: u64) -> bool {
     let (mut tags, mut threads, mut addrs, mut sizes) = (0, 0, 0, 0);

@@ -1,25 +1,25 @@
-//! Bytes → records, and back; free of I/O.
+//! Decodes and encodes records, without I/O.
 
 use crate::record::{
     ADD, Access, Add, Dialect, KIND_MASK, MAX_NAME_BYTES, READ, REMOVE, Record, Remove, WRITE,
 };
 use quipu_model::{Error, Result};
 
-/// Why no record could be taken.
+/// The reason why no record could be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The record is cut: this many bytes are needed from its first on, at least.
+    /// The record is incomplete: it has at least this many bytes in total.
     More(usize),
-    /// There is no record that begins like this.
+    /// The bytes do not begin a record.
     Bad(Bad),
 }
 
-/// What is wrong with bytes that should be a record.
+/// The reason why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
     /// The tag is unknown.
     Tag(u8),
-    /// The name would be so long.
+    /// The name has this many bytes, more than the limit.
     Name(u32),
 }
 
@@ -99,28 +99,28 @@ fn u64_at<L: Layout>(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, L::u64)
 }
 
-/// The address that a record's bytes hold after the tag.
+/// The address of the record in `bytes`, which begin with its tag.
 #[inline(always)]
 pub(crate) fn address<L: Layout>(bytes: &[u8]) -> u64 {
     if L::DIALECT.address_bytes() == 4 { u64::from(u32_at::<L>(bytes, 1)) } else { u64_at::<L>(bytes, 1) }
 }
 
-/// The size of an access.
+/// The size of the access in `bytes`.
 #[inline(always)]
 pub(crate) fn size<L: Layout>(bytes: &[u8]) -> u8 {
     bytes.get(1 + L::DIALECT.address_bytes()).copied().unwrap_or(0)
 }
 
-/// The thread of an access.
+/// The thread of the access in `bytes`.
 #[inline(always)]
 pub(crate) fn access_thread<L: Layout>(bytes: &[u8]) -> u64 {
     u64_at::<L>(bytes, 2 + L::DIALECT.address_bytes())
 }
 
-/// Takes the record that `bytes` begin with; returns its length too.
+/// Decodes the record at the front of `bytes`; also returns its length.
 ///
 /// # Errors
-/// If it is cut or none.
+/// If the record is incomplete or malformed.
 pub(crate) fn record<L: Layout>(bytes: &[u8]) -> Result<(Record<'_>, usize), Stop> {
     match bytes.first() {
         Some(tag) => record_of::<L>(*tag, bytes),
@@ -128,10 +128,10 @@ pub(crate) fn record<L: Layout>(bytes: &[u8]) -> Result<(Record<'_>, usize), Sto
     }
 }
 
-/// Takes the record that `bytes` begin with, as if their first byte were this tag.
+/// Decodes the record at the front of `bytes` as if its tag were `tag`.
 ///
 /// # Errors
-/// As [`record`].
+/// Those of [`record`].
 pub(crate) fn record_of<L: Layout>(tag: u8, bytes: &[u8]) -> Result<(Record<'_>, usize), Stop> {
     let dialect = L::DIALECT;
     let thread_at = 1 + dialect.address_bytes();
@@ -176,10 +176,10 @@ pub(crate) fn record_of<L: Layout>(tag: u8, bytes: &[u8]) -> Result<(Record<'_>,
     }
 }
 
-/// Takes the record of a dialect that `bytes` begin with; returns its length too.
+/// Decodes the record of a dialect at the front of `bytes`; also returns its length.
 ///
 /// # Errors
-/// If it is cut or none.
+/// If the record is incomplete or malformed.
 pub fn decode(dialect: Dialect, bytes: &[u8]) -> Result<(Record<'_>, usize), Stop> {
     with_layout!(dialect, L => record::<L>(bytes))
 }
@@ -187,7 +187,7 @@ pub fn decode(dialect: Dialect, bytes: &[u8]) -> Result<(Record<'_>, usize), Sto
 /// Appends the bytes of a record in a dialect.
 ///
 /// # Errors
-/// `Unsupported` if the address is too wide for the dialect; `Limit` for a name that no reader takes.
+/// `Unsupported` if the address is too wide for the dialect; `Limit` for a name longer than readers accept.
 pub fn encode(dialect: Dialect, record: &Record<'_>, out: &mut Vec<u8>) -> Result<()> {
     let addr = record.addr();
     if dialect.address_bytes() == 4 && addr > u32::MAX.into() {

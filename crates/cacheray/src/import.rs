@@ -1,4 +1,4 @@
-//! Records of other formats as typed accesses.
+//! Converts records of other formats into typed accesses.
 
 use crate::plausible::{is_address, is_possible};
 use crate::record::{Dialect, Record};
@@ -13,17 +13,17 @@ use quipu_model::{Batch, Columns, Result};
 use quipu_records::write::usual_pool;
 use std::collections::BTreeSet;
 
-/// The largest size that a record holds.
+/// The largest size that fits into a record.
 const MAX_SIZE: u32 = u8::MAX as u32;
-/// The largest size that Cacheray's simulator reads as what it is: its sizes have a sign.
+/// The largest size that Cacheray's simulator reads correctly: it treats sizes as signed.
 const MAX_SIGNED_SIZE: u32 = i8::MAX as u32;
-/// The largest size that compilers report, and that of what larger accesses are split into.
+/// The largest access that compilers report; larger ones are split into accesses of this size.
 const USUAL_SIZE: u32 = 16;
-/// The most bytes of one access that are written: all that an access of drmemtrace can have, and one more. A line of text may
-/// claim 4 GiB, which would become 268 million records.
+/// Maximum number of bytes written for one access: one more than the largest access of drmemtrace. A line of text may claim 4
+/// GiB, which would become 268 million records.
 const MAX_SPLIT_SIZE: u32 = 64 << 10;
 
-/// The format as a target.
+/// The format as the target of a conversion.
 #[derive(Debug)]
 pub struct FromOthers;
 
@@ -34,7 +34,7 @@ static INFO: RecordWriterInfo = RecordWriterInfo {
     options: &[DIALECT, WIDE],
 };
 
-/// What becomes of large accesses.
+/// Treatment of large accesses.
 const WIDE: OptionSpec = OptionSpec::new(
     "wide",
     Kind::Choice(&["keep", "split"]),
@@ -58,7 +58,7 @@ impl RecordWriter for FromOthers {
     }
 }
 
-/// What became of the accesses of a batch.
+/// Outcome of converting the accesses of a batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     reads: u64,
@@ -67,13 +67,13 @@ struct Counts {
     flushes: u64,
     fetches: u64,
     sizeless: u64,
-    /// Of more bytes than Cacheray writes, and of more than its simulator can read.
+    /// `wide` counts accesses larger than Cacheray writes, `too_wide` those larger than its simulator can read.
     wide: u64,
     too_wide: u64,
     split: u64,
-    /// Of more bytes than are written at all.
+    /// Accesses larger than `MAX_SPLIT_SIZE`; the rest of each is not written.
     cut: u64,
-    /// At addresses that no machine has.
+    /// Accesses at addresses that no machine has.
     impossible: u64,
 }
 
@@ -102,9 +102,9 @@ impl Counts {
 struct Typed {
     writer: TraceWriter,
     dialect: Dialect,
-    /// Accesses of more bytes are split.
+    /// Larger accesses are split into accesses of this size.
     largest: u32,
-    /// Processes that the source tells, which records have no room for.
+    /// Processes of the source; records cannot store them.
     processes: BTreeSet<u64>,
 }
 
@@ -203,7 +203,7 @@ impl RecordSink for Typed {
         counts.enter(self.largest, ledger);
         for what in &batch.threads.what {
             match what {
-                // A thread begins with its first record.
+                // The first record of a thread implies its start.
                 ThreadEvent::Start => ledger.add("beginnings of threads", Outcome::Kept, 1),
                 _ => ledger.add("events of threads", Outcome::Dropped, 1),
             }

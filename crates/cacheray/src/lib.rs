@@ -1,14 +1,14 @@
-//! The Cacheray format: memory accesses, and which type the memory has that they go to.
+//! The Cacheray format: memory accesses, and the types of the memory that they access.
 //!
-//! [`CACHERAY`] is the format as the rest of Quipu sees it. Inside, each file knows one thing:
+//! [`CACHERAY`] is the format as the rest of Quipu sees it. Each module has one task:
 //!
 //! | file | what |
 //! |---|---|
 //! | [`record`] | tags, layouts, dialects, limits |
 //! | [`decode`] | bytes ⇄ records |
-//! | [`plausible`] | what real records look like: telling dialects, finding records after damage |
+//! | [`plausible`] | properties of real records: detecting dialects, finding records after damage |
 //! | [`codec`], [`table`] | records → batches, rows; the loop around it is [`quipu_records`] |
-//! | [`trace`], `survey` | opening a trace, what only reading all of it shows |
+//! | [`trace`], `survey` | opening a trace, facts that require reading all of it |
 //! | [`check`], [`rules`] | the rules that a trace must follow |
 //! | [`write`](mod@write) | batches → files |
 //! | [`import`] | records of other formats |
@@ -32,14 +32,14 @@ use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace, Transform};
 use quipu_source::Source;
 
-/// The format, as the list of formats names it.
+/// The format, for the list of formats.
 pub static CACHERAY: Cacheray = Cacheray;
 
 /// The type of [`CACHERAY`].
 #[derive(Debug)]
 pub struct Cacheray;
 
-/// What is known of the format without opening a trace.
+/// Static description of the format.
 pub static INFO: FormatInfo = FormatInfo {
     name: "cacheray",
     title: "memory accesses with the types of what they touch",
@@ -50,7 +50,7 @@ pub static INFO: FormatInfo = FormatInfo {
     print_options: &[],
 };
 
-/// The dialect that a trace is read as.
+/// The option for the dialect of a trace.
 pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
     "dialect",
     Kind::Choice(&["auto", "le64", "be64", "ilp32"]),

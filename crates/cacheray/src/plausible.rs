@@ -1,31 +1,31 @@
-//! What real records look like: how a dialect is found out, a trace recognised, and a place found to read on from.
+//! Heuristics for real records: they detect the dialect, recognise a trace, and find a place to continue after damage.
 //!
-//! The format has neither a header nor marks, so all of this is judged by values.
-//! SPEC: cacheray.md#dialects-and-byte-order, cacheray.md#damage.
+//! The format has neither a header nor markers, so all of this depends on values. SPEC: cacheray.md#dialects-and-byte-order,
+//! cacheray.md#damage.
 
 use crate::decode::{Layout, Stop, record, record_of, with_layout};
 use crate::record::{ADD, Add, Dialect, KIND_MASK, READ, REMOVE, Record};
 
-/// Records that are looked at to tell the dialect.
+/// Maximum number of records examined to detect the dialect.
 const DETECTED_RECORDS: u32 = 4096;
-/// Bytes of a trace that are looked at to tell the dialect: what this many annotated records usually take.
+/// Number of bytes examined to detect the dialect: the usual size of `DETECTED_RECORDS` records with annotations.
 pub const DETECTED_BYTES: usize = 128 << 10;
-/// This many plausible records in a row are no accident.
+/// A run of this many plausible records is not accidental.
 pub const RUN_RECORDS: u32 = 16;
-/// This many are enough where the data ends after them.
+/// At the end of the data, a run of this many is sufficient.
 pub(crate) const LAST_RECORDS: u32 = 2;
-/// No usual annotation is longer.
+/// Maximum size of a plausible annotation in bytes.
 pub(crate) const MAX_ANNOTATION_BYTES: usize = 64 + USUAL_NAME_BYTES;
-/// Names of types that are longer are unheard of, if not impossible.
+/// Longer names of types are implausible, though not impossible.
 const USUAL_NAME_BYTES: usize = 4096;
-/// Numbers of threads at and above are not those of a kernel. Libraries give others, which may have all 64 bits.
+/// Thread ids of kernels are smaller than this. Libraries use other ids, which may have all 64 bits.
 const USUAL_THREADS: u64 = 1 << 32;
-/// Programs have nothing below this address.
+/// Programs map no memory below this address.
 const FIRST_MAPPED: u64 = 4096;
-/// Records that must follow one whose tag is wrong, unless the trace ends there.
+/// Number of records that must follow one with a wrong tag, unless the trace ends there.
 const RECORDS_AFTER_BAD_TAG: u32 = 4;
 
-/// True if a record's values are such as compilers leave. Threads may have any number, so none is looked at.
+/// True if a compiler's instrumentation could have written this record. Thread ids may be any number and are not checked.
 pub fn is_plausible(record: &Record<'_>) -> bool {
     let has_size = !matches!(record, Record::Access(access) if !matches!(access.size, 1 | 2 | 4 | 8 | 16));
     has_size && is_possible(record)
@@ -36,12 +36,12 @@ pub fn is_address(addr: u64) -> bool {
     matches!(addr >> 48, 0 | 0xffff)
 }
 
-/// True if a record's values are such as any writer may leave.
+/// True if any writer could have written this record.
 pub fn is_possible(record: &Record<'_>) -> bool {
     flags_of_annotation(record) == 0 && has_possible_fields(record)
 }
 
-/// The same, whatever flags an annotation has.
+/// Like [`is_possible`], but ignores flags of annotations.
 pub(crate) fn has_possible_fields(record: &Record<'_>) -> bool {
     let has_fields = match record {
         Record::Access(access) => access.size > 0,
@@ -54,25 +54,25 @@ pub(crate) fn has_possible_fields(record: &Record<'_>) -> bool {
     has_fields && is_address(record.addr())
 }
 
-/// The flags that an annotation has by mistake.
+/// The flags of an annotation, which should have none; 0 for an access.
 pub(crate) fn flags_of_annotation(record: &Record<'_>) -> u8 {
     if matches!(record, Record::Access(_)) { 0 } else { record.tag() & !KIND_MASK }
 }
 
-/// Threads that were met in a trace, to tell a new thread from bytes that are none.
+/// Threads seen in a trace, to distinguish a new thread from damaged bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Familiar(Vec<u64>);
 
-/// More are not kept.
+/// Maximum number of threads kept.
 const MAX_FAMILIAR: usize = 256;
 
 impl Familiar {
-    /// True for numbers as kernels give them, and for those that were met before.
+    /// True for ids that a kernel could give, and for threads seen before.
     pub fn has(&self, thread: u64) -> bool {
         thread < USUAL_THREADS || self.0.contains(&thread)
     }
 
-    /// Notes a thread whose records make sense.
+    /// Notes a thread with plausible records.
     pub fn add(&mut self, thread: u64) {
         if !self.has(thread) && self.0.len() < MAX_FAMILIAR {
             self.0.push(thread);
@@ -80,23 +80,23 @@ impl Familiar {
     }
 }
 
-/// What stands at a place.
+/// Result of looking for a run of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// A run of records that make sense.
+    /// A run of plausible records.
     Records,
     /// No such run.
     None,
-    /// It takes more bytes to tell: this many from the place on.
+    /// More bytes are needed to decide: this many from the place on.
     More(usize),
 }
 
-/// What a record of a run must be.
+/// The condition for records of a run.
 pub(crate) type Test = fn(&Record<'_>) -> bool;
 
-/// Whether a run of records begins at the start of `bytes`. A thread that is neither familiar nor that of another record of
-/// the run takes a record that compilers leave: one with an odd size may be other bytes. With `n_last`, the bytes
-/// end where the trace ends, and that number of records is enough for a run there.
+/// Whether a run of records begins at the start of `bytes`. A record whose thread is neither familiar nor used by an earlier
+/// record of the run must satisfy [`is_plausible`]: one with an unusual size may be other bytes. With `n_last`, the data ends
+/// with `bytes`, and a run of that many records is sufficient there.
 pub(crate) fn run_of<L: Layout>(bytes: &[u8], test: Test, n_last: Option<u32>, familiar: &Familiar) -> Run {
     let mut at = 0;
     let mut threads = [0; RUN_RECORDS as usize];
@@ -126,7 +126,7 @@ pub(crate) fn run_of<L: Layout>(bytes: &[u8], test: Test, n_last: Option<u32>, f
     Run::Records
 }
 
-/// Whether the bytes after a record are records such as compilers leave, as far as they go; one of them may have a wrong tag.
+/// Whether the bytes after a record are plausible records, as far as they go. Records with a wrong tag are accepted.
 pub(crate) fn is_followed<L: Layout>(bytes: &[u8], familiar: &Familiar) -> bool {
     let mut at = 0;
     for _ in 0..RECORDS_AFTER_BAD_TAG {
@@ -143,42 +143,42 @@ pub(crate) fn is_followed<L: Layout>(bytes: &[u8], familiar: &Familiar) -> bool 
     true
 }
 
-/// How a trace looks in a dialect.
+/// Statistics of a trace's records in one dialect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Plausible records before the first that is not.
+    /// Number of possible records before the first that is not.
     pub n_first: u32,
-    /// Records such as compilers leave before the first that is none.
+    /// Number of records, from the first on, that a compiler's instrumentation could have written.
     pub n_run: u32,
-    /// Plausible records.
+    /// Number of possible records.
     pub n_good: u32,
-    /// Others, and places where no record is.
+    /// Number of impossible records, and of places without a record.
     pub n_bad: u32,
-    /// Those of the others in which nothing but the tag is wrong.
+    /// Number of records in `n_bad` that only have a wrong tag.
     pub n_bad_tags: u32,
-    /// How much of the bytes the dialect explains: those of plausible records, twice where compilers leave such.
+    /// Number of bytes of possible records; those of usual records (`is_usual`) count twice.
     pub explained: u64,
 }
 
 impl Look {
-    /// Whether all so far are records such as compilers leave.
+    /// Whether a compiler's instrumentation could have written all records so far.
     fn is_run(&self) -> bool {
         self.n_run == self.n_good + self.n_bad
     }
 
-    /// Whether most of the records make sense. Of two, one may have a bad tag.
+    /// Whether most of the records are possible. One of two may have a bad tag.
     pub(crate) fn makes_sense(&self) -> bool {
         let is_half_of_two = (self.n_first, self.n_good, self.n_bad, self.n_bad_tags) == (1, 1, 1, 1);
         self.n_good > self.n_bad || is_half_of_two
     }
 }
 
-/// How the beginning of a trace looks in a dialect.
+/// Examines the beginning of a trace in a dialect.
 pub fn look(dialect: Dialect, head: &[u8]) -> Look {
     look_until(dialect, head, |_, _| false)
 }
 
-/// The same, as long as the caller needs more than was seen, with this number of bytes left.
+/// Like [`look`], but stops when `is_enough` returns true; it is given the number of bytes left.
 fn look_until(dialect: Dialect, head: &[u8], is_enough: impl Fn(&Look, usize) -> bool) -> Look {
     with_layout!(dialect, L => look_as::<L>(head, is_enough))
 }
@@ -208,8 +208,8 @@ fn look_as<L: Layout>(head: &[u8], is_enough: impl Fn(&Look, usize) -> bool) -> 
             continue;
         }
         let only_tag = after_bad_tag::<L>(bytes, &familiar);
-        // Only accesses have a length that no value of theirs changes. A wrong tag that is a known one shifts all after it,
-        // so that a place to continue is looked for, if there was a record before.
+        // Only accesses have a length that does not depend on their values. A tag changed to another known one shifts all
+        // records after it; then a place to continue is searched for, unless this is the first record.
         let rest = |length: &usize| bytes.get(*length..).unwrap_or(&[]);
         let length = match (only_tag, &found) {
             (Some(length), _) => length,
@@ -223,23 +223,23 @@ fn look_as<L: Layout>(head: &[u8], is_enough: impl Fn(&Look, usize) -> bool) -> 
         look.n_bad_tags += u32::from(only_tag.is_some());
         at += length;
     }
-    // What is cut at its end in one dialect may be read as a whole record in another: a single one has to be such as compilers
-    // leave.
+    // A record that is incomplete in one dialect may be complete in another, so a single record has to be one that a
+    // compiler's instrumentation could have written.
     if look.n_good == 1 && is_odd {
         look.explained = 0;
     }
     look
 }
 
-/// True for a record such as compilers leave, of a thread of a kernel or one that was met before. Its address is not among
-/// those where nothing is mapped, which zeros of other fields look like.
+/// True for a plausible record of a familiar thread. Its address must be in mapped memory; otherwise, zeros of other fields
+/// may look like an address.
 fn is_usual(record: &Record<'_>, familiar: &Familiar) -> bool {
     record.addr() >= FIRST_MAPPED && familiar.has(record.thread()) && is_plausible(record)
 }
 
-/// The length of the record at the start of `bytes` if nothing but its tag is wrong: with another tag it makes sense, and
-/// records follow it, or it ends with the bytes. A record that would be cut with its own tag has to be followed by one: it
-/// is likelier that the trace is cut.
+/// The length of the record at the start of `bytes` if only its tag is wrong: with another tag it is possible, and records
+/// follow it, or it ends with the bytes. If the record is incomplete with its own tag, a record has to follow: truncation is
+/// more likely.
 pub(crate) fn after_bad_tag<L: Layout>(bytes: &[u8], familiar: &Familiar) -> Option<usize> {
     let found = bytes.first()?;
     let is_cut = matches!(record::<L>(bytes), Err(Stop::More(_)));
@@ -263,12 +263,12 @@ pub(crate) fn after_bad_tag<L: Layout>(bytes: &[u8], familiar: &Familiar) -> Opt
     })
 }
 
-/// The dialect in which the beginning of a trace makes sense, the likeliest of equals. A run of records that is no accident
-/// decides: what follows it may be mixed up. Before, one bad record must not decide, so each dialect is tried as far as it goes,
-/// and the one that explains most is taken.
+/// The dialect in which the beginning of a trace is most plausible; the first in the order of likelihood if several are
+/// equal. A long run of plausible records decides: after it, records may be damaged. Without a run, one bad record must not
+/// decide, so each dialect is tried to the end of the bytes, and the one that explains most of them is taken.
 pub fn detect(head: &[u8]) -> Dialect {
-    // PERF: dialects that are not the trace's own have a bad record at almost every byte, and each is judged at length. No look
-    // goes further than the run that decides, and the trace's own dialect mostly is the only one that has such a run.
+    // PERF: in wrong dialects, nearly every byte begins a bad record, and each is expensive to examine. So no dialect is
+    // examined beyond a deciding run, and usually only the right dialect has such a run.
     let run_up_to = |most: u32| {
         move |dialect| look_until(dialect, head, |look, _| !look.is_run() || look.n_run >= most).n_run
     };
@@ -280,15 +280,15 @@ pub fn detect(head: &[u8]) -> Dialect {
     }
 }
 
-/// The dialect of the highest rank, the first of equals.
+/// The dialect with the highest rank, the first of equals.
 fn best_of(rank: impl Fn(Dialect) -> u64) -> Dialect {
     let ranks = Dialect::ALL.map(|dialect| (dialect, rank(dialect)));
     let better = |best: (Dialect, u64), other: (Dialect, u64)| if other.1 > best.1 { other } else { best };
     ranks.into_iter().fold(ranks[0], better).0
 }
 
-/// Whether most of what a look sees in the beginning of a file makes sense in some dialect. PERF: it stops where bad records
-/// are more than all records can be that still fit, which in text is soon.
+/// Whether most records at the beginning of a file are possible in some dialect. PERF: stops when there are more bad records
+/// than good ones could still follow, which is soon for text.
 pub(crate) fn makes_sense(head: &[u8]) -> bool {
     Dialect::ALL.into_iter().any(|dialect| {
         let is_hopeless = |look: &Look, n_left: usize| {
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_bad_tag_in_any_record_of_any_trace_changes_no_dialect() {
-        // Addresses of stacks, heaps, programs, and of 32-bit programs; the last record is what a short trace ends with.
+        // Addresses of stacks, heaps, programs, and of 32-bit programs; a short trace ends with the last record.
         let places = [0x7ffe_0000_1000, 0x5555_5611_2000, 0x40_1000, 0xffff_d010];
         for (dialect, first) in Dialect::ALL.into_iter().flat_map(|d| places.map(|place| (d, place))) {
             if dialect == Dialect::Ilp32 && first > u64::from(u32::MAX) {
@@ -367,7 +367,7 @@ mod tests {
                 }
                 for bad in 0..n.min(9) {
                     for tag in [ADD, REMOVE, 4, 7, 0x3f, 0x47, 0x84, 0xff] {
-                        // A first record with the tag of an annotation has a length of its own, and nothing stands before it.
+                        // A first record with the tag of an annotation has a different length, and no record precedes it.
                         if bad == 0 && tag & KIND_MASK <= REMOVE {
                             continue;
                         }
@@ -409,7 +409,7 @@ mod tests {
         }
     }
 
-    /// Each step away from the whole look must change nothing but its cost.
+    /// Stopping early must not change the result.
     #[test]
     fn looks_that_stop_early_come_to_the_same() {
         let text = |i: usize| b"I  04001000,3\n S 1ffefffe98,8\n"[i % 30];
@@ -445,7 +445,7 @@ mod tests {
             assert_eq!(run_of::<Le64>(&bytes[at..], is_plausible, None, &familiar), Run::None, "{at}");
         }
         assert_eq!(run_of::<Le64>(&bytes[40..], is_plausible, None, &familiar), Run::Records);
-        // Three records are a run where nothing follows, one is none.
+        // At the end of the data, three records are a run, and one is not.
         let last = &bytes[bytes.len() - 17 - 36..];
         assert_eq!(run_of::<Le64>(last, is_plausible, Some(LAST_RECORDS), &familiar), Run::Records);
         assert_eq!(run_of::<Le64>(last, is_plausible, None, &familiar), Run::More(54));

@@ -1,4 +1,4 @@
-//! The numbers of the format: tags, layouts, dialects, and the limits of this reader.
+//! Constants of the format: tags, layouts, dialects, and the limits of this reader.
 //!
 //! A record is a tag byte and fixed fields without padding; integers have the byte order, and addresses the width, of the
 //! traced host. SPEC: cacheray.md#records, cacheray.md#dialects-and-byte-order.
@@ -7,34 +7,34 @@
 pub const READ: u8 = 0x00;
 /// Tag of a store, without flags.
 pub const WRITE: u8 = 0x01;
-/// Tag of a type annotation that begins.
+/// Tag of an annotation that adds a typed region.
 pub const ADD: u8 = 0x02;
-/// Tag of a type annotation that ends.
+/// Tag of an annotation that removes a typed region.
 pub const REMOVE: u8 = 0x03;
 
 /// Flag in the tag of an access: an atomic operation made it.
 pub const ATOMIC: u8 = 0x40;
 /// Flag in the tag of an access: the compiler could not prove that it is aligned.
 pub const UNALIGNED: u8 = 0x80;
-/// What is left of a tag without its flags.
+/// Masks the kind in a tag, without flags.
 pub const KIND_MASK: u8 = 0x3f;
 
-/// The longest name of a type that is read. Real names are far below; lengths are checked before anything is allocated.
+/// Maximum length of a type's name. Real names are much shorter; lengths are checked before anything is allocated.
 pub const MAX_NAME_BYTES: usize = 64 << 10;
 
-/// How integers and addresses are written.
+/// Byte order of integers and width of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
-    /// Little-endian, addresses of 8 bytes: all known traces.
+    /// Little-endian, 8-byte addresses: all known traces.
     Le64,
-    /// Big-endian, addresses of 8 bytes.
+    /// Big-endian, 8-byte addresses.
     Be64,
-    /// Little-endian, addresses of 4 bytes: what Cacheray writes on a 32-bit host.
+    /// Little-endian, 4-byte addresses, as Cacheray writes on a 32-bit host.
     Ilp32,
 }
 
 impl Dialect {
-    /// All, the likeliest first.
+    /// All dialects, the likeliest first.
     pub const ALL: [Dialect; 3] = [Dialect::Le64, Dialect::Be64, Dialect::Ilp32];
 
     /// Stable name.
@@ -46,7 +46,7 @@ impl Dialect {
         }
     }
 
-    /// What people are told.
+    /// Description for people.
     pub const fn title(self) -> &'static str {
         match self {
             Dialect::Le64 => "little-endian, 64-bit addresses",
@@ -55,12 +55,12 @@ impl Dialect {
         }
     }
 
-    /// The dialect of that name.
+    /// The dialect with this name.
     pub fn parse(name: &str) -> Option<Dialect> {
         Dialect::ALL.into_iter().find(|dialect| dialect.name() == name)
     }
 
-    /// Bytes of an address.
+    /// Size of an address in bytes.
     pub const fn address_bytes(self) -> usize {
         match self {
             Dialect::Le64 | Dialect::Be64 => 8,
@@ -68,30 +68,30 @@ impl Dialect {
         }
     }
 
-    /// Bytes of an access.
+    /// Size of an access record in bytes.
     pub const fn access_bytes(self) -> usize {
         1 + self.address_bytes() + 1 + 8
     }
 
-    /// Bytes of an annotation that begins, without its name.
+    /// Size of an [`Add`] record in bytes, without its name.
     pub const fn add_bytes(self) -> usize {
         1 + self.address_bytes() + 8 + 4 + 4 + 4
     }
 
-    /// Bytes of an annotation that ends.
+    /// Size of a [`Remove`] record in bytes.
     pub const fn remove_bytes(self) -> usize {
         1 + self.address_bytes() + 8
     }
 }
 
-/// One record, in place.
+/// One record, with its name borrowed from the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// Memory is read or written.
     Access(Access),
-    /// From here on a type is known for a region of memory.
+    /// From here on, a region of memory has a known type.
     Add(Add<'a>),
-    /// From here on no type is known for the region that begins there.
+    /// From here on, the region that begins there has no known type.
     Remove(Remove),
 }
 
@@ -100,44 +100,44 @@ pub enum Record<'a> {
 pub struct Access {
     /// The tag with its flags.
     pub tag: u8,
-    /// First byte.
+    /// Address of the first byte.
     pub addr: u64,
-    /// Bytes: 1, 2, 4, 8 or 16, others from foreign writers only.
+    /// Size in bytes: 1, 2, 4, 8 or 16 from Cacheray; other writers may use other sizes.
     pub size: u8,
-    /// Thread. Cacheray writes 0 for every thread.
+    /// Thread id. Cacheray writes 0 for every thread.
     pub thread: u64,
 }
 
-/// An annotation that begins.
+/// An annotation that adds a typed region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Add<'a> {
-    /// The tag; flags in it are a mistake, which Cacheray's own tools overlook.
+    /// The tag; flags in it are a mistake, which Cacheray's own tools ignore.
     pub tag: u8,
-    /// First byte of the region.
+    /// Address of the region's first byte.
     pub addr: u64,
-    /// Thread.
+    /// Thread id.
     pub thread: u64,
-    /// Bytes of one element.
+    /// Size of one element in bytes.
     pub element_bytes: u32,
     /// Number of elements.
     pub n_elements: u32,
-    /// Name of the type, as LLVM has it: bytes, in practice ASCII.
+    /// Name of the type in LLVM's notation: bytes, in practice ASCII.
     pub name: &'a [u8],
 }
 
-/// An annotation that ends.
+/// An annotation that removes a typed region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remove {
-    /// The tag; flags in it are a mistake, which Cacheray's own tools overlook.
+    /// The tag; flags in it are a mistake, which Cacheray's own tools ignore.
     pub tag: u8,
-    /// First byte of the region.
+    /// Address of the region's first byte.
     pub addr: u64,
-    /// Thread.
+    /// Thread id.
     pub thread: u64,
 }
 
 impl Record<'_> {
-    /// The tag with its flags, the address, the thread.
+    /// The tag with its flags, the address, and the thread id.
     fn common(&self) -> (u8, u64, u64) {
         match self {
             Record::Access(access) => (access.tag, access.addr, access.thread),
@@ -156,7 +156,7 @@ impl Record<'_> {
         self.common().1
     }
 
-    /// The thread.
+    /// The thread id.
     pub fn thread(&self) -> u64 {
         self.common().2
     }

@@ -1,6 +1,6 @@
-//! The rules, each with its name, its severity and its entry in the manual.
+//! The rules of `check`, each with its name, its severity and its entry in the manual.
 //!
-//! Those of containers (`source/…`) and of reading (`engine/…`) stand with the first format that has them.
+//! Rules of containers (`source/…`) and of reading (`engine/…`) are shared between formats.
 
 quipu_model::rules! {
     "files of typed accesses" {

@@ -1,4 +1,4 @@
-//! What only reading a whole trace shows: records by kind, sizes, names of types, where accesses go.
+//! Facts that require reading a whole trace: records by kind, sizes, names of types, accessed memory.
 
 use crate::codec::Codec;
 use crate::record::{ADD, ATOMIC, KIND_MASK, READ, REMOVE, UNALIGNED, WRITE};
@@ -10,26 +10,26 @@ use quipu_records::survey::{self, Accesses, counted};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names of types that are reported with their counts.
+/// Number of type names listed with their counts.
 const TOP_NAMES: usize = 50;
-/// Names that are counted one by one; further ones are counted together.
+/// Maximum number of names counted individually; further ones are counted together.
 const MAX_NAMES: usize = 100_000;
 
-/// What a trace holds.
+/// Summary of the contents of a trace.
 #[derive(Debug, Default)]
 struct Survey {
     n_records: u64,
-    /// By tag as it is stored, flags included.
+    /// Numbers of records by tag, flags included.
     tags: BTreeMap<u8, u64>,
     accesses: Accesses,
     threads: BTreeSet<ThreadId>,
-    /// Annotations by the name of their type, and those of further names.
+    /// Numbers of annotations by type name; `n_other_names` counts those with further names.
     names: FxHashMap<Vec<u8>, u64>,
     n_other_names: u64,
 }
 
 impl Survey {
-    /// Takes in the rows of the table of records.
+    /// Counts the rows of the table of records.
     fn batch(&mut self, batch: &Batch) {
         let Some(rows) = batch.tables.first().and_then(|table| table.get::<Records>()) else { return };
         self.n_records += rows.len() as u64;
@@ -92,7 +92,7 @@ impl Survey {
     }
 }
 
-/// Reads all of a trace, or until it is cancelled.
+/// Reads a whole trace, or until it is cancelled.
 pub(crate) fn survey(trace: &FlatTrace<Codec>, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
     let mut survey = Survey::default();
     let surveyed = survey::survey(trace, is_cancelled, |batch| survey.batch(batch), |_| Vec::new());

@@ -17,7 +17,7 @@ static KIND_NAMES: LazyLock<Arc<Names>> = LazyLock::new(|| {
 });
 
 rows! {
-    /// One row for each record, with all that a record has.
+    /// One row for each record, with all of its fields.
     pub struct Records: "records" derived "records in the order of the file" {
         record: Vec<u64>, role(Role::RECORD) => "position in the file, from 1";
         thread("tid"): Vec<u64>, role(Role::THREAD) => "thread";
@@ -32,7 +32,7 @@ rows! {
     }
 }
 
-/// How rows are printed.
+/// Columns of printed rows.
 ///
 /// ```text
 ///       record  thread  kind                              address   size  type
@@ -48,7 +48,7 @@ pub(crate) static FORMS: &[Form] = &[
     Form::new("type_name", "type", 0).apart(),
 ];
 
-/// Kinds are printed with their flags, annotations with the bytes of an element, and how many there are.
+/// Writes cells with a form of their own: kinds with their flags; annotations with the size and number of elements.
 pub(crate) fn own_cell(table: &dyn TableBuf, row: usize, column: &str, out: &mut Vec<u8>) -> bool {
     let Some(rows) = table.get::<Records>() else { return false };
     let is_access = matches!(rows.kind[row], READ | WRITE);
@@ -91,11 +91,11 @@ pub(crate) struct Row<'a> {
     pub(crate) addr: u64,
     pub(crate) element_bytes: u32,
     pub(crate) n_elements: u32,
-    /// The name of the elements' type, if it gives one.
+    /// The name of the elements' type; `None` if the annotation has none.
     pub(crate) type_name: Option<&'a [u8]>,
 }
 
-/// Adds an annotation's row.
+/// Adds a row for an annotation.
 pub(crate) fn push(row: &Row<'_>, rows: &mut Records) {
     push_plain(row.record, row.thread, [(row.tag, row.addr, 0)].into_iter(), rows);
     rows.element_bytes.push(row.element_bytes);
@@ -106,7 +106,7 @@ pub(crate) fn push(row: &Row<'_>, rows: &mut Records) {
     }
 }
 
-/// Adds rows of accesses: tag, address and size of each. PERF: a column at a time (`view`).
+/// Adds rows for accesses: tag, address and size of each. PERF: fills one column at a time (`view`).
 pub(crate) fn push_accesses(
     first_record: u64,
     thread: u64,
@@ -120,7 +120,7 @@ pub(crate) fn push_accesses(
     rows.type_name.push_missing(n);
 }
 
-/// Adds what rows of all kinds have.
+/// Fills the columns that rows of all kinds have.
 fn push_plain(
     first_record: u64,
     thread: u64,

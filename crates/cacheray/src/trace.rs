@@ -1,4 +1,4 @@
-//! Recognising and opening a trace.
+//! Recognises and opens traces.
 
 use crate::codec::Codec;
 use crate::decode::{Bad, Layout, Stop, record, with_layout};
@@ -13,14 +13,14 @@ use quipu_records::trace::FlatTrace;
 use quipu_source::{Container, Packing, Source, StreamOptions};
 use std::path::Path;
 
-/// Bytes that are looked at to recognise a trace: 32 records and more.
+/// Number of bytes examined to recognise a trace: at least 32 records.
 pub(crate) const PROBED_BYTES: usize = 4 << 10;
 
-/// Where the first record makes no sense, this many others must for each that does not.
+/// If the first record is bad, there must be this many good records for each bad one.
 const MIN_GOOD_OF_BAD: u32 = 3;
 
-/// How sure it is that a source is a trace of this format. There is no magic: values that make sense are all there is to
-/// see, so this is never sure.
+/// The confidence that a source is a trace of this format. It is at most `Likely`: there is no magic number, only plausible
+/// values.
 pub fn probe(source: &Source) -> Confidence {
     if source.is_folder() {
         return Confidence::No;
@@ -33,8 +33,8 @@ pub fn probe(source: &Source) -> Confidence {
     }
 }
 
-/// A program that died early leaves an empty file; only its name can say what it is: the file's, or in an archive
-/// its member's.
+/// The confidence for an empty file, which a program leaves that died early; only a name can identify it: that of the file,
+/// or that of its member in an archive.
 fn named_so(source: &Source) -> Confidence {
     let file = source.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let member = source.container().ok().and_then(|container| {
@@ -45,7 +45,7 @@ fn named_so(source: &Source) -> Confidence {
     if is_ours { Confidence::Likely } else { Confidence::No }
 }
 
-/// Whether an empty file of this name is recognised.
+/// Whether an empty file with this name is recognised.
 pub(crate) fn is_our_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| is_our_name(&name.to_string_lossy()))
 }
@@ -53,11 +53,11 @@ pub(crate) fn is_our_file(path: &Path) -> bool {
 fn is_our_name(name: &str) -> bool {
     let unpacked = |packing: Packing| name.strip_suffix(packing.extension())?.strip_suffix('.');
     let plain = Packing::of_file_name(name).and_then(unpacked).unwrap_or(name);
-    // What Cacheray calls it; others have a claim on `.trace`, too.
+    // The name that Cacheray uses; other formats use `.trace` too.
     plain == "cacheray.trace" || plain.ends_with(".cacheray") || plain.ends_with(".cacheray.trace")
 }
 
-/// Most of the records that are seen must make sense, and the first, unless it alone is damaged.
+/// The confidence for records like these: most must be plausible, including the first, unless it alone is damaged.
 pub(crate) fn look_of(look: Look) -> Confidence {
     let is_first_bad = look.n_first == 0 && look.n_good < MIN_GOOD_OF_BAD * look.n_bad;
     if look.makes_sense() && !is_first_bad { Confidence::Likely } else { Confidence::No }
@@ -69,7 +69,7 @@ pub type CacherayTrace = FlatTrace<Codec>;
 /// Opens the trace at `source`.
 ///
 /// # Errors
-/// `Usage` if the dialect that is asked for is none; `Unsupported` for a folder; what the source has to say.
+/// `Usage` if the requested dialect does not exist; `Unsupported` for a folder; errors of the source.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
     let asked = Dialect::parse(INFO.opening(options)?.word(&DIALECT));
     INFO.refuse_folder(source)?;
@@ -103,21 +103,21 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
     FlatTrace::open(source, Codec { dialect }, None, meta)
 }
 
-/// How a trace ends for readers that stop at damage.
+/// The end of a trace for readers that stop at damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrictEnd {
     /// After a record.
     Whole,
-    /// Within a record of this tag that begins at this offset.
+    /// Within a record with this tag that begins at this offset.
     Cut(u8, u64),
-    /// No record begins at this offset.
+    /// At this offset, where no record begins.
     Bad(Bad, u64),
 }
 
-/// Reads the records of a file one by one, as Cacheray's own tools do: up to the first thing that is no record.
+/// Reads the records of a file one by one, as Cacheray's own tools do: up to the first malformed or incomplete one.
 ///
 /// # Errors
-/// What the source says, and what `take` does.
+/// Errors of the source and of `take`.
 pub fn read_strictly(
     container: &Container,
     dialect: Dialect,
@@ -127,10 +127,10 @@ pub fn read_strictly(
     with_layout!(dialect, L => strictly::<L>(container, feed, &mut take))
 }
 
-/// Reads the records that some bytes consist of, and returns how many bytes they take.
+/// Reads the records in `bytes` up to the first that is incomplete or malformed; returns the number of bytes read.
 ///
 /// # Errors
-/// What `take` says.
+/// Errors of `take`.
 pub fn read_records(
     bytes: &[u8],
     dialect: Dialect,
@@ -139,7 +139,7 @@ pub fn read_records(
     with_layout!(dialect, L => Ok(records::<L>(bytes, &mut take)?.0))
 }
 
-/// Takes records while there are any; returns how many bytes they have, and why there is none after them.
+/// Reads records as long as possible; returns their number of bytes, and the reason for stopping.
 #[inline]
 fn records<L: Layout>(
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! Writing traces: records into a file that appears when it is complete.
+//! Writes traces: records into a file that appears when it is complete.
 
 use crate::decode::encode;
 use crate::plausible::{detect, look};
@@ -24,10 +24,10 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Begins a trace.
+    /// Begins a trace, written to `path`.
     ///
     /// # Errors
-    /// `Usage` if something of that name must stay; `Io` if the file cannot be made.
+    /// `Usage` if the file exists and may not be replaced; `Io` if it cannot be created.
     pub fn create(
         path: &Path,
         dialect: Dialect,
@@ -42,7 +42,7 @@ impl TraceWriter {
     /// Writes a record.
     ///
     /// # Errors
-    /// `Unsupported` if the dialect has no room for its address; `Io` if it cannot be written.
+    /// `Unsupported` if the address is too wide for the dialect; `Io` if the file cannot be written.
     pub fn record(&mut self, record: &Record<'_>) -> Result<()> {
         self.file.append(|out| encode(self.dialect, record, out))
     }
@@ -52,13 +52,14 @@ impl TraceWriter {
         self.file.n_records()
     }
 
-    /// Writes the records of a batch that has the table of records and, for the names of types as they are, regions.
+    /// Writes the records of a batch, which must have the table of records and, for unchanged names of types, the lens of
+    /// regions.
     ///
     /// # Errors
-    /// As for [`TraceWriter::record`].
+    /// Those of [`TraceWriter::record`].
     pub fn rows(&mut self, batch: &Batch) -> Result<()> {
         let Some(rows) = batch.tables.first().and_then(|table| table.get::<Records>()) else { return Ok(()) };
-        // Each annotation is a region, too.
+        // Each annotation has a row in the lens of regions.
         let mut names = batch.regions.type_name.iter();
         for row in 0..rows.len() {
             let tag = tag(rows.kind[row], rows.atomic[row], rows.unaligned[row]);
@@ -82,20 +83,20 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Ends the trace and gives the file its name.
+    /// Completes the trace and gives the file its name.
     ///
     /// # Errors
-    /// `Io` if that fails; then there is no file.
+    /// `Io` if that fails; then the file does not exist.
     pub fn finish(self) -> Result<Written> {
         self.file.finish()
     }
 
-    /// Refuses to write a file that would not be recognised, or be read in another dialect. What is recorded is kept all the
-    /// same, so `quipu convert` does not ask.
+    /// Refuses to write a file that would not be recognised, or would be read in another dialect. `quipu convert` does not
+    /// call this, because it must keep recorded data.
     ///
     /// # Errors
-    /// `Usage` if there is no record, and the name of the file does not say what it is; `Unsupported` if the records do not
-    /// look like any.
+    /// `Usage` if there are no records, and the name does not identify the file; `Unsupported` if the records are not
+    /// plausible.
     pub(crate) fn refuse_formless(&self) -> Result<()> {
         let file = &self.file;
         if file.n_records() == 0 {
@@ -114,7 +115,7 @@ impl TraceWriter {
     }
 }
 
-/// `convert`: the same records in another container or dialect.
+/// `convert`: writes the same records in another container or dialect.
 #[derive(Debug)]
 pub struct Convert;
 
@@ -124,7 +125,7 @@ static INFO: TransformInfo = TransformInfo {
     options: &[DIALECT.default("that of the source")],
 };
 
-/// The dialect that a trace is written in.
+/// The option for the dialect of the output.
 pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
     "dialect",
     Kind::Choice(&["le64", "be64", "ilp32"]),
@@ -162,7 +163,7 @@ impl Transform for Convert {
     }
 }
 
-/// What is said of a trace that was written.
+/// The facts to report about a written trace.
 pub(crate) fn facts(dialect: Dialect, written: &Written) -> Vec<Fact> {
     vec![
         Fact::new("dialect", "dialect", dialect.name()),
@@ -172,7 +173,7 @@ pub(crate) fn facts(dialect: Dialect, written: &Written) -> Vec<Fact> {
     ]
 }
 
-/// The record of an access as the lens has it; `None` for what the format has no record for.
+/// The record for an access of the lens; `None` if the format has no such record.
 pub fn access(kind: AccessKind, addr: u64, size: u8, thread: u64) -> Option<Record<'static>> {
     let tag = match kind {
         AccessKind::Read => READ,
@@ -182,8 +183,7 @@ pub fn access(kind: AccessKind, addr: u64, size: u8, thread: u64) -> Option<Reco
     Some(Record::Access(Access { tag, addr, size, thread }))
 }
 
-/// The record of a region's event as the lens has it. Sizes and counts that are too large for the format are cut off at the
-/// largest.
+/// The record for an event of the lens of regions. Sizes and counts that are too large for the format are clamped.
 pub fn region(
     what: RegionEvent,
     (addr, thread): (u64, u64),

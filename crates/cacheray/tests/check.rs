@@ -1,4 +1,4 @@
-//! Each rule broken once, and sound traces.
+//! Breaks each rule once, and checks undamaged traces.
 
 // The helpers of a test may panic as the test may.
 
@@ -15,7 +15,7 @@ use quipu_source::Source;
 use quipu_testkit::broken_rules;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The rules that a trace breaks, how often each, and where first.
+/// The rules that a trace breaks, each with its number of violations and its first place.
 fn broken(trace: &CacherayTrace) -> BTreeMap<String, (u64, Option<u64>)> {
     broken_rules(CACHERAY.tools()[0], trace)
 }
@@ -38,7 +38,7 @@ fn encoded(records: &[Record<'_>]) -> Vec<u8> {
     bytes
 }
 
-/// Bytes of an access and of an annotation as [`add`] makes them.
+/// Sizes of an access and of an annotation made by [`add`], in bytes.
 const ACCESS: u64 = 18;
 const ADDED: u64 = 37;
 
@@ -93,14 +93,14 @@ fn each_rule_is_found_where_it_is_broken() {
         assert_eq!(broken.get(*rule), Some(&(1, *offset)), "{rule}: {broken:?}");
     }
     let mut tested: BTreeSet<&str> = cases.iter().map(|(rule, ..)| *rule).collect();
-    // Found when opening, in another dialect than the trace's.
+    // This rule is broken when the trace is opened in another dialect.
     tested.insert("cacheray/dialect");
     assert_eq!(tested, RULES.iter().map(|rule| rule.name).collect());
 }
 
 #[test]
 fn threads_of_64_bits_break_no_rule_wherever_they_stand() {
-    // As `pthread_self` gives them, as a hash gives them, and all ones.
+    // Thread ids from `pthread_self`, from a hash, and all ones.
     let threads = [0x7f12_3456_7700, 0xffff_8000_1234_5680, 0x9e37_79b9_7f4a_7c15, u64::MAX];
     for n_records in [1, 2, 5, 40] {
         for at in 0..n_records {
@@ -113,7 +113,7 @@ fn threads_of_64_bits_break_no_rule_wherever_they_stand() {
             }
         }
     }
-    // Many new ones that take turns.
+    // Many new threads in turn.
     for n_threads in [2, 17, 100] {
         let records: Vec<_> =
             (0..200).map(|i| read(0x9000 + 8 * i, 8, 0x7f12_3456_0700 + ((i % n_threads) << 12))).collect();
@@ -151,7 +151,7 @@ fn a_bad_tag_in_any_of_the_first_records_of_a_trace_costs_that_only() {
     for name in ["threads", "atomics", "reorder-bad"] {
         let whole = common::bytes(name);
         let n_whole = common::lines(&of_bytes(&whole)).0.len();
-        // The bytes that some records have, and all.
+        // The bytes of a few records, and all of them.
         for n_records in [2, 3, 4, 8, n_whole] {
             let mut ends = vec![0_usize];
             while ends.len() <= n_records.min(9) {

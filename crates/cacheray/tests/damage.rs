@@ -1,4 +1,4 @@
-//! Cut, changed and hostile traces, written and read ones.
+//! Truncated, changed and hostile traces, and traces written and read again.
 
 // The helpers of a test may panic as the test may.
 
@@ -25,7 +25,7 @@ fn damaged_traces_are_survived() {
             false if is_small => (200, 500),
             false => (40, 100),
         };
-        // Of mixed threads, what is a record depends on what follows.
+        // If threads are mixed, later bytes decide whether bytes are a record.
         let keeps_prefix = name != "mt-interleaved.cut";
         let damage = Damage { truncations, changes, keeps_prefix, has_open_end: true, ..Damage::default() };
         let survived = damage::format(&CACHERAY, name, &bytes, &damage);
@@ -71,7 +71,7 @@ fn garbage_is_passed_over_and_what_stands_behind_it_is_read() {
     let (whole, _) = lines(&of_bytes(&good));
     let mut rng = quipu_testkit::Rng::new(7);
     for n_garbage in [1, 17, 300, 5000, 300_000] {
-        // After the third record.
+        // Inserts bytes after the third record.
         let at = 40 + 18 * 2;
         let mut bytes = good[..at].to_vec();
         bytes.extend((0..n_garbage).map(|_| rng.below(256) as u8 | 0x08));
@@ -90,14 +90,14 @@ fn garbage_is_passed_over_and_what_stands_behind_it_is_read() {
 fn a_byte_too_many_within_a_record_costs_a_record_or_two() {
     let good = bytes("shapes");
     let (whole, _) = lines(&of_bytes(&good));
-    // Within the fifth record, an access: at each of its bytes.
+    // Inserts a byte at each place within the fifth record, an access.
     for at in 40 + 18 * 3..40 + 18 * 4 {
         let mut bytes = good.clone();
         bytes.insert(at, 0);
         let (read, findings) = lines(&of_bytes(&bytes));
         assert!(read.len() + 2 >= whole.len(), "{at}: {} of {}", read.len(), whole.len());
         assert_eq!(findings.len(), 1, "{at}: {findings:?}");
-        // A zero among the zeros of a thread is not told from its neighbours.
+        // A zero among the zeros of a thread id cannot be distinguished from its neighbours.
         assert!(findings[0].place.offset.is_some_and(|offset| offset <= at as u64 + 8), "{at}: {findings:?}");
     }
 }
@@ -134,7 +134,7 @@ fn what_is_written_is_what_was_read_byte_for_byte() {
     }
     let other = rewritten("shapes", Some("be64"), &folder.path().join("be.trace"));
     assert_eq!(other, bytes("derived/shapes.big-endian"));
-    // Through each container and back.
+    // Writes and reads again in each container.
     for extension in ["zip", "gz", "lz4", "sz", "zst"] {
         let packed = folder.path().join(format!("out.trace.{extension}"));
         rewritten("derived/random", None, &packed);

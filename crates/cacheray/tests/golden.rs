@@ -1,4 +1,4 @@
-//! Real traces: counts that an independent parser made, dialects, the damage that real programs leave.
+//! Real traces: counts made by an independent parser, dialects, and the damage that real programs leave.
 
 // The helpers of a test may panic as the test may.
 
@@ -92,7 +92,7 @@ fn behind_an_inserted_byte_records_are_good_again() {
     let (whole, _) = lines(&trace("grand"));
     let (read, findings) = lines(&trace("derived/bad-tag"));
     let rules: Vec<_> = findings.iter().map(|finding| (&*finding.rule, finding.place.offset)).collect();
-    // The byte stands at 94, within or right after the record that is given up.
+    // The damaged byte is at offset 94, within or right after the record that is lost.
     assert_eq!(rules[0].0, "cacheray/bad-tag");
     assert!(rules[0].1.is_some_and(|offset| offset <= 94), "{rules:?}");
     assert_eq!(rules[1].0, "cacheray/cut");
@@ -136,7 +136,7 @@ fn flags_are_counted_where_no_lens_shows_them() {
         }
         sum
     };
-    // As the printed records have them.
+    // The number of records with flags, as printed.
     let printed = |name: &str| {
         let (lines, _) = lines(&trace(name));
         let is_flagged = |line: &&String| line.contains("atomic") || line.contains("unaligned");

@@ -1,4 +1,4 @@
-//! Traces, and how to read them.
+//! Helpers that open and print fixtures.
 
 use quipu_cacheray::trace::{CacherayTrace, open};
 use quipu_model::{Finding, OpenOptions, Scan, ShardId, Trace};
@@ -10,7 +10,7 @@ pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/cacheray")
 }
 
-/// Traces without damage.
+/// Fixtures without damage.
 pub const GOOD: [&str; 12] = [
     "atomics",
     "grand",
@@ -42,7 +42,7 @@ pub fn of_bytes(bytes: &[u8]) -> CacherayTrace {
     open(&Source::from_bytes("in", bytes), &OpenOptions::default()).unwrap()
 }
 
-/// The lines of a trace, without the head, and what was found.
+/// The printed lines of a trace, without the head, and the findings.
 pub fn lines(trace: &dyn Trace) -> (Vec<String>, Vec<Finding>) {
     printed(trace, &Scan::new(ShardId(0)))
 }
