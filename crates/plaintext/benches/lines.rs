@@ -1,4 +1,4 @@
-//! How fast lines become lenses, from plain bytes.
+//! Benchmarks: lines decoded into lenses, from plain bytes.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -11,7 +11,7 @@ fn main() {
     divan::main();
 }
 
-/// A trace many times over, and how many lines that are.
+/// A trace repeated many times, and its number of lines.
 fn text(name: &str) -> (Source, usize) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces").join(name);
     let once = Source::open(&path).and_then(|source| source.head(1 << 24)).expect("fixture");
@@ -31,19 +31,19 @@ fn scan(bencher: Bencher<'_, '_>, format: &dyn Format, name: &str, columns: Colu
     });
 }
 
-/// Lines alone: nothing is filled.
+/// Only splits lines; fills no column.
 #[divan::bench]
 fn lackey_without_columns(bencher: Bencher<'_, '_>) {
     scan(bencher, &LACKEY, "lackey/nodes.lackey.gz", Columns::NONE);
 }
 
-/// What simulators of caches for data read.
+/// The columns that simulators of data caches use.
 #[divan::bench]
 fn lackey_accesses(bencher: Bencher<'_, '_>) {
     scan(bencher, &LACKEY, "lackey/nodes.lackey.gz", Columns::ACCESSES);
 }
 
-/// What simulators of all caches read.
+/// The columns that simulators of all caches use.
 #[divan::bench]
 fn lackey_accesses_with_fetches(bencher: Bencher<'_, '_>) {
     let columns = Columns::ACCESSES | Columns::ACCESS_PC | Columns::ACCESS_FETCH;

@@ -1,4 +1,4 @@
-//! The lines of Dinero: din, of versions III and IV, and the extended din of version IV. SPEC: din.md.
+//! Lines of Dinero: din, of versions III and IV, and the extended din of version IV. SPEC: din.md.
 
 use crate::rules::din as rules;
 use crate::table::{DinRecords, FORMS, Groups, push};
@@ -14,7 +14,7 @@ use quipu_records::lines::{
     WhatLines, lines, word,
 };
 
-/// The format.
+/// The line format.
 pub(crate) static LANGUAGE: Language = Language {
     info: &INFO,
     kinds: &["read", "write", "fetch", "unknown", "flush", "copy-back", "invalidate"],
@@ -40,7 +40,7 @@ pub(crate) static LANGUAGE: Language = Language {
     judge,
 };
 
-/// Words that each stand for several kinds.
+/// Words that each stand for several kinds of records.
 pub(crate) static GROUPS: Groups = &[
     ("access", &["read", "write", "unknown"]),
     ("data", &["read", "write", "unknown"]),
@@ -55,7 +55,7 @@ static CHECK_INFO: ToolInfo =
 static PLAIN: Reading = Reading::of::<Din>();
 static EXTENDED: Reading = Reading::of::<ExtendedDin>();
 
-/// What is known of the format without opening a trace.
+/// Static description of the format.
 static INFO: FormatInfo = FormatInfo {
     name: "din",
     title: "addresses with labels, as the cache simulator Dinero reads them",
@@ -66,11 +66,11 @@ static INFO: FormatInfo = FormatInfo {
     print_options: &[],
 };
 
-/// Sizes of more digits are judged one by one: they may be more than an access can have.
+/// Sizes with more digits take the slow path: they may exceed the limit of an access.
 const QUICK_DIGITS: usize = 5;
 const _: () = assert!(1 << (4 * QUICK_DIGITS) <= MAX_ACCESS_BYTES);
 
-/// How lines look.
+/// The option for the dialect.
 const DIALECT: OptionSpec = OptionSpec::new(
     "dialect",
     Kind::Choice(&["auto", "din", "xdin"]),
@@ -78,7 +78,7 @@ const DIALECT: OptionSpec = OptionSpec::new(
     "Labels and addresses, or the letters, addresses and sizes of version IV.",
 )
 .value("auto|din|xdin");
-/// How large words are.
+/// The option for the size of a word.
 const WORD: OptionSpec = OptionSpec::new(
     "word",
     Kind::PowerOfTwo,
@@ -88,16 +88,16 @@ const WORD: OptionSpec = OptionSpec::new(
 
 /// The kind of fetches.
 const FETCH: u8 = 2;
-/// Accesses of more bytes are odd: a page.
+/// Larger accesses are suspicious: this is the size of a page.
 const MAX_USUAL_BYTES: u32 = 4096;
-/// Without a name that says so, fewer lines are too few to recognise a file by.
+/// Minimum number of lines to recognise a file whose extension does not identify it.
 const RECOGNISED_LINES: u32 = 8;
-/// No word has more bytes.
+/// Maximum size of a word in bytes.
 const MAX_WORD: u32 = 64;
-/// Numbers below are no addresses of real programs.
+/// Real programs use no addresses below this.
 const USUAL_ADDRESS: u64 = 0x1000;
 
-/// Lines of a label and an address.
+/// Grammar of lines with a label and an address.
 #[derive(Clone, Copy, Debug)]
 struct Din;
 
@@ -120,7 +120,7 @@ impl Grammar for Din {
         let Some(kind) = hex(label).ok().filter(|label| *label <= 4) else {
             return Line::Bad(Fault::Kind);
         };
-        // What stands after the address is a comment.
+        // Text after the address is a comment.
         match hex(word(rest).0) {
             Ok(addr) => Line::Record(Record { addr, size: 0, kind: kind as u8 }), // At most 4.
             Err(why) => Line::Bad(Fault::of_address(why)),
@@ -128,7 +128,7 @@ impl Grammar for Din {
     }
 }
 
-/// The kind of a record by its letter.
+/// The kind of a record with this letter.
 fn kind_of(letter: u8) -> Option<u8> {
     match letter | 0x20 {
         b'r' => Some(0),
@@ -141,7 +141,7 @@ fn kind_of(letter: u8) -> Option<u8> {
     }
 }
 
-/// Lines of a letter, an address and a size.
+/// Grammar of lines with a letter, an address and a size.
 #[derive(Clone, Copy, Debug)]
 struct ExtendedDin;
 
@@ -182,7 +182,7 @@ impl Grammar for ExtendedDin {
     }
 }
 
-/// Looks at what a record says.
+/// Checks the values of a record.
 fn judge(codec: &LineCodec, _: &mut Seen, record: &Record, tell: &mut Tell<'_>) {
     if codec.word_bytes == 0 && !(1..=MAX_USUAL_BYTES).contains(&record.size) {
         tell(&rules::SIZE, format!("a size of `{}` bytes", record.size));
@@ -192,7 +192,7 @@ fn judge(codec: &LineCodec, _: &mut Seen, record: &Record, tell: &mut Tell<'_>) 
     }
 }
 
-/// How lines of a trace read whose beginning looks so, with these settings.
+/// The codec for a trace with this beginning and these options.
 pub(crate) fn adapt(head: &Head, options: &OpenOptions) -> Result<LineCodec> {
     let opening = INFO.opening(options)?;
     let reading = match opening.word(&DIALECT) {
@@ -208,13 +208,13 @@ pub(crate) fn adapt(head: &Head, options: &OpenOptions) -> Result<LineCodec> {
             return Err(Error::usage(what));
         }
     };
-    // QUIRK: Dinero IV takes a line of din, which has no size, for the aligned word, dinfmt.c.
+    // QUIRK: Dinero IV treats a line of din, which has no size, as an access to the aligned word (dinfmt.c).
     let word_bytes = if std::ptr::eq(reading, &PLAIN) { word_bytes } else { 0 };
     Ok(LineCodec { language: &LANGUAGE, reading, word_bytes, process: 0 })
 }
 
-/// Looks at the beginning of a file. Two columns of numbers may be anything: without a name that says so, there must be
-/// enough of them, all of them right, and some such as addresses are.
+/// Examines the beginning of a file. Two columns of numbers may be anything: without an identifying name, there must be
+/// enough lines, all of them valid, and some addresses must be plausible.
 pub(crate) fn recognise(head: Input<'_>, name: Option<&str>) -> Head {
     let (mut plain, mut extended) = (WhatLines::default(), WhatLines::default());
     let (mut highest, mut has_instrs, mut has_data) = (0, false, false);

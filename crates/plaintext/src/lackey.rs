@@ -1,4 +1,4 @@
-//! The lines of Valgrind's lackey. SPEC: lackey.md.
+//! Lines of Valgrind's lackey. SPEC: lackey.md.
 
 use crate::rules::lackey as rules;
 use crate::table::{FORMS, Groups, LackeyRecords, push};
@@ -13,7 +13,7 @@ use quipu_records::lines::{
     Tell, WhatLines, lines, word,
 };
 
-/// The format.
+/// The line format.
 pub(crate) static LANGUAGE: Language = Language {
     info: &INFO,
     kinds: &["instr", "load", "store", "modify"],
@@ -39,7 +39,7 @@ pub(crate) static LANGUAGE: Language = Language {
     judge,
 };
 
-/// Words that each stand for several kinds.
+/// Words that each stand for several kinds of records.
 pub(crate) static GROUPS: Groups = &[
     ("access", &["load", "store", "modify"]),
     ("data", &["load", "store", "modify"]),
@@ -54,7 +54,7 @@ static CHECK_INFO: ToolInfo =
 
 static READING: Reading = Reading::of::<Lackey>();
 
-/// What is known of the format without opening a trace.
+/// Static description of the format.
 static INFO: FormatInfo = FormatInfo {
     name: "lackey",
     title: "accesses as Valgrind's lackey prints them",
@@ -65,14 +65,14 @@ static INFO: FormatInfo = FormatInfo {
     print_options: &[],
 };
 
-/// A line as it usually is, and what stands after it.
+/// Number of bytes that hold a usual line and the start of the next one.
 const USUAL_BYTES: usize = 32;
-/// The size of the largest access that lackey knows of.
+/// Size in bytes of the largest access that lackey supports.
 const MAX_DATA_BYTES: u32 = 512;
-/// The size of the largest instruction of all architectures that Valgrind knows.
+/// Size in bytes of the largest instruction on any architecture that Valgrind supports.
 const MAX_INSTR_BYTES: u32 = 24;
 
-/// The kind of a record by its first two bytes, one of which is a blank: the table is indexed by their difference in bits.
+/// The kind of a record by its first two bytes, one of them a blank; the index is the exclusive or of the two bytes.
 const KIND_OF: [u8; 256] = {
     let mut kinds = [0u8; 256];
     kinds[(b' ' ^ b'L') as usize] = 1;
@@ -84,14 +84,14 @@ const KIND_OF: [u8; 256] = {
 /// The first three bytes of each kind.
 const HEADS: [[u8; 3]; 4] = [*b"I  ", *b" L ", *b" S ", *b" M "];
 
-/// Lackey's lines.
+/// Grammar of lackey's lines.
 #[derive(Clone, Copy, Debug)]
 struct Lackey;
 
 impl Grammar for Lackey {
     #[inline(always)]
     fn quick(bytes: &[u8]) -> Option<(Record, usize)> {
-        // PERF: of a line within 32 bytes no other length has to be looked at.
+        // PERF: with a fixed array of 32 bytes, the length need not be checked again.
         let line: &[u8; USUAL_BYTES] = bytes.first_chunk()?;
         let kind = KIND_OF[usize::from(line[0] ^ line[1])];
         if HEADS[usize::from(kind & 3)] != [line[0], line[1], line[2]] {
@@ -121,7 +121,7 @@ impl Grammar for Lackey {
             b"L" => 1,
             b"S" => 2,
             b"M" => 3,
-            // What `--trace-superblocks=yes` adds.
+            // Lines added by `--trace-superblocks=yes`.
             b"SB" if hex(rest.trim_ascii_end()).is_ok() => return Line::Other,
             _ => return Line::Bad(Fault::Kind),
         };
@@ -132,7 +132,7 @@ impl Grammar for Lackey {
     }
 }
 
-/// `ADDRESS,SIZE`.
+/// Parses `ADDRESS,SIZE`.
 fn record(kind: u8, text: &[u8]) -> std::result::Result<Record, Fault> {
     let text = text.trim_ascii_end();
     let comma = text.iter().position(|byte| *byte == b',').ok_or(Fault::Size)?;
@@ -142,7 +142,7 @@ fn record(kind: u8, text: &[u8]) -> std::result::Result<Record, Fault> {
     Ok(Record { addr, size: u32::try_from(size).map_err(|_| Fault::SizeTooLarge)?, kind })
 }
 
-/// The process and the text of one of Valgrind's messages: `==4242== text`, with `--` or `**` for rarer ones.
+/// The process and the text of a Valgrind message: `==4242== text`, with `--` or `**` for rarer ones.
 fn message(text: &[u8]) -> Option<(u64, &[u8])> {
     let mark = text.get(..2).filter(|mark| matches!(*mark, b"==" | b"--" | b"**"))?;
     let rest = &text[2..];
@@ -152,14 +152,14 @@ fn message(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((process, message.trim_ascii()))
 }
 
-/// How many instructions the program had, if that is what a message says: `guest instrs:  148,949`.
+/// The program's number of instructions, if the message contains it: `guest instrs:  148,949`.
 fn counted_instrs(message: &[u8]) -> Option<u64> {
     let digits: Vec<u8> =
         message.strip_prefix(b"guest instrs:")?.trim_ascii().iter().copied().filter(|b| *b != b',').collect();
     decimal(&digits).ok()
 }
 
-/// Takes one of Valgrind's messages.
+/// Handles a Valgrind message.
 fn take_message(state: &mut LineState, process: u64, text: &[u8], out: &mut Fill) {
     let first = *state.process.get_or_insert(process);
     if process != first && !state.has_processes {
@@ -174,7 +174,7 @@ fn take_message(state: &mut LineState, process: u64, text: &[u8], out: &mut Fill
     }
 }
 
-/// Looks at what a record says.
+/// Checks the values of a record.
 fn judge(_: &LineCodec, seen: &mut Seen, record: &Record, tell: &mut Tell<'_>) {
     let size = record.size;
     if record.kind == 0 {
@@ -194,12 +194,12 @@ fn judge(_: &LineCodec, seen: &mut Seen, record: &Record, tell: &mut Tell<'_>) {
     }
 }
 
-/// How lines of a trace read; there is but one way.
+/// The codec for a trace with this beginning; there is only one form of lines.
 pub(crate) fn adapt(head: &Head, _: &OpenOptions) -> Result<LineCodec> {
     Ok(LineCodec { language: &LANGUAGE, reading: head.reading, word_bytes: 0, process: head.process })
 }
 
-/// Looks at the beginning of a file.
+/// Examines the beginning of a file.
 pub(crate) fn recognise(head: Input<'_>, _: Option<&str>) -> Head {
     let mut seen = WhatLines::default();
     let (mut process, mut is_named, mut facts) = (None, false, Vec::new());

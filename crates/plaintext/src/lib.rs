@@ -1,11 +1,11 @@
-//! Traces of memory accesses as lines of text: what Valgrind's tool lackey prints, and what the simulator Dinero reads.
+//! Traces of memory accesses as lines of text: the output of Valgrind's tool lackey, and the input of the simulator Dinero.
 //!
-//! [`LACKEY`] and [`DIN`] are the formats as the rest of Quipu sees them; both are read only. How lines are read, printed and
-//! checked is [`quipu_records::lines`]; here is what tells the formats apart:
+//! [`LACKEY`] and [`DIN`] are the formats as the rest of Quipu sees them; both are read only. [`quipu_records::lines`] reads,
+//! prints and checks lines; this crate contains the differences between the formats:
 //!
 //! | file | what |
 //! |---|---|
-//! | [`lackey`], [`din`] | the lines of each format: which there are, how they read, how a file is recognised |
+//! | [`lackey`], [`din`] | the lines of each format: kinds, parsing, and recognising a file |
 //! | [`table`] | records as rows |
 //! | [`rules`] | the rules that a trace must follow |
 //!
@@ -18,7 +18,7 @@ pub mod table;
 
 use quipu_records::lines::LineFormat;
 
-/// What Valgrind's lackey prints with `--trace-mem=yes`.
+/// The output of Valgrind's lackey with `--trace-mem=yes`.
 pub static LACKEY: LineFormat = LineFormat {
     language: &lackey::LANGUAGE,
     recognise: lackey::recognise,
@@ -26,7 +26,7 @@ pub static LACKEY: LineFormat = LineFormat {
     tools: &[&lackey::CHECK],
 };
 
-/// What Dinero reads: labels and addresses.
+/// The input of Dinero: labels and addresses.
 pub static DIN: LineFormat = LineFormat {
     language: &din::LANGUAGE,
     recognise: din::recognise,

@@ -1,9 +1,9 @@
-//! The rules, each with its name, its severity and its entry in the manual.
+//! The rules of `check`, each with its name, its severity and its entry in the manual.
 //!
-//! Those of containers (`source/…`) and of reading (`engine/…`) stand with the first format that has them.
+//! Rules of containers (`source/…`) and of reading (`engine/…`) are shared between formats.
 
 pub(crate) mod lackey {
-    //! Rules of what lackey prints.
+    //! Rules for the output of lackey.
 
     quipu_model::rules! {
         "text of lackey" {
@@ -44,7 +44,7 @@ pub(crate) mod lackey {
 }
 
 pub(crate) mod din {
-    //! Rules of what Dinero reads.
+    //! Rules for the input of Dinero.
 
     quipu_model::rules! {
         "addresses for Dinero" {

@@ -33,7 +33,7 @@ rows! {
 static LACKEY_KINDS: LazyLock<Arc<Names>> = LazyLock::new(|| kinds(&lackey::LANGUAGE, lackey::GROUPS));
 static DIN_KINDS: LazyLock<Arc<Names>> = LazyLock::new(|| kinds(&din::LANGUAGE, din::GROUPS));
 
-/// Words that each stand for several kinds.
+/// Words that each stand for several kinds of records.
 pub(crate) type Groups = &'static [(&'static str, &'static [&'static str])];
 
 /// The names of a format's kinds of records.
@@ -42,7 +42,7 @@ fn kinds(language: &Language, groups: Groups) -> Arc<Names> {
     groups.iter().fold(names, |names, (word, kinds)| names.with_group(*word, kinds)).shared()
 }
 
-/// How rows of both tables are printed.
+/// Columns of printed rows, for both tables.
 pub(crate) static FORMS: &[Form] = &[
     Form::new("record", "record", 12),
     Form::new("line", "line", 11),

@@ -1,4 +1,4 @@
-//! Each rule broken once, and sound traces.
+//! Breaks each rule once, and checks undamaged traces.
 
 // The helpers of a test may panic as the test may.
 
@@ -7,7 +7,7 @@ use quipu_model::Trace;
 use quipu_testkit::{broken_rules, cases};
 use std::collections::BTreeMap;
 
-/// The rules that a trace breaks: how often, and where first.
+/// The rules that a trace breaks, each with its number of violations and its first place.
 fn broken(name: &str, trace: &dyn Trace) -> BTreeMap<String, (u64, Option<u64>)> {
     broken_rules(format(name).tools()[0], trace)
 }

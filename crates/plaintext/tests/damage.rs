@@ -1,4 +1,4 @@
-//! Cut, changed and hostile traces.
+//! Truncated, changed and hostile traces.
 
 // The helpers of a test may panic as the test may.
 
@@ -23,12 +23,12 @@ fn damaged_traces_are_survived() {
         let is_small = bytes.len() < 6000;
         let (truncations, changes) = match is_full {
             true if is_small => (bytes.len(), 5000),
-            // Each case of a large one reads up to a megabyte.
+            // Each case of a large trace reads up to a megabyte.
             true => (200, 400),
             false if is_small => (200, 500),
             false => (20, 40),
         };
-        // How the lines read is judged by the first ones.
+        // The first lines determine how all lines are parsed.
         let keeps_prefix = name != "din/labels.din";
         let damage = Damage { truncations, changes, keeps_prefix, has_open_end: true, ..Damage::default() };
         let survived = damage::format(common::format(name), name, &bytes, &damage);
@@ -55,7 +55,7 @@ fn every_beginning_gives_the_whole_lines() {
     let mut last = 0;
     for n_bytes in 0..=bytes.len() {
         let (cut, findings) = lines(&*lackey(&bytes[..n_bytes]));
-        // A part of a line does not count, however well it reads.
+        // An incomplete line does not count, even if it parses.
         assert_eq!(cut, whole[..cut.len()], "{n_bytes}");
         assert!(cut.len() >= last, "{n_bytes}");
         let is_told = findings.iter().any(|finding| finding.rule == "lackey/cut");
@@ -73,7 +73,7 @@ fn long_lines_and_garbage_are_passed_over() {
         assert_eq!((&*findings[0].rule, findings[0].place.offset), ("lackey/bad-line", Some(10)));
         assert!(read[1].contains(" 3  store"), "{}", read[1]);
     }
-    // Of many bad lines, most are only counted.
+    // Most of many bad lines are only counted.
     let text = [&b"0 10\n"[..], &b"zero ten\n".repeat(5000)].concat();
     let (read, findings) = lines(&*din(&text, &[]));
     assert_eq!((read.len(), findings.len()), (1, 100));

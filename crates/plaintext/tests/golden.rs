@@ -1,4 +1,4 @@
-//! Real traces: counts that an independent parser made; what records are as columns.
+//! Real traces: counts made by an independent parser, and columns of records.
 
 // The helpers of a test may panic as the test may.
 
@@ -41,7 +41,7 @@ fn each_trace_is_recognised_by_its_own_format_and_other_text_by_none() {
         let both = (LACKEY.probe(&source), DIN.probe(&source));
         let expected = match name {
             name if name.starts_with("lackey") => (Confidence::Sure, Confidence::No),
-            // Eight lines could be anything, but for the name of the file.
+            // Eight lines could be anything if the name did not identify the file.
             "din/labels.din" => {
                 assert_eq!(DIN.probe(&Source::open(&path(name)).unwrap()), Confidence::Likely);
                 both
@@ -51,7 +51,7 @@ fn each_trace_is_recognised_by_its_own_format_and_other_text_by_none() {
         assert_eq!(both, expected, "{name}");
         assert_ne!(common::format(name).probe(&Source::open(&path(name)).unwrap()), Confidence::No);
     }
-    // Lines of lackey without its messages, as others pass them on.
+    // Lines of lackey without its messages, as other tools pass them on.
     let source = Source::from_bytes("in", &b"I 0400d7d4,8\n M 0421c7f0,4\n L 04f6b868,8\n"[..]);
     assert_eq!(LACKEY.probe(&source), Confidence::Likely);
     for text in [
@@ -80,7 +80,7 @@ fn the_head_tells_the_command_and_the_process() {
     assert_eq!(lines(&*trace).1, []);
 }
 
-/// Kind, address, size and PC of each access, and PC and size of each instruction.
+/// Kind, address, size and PC of each access; PC and size of each instruction; kind and address of each mark.
 type Rows = (Vec<(AccessKind, u64, u32, u64)>, Vec<(u64, u16)>, Vec<(u32, u64)>);
 
 fn rows(trace: &dyn Trace, columns: Columns) -> Rows {
@@ -138,7 +138,7 @@ fn labels_become_accesses_instructions_and_marks() {
     assert_eq!(instrs, [(0, 1), (0x2cb5, 1)]);
     assert_eq!(marks, [(3, 0x70f60894), (4, 0)]);
     assert_eq!((trace.mark_name(3), trace.mark_name(4)), ("unknown".into(), "flush".into()));
-    // As Dinero takes them, unless told otherwise: aligned words.
+    // By default, as in Dinero: aligned words.
     let trace = din(&text, &[]);
     let (accesses, ..) = rows(&*trace, trace.columns());
     let words: Vec<_> = accesses.iter().map(|(kind, addr, size, _)| (*kind, *addr, *size)).collect();
@@ -194,7 +194,7 @@ fn windows_have_the_records_that_they_name() {
     let scan = Scan { most: 7, window: Window::Records(3..100), ..Scan::new(ShardId(0)) };
     assert_eq!(lines_of(&*trace, &scan).0, all[3..10]);
     assert!(trace.scan(&Scan { window: Window::Clock(0..1), ..Scan::new(ShardId(0)) }).is_err());
-    // The PC of what follows is known after a window's beginning, too.
+    // Records in a window have their PC even if its instruction is before the window.
     let scan = Scan { window: Window::Records(1..2), ..Scan::new(ShardId(0)) }.columns(trace.columns());
     let mut reader = trace.scan(&scan).unwrap();
     assert_eq!(reader.read().unwrap().unwrap().accesses.pc, [0x401000]);

@@ -1,4 +1,4 @@
-//! Traces, and how to read them.
+//! Helpers that open and print fixtures.
 
 use quipu_model::{Finding, Format, OpenOptions, Scan, ShardId, Trace};
 use quipu_plaintext::{DIN, LACKEY};
@@ -45,7 +45,7 @@ pub fn din(text: &[u8], settings: &[(&str, &str)]) -> Box<dyn Trace> {
     DIN.open(&Source::from_bytes("in", text), &OpenOptions { given, ..OpenOptions::default() }).unwrap()
 }
 
-/// The records as printed, without the head, and what was found.
+/// The records as printed, without the head, and the findings.
 pub fn lines_of(trace: &dyn Trace, scan: &Scan) -> (Vec<String>, Vec<Finding>) {
     printed(trace, &Scan { columns: trace.columns(), ..scan.clone() })
 }
