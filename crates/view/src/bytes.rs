@@ -1,4 +1,4 @@
-//! Drawings of how something lies in memory: a letter for each byte.
+//! Maps of the bytes of something in memory, drawn with a letter for each byte.
 
 use crate::document::INDENT;
 use crate::grid::{self, Slot};
@@ -7,11 +7,11 @@ use crate::map::heat;
 use crate::value::{grouped, harmless};
 use quipu_model::doc::{ByteCell, ByteMap, BytePart, Cell};
 
-/// Parts beyond these have one letter together.
+/// Letters for parts; all further parts share `OTHER`.
 const SYMBOLS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 /// The letter of all further parts.
 const OTHER: char = '*';
-/// What a byte of no part looks like.
+/// Stands for a byte that belongs to no part.
 const HOLE: char = '.';
 
 /// The letter of a part.
@@ -19,10 +19,10 @@ pub(crate) fn symbol(part: u32) -> char {
     SYMBOLS.get(part as usize).map_or(OTHER, |letter| char::from(*letter))
 }
 
-/// How hot each part is beside the hottest, from 0 to 1.
+/// Heat of each part relative to the hottest, from 0 to 1.
 pub(crate) fn heats(map: &ByteMap) -> Vec<f64> {
     let hottest = map.parts.iter().map(|part| part.heat).max().unwrap_or(0);
-    map.parts.iter().map(|part| heat(part.heat as f64, hottest as f64)).collect() // Told in a few shades.
+    map.parts.iter().map(|part| heat(part.heat as f64, hottest as f64)).collect() // Shown in a few shades.
 }
 
 /// True if a part is drawn.
@@ -31,7 +31,7 @@ pub(crate) fn is_drawn(map: &ByteMap, part: usize) -> bool {
     map.rows.iter().any(|row| row.cells.iter().any(is_it))
 }
 
-/// A line for each row of bytes, then what the letters stand for. Letters are coloured by heat.
+/// A line for each row of bytes, then a legend of the letters. Letters are coloured by heat.
 pub(crate) fn paint_bytes(map: &ByteMap, look: &Look, out: &mut String) {
     let heats = heats(map);
     let width = map.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Small drawings made of characters: bars, series, lanes.
+//! Small character drawings: bars, series, lanes.
 
 use crate::document::INDENT;
 use crate::grid::GAP;
@@ -6,17 +6,17 @@ use crate::look::{Charset, Ink, Look};
 use crate::value::{columns, cut, grouped, harmless};
 use quipu_model::doc::{Bars, Lanes, Series};
 
-/// Names in front of a drawing are cut to this.
+/// Maximum width of the name before a drawing.
 const MAX_NAME: usize = 28;
 
-/// Words after a drawing are cut to this.
+/// Maximum width of the note after a drawing.
 const MAX_NOTE: usize = 40;
 
-/// A drawing is never narrower than this, nor wider than the next.
+/// Minimum and maximum width of a drawing.
 const MIN_CHART: usize = 16;
 const MAX_CHART: usize = 120;
 
-/// Bars beyond this say nothing more.
+/// Maximum length of a bar; longer ones show nothing more.
 const MAX_BAR: usize = 48;
 
 /// Named shares: name, bar, share, count. The longest bar fills the width.
@@ -57,7 +57,7 @@ pub(crate) fn paint_series(series: &Series, look: &Look, out: &mut String) {
     frame.axis(&series.ends, &series.axis, drawn, look, out);
 }
 
-/// A line for each lane, shaded by how busy it is; then the axis.
+/// A line for each lane, shaded by its activity; then the axis.
 pub(crate) fn paint_lanes(lanes: &Lanes, look: &Look, out: &mut String) {
     let names: Vec<&str> = lanes.lanes.iter().map(|lane| lane.name.as_str()).collect();
     let notes: Vec<&str> = lanes.lanes.iter().map(|lane| lane.note.as_str()).collect();
@@ -78,7 +78,7 @@ pub(crate) fn paint_lanes(lanes: &Lanes, look: &Look, out: &mut String) {
     frame.axis(&lanes.ends, "", drawn, look, out);
 }
 
-/// Where names, drawings and notes stand.
+/// Widths of names and drawings.
 pub(crate) struct Frame {
     name: usize,
     pub(crate) width: usize,
@@ -106,7 +106,7 @@ impl Frame {
         out.push('\n');
     }
 
-    /// The first and the last value under the drawing's edges, and the axis's name between them if there is room.
+    /// Writes the first and last values under the drawing's edges, with the axis's name between them if there is room.
     pub(crate) fn axis(
         &self,
         ends: &(String, String),
@@ -139,7 +139,8 @@ fn pad(text: &str, width: usize) -> String {
     format!("{text:<width$}")
 }
 
-/// A bar of `share` of `width`; eighths of a column where the characters allow. Something is never drawn as nothing.
+/// A bar of `share` of `width`, drawn in eighths of a column if the characters allow. A share above 0 is never drawn as
+/// nothing.
 fn bar(share: f64, width: usize, charset: Charset) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let share = share.clamp(0.0, 1.0);
@@ -160,7 +161,7 @@ fn bar(share: f64, width: usize, charset: Charset) -> String {
     }
 }
 
-/// One step of a series: nothing for 0, else one of eight (or six) heights.
+/// One step of a series: blank for 0, else one of eight (or six) heights.
 pub(crate) fn level(value: f64, top: f64, charset: Charset) -> char {
     let levels: &[char] = match charset {
         Charset::Unicode => &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
@@ -173,7 +174,7 @@ pub(crate) fn level(value: f64, top: f64, charset: Charset) -> char {
     levels[height.clamp(1, levels.len()) - 1]
 }
 
-/// One step of a lane: nothing for idle, darker for busier.
+/// One step of a lane: blank if idle, darker if busier.
 pub(crate) fn shade(busy: f64, charset: Charset) -> char {
     let shades: [char; 4] = match charset {
         Charset::Unicode => ['░', '▒', '▓', '█'],
@@ -186,7 +187,7 @@ pub(crate) fn shade(busy: f64, charset: Charset) -> char {
     shades[depth.clamp(1, shades.len()) - 1]
 }
 
-/// `values` brought to `width` steps: several are folded into one, or one is repeated. Nothing stays nothing.
+/// Resamples `values` to `width` steps: several values are folded into one, or one is repeated. No values give no steps.
 pub(crate) fn resample(values: &[f64], width: usize, fold: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let width = if values.is_empty() { 0 } else { width };
     let step = |step: usize| {

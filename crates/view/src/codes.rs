@@ -1,12 +1,12 @@
-//! The text of instructions, made once for each distinct one.
+//! Texts of instructions, each distinct one rendered once.
 
 use quipu_isa::Decoder;
 use quipu_model::{Code, CodeTable};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// Rendered instructions. Threads of one program run the same code, so texts are shared between shards; only a list
-/// of numbers is kept for each shard.
+/// Rendered instructions. Threads of one program run the same code, so texts are shared between shards; each shard only has a
+/// list of numbers.
 #[derive(Debug, Default)]
 pub(crate) struct CodeTexts {
     decoder: Option<Decoder>,
@@ -18,13 +18,13 @@ pub(crate) struct CodeTexts {
 }
 
 impl CodeTexts {
-    /// Texts by `decoder`; without one, instructions have bytes and no text.
+    /// Renders with `decoder`; without one, instructions have bytes and no text.
     pub(crate) fn new(decoder: Option<Decoder>) -> CodeTexts {
         CodeTexts { decoder, ..CodeTexts::default() }
     }
 
-    /// Renders the instructions of a shard that are new since the last call. `render` writes an encoding and its
-    /// text, if there is a decoder, the way the output wants them.
+    /// Renders the instructions of a shard that are new since the last call. `render` writes an encoding and, if there is a
+    /// decoder, its text in the form of the output.
     pub(crate) fn learn(
         &mut self,
         shard: u32,
@@ -32,10 +32,10 @@ impl CodeTexts {
         render: impl Fn(&[u8], Option<&str>, &mut Vec<u8>),
     ) {
         let ids = self.shards.entry(codes.home(shard)).or_default();
-        // Indexes of readers are of this type.
+        // Readers use 32-bit indexes.
         let new = (ids.len() as u32..codes.len() as u32).filter_map(|index| codes.get(index));
         for code in new {
-            let next = self.texts.len() as u32; // No more than the readers' indexes, which are of this type.
+            let next = self.texts.len() as u32; // Never more than the readers' 32-bit indexes.
             let id = *self.known.entry(*code).or_insert(next);
             if id == next {
                 let text = self.decoder.as_mut().map(|decoder| {
@@ -51,7 +51,7 @@ impl CodeTexts {
         }
     }
 
-    /// The instructions of `shard`, to be asked for once a batch.
+    /// The instructions of `shard`; to be called once for each batch.
     pub(crate) fn of(&self, shard: u32) -> ShardTexts<'_> {
         ShardTexts { all: self, ids: self.shards.get(&shard).map_or(&[], Vec::as_slice) }
     }
@@ -65,7 +65,7 @@ pub(crate) struct ShardTexts<'a> {
 }
 
 impl<'a> ShardTexts<'a> {
-    /// What was rendered for the instruction with number `index`.
+    /// The rendered form of instruction number `index`.
     pub(crate) fn get(self, index: u32) -> Option<&'a [u8]> {
         let id = *self.ids.get(index as usize)?;
         self.all.arena.get(self.all.texts.get(id as usize)?.clone())

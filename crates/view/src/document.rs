@@ -1,4 +1,4 @@
-//! Painting a document from top to bottom; tables are in `grid`, drawings in `chart` and `map`.
+//! Paints a document from top to bottom; `grid` paints tables, `chart` and `map` paint drawings.
 
 use crate::bytes;
 use crate::chart;
@@ -8,16 +8,16 @@ use crate::map;
 use crate::value::{cell_text, columns, harmless, is_number};
 use quipu_model::doc::{Block, Cell, Document, Figure, Listing, Picture, Pictures};
 
-/// What every line of a block begins with.
+/// The start of every line of a block.
 pub(crate) const INDENT: &str = "  ";
 
 const NO_BREAK_SPACE: char = '\u{a0}';
 
-/// Facts that are mere numbers stand side by side once there are this many of them.
+/// Minimum number of purely numeric facts that are painted side by side.
 const PACK_FROM: usize = 6;
 
-/// Appends `document` to `out`: the title, then the blocks, indented. Ends with a newline; documents are best kept
-/// apart by an empty line.
+/// Appends `document` to `out`: the title, then the blocks, indented. Ends with a newline; separate documents with an empty
+/// line.
 ///
 /// ```
 /// use quipu_model::doc::{Block, Cell, Document};
@@ -100,7 +100,7 @@ fn wrap(text: &str, look: &Look, out: &mut String) {
     out.push('\n');
 }
 
-/// Characters have one size: figures are facts here.
+/// Figures as facts: characters have only one size.
 fn figure_facts(figures: &[Figure]) -> Vec<(String, Vec<Cell>)> {
     let note =
         |figure: &Figure| if figure.note.is_empty() { Cell::Empty } else { figure.note.clone().into() };
@@ -108,13 +108,13 @@ fn figure_facts(figures: &[Figure]) -> Vec<(String, Vec<Cell>)> {
     figures.iter().map(fact).collect()
 }
 
-/// Pictures cannot be shown: their names are.
+/// Pictures as facts: only their names can be shown.
 fn picture_facts(pictures: &Pictures) -> Vec<(String, Vec<Cell>)> {
     let fact = |picture: &Picture| (picture.name.clone(), vec![Cell::Text(picture.note.clone())]);
     pictures.pictures.iter().map(fact).collect()
 }
 
-/// The lines as they are, indented.
+/// Paints the lines unchanged, indented.
 fn paint_listing(listing: &Listing, out: &mut String) {
     for line in listing.text.lines() {
         out.push_str(INDENT);
@@ -124,7 +124,7 @@ fn paint_listing(listing: &Listing, out: &mut String) {
     }
 }
 
-/// Labels with values. A long list of mere numbers is folded into two or three lists side by side.
+/// Paints labels with values. A long list of plain numbers is folded into two or three lists side by side.
 fn paint_facts(facts: &[(String, Vec<Cell>)], look: &Look, out: &mut String) {
     let mere_numbers = facts.iter().all(|(_, cells)| matches!(cells.as_slice(), [cell] if is_number(cell)));
     let n_lists = if mere_numbers { lists_that_fit(facts, look) } else { 1 };

@@ -1,4 +1,4 @@
-//! Rows and columns: widths, alignment, what is cut when the surface is too narrow.
+//! Lays out rows and columns: widths, alignment, and cutting if the surface is too narrow.
 
 use crate::document::INDENT;
 use crate::look::{Ink, Look};
@@ -6,12 +6,12 @@ use crate::value::{cell_ink, cell_text, columns, cut, grouped, harmless, is_numb
 use quipu_model::doc::{Cell, Grid};
 use std::collections::HashSet;
 
-/// What stands between columns.
+/// The space between columns.
 pub(crate) const GAP: &str = "  ";
 
-/// No column is cut below this.
+/// Minimum width to which a column is cut.
 const MIN_COLUMN: usize = 8;
-/// Nor is that which says what a row is of below this.
+/// Minimum width to which the first column of words is cut, because it names the row.
 const MIN_FIRST: usize = 16;
 
 /// One text in a line of columns.
@@ -29,7 +29,7 @@ impl Slot {
     }
 }
 
-/// The head, the rows, and a word on rows that are not shown. Columns of numbers have their heads at the right too.
+/// Paints the head, the rows, and the number of rows left out. Heads of numeric columns are right-aligned like their cells.
 pub(crate) fn paint_grid(grid: &Grid, look: &Look, out: &mut String) {
     let numeric = |column: usize| {
         let mut cells = grid.rows.iter().filter_map(|row| row.get(column));
@@ -49,8 +49,7 @@ pub(crate) fn paint_grid(grid: &Grid, look: &Look, out: &mut String) {
     }
 }
 
-/// Writes lines of columns, each column as wide as its widest text. Where that is too much, the widest columns of
-/// words are cut.
+/// Writes lines of columns, each column as wide as its widest text. If that is too wide, cuts the widest columns of words.
 pub(crate) fn write_lines(mut lines: Vec<Vec<Slot>>, look: &Look, out: &mut String) {
     let widths = fit(&lines, look.width.saturating_sub(INDENT.len()));
     for line in &mut lines {
@@ -77,8 +76,8 @@ pub(crate) fn write_lines(mut lines: Vec<Vec<Slot>>, look: &Look, out: &mut Stri
     }
 }
 
-/// The width of each column, `total` at most with the gaps as far as cutting words allows. The first column of words says what a
-/// row is of: it is cut last, and never so far that rows which differ look the same.
+/// The width of each column; with the gaps, at most `total` as far as cutting words permits. The first column of words names
+/// the row: it is cut last, and never so far that different rows look the same.
 fn fit(lines: &[Vec<Slot>], total: usize) -> Vec<usize> {
     let n_columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let mut widths = vec![0; n_columns];
@@ -100,7 +99,7 @@ fn fit(lines: &[Vec<Slot>], total: usize) -> Vec<usize> {
     widths
 }
 
-/// Makes the widest of some columns narrower, until all are wide enough or at their least.
+/// Narrows the widest columns in `among`, until `over` is 0 or all have the width `least`.
 fn shrink(widths: &mut [usize], among: &[usize], least: usize, over: &mut usize) {
     while *over > 0 {
         let widest = among.iter().copied().filter(|&c| widths[c] > least).max_by_key(|&c| widths[c]);
@@ -114,7 +113,7 @@ fn shrink(widths: &mut [usize], among: &[usize], least: usize, over: &mut usize)
     }
 }
 
-/// The least width at which as many texts of a column differ as without cutting.
+/// The smallest width at which cutting makes no two different texts of a column equal.
 fn telling(lines: &[Vec<Slot>], column: usize, full: usize) -> usize {
     let texts: HashSet<&str> =
         lines.iter().filter_map(|line| line.get(column)).map(|slot| slot.text.as_str()).collect();

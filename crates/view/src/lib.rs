@@ -1,10 +1,10 @@
-//! How rows and results look.
+//! Presentation of rows and results.
 //!
-//! [`paint`] draws a [`Document`](quipu_model::doc::Document) on a terminal or a page of plain text, [`html_page`] makes a
-//! page for a browser of several, [`table_csv`] makes comma-separated values of a table. [`RowLines`] writes
-//! rows of any table as JSON lines or CSV, and [`Progress`] draws one line on standard error while a long read runs.
+//! [`paint`] draws a [`Document`](quipu_model::doc::Document) on a terminal or as plain text, [`html_page`] makes a page for
+//! a browser from several, [`table_csv`] writes a table as comma-separated values. [`RowLines`] writes rows of any table as
+//! JSON lines or CSV, and [`Progress`] draws one line on standard error during a long read.
 //!
-//! Nothing here knows a format or an analysis: schemas and documents say all there is to know. Nothing here reads a
+//! Nothing here depends on a format or an analysis: schemas and documents contain all that is needed. Nothing here reads a
 //! trace or writes a file either: text goes into buffers that the caller owns and reuses.
 
 mod bytes;

@@ -1,7 +1,7 @@
-//! Rows of any table as lines for other programs: JSON objects or CSV records.
+//! Writes rows of any table as lines for other programs: JSON objects or CSV records.
 //!
-//! The schema alone says how each column is written. Everything that does not change from row to row, such as keys
-//! and names, is laid out once.
+//! The schema alone determines how each column is written. Everything that is the same in all rows, such as keys and names,
+//! is prepared once.
 
 use crate::codes::{CodeTexts, ShardTexts};
 use quipu_isa::{Arch, Decoder, Syntax};
@@ -13,41 +13,41 @@ use quipu_model::values::Types;
 use quipu_model::{Batch, ColumnRef, Error, Paint, Printer, Schema};
 use std::sync::Arc;
 
-/// Which lines are written.
+/// The form of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineForm {
-    /// One object a line, all keys on each: counts as numbers, addresses as strings such as `"0x401000"`, names as
-    /// strings, flags as booleans. What a row does not have is `null`. The instruction of a row is `"encoding"`, its
-    /// bytes in hex, and `"text"`, its disassembly.
+    /// One object a line, all keys on each: counts as numbers, addresses as strings such as `"0x401000"`, names as strings,
+    /// flags as booleans. A missing value is `null`. The instruction of a row is `"encoding"`, its bytes in hex, and
+    /// `"text"`, its disassembly.
     Json,
-    /// A line of names, then one record a line: as JSON, but without quotes around addresses and names, with flags as
-    /// 0 and 1, and with nothing between the commas for `null`.
+    /// A line of names, then one record a line: as in JSON, but without quotes around addresses and names, with flags as 0
+    /// and 1, and with an empty cell for a missing value.
     Csv,
 }
 
 /// Prints rows of one table as lines of one form.
 ///
-/// What a row does not have is `null`, whichever way the schema says that ([`Missing`]). Columns with the roles of ordinals
-/// ([`Role::RECORD`], [`Role::INSTR`]) are shifted as [`Ordinals`] says. Values of any shape are written as the trace's
-/// [`RowForm`] does it.
+/// A missing value is `null`, however the schema marks it ([`Missing`]). Columns with the roles of ordinals
+/// ([`Role::RECORD`], [`Role::INSTR`]) are shifted according to [`Ordinals`]. The trace's [`RowForm`] writes composite
+/// values.
 pub struct RowLines {
     form: LineForm,
     fields: Vec<Written>,
     texts: CodeTexts,
-    /// What the trace's format adds.
+    /// The part that the trace's format supplies.
     own: Option<Box<dyn RowForm>>,
-    /// The rows that the format lets through.
+    /// The rows that the format selects.
     rows: Vec<u32>,
-    /// A value on its way into a cell.
+    /// Scratch for the text of a cell.
     cell: Vec<u8>,
 }
 
-/// How one column is written.
+/// The prepared form of one column.
 #[derive(Debug)]
 struct Written {
-    /// What stands before the value.
+    /// The text before the value.
     key: Vec<u8>,
-    /// What a head line says.
+    /// The column's part of the head line.
     head: Vec<u8>,
     style: Style,
     missing: Missing,
@@ -62,7 +62,7 @@ enum Style {
     Float64,
     Hex,
     Flag,
-    /// The names as they are written, the number of each at its place, if they are dense.
+    /// The names in their written form; each number is an index, because they are dense.
     Name(Vec<Vec<u8>>),
     SparseName(Arc<Names>),
     Flags(Arc<Names>),
@@ -71,7 +71,7 @@ enum Style {
     Dict(u32),
     Value,
     Text,
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     Bytes,
     List(Box<Style>, Missing),
     Members(Vec<(Vec<u8>, Style, Missing)>),
@@ -85,8 +85,8 @@ enum Shift {
 }
 
 impl RowLines {
-    /// A printer of rows of `schema`. `arch` is the architecture of the instructions; if it is unknown, or nothing
-    /// can decode it, they are written without text.
+    /// A printer for rows of `schema`. `arch` is the architecture of the instructions; if it is unknown, or there is no
+    /// decoder for it, they are written without text.
     pub fn new(schema: &Schema, form: LineForm, arch: Option<Arch>, syntax: Syntax) -> RowLines {
         let decoder = arch.and_then(|arch| Decoder::new(arch, syntax).ok());
         let fields = schema.fields.iter().enumerate().map(|(i, field)| Written::new(i == 0, field, form));
@@ -100,7 +100,7 @@ impl RowLines {
         }
     }
 
-    /// The same, with what the trace's format adds.
+    /// Adds the part that the trace's format supplies.
     pub fn with(self, own: Option<Box<dyn RowForm>>) -> RowLines {
         RowLines { own, ..self }
     }
@@ -172,7 +172,7 @@ impl Style {
     }
 }
 
-/// What values are written with.
+/// The context for writing values.
 struct Context<'a> {
     form: LineForm,
     batch: &'a Batch,
@@ -213,7 +213,7 @@ impl Printer for RowLines {
             }
             None => rows,
         };
-        // A column that was not asked for is missing from all rows.
+        // A column that was not requested is missing from all rows.
         let column = |(at, field): (usize, &Written)| {
             let column = table.column(at);
             (column, if column.is_empty() { Missing::Bitmap } else { field.missing })
@@ -246,7 +246,7 @@ impl Printer for RowLines {
                         Some(name) => out.extend_from_slice(name),
                         None => decimal(number, out),
                     },
-                    // An index of 32 bits.
+                    // Such an index has 32 bits.
                     (Style::Value, Some(own)) => match self.form {
                         LineForm::Json => own.json(batch, row, number as u32, out),
                         LineForm::Csv => {
@@ -297,7 +297,7 @@ fn name(form: LineForm, name: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What a row does not have.
+/// Writes a missing value.
 fn nothing(form: LineForm, style: &Style, out: &mut Vec<u8>) {
     out.extend_from_slice(match (form, style) {
         (LineForm::Json, Style::Code) => b"\"encoding\":null,\"text\":null",
@@ -310,7 +310,7 @@ fn nothing(form: LineForm, style: &Style, out: &mut Vec<u8>) {
 /// A number with a fraction.
 fn float(form: LineForm, value: f64, out: &mut Vec<u8>) {
     match (value.is_finite(), form) {
-        // JSON has no other numbers.
+        // JSON has no infinities and no NaN.
         (false, LineForm::Json) => out.extend_from_slice(b"null"),
         _ => out.extend_from_slice(value.to_string().as_bytes()),
     }
@@ -357,10 +357,10 @@ fn write(
     let form = context.form;
     match (style, form) {
         (Style::Count, _) | (Style::Flag, LineForm::Csv) => decimal(value, out),
-        // Only a format can write it.
+        // Only the format can write such a value.
         (Style::Value, _) => nothing(form, style, out),
         (Style::Signed, _) => out.extend_from_slice(itoa::Buffer::new().format(value as i64).as_bytes()),
-        (Style::Float32, _) => float(form, f32::from_bits(value as u32).into(), out), // The bits of one.
+        (Style::Float32, _) => float(form, f32::from_bits(value as u32).into(), out), // The bits of a float.
         (Style::Float64, _) => float(form, f64::from_bits(value), out),
         (Style::Hex, LineForm::Csv) => hex(value, out),
         (Style::Hex, LineForm::Json) => {
@@ -451,17 +451,17 @@ fn csv_code(bytes: &[u8], text: Option<&str>, out: &mut Vec<u8>) {
     hex_bytes(bytes, out);
     out.push(b',');
     if let Some(text) = text {
-        // Operands are separated by commas.
+        // The text contains commas between operands.
         csv_cell(text.as_bytes(), true, out);
     }
 }
 
-/// Appends a cell of CSV: in quotes if it needs them.
+/// Appends a cell of CSV, in quotes if necessary.
 fn cell(text: &[u8], out: &mut Vec<u8>) {
     csv_cell(text, false, out);
 }
 
-/// The cell of CSV for a text.
+/// A text as a cell of CSV.
 fn cell_of(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     cell(text.as_bytes(), &mut out);
@@ -490,7 +490,7 @@ fn decimal(value: u64, out: &mut Vec<u8>) {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Appends `0x` and the digits that the value needs.
+/// Appends `0x` and the digits of the value, without leading zeros.
 fn hex(value: u64, out: &mut Vec<u8>) {
     let mut text = *b"0x0000000000000000";
     let n_digits = (67 - (value | 1).leading_zeros() as usize) / 4;

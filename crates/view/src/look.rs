@@ -1,25 +1,25 @@
-//! What the surface can show: its width, its colours, its characters.
+//! Capabilities of the surface: width, colours, characters.
 
 use anstyle::{AnsiColor, Style};
 
 /// The default width, in columns.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Less than this is treated as this: nothing useful fits.
+/// Minimum width; nothing useful fits into less.
 const MIN_WIDTH: usize = 40;
 
-/// What the surface that a document is painted on can show.
+/// Capabilities of the surface on which a document is painted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Columns of the surface.
+    /// Width of the surface in columns.
     pub width: usize,
     /// Whether colour sequences are written.
     pub color: bool,
-    /// Which characters charts are drawn with.
+    /// The characters for charts.
     pub charset: Charset,
 }
 
-/// Which characters charts are drawn with.
+/// The characters for charts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charset {
     /// Block elements, `▁▂▃▄▅▆▇█`.
@@ -34,8 +34,8 @@ impl Look {
         Look { width: width.max(MIN_WIDTH), color: false, charset: Charset::Unicode }
     }
 
-    /// The terminal that standard output is connected to, or a page of 100 columns. The environment's locale and
-    /// terminal type decide about characters; the caller, who knows what the user said, decides about colour.
+    /// The terminal that standard output is connected to, or a page of 100 columns. The environment's locale and terminal
+    /// type determine the characters; the caller, who knows the user's options, decides about colour.
     pub fn stdout(color: bool) -> Look {
         let width = terminal_size::terminal_size().map_or(DEFAULT_WIDTH, |(width, _)| usize::from(width.0));
         Look { color, charset: Charset::from_env(|name| std::env::var(name).ok()), ..Look::page(width) }
@@ -57,7 +57,7 @@ impl Look {
         self.ink(AnsiColor::Cyan.on_default())
     }
 
-    /// What is so hot, from 0 (nothing happened) to 1.
+    /// The ink for a heat from 0 (nothing happened) to 1.
     pub(crate) fn heat(&self, heat: f64) -> Ink {
         match heat {
             heat if heat <= 0.0 => self.label(),
@@ -73,7 +73,7 @@ impl Look {
 }
 
 impl Charset {
-    /// ASCII for terminals and locales that say they have nothing better; Unicode otherwise.
+    /// ASCII for terminals and locales that support nothing else; Unicode otherwise.
     fn from_env(var: impl Fn(&str) -> Option<String>) -> Charset {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
             .iter()
@@ -85,7 +85,7 @@ impl Charset {
     }
 }
 
-/// One way of writing text: appends it with what switches its style on and off.
+/// A style of text: writes the text between the sequences that switch the style on and off.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ink(Style);
 

@@ -1,4 +1,4 @@
-//! Small drawings made of characters that show a distribution: heat maps, curves.
+//! Small character drawings of a distribution: heat maps, curves.
 
 use crate::chart::{Frame, level, resample, shade};
 use crate::document::INDENT;
@@ -6,11 +6,11 @@ use crate::look::Look;
 use crate::value::{grouped, harmless};
 use quipu_model::doc::{Curve, CurveLine, HeatMap, HeatRow};
 
-/// A heat map has about this many lines at most; beyond it, neighbouring rows of a band are drawn as one.
+/// Approximate maximum number of lines of a heat map; with more, neighbouring rows of a band are drawn as one.
 const MAX_ROWS: usize = 40;
 
-/// A line for each row (or few neighbouring rows) of each band, shaded by how much happened; then the axis.
-/// Shades are logarithmic, so that rare touches still show.
+/// A line for each row (or a few neighbouring rows) of each band, shaded by the number of accesses; then the axis. Shades are
+/// logarithmic, so that rare accesses still show.
 pub(crate) fn paint_heat(map: &HeatMap, look: &Look, out: &mut String) {
     let n_rows: usize = map.bands.iter().map(|band| band.rows.len()).sum();
     let together = n_rows.div_ceil(MAX_ROWS).max(1);
@@ -23,7 +23,7 @@ pub(crate) fn paint_heat(map: &HeatMap, look: &Look, out: &mut String) {
     let names: Vec<&str> = lines.iter().map(|(name, ..)| *name).collect();
     let notes: Vec<&str> = lines.iter().map(|(.., note)| *note).collect();
     let frame = Frame::new(&names, &notes, look);
-    // Few cells may be drawn as one, and must not look hotter for it: the hottest one is as dark as can be.
+    // Several cells may be drawn as one and add up, so shades are relative to the hottest drawn cell.
     let drawings: Vec<Vec<f64>> =
         lines.iter().map(|(_, cells, _)| resample(cells, frame.width, sum)).collect();
     let hottest = drawings.iter().flatten().copied().fold(0.0, f64::max);
@@ -35,7 +35,7 @@ pub(crate) fn paint_heat(map: &HeatMap, look: &Look, out: &mut String) {
     frame.axis(&map.ends, &map.axis, drawn, look, out);
 }
 
-/// How hot a count is beside the hottest, on a logarithmic scale from 0 (nothing) to 1.
+/// Heat of a count relative to the hottest, on a logarithmic scale from 0 (nothing) to 1.
 pub(crate) fn heat(count: f64, hottest: f64) -> f64 {
     if count > 0.0 && hottest > 0.0 { (1.0 + count).ln() / (1.0 + hottest).ln() } else { 0.0 }
 }
@@ -44,7 +44,7 @@ fn summed(rows: &[HeatRow]) -> Vec<f64> {
     let mut cells = vec![0.0; rows.iter().map(|row| row.cells.len()).max().unwrap_or(0)];
     for row in rows {
         for (sum, cell) in cells.iter_mut().zip(&row.cells) {
-            *sum += *cell as f64; // Drawn in a few shades.
+            *sum += *cell as f64; // Shown in a few shades.
         }
     }
     cells
@@ -54,7 +54,7 @@ fn sum(cells: &[f64]) -> f64 {
     cells.iter().sum()
 }
 
-/// A line for each curve, higher where more lies at or below the value; then the axis.
+/// A line for each curve, higher where a larger share is at or below the value; then the axis.
 pub(crate) fn paint_curve(curve: &Curve, look: &Look, out: &mut String) {
     let notes: Vec<String> = curve.lines.iter().map(|line| curve_note(curve, line)).collect();
     let names: Vec<&str> = curve.lines.iter().map(|line| line.name.as_str()).collect();
@@ -78,7 +78,7 @@ pub(crate) fn paint_curve(curve: &Curve, look: &Look, out: &mut String) {
     }
 }
 
-/// What a curve is drawn on: values from 2 to the power of `first` to 2 to the power of `last`, and shares up to `top`.
+/// The scale of a curve: values from 2^`first` to 2^`last`, and shares up to `top`.
 pub(crate) struct Scale {
     pub(crate) first: u32,
     pub(crate) last: u32,
@@ -105,7 +105,7 @@ fn share_at(line: &CurveLine, value: f64) -> f64 {
     n_below.checked_sub(1).map_or(0.0, |last| line.points[last].1)
 }
 
-/// Where a curve reaches a half and nine tenths; or where one that falls begins and ends.
+/// The values where a curve reaches 50 % and 90 %; or the first and last share of one that falls.
 pub(crate) fn curve_note(curve: &Curve, line: &CurveLine) -> String {
     if curve.falls {
         let (Some(first), Some(last)) = (line.points.first(), line.points.last()) else {
@@ -120,7 +120,7 @@ pub(crate) fn curve_note(curve: &Curve, line: &CurveLine) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// A share in words, with as many digits as it takes to tell small ones apart.
+/// A share as text, with more digits for small ones.
 pub(crate) fn percent(share: f64) -> String {
     match 100.0 * share {
         percent if percent >= 10.0 || percent == 0.0 => format!("{percent:.0} %"),

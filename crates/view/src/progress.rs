@@ -1,16 +1,16 @@
-//! One line on standard error that says how far a long read is. Never on anything but a terminal.
+//! One line on standard error with the progress of a long read, on terminals only.
 
 use crate::value::{cut, grouped, ticks_text};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// A read that ends before this shows nothing.
+/// A read that ends within this time shows nothing.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// The line is drawn at most this often.
+/// Minimum time between two drawings of the line.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// Draws the line. Call [`show`](Progress::show) as often as is handy.
+/// Draws the line. Call [`show`](Progress::show) as often as convenient.
 #[derive(Debug)]
 pub struct Progress {
     started: Instant,
@@ -19,17 +19,18 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A line that shows on a terminal only.
+    /// A line that is visible if standard error is a terminal.
     pub fn on_terminal() -> Progress {
         Progress { started: Instant::now(), drawn: None, visible: std::io::stderr().is_terminal() }
     }
 
-    /// A line that never shows.
+    /// A line that is never visible.
     pub fn hidden() -> Progress {
         Progress { started: Instant::now(), drawn: None, visible: false }
     }
 
-    /// Draws the line if it is time: `records` are done, which is `share` of everything, if that is known.
+    /// Draws the line if enough time has passed. `records` is the number of records read, `share` their share of the whole,
+    /// if known.
     pub fn show(&mut self, records: u64, share: Option<f64>) {
         let due = match self.drawn {
             Some(drawn) => drawn.elapsed() >= REDRAW,
@@ -43,7 +44,7 @@ impl Progress {
         }
     }
 
-    /// Takes the line away, so that other text can follow.
+    /// Removes the line, so that other text can follow.
     pub fn clear(&mut self) {
         if self.drawn.take().is_some() {
             draw("\r\x1b[K");
@@ -57,13 +58,13 @@ impl Drop for Progress {
     }
 }
 
-/// A terminal that is gone is no reason to stop.
+/// Ignores errors: a terminal that is gone is no reason to stop.
 fn draw(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// What the line says: share, records, rate, time left as far as known.
+/// The text of the line: share, records, rate, and time left if known.
 ///
 /// ```
 /// use std::time::Duration;
@@ -72,7 +73,7 @@ fn draw(text: &str) {
 /// ```
 pub fn progress_text(records: u64, share: Option<f64>, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();
-    let rate = if seconds > 0.0 { (records as f64 / seconds) as u64 } else { 0 }; // Shown, not reckoned with.
+    let rate = if seconds > 0.0 { (records as f64 / seconds) as u64 } else { 0 }; // Only displayed.
     let counts = format!("{} records  {}/s", grouped(records), grouped(rate));
     match share {
         Some(share) if share > 0.0 => {

@@ -1,14 +1,14 @@
-//! Whole tables as comma-separated values.
+//! Writes whole tables as comma-separated values.
 
 use crate::lines::{LineForm, RowLines};
 use quipu_isa::Syntax;
 use quipu_model::print::Ordinals;
 use quipu_model::{Batch, ColumnTable, Paint, Printer, Table};
 
-/// A line of names and a line for each row.
+/// Writes a line of names, then a line for each row.
 pub fn table_csv(table: ColumnTable) -> Vec<u8> {
     let mut lines = RowLines::new(table.schema(), LineForm::Csv, None, Syntax::default());
-    // Rows of a batch have numbers of 32 bits; what a result lists is far less.
+    // Rows of a batch have 32-bit numbers; results have far fewer rows.
     let rows: Vec<u32> = (0..u32::try_from(table.n_rows()).unwrap_or(u32::MAX)).collect();
     let batch = Batch { tables: vec![Box::new(table)], ..Batch::default() };
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! One value as people read it: separators, units, hex.
+//! Formats single values for people: separators, units, hex.
 
 use crate::look::{Ink, Look};
 use quipu_model::doc::Cell;
@@ -11,7 +11,7 @@ pub fn bytes_text(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes} B");
     }
-    let mut scaled = bytes as f64 / 1024.0; // Three digits are shown: the loss does not.
+    let mut scaled = bytes as f64 / 1024.0; // Three digits are shown, so the rounding does not matter.
     let mut unit = 0;
     // 1023.5 would print as 1024 of this unit.
     while scaled >= 1023.5 && unit + 1 < UNITS.len() {
@@ -21,7 +21,7 @@ pub fn bytes_text(bytes: u64) -> String {
     format!("{} {}", three_digits(scaled), UNITS[unit])
 }
 
-/// A span of time, given in ticks (`per_second` of them), in the largest unit that fits: `1.52 s`.
+/// A duration in ticks (`per_second` of them), in the largest unit that fits: `1.52 s`.
 pub fn ticks_text(ticks: u64, per_second: u64) -> String {
     let seconds = ticks as f64 / per_second.max(1) as f64; // Three digits are shown.
     if seconds >= 3600.0 {
@@ -41,10 +41,10 @@ pub fn ticks_text(ticks: u64, per_second: u64) -> String {
     }
 }
 
-/// A moment, given in seconds since the start of 1970: `2024-02-29 12:00:00 UTC`.
+/// A point in time, in seconds since the start of 1970: `2024-02-29 12:00:00 UTC`.
 pub fn date_text(unix_seconds: u64) -> String {
     let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    // Years are counted from March, so that the day that comes and goes is the last of a year; eras have 400 years.
+    // Years are counted from March, so that the leap day is the last of a year; eras have 400 years.
     let shifted = days + 719_468;
     let (era, day) = (shifted / 146_097, shifted % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -57,7 +57,7 @@ pub fn date_text(unix_seconds: u64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Three significant digits, without a useless fraction.
+/// Three significant digits, without trailing zeros of a whole number.
 fn three_digits(value: f64) -> String {
     if value == 0.0 {
         "0".to_owned()
@@ -70,8 +70,8 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// A cell as text. Words come out of traces: control characters in them are written as escapes, so that a trace
-/// cannot send commands to the terminal.
+/// A cell as text. Texts come from traces: control characters in them are written as escapes, so that a trace cannot send
+/// commands to the terminal.
 pub(crate) fn cell_text(cell: &Cell) -> String {
     match cell {
         Cell::Empty => String::new(),
@@ -85,17 +85,17 @@ pub(crate) fn cell_text(cell: &Cell) -> String {
     }
 }
 
-/// True for values that line up at their right end.
+/// True for values that are right-aligned.
 pub(crate) fn is_number(cell: &Cell) -> bool {
     !matches!(cell, Cell::Empty | Cell::Text(_) | Cell::Code(_))
 }
 
-/// How a cell's text is coloured, if at all.
+/// The colour of a cell's text, if any.
 pub(crate) fn cell_ink(cell: &Cell, look: &Look) -> Option<Ink> {
     matches!(cell, Cell::Code(_)).then(|| look.code())
 }
 
-/// The text with control characters as escapes.
+/// The text with control characters escaped.
 pub(crate) fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -108,12 +108,12 @@ pub(crate) fn harmless(text: &str) -> String {
     out
 }
 
-/// How many columns a text takes; every character counts as one.
+/// Width of a text in columns; every character counts as one.
 pub(crate) fn columns(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The text cut to `width` columns, with a sign that something is missing.
+/// The text cut to `width` columns, with a mark if something is missing.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();

@@ -1,5 +1,5 @@
-//! A trace that nothing is known of before it is opened: its own bytes say which tables, columns, names, roles and rules it
-//! has. It is viewed, filtered, analysed, checked and converted to JSON like any other.
+//! A trace of an unknown format: only its own bytes describe its tables, columns, names, roles and rules. It is viewed,
+//! filtered, analysed, checked and converted to JSON like any other.
 
 // The helpers of a test may panic as the test may.
 #![allow(clippy::unwrap_used)]
@@ -45,7 +45,7 @@ fn open() -> Box<dyn Trace> {
     DESCRIBED.open(&source, &OpenOptions::default()).unwrap()
 }
 
-/// The rows of a table that a predicate chooses, as lines.
+/// The rows of a table that a predicate selects, as lines.
 fn view(trace: &dyn Trace, table: usize, form: LineForm, predicate: &Predicate) -> Result<String> {
     let schema = &trace.tables()?[table];
     let chosen = Chosen::new(predicate, schema)?;
@@ -125,7 +125,7 @@ fn what_the_trace_says_of_itself_is_learned() {
     );
 }
 
-/// Counts accesses, and collects what reading finds.
+/// Counts accesses, and collects the findings of reading.
 struct Check(CheckLog, u64);
 
 impl Pass for Check {

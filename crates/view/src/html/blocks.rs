@@ -1,4 +1,4 @@
-//! Words, figures, facts and tables on a page.
+//! Text, figures, facts and tables on a page.
 
 use super::text::{cut, escape, short};
 use crate::value::{cell_text, grouped, is_number};
@@ -6,15 +6,15 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use quipu_model::doc::{Cell, Figure, Grid, Listing, Pictures};
 use std::fmt::Write as _;
 
-/// No table shows more rows than this, nor grows beyond this many bytes.
+/// Maximum number of rows of a table, and the number of bytes after which a table ends.
 const MAX_ROWS: usize = 300;
 const MAX_GRID_BYTES: usize = 192 << 10;
 
-/// No list of facts or figures is longer, and no table wider, than this.
+/// Maximum number of facts or figures in a list, and of columns in a table.
 const MAX_FACTS: usize = 200;
 const MAX_COLUMNS: usize = 32;
 
-/// Words in a cell and in a sentence are cut to this.
+/// Maximum length of text in a cell, and of a sentence.
 const MAX_CELL: usize = 240;
 const MAX_NOTE: usize = 2000;
 
@@ -28,12 +28,12 @@ pub(super) fn note(note: &str, out: &mut String) {
     let _ = writeln!(out, "<p>{}</p>", escape(&cut(note, MAX_NOTE)));
 }
 
-/// No page has more pictures in one place, nor shows more of a text.
+/// Maximum number and size of pictures in one place, and maximum length of a listing.
 const MAX_PICTURES: usize = 100;
 const MAX_PICTURE_BYTES: usize = 64 << 10;
 const MAX_LISTING: usize = 64 << 10;
 
-/// Small pictures side by side, each with its name, as parts of the page itself.
+/// Small pictures side by side, each with its name, embedded in the page.
 pub(super) fn pictures(pictures: &Pictures, out: &mut String) {
     out.push_str("<div class=\"pictures\">");
     let shown = pictures.pictures.iter().filter(|picture| picture.png.len() <= MAX_PICTURE_BYTES);
@@ -52,7 +52,7 @@ pub(super) fn pictures(pictures: &Pictures, out: &mut String) {
     out.push_str("</div>\n");
 }
 
-/// A text with its lines as they are.
+/// A text with its lines unchanged.
 pub(super) fn listing(listing: &Listing, out: &mut String) {
     let mut text = String::new();
     for line in listing.text.lines() {
@@ -66,7 +66,7 @@ pub(super) fn listing(listing: &Listing, out: &mut String) {
     let _ = writeln!(out, "<pre class=\"listing\">{text}</pre>");
 }
 
-/// A word on what is not shown.
+/// A note on the number of items left out.
 pub(super) fn more(n: u64, what: &str, out: &mut String) {
     let _ = writeln!(out, "<p class=\"more\">{} more {what}</p>", grouped(n));
 }
@@ -85,8 +85,7 @@ pub(super) fn figures(figures: &[Figure], out: &mut String) {
     out.push_str("</dl>\n");
 }
 
-/// Labels with values: a list, in several columns if they are many mere numbers; a table if there are several values
-/// to a label.
+/// Labels with values: a list, in several columns if there are many plain numbers; a table if labels have several values.
 pub(super) fn facts(facts: &[(String, Vec<Cell>)], out: &mut String) {
     let shown = &facts[..facts.len().min(MAX_FACTS)];
     if shown.iter().all(|(_, cells)| cells.len() <= 1) {
@@ -112,7 +111,7 @@ pub(super) fn facts(facts: &[(String, Vec<Cell>)], out: &mut String) {
     }
 }
 
-/// A table whose columns sort by a click on their heads.
+/// A table; a click on the head of a column sorts by it.
 pub(super) fn grid(grid: &Grid, out: &mut String) {
     let columns = grid.head.len().min(MAX_COLUMNS);
     let (rows, total) = match grid.rows.split_last() {
@@ -160,7 +159,7 @@ fn table_row(row: &[Cell], columns: usize, out: &mut String) {
     out.push_str("</tr>\n");
 }
 
-/// A cell of a table. Where its text does not sort by itself, it carries the value that it sorts by.
+/// A cell of a table. If sorting by its text would be wrong, it carries the value to sort by.
 fn table_cell(value: &Cell, out: &mut String) {
     let (class, key) = match value {
         Cell::Empty => ("", None),

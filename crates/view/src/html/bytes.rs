@@ -1,4 +1,4 @@
-//! How something lies in memory, on a page: a row of boxes for each row of bytes, darker where more happened.
+//! Maps of bytes on a page: a row of boxes for each row of bytes, darker where more accesses happened.
 
 use super::blocks;
 use super::plot::MAX_WORDS;
@@ -9,15 +9,15 @@ use crate::value::grouped;
 use quipu_model::doc::{ByteCell, ByteMap};
 use std::fmt::Write as _;
 
-/// A byte's width and height in the drawing's own units.
+/// Width and height of a byte in the drawing's own units.
 const WIDTH: usize = 10;
 const HEIGHT: usize = 18;
-/// Rows beyond these are not drawn.
+/// Maximum number of rows drawn.
 const MAX_ROWS: usize = 256;
-/// Parts that the legend has.
+/// Maximum number of parts in the legend.
 const MAX_PARTS: usize = 200;
 
-/// Rows of boxes, and a list of what the letters stand for.
+/// Rows of boxes, and a legend of the letters.
 pub(super) fn byte_map(map: &ByteMap, out: &mut String) {
     let heats = heats(map);
     let class = |part: u32| match heats.get(part as usize) {

@@ -1,9 +1,9 @@
-//! The digest of the page's own script and style, by which its policy lets these two in and nothing else.
+//! Digests of the page's own script and style, by which its content security policy admits these two and nothing else.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use sha2::{Digest, Sha256};
 
-/// What a content security policy calls an inline script or style: `sha256-` and the digest in base 64.
+/// An inline script or style in the notation of a content security policy: `sha256-` and the digest in base 64.
 pub(crate) fn source_of(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }

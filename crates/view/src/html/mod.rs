@@ -1,14 +1,14 @@
-//! Documents as one page that needs nothing else: no network, no second file, no framework.
+//! Renders documents as one self-contained page: no network, no second file, no framework.
 //!
-//! Everything is drawn here, in SVG and tables, so the page reads the same with scripts off; the script in `page.js`
-//! only sorts tables, reads values out under the pointer, and switches between light and dark. What is drawn is bounded
-//! whatever the documents hold: long tables are cut, many lanes are folded, many like blocks are left out, and each
-//! says so. A page stays below two megabytes.
+//! Everything is drawn here, in SVG and tables, so the page reads the same without scripts; the script in `page.js` only
+//! sorts tables, shows values under the pointer, and switches between light and dark. The size of a page is bounded for any
+//! documents: long tables are cut, many lanes are folded, many similar blocks are left out, and each says so. A page stays
+//! below two megabytes.
 //!
-//! Words come out of traces, so every one passes through `text`; and the page forbids by its own policy all
-//! scripts and styles but the two that it was made with, named by their digests.
+//! Texts come from traces, so each passes through `text`. The page's own policy forbids all scripts and styles except its own
+//! two, which are identified by their digests.
 //!
-//! `blocks` has words, facts and tables, `plot` bars, series and curves, `raster` lanes and heat maps.
+//! `blocks` renders text, facts and tables; `plot` renders bars, series and curves; `raster` renders lanes and heat maps.
 
 mod blocks;
 mod bytes;
@@ -25,26 +25,26 @@ use text::{escape, slug};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// No document shows more blocks than this: an analysis may have one for each of thousands of threads.
+/// Maximum number of blocks shown of a document: an analysis may have one for each of thousands of threads.
 const MAX_BLOCKS: usize = 24;
 
-/// No page shows more documents than this, and none continues after this many bytes; a page says what it leaves out.
+/// Maximum number of documents on a page, and the number of bytes after which it ends; a page says what it leaves out.
 const MAX_DOCUMENTS: usize = 64;
 const MAX_BYTES: usize = 1200 << 10;
 
-/// What goes around the documents of a page.
+/// Texts around the documents of a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageFrame<'a> {
-    /// The headline: what the page is about.
+    /// The headline: the subject of the page.
     pub title: &'a str,
     /// A line below it, or empty.
     pub subtitle: &'a str,
-    /// The last line: what made the page.
+    /// The last line: the program that made the page.
     pub footer: &'a str,
 }
 
-/// The documents as a complete page of HTML, one section each in this order. A document without a title has no headline
-/// and stands at the top.
+/// Renders the documents as a complete HTML page, a section for each, in this order. A document without a title has no
+/// headline and is at the top.
 ///
 /// ```
 /// use quipu_model::doc::{Block, Document};

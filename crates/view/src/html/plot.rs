@@ -1,7 +1,7 @@
 //! Bars, series and curves on a page.
 //!
-//! Drawings are stretched to the width that there is; words stand beside them in HTML and are not stretched. Rows carry
-//! their values for reading out: `data-l` a label, `data-v` one value for each step.
+//! Drawings are stretched to the available width; texts beside them are HTML and are not stretched. Rows carry the values
+//! that the script shows: `data-l` a label, `data-v` one value for each step.
 
 use super::blocks;
 use super::text::{cut, escape, short};
@@ -11,16 +11,16 @@ use crate::value::grouped;
 use quipu_model::doc::{Bars, Curve, CurveLine, MAX_BARS, Series, SeriesLine};
 use std::fmt::Write as _;
 
-/// No drawing has more lines than this.
+/// Maximum number of lines in a drawing.
 const MAX_LINES: usize = 12;
 
-/// Longer series are brought to this many steps, each with the largest of its values.
+/// Maximum number of steps; each step of a longer series shows its largest value.
 const MAX_STEPS: usize = 256;
 
-/// Curves are drawn with no more points than this.
+/// Maximum number of points in a curve.
 const MAX_POINTS: usize = 512;
 
-/// Words beside a drawing are cut to this.
+/// Maximum length of texts beside a drawing.
 pub(super) const MAX_WORDS: usize = 120;
 
 /// Named shares: name, bar, share, count. The longest bar fills the width.
@@ -46,7 +46,7 @@ pub(super) fn bars(bars: &Bars, out: &mut String) {
     }
 }
 
-/// What every drawing over an axis begins with.
+/// The opening element of every drawing over an axis.
 pub(super) fn open_figure(class: &str, ends: &(String, String), axis: &str, out: &mut String) {
     let (from, to, axis) = (escape(&ends.0), escape(&ends.1), escape(&cut(axis, MAX_WORDS)));
     let _ = writeln!(
@@ -154,7 +154,7 @@ fn curve_line(number: usize, line: &CurveLine, (scale, falls): (&Scale, bool), o
     let width = f64::from(scale.last - scale.first);
     let x = |value: u64| ((value.max(1) as f64).log2() - f64::from(scale.first)).clamp(0.0, width);
     let y = |share: f64| short(100.0 * (1.0 - (share / scale.top).clamp(0.0, 1.0)));
-    // Of points that fall on one spot the last says all.
+    // Of points at the same spot, the last one suffices.
     let bin = |value: u64| (x(value) / width * MAX_POINTS as f64) as usize; // At most `MAX_POINTS`.
     let mut points: Vec<(u64, f64)> = Vec::new();
     for &(value, share) in &line.points {
@@ -163,7 +163,7 @@ fn curve_line(number: usize, line: &CurveLine, (scale, falls): (&Scale, bool), o
             _ => points.push((value, share)),
         }
     }
-    // What lies at or below a value begins with nothing; what is left, with the first value known.
+    // A curve of values at or below begins at 0; one that falls begins with the first known value.
     let mut path = match points.first().filter(|_| falls) {
         Some((value, share)) => format!("M{:.4} {}", x(*value), y(*share)),
         None => "M0 100".to_owned(),
@@ -190,7 +190,7 @@ fn curve_line(number: usize, line: &CurveLine, (scale, falls): (&Scale, bool), o
     );
 }
 
-/// 2 to the power of `exponent` in few characters.
+/// 2 to the power of `exponent` as a short text.
 fn power_text(exponent: u32) -> String {
     const UNITS: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     match exponent {

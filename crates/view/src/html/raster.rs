@@ -1,7 +1,7 @@
 //! Lanes and heat maps on a page: rows of cells, darker where more happened.
 //!
-//! Cells of one shade and colour are runs of one path, so that thousands of cells stay a few kilobytes. The exact values
-//! stand beside them for reading out.
+//! Cells of the same shade and colour are runs in one path, so that thousands of cells take a few kilobytes. The exact values
+//! are attached for the script to show.
 
 use super::blocks;
 use super::plot::{MAX_WORDS, axis, open_figure};
@@ -12,24 +12,24 @@ use crate::value::grouped;
 use quipu_model::doc::{HeatMap, HeatRow, Lane, Lanes};
 use std::fmt::Write as _;
 
-/// How many shades there are beside nothing; the style has a colour for each.
+/// Number of shades besides blank; the style has a colour for each.
 pub(super) const SHADES: usize = 8;
 
-/// The shade of a lane that is busy all the time: most are, and the strongest would outshine the page.
+/// The shade of a lane that is always busy: most are, and the strongest shade would dominate the page.
 const LANE_SHADES: usize = 6;
 
-/// How many colours rows may have.
+/// Number of colours for rows.
 const HUES: usize = 2;
 
-/// This many lanes have a row with a name each; more are drawn closely, and beyond the next, neighbours are folded.
+/// Up to this many lanes have a row with a name each; more are drawn closely, and beyond `MAX_LANES`, neighbours are folded.
 const MAX_NAMED_LANES: usize = 40;
 const MAX_LANES: usize = 120;
 
-/// Lanes and rows of heat maps are brought to this many steps, and heat maps to this many rows.
+/// Maximum number of steps of lanes and heat maps, and of rows of heat maps.
 const MAX_STEPS: usize = 160;
 const MAX_ROWS: usize = 320;
 
-/// How high a heat map becomes, in pixels, as far as rows of whole pixels allow.
+/// Target height of a heat map in pixels, as far as rows of whole pixels permit.
 const HEIGHT: usize = 560;
 
 /// Pixels between two bands, and between two labels.
@@ -39,16 +39,16 @@ const LABEL_STEP: usize = 14;
 /// One row of cells.
 struct Row {
     label: String,
-    /// Where it stands, in pixels from the top.
+    /// Its position, in pixels from the top.
     y: usize,
     hue: usize,
-    /// Shade of each cell, 0 for none.
+    /// Shade of each cell; 0 if blank.
     shades: Vec<usize>,
-    /// What is read out for each cell.
+    /// Values of the cells, for the script to show.
     values: String,
 }
 
-/// Lanes of who was busy when.
+/// Lanes that show when each thread or core was busy.
 pub(super) fn lanes(lanes: &Lanes, out: &mut String) {
     open_figure("lanes", &lanes.ends, "", out);
     if lanes.lanes.len() <= MAX_NAMED_LANES {
@@ -87,7 +87,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Neighbouring lanes as one, as busy as they are on average.
+/// Folds neighbouring lanes into one with their average activity.
 fn fold(lanes: &[Lane], y: usize) -> Row {
     let all: Vec<Vec<f64>> = lanes.iter().map(|lane| binned(&lane.busy)).collect();
     let n_steps = all.iter().map(Vec::len).max().unwrap_or(0);
@@ -112,7 +112,7 @@ fn lane_row(name: &str, busy: &[f64], y: usize) -> Row {
     }
 }
 
-/// How much happened where and when.
+/// A heat map over place and time.
 pub(super) fn heat_map(map: &HeatMap, out: &mut String) {
     let n_rows: usize = map.bands.iter().map(|band| band.rows.len()).sum();
     let together = n_rows.div_ceil(MAX_ROWS).max(1);
@@ -175,7 +175,7 @@ pub(super) fn heat_map(map: &HeatMap, out: &mut String) {
     );
 }
 
-/// Neighbouring rows as one.
+/// Adds up neighbouring rows.
 fn summed(rows: &[HeatRow]) -> HeatRow {
     let mut sum = rows[0].clone();
     for row in &rows[1..] {
@@ -204,8 +204,8 @@ fn heat_row(row: &HeatRow, hottest: u64, y: usize) -> Row {
     }
 }
 
-/// The drawing: `height` high in all, each row `row_height`, on grounds that begin at a height and have one. `words` are
-/// escaped already.
+/// The drawing, `height` high in total, with rows of `row_height`; `grounds` are the start and height of each background.
+/// `words` must be escaped already.
 fn plot(
     rows: &[Row],
     grounds: &[(usize, usize)],
@@ -245,7 +245,7 @@ fn plot(
     out.push_str("</svg>");
 }
 
-/// The runs of cells of one colour and shade, as horizontal strokes.
+/// The runs of cells with one colour and shade, as horizontal strokes.
 fn runs(rows: &[Row], row_height: usize, hue: usize, shade: usize) -> String {
     let mut path = String::new();
     for row in rows.iter().filter(|row| row.hue == hue) {
@@ -261,7 +261,7 @@ fn runs(rows: &[Row], row_height: usize, hue: usize, shade: usize) -> String {
     path
 }
 
-/// Labels beside a drawing, at their rows' heights, as many as fit.
+/// Labels beside a drawing, at the heights of their rows, as many as fit.
 fn gutter(labels: &[(usize, String)], height: usize, out: &mut String) {
     let _ = write!(out, "<svg class=\"gutter\" height=\"{height}\" aria-hidden=\"true\">");
     let mut free_from = 0;

@@ -1,4 +1,4 @@
-//! What holds for every page, whatever the documents say.
+//! Properties of every page, whatever the documents contain.
 
 use super::*;
 use quipu_model::doc::{
@@ -66,8 +66,7 @@ fn page_of(document: Document, title: &str) -> String {
     html_page(&[document], &PageFrame { title, subtitle: title, footer: title })
 }
 
-/// Names of the elements of a page, as a browser would find them: what stands after each `<`. Style and script are
-/// left out.
+/// Names of the elements of a page, as a browser would find them: the text after each `<`. Style and script are left out.
 fn elements(page: &str) -> Vec<String> {
     let page = page.replace(STYLE, "").replace(SCRIPT, "");
     page.split('<').skip(1).map(|rest| rest.split([' ', '>', '\n']).next().unwrap_or("").to_owned()).collect()
@@ -80,7 +79,7 @@ fn no_text_of_a_trace_becomes_an_element_or_an_attribute() {
     for needle in ["<img src=x", "<script>alert", "onerror=alert(2)>", "\" onload"] {
         assert!(!hostile.contains(needle), "{needle}");
     }
-    // Every quoted attribute ends where it should: quotes come in the same number.
+    // Every quoted attribute ends where it should: both pages have the same number of quotes.
     let quotes = |page: &str| page.matches('"').count();
     assert_eq!(quotes(&hostile), quotes(&tame));
 }
@@ -88,7 +87,7 @@ fn no_text_of_a_trace_becomes_an_element_or_an_attribute() {
 #[test]
 fn a_page_asks_for_nothing_from_anywhere() {
     let page = page_of(everything("https://example.org/x.js"), "https://example.org/");
-    // Pictures are parts of the page.
+    // Pictures are embedded in the page.
     let page = page.replace("src=\"data:image/png;base64,", "");
     for position in
         ["src=", "@import", "url(", "<link", "<iframe", "<object", "<embed", "srcset", "fetch(", "import("]
@@ -106,7 +105,7 @@ fn the_policy_names_the_digests_of_what_stands_in_the_page() {
     let between = |open: &str, close: &str| page.split(open).nth(1).unwrap().split(close).next().unwrap();
     assert!(page.contains(&format!("style-src '{}'", digest::source_of(between("<style>", "</style>")))));
     assert!(page.contains(&format!("script-src '{}'", digest::source_of(between("<script>", "</script>")))));
-    // Styles in attributes would be kept out by that policy.
+    // That policy would block styles in attributes.
     assert!(!page.contains(" style=\""));
 }
 

@@ -1,9 +1,9 @@
-//! Words on a page: nothing that a trace says can become an element, an attribute or a script.
+//! Texts on a page: nothing in a trace can become an element, an attribute or a script.
 
 use std::fmt::Write as _;
 
-/// The text with everything escaped that means something in HTML, in elements and in quoted attributes. Control
-/// characters, and characters that reorder what stands around them, are written as escapes that people can see.
+/// Escapes everything that has a meaning in HTML, in elements and in quoted attributes. Control characters, and characters
+/// that reorder the text around them, are written as visible escapes.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -31,7 +31,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// The name of a section in links: letters and digits of its title, made unique by its number.
+/// The name of a section for links: letters and digits of its title, made unique by its number.
 pub(crate) fn slug(number: usize, title: &str) -> String {
     let mut slug = format!("s{number}");
     for word in title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).take(6) {
@@ -41,7 +41,7 @@ pub(crate) fn slug(number: usize, title: &str) -> String {
     slug
 }
 
-/// A number with few digits, for coordinates and read-outs: no exponent, no useless zeros.
+/// A number with few digits, for coordinates and values: no exponent, no trailing zeros.
 pub(crate) fn short(value: f64) -> String {
     if !value.is_finite() {
         return "0".to_owned();
@@ -50,7 +50,7 @@ pub(crate) fn short(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The text cut to `width` characters, with a sign that something is missing.
+/// The text cut to `width` characters, with a mark if something is missing.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     crate::value::cut(text, width)
 }
