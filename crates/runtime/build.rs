@@ -1,4 +1,4 @@
-//! Tells the runtime which sources it is built from.
+//! Compiles an identifier of its sources into the runtime.
 
 #[path = "../cells/build_id.rs"]
 mod build_id;

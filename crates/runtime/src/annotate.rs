@@ -1,4 +1,4 @@
-//! `quipu.h`: which memory has which type, marks, pauses. SPEC: stream.md#cells.
+//! Functions of `quipu.h`: types of memory, marks, pauses. SPEC: stream.md#cells.
 
 use crate::header::tell_text;
 use crate::thread::{head, heed, ignore, put, put_sync, put_text, stamp, text_at};
@@ -26,12 +26,12 @@ hooks! { "rdi":
     quipu_resume => resume;
 }
 
-/// Records the type of memory.
+/// Records the type of a range of memory.
 ///
 /// # Safety
 /// `name` is null or a C string.
 unsafe fn typed(addr: u64, element_bytes: u64, n_elements: u64, name: *const c_char, pc: u64) {
-    // SAFETY: as the caller says; the program does not change it while it calls us.
+    // SAFETY: by this function's contract; the program does not change it while it calls us.
     let name = unsafe { text_at(name) }.unwrap_or_default();
     let event = [
         head(kind::TYPED, 0, addr, pc),
@@ -42,7 +42,7 @@ unsafe fn typed(addr: u64, element_bytes: u64, n_elements: u64, name: *const c_c
 }
 
 unsafe extern "C" fn region(addr: u64, element_bytes: u64, n_elements: u64, name: *const c_char, pc: u64) {
-    // SAFETY: `quipu.h` wants a C string or null, here as below.
+    // SAFETY: `quipu.h` requires a C string or null, here as below.
     unsafe { typed(addr, element_bytes, n_elements, name, pc) };
 }
 
@@ -71,7 +71,7 @@ unsafe extern "C" fn mark(name: *const c_char, pc: u64) {
     unsafe { tell_text(text::MARK, pc, name) };
 }
 
-/// The thread's name for people.
+/// Sets the thread's name for people.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn quipu_thread_name(name: *const c_char) {
     // SAFETY: as for `region`.

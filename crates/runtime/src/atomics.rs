@@ -1,7 +1,7 @@
-//! Atomic operations: performed here, because compilers call these functions instead of performing them.
+//! Atomic operations. They are performed here, because compilers call these functions instead of performing them.
 //!
-//! Each is done in the order that was asked for, or a stronger one. A store is stamped before it is done and anything else
-//! after, so that who reads what was stored has a later stamp than who stored it.
+//! Each operation has the requested memory order or a stronger one. A store takes its stamp before it is done, any other
+//! operation after, so that a thread which reads a stored value has a later stamp than the thread that stored it.
 
 use crate::thread::{head, put, put_sync, stamp};
 use core::arch::asm;
@@ -9,7 +9,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 use quipu_cells::cell::{Cell, atomic, kind, sync};
 
-/// Records an operation that has this stamp.
+/// Records an operation with its stamp.
 fn record(addr: u64, pc: u64, stamp: u64, operation: u8, size: usize, order: c_int) {
     let side = u64::from_le_bytes([operation, size.ilog2() as u8, order as u8, 0, 0, 0, 0, 0]);
     put(&[head(kind::ATOMIC, 1, addr, pc), Cell { word: stamp, side }]);
@@ -39,12 +39,12 @@ const fn order_of_store(order: c_int) -> Ordering {
     }
 }
 
-/// What can be done to a number that threads share.
+/// Operations on a number that threads share.
 ///
 /// # Safety
-/// Of all of these: `at` is what a program gave to one of the C functions below, so it can be read and, but for a load, written,
-/// and is aligned to its size, as C wants of atomic objects. Where it is not, the processor does up to 8 bytes all the same,
-/// and ends the program at 16, as it does without us.
+/// For all of these: the program passed `at` to one of the C functions below, so it can be read and, except for a load,
+/// written, and is aligned to its size, as C requires of atomic objects. If it is not aligned, the processor still performs
+/// operations of up to 8 bytes, and ends the program at 16, as it does without us.
 trait Shared: Copy {
     unsafe fn load(at: *mut Self, order: Ordering) -> Self;
     unsafe fn store(at: *mut Self, value: Self, order: Ordering);
@@ -56,7 +56,7 @@ macro_rules! shared {
     ($($type:ty: $atomic:ty;)*) => {$(
         impl Shared for $type {
             unsafe fn load(at: *mut Self, order: Ordering) -> Self {
-                // SAFETY: as said at `Shared`; what the program does to it at the same time is atomic, too.
+                // SAFETY: by the contract of `Shared`; whatever the program does to it at the same time is atomic too.
                 unsafe { <$atomic>::from_ptr(at) }.load(order)
             }
 
@@ -65,7 +65,7 @@ macro_rules! shared {
                 unsafe { <$atomic>::from_ptr(at) }.store(value, order);
             }
 
-            // On this processor all of them are the strongest in any case.
+            // On this processor, all of them have the strongest order in any case.
             unsafe fn change(at: *mut Self, operation: u8, value: Self) -> Self {
                 // SAFETY: as above.
                 let at = unsafe { <$atomic>::from_ptr(at) };
@@ -99,9 +99,9 @@ shared! {
 impl Shared for u128 {
     unsafe fn load(at: *mut Self, _: Ordering) -> Self {
         if has_avx() {
-            // Processors with AVX read 16 aligned bytes at once, also from memory that may not be written to.
+            // Processors with AVX read 16 aligned bytes atomically, also from read-only memory.
             let (low, high): (u64, u64);
-            // SAFETY: reads 16 bytes as said at `Shared`, and changes no register that is not named.
+            // SAFETY: reads 16 bytes by the contract of `Shared`, and changes no register that is not named.
             unsafe {
                 asm!(
                     "movdqa {both}, xmmword ptr [{at}]",
@@ -117,20 +117,20 @@ impl Shared for u128 {
             }
             return u128::from(high) << 64 | u128::from(low);
         }
-        // Changes nothing, but can only be done to what can be written: older processors have no other way.
-        // SAFETY: as said at `Shared`, but for the above.
+        // Does not change the value, but requires writable memory: older processors have no other way.
+        // SAFETY: by the contract of `Shared`, except that the memory must be writable.
         match unsafe { u128::compare(at, 0, 0) } {
             Ok(value) | Err(value) => value,
         }
     }
 
     unsafe fn store(at: *mut Self, value: Self, _: Ordering) {
-        // SAFETY: as said at `Shared`.
+        // SAFETY: by the contract of `Shared`.
         unsafe { u128::change(at, atomic::EXCHANGE, value) };
     }
 
     unsafe fn change(at: *mut Self, operation: u8, value: Self) -> Self {
-        // SAFETY: as said at `Shared`.
+        // SAFETY: by the contract of `Shared`.
         let mut old = unsafe { u128::load(at, Ordering::SeqCst) };
         loop {
             let new = match operation {
@@ -142,7 +142,7 @@ impl Shared for u128 {
                 atomic::XOR => old ^ value,
                 _ => !(old & value),
             };
-            // SAFETY: as said at `Shared`.
+            // SAFETY: by the contract of `Shared`.
             match unsafe { u128::compare(at, old, new) } {
                 Ok(old) => return old,
                 Err(now) => old = now,
@@ -153,7 +153,7 @@ impl Shared for u128 {
     unsafe fn compare(at: *mut Self, expected: Self, desired: Self) -> Result<Self, Self> {
         let (low, high): (u64, u64);
         let succeeded: u8;
-        // SAFETY: 16 bytes as said at `Shared`; all registers are named but `rbx`, which is given back.
+        // SAFETY: 16 bytes by the contract of `Shared`; all registers are named except `rbx`, which is restored.
         unsafe {
             asm!(
                 // The compiler keeps `rbx` for itself.
@@ -189,7 +189,7 @@ fn has_avx() -> bool {
 }
 
 unsafe extern "C" fn load<T: Shared>(at: *mut T, order: c_int, pc: u64) -> T {
-    // SAFETY: as said at `Shared`; here and in all that follow the program asks for this very operation.
+    // SAFETY: by the contract of `Shared`; here and in all that follow, the program asks for this very operation.
     let value = unsafe { T::load(at, order_of_load(order)) };
     record(at as u64, pc, stamp(), atomic::LOAD, size_of::<T>(), order);
     value
@@ -237,8 +237,8 @@ unsafe extern "C" fn compare<T: Shared>(
     _: c_int,
     pc: u64,
 ) -> c_int {
-    // SAFETY: as for `load`. What is expected is a value of the program's own, which gcc aligns less than the object: a
-    // structure of two words to 8 bytes.
+    // SAFETY: as for `load`. The expected value belongs to the program; gcc aligns it less than the object: a structure of
+    // two words to 8 bytes.
     let old = unsafe { T::compare(at, expected.read_unaligned(), desired) };
     record_compare(at as u64, pc, expected as u64, size_of::<T>(), order, old.is_ok());
     match old {
@@ -300,7 +300,7 @@ hooks! { "r9":
     __tsan_atomic16_compare_exchange_weak => compare::<u16>;
     __tsan_atomic32_compare_exchange_weak => compare::<u32>;
     __tsan_atomic64_compare_exchange_weak => compare::<u64>;
-    // Here the address takes the place of the order in case of failure, for no register is left.
+    // Here the address replaces the memory order for failure, because no register is left.
     __tsan_atomic128_compare_exchange_strong => compare_wide;
     __tsan_atomic128_compare_exchange_weak => compare_wide;
 }
@@ -316,7 +316,7 @@ unsafe extern "C" fn compare_wide(
     unsafe { compare(at, expected, desired, order, order, pc) }
 }
 
-/// Its order is in the sixth register, and the address has to share that.
+/// The order is in the sixth register, and the address has to share that register.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __tsan_atomic128_compare_exchange_val() {

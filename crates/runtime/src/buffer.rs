@@ -1,6 +1,6 @@
-//! What happens when a buffer is full, and when a thread begins and ends.
+//! Handles full buffers, and the beginning and end of threads.
 //!
-//! All of this runs with signals blocked, and once for some ten thousand accesses.
+//! All of this runs with signals blocked, about once for ten thousand accesses.
 
 use crate::thread::{PARKED, Thread, put_sync, this};
 use crate::{checksum, modules, process};
@@ -15,25 +15,26 @@ use quipu_cells::layout::{
 };
 use quipu_cells::pack::{Packed, Table, pack};
 
-/// Most bytes of a frame that a buffer is written out as.
+/// Maximum size of the frame as which a buffer is written.
 const MAX_FRAME_BYTES: usize =
     (HEADER_BYTES + PACKED_HEAD_BYTES + MAX_PACKED_BYTES).next_multiple_of(8) + TRAILER_BYTES;
-/// Room for the table and a frame. Of most of it nothing is ever used, so it takes no memory.
+/// Room for the table and a frame. Most of it is never touched, so it takes no memory.
 const SCRATCH_BYTES: usize = size_of::<Table>() + MAX_FRAME_BYTES;
-/// How often the end of a thread is put off, so that what destructors do is recorded: one less than the C library calls them.
+/// Number of times that the end of a thread is postponed, so that accesses in destructors are recorded: one less than the
+/// number of times the C library calls them.
 const N_PUT_OFF: u32 = 3;
 
-/// The buffer that was mapped last; each knows the one before. Buffers stay mapped as long as the process lives.
+/// The buffer that was mapped last; each refers to the one before it. Buffers stay mapped for the lifetime of the process.
 static NEWEST: AtomicPtr<u8> = AtomicPtr::new(null_mut());
-/// Threads so far.
+/// Number of threads so far.
 static N_THREADS: AtomicU64 = AtomicU64::new(0);
 
-/// Whether a thread has a buffer.
+/// Whether a thread owns the buffer.
 const FREE: u64 = 0;
 const TAKEN: u64 = 1;
 
-/// Between the cells of a buffer and its trailer: the buffer that was mapped before it, which means something to this process
-/// only.
+/// Offset between the cells of a buffer and its trailer: address of the buffer that was mapped before it, only meaningful to
+/// this process.
 const OLDER: usize = CELLS_END;
 
 /// An open frame of the file, mapped at a multiple of [`BUFFER_BYTES`].
@@ -42,15 +43,15 @@ pub(crate) struct Buffer(*mut u8);
 
 impl Buffer {
     /// # Safety
-    /// `base` is aligned to 8 and has [`FRAME_BYTES`] bytes, as long as this is used. Those outside of the cells are
-    /// accessed by atomics only.
+    /// `base` is aligned to 8 and has [`FRAME_BYTES`] bytes, for as long as this is used. Bytes outside of the cells are only
+    /// accessed atomically.
     pub(crate) unsafe fn at(base: *mut u8) -> Buffer {
         Buffer(base)
     }
 
-    /// An 8-byte field.
+    /// The 8-byte field at an offset.
     fn field<'a>(self, offset: usize) -> &'a AtomicU64 {
-        // SAFETY: whatever the offset is, these 8 bytes lie in the frame, which is as `at` says, and at a multiple of 8.
+        // SAFETY: for any offset, these 8 bytes lie in the frame (see `at`), at a multiple of 8.
         unsafe { &*self.0.add((offset & !7).min(FRAME_BYTES - 8)).cast::<AtomicU64>() }
     }
 
@@ -62,7 +63,7 @@ impl Buffer {
     }
 }
 
-/// Forgets what the parent had, in a process that was forked.
+/// Resets the state inherited from the parent, in a forked process.
 pub(crate) fn forget() {
     NEWEST.store(null_mut(), Ordering::SeqCst);
     N_THREADS.store(0, Ordering::SeqCst);
@@ -73,7 +74,7 @@ pub(crate) fn forget() {
     thread.cursor.store(PARKED as u64, Ordering::Relaxed);
 }
 
-/// Makes room for cells; false if there is none, now or ever: then what was to be put is not recorded.
+/// Makes room for cells. False if there is no room, now or permanently: then the cells are not recorded.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill() -> bool {
@@ -88,7 +89,7 @@ pub(crate) fn refill() -> bool {
     let quiet = Quiet::begin();
     let cursor = thread.cursor.load(Ordering::Relaxed) as usize;
     let at_end = cursor & (BUFFER_BYTES - 1) >= CELLS_END;
-    // A handler may have come here between the claim and the line above.
+    // A handler may have refilled the buffer between the claim and the line above.
     let is_there = !at_end || turn_over(thread);
     if !is_there && process::is_off() {
         lose(thread);
@@ -97,7 +98,8 @@ pub(crate) fn refill() -> bool {
     is_there
 }
 
-/// Counts what is not recorded because the file does not grow any more, in the head of the thread's last buffer: it stays open.
+/// Counts cells that are not recorded because the file cannot grow. The counter is in the head of the thread's last buffer,
+/// which stays open.
 fn lose(thread: &Thread) {
     const ONE: u64 = 1 << 32;
     let base = thread.buffer.get();
@@ -106,13 +108,13 @@ fn lose(thread: &Thread) {
     }
     let lost = Buffer(base).field(open::LOST);
     let now = lost.load(Ordering::Relaxed);
-    // All bits set mean many.
+    // A value with all bits set means "many".
     if now < u64::MAX - (ONE - 1) {
         lost.store(now + ONE, Ordering::Relaxed);
     }
 }
 
-/// Gives the thread an empty buffer; with signals blocked, as all that follows.
+/// Gives the thread an empty buffer. Signals must be blocked, here and in the functions below.
 fn turn_over(thread: &Thread) -> bool {
     thread.inside.set(thread.inside.get() + 1);
     let begun = if !process::is_open() {
@@ -125,7 +127,7 @@ fn turn_over(thread: &Thread) -> bool {
         match write_out(thread, CELLS_END) {
             Kept::Written => begin_buffer(thread, Buffer(thread.buffer.get())),
             // A caller below us on this stack claimed a cell and has not written it: a handler interrupted it. The buffer
-            // stays as it is, for that cell will be written there, and readers find open frames as well as closed ones.
+            // stays unchanged, because the cell will be written there, and readers find open frames as well as closed ones.
             Kept::Unfinished => claim_buffer(thread),
             Kept::Nothing => false,
         }
@@ -137,8 +139,8 @@ fn turn_over(thread: &Thread) -> bool {
     begun
 }
 
-/// What the thread that ended the stream does afterwards goes to an open buffer as long as there is room; other threads
-/// leave what they have in theirs.
+/// After the end of the stream, the thread that ended it records into an open buffer as long as there is room; other threads
+/// leave their cells in theirs.
 fn begin_late(thread: &Thread) -> bool {
     let buffer = Buffer(thread.buffer.get());
     !buffer.0.is_null()
@@ -146,12 +148,12 @@ fn begin_late(thread: &Thread) -> bool {
         && begin_buffer(thread, buffer)
 }
 
-/// Closes the buffer of the thread that is about to end the stream; with signals blocked.
+/// Closes the buffer of the thread that is about to end the stream. Signals must be blocked.
 pub(crate) fn close() {
     let thread = this();
     let base = thread.buffer.get();
     let cursor = thread.cursor.load(Ordering::Relaxed) as usize;
-    // One that ignores what it does has its cursor elsewhere, and its buffer stays open.
+    // If the thread ignores its accesses, its cursor is elsewhere, and the buffer stays open.
     if thread.inside.get() > 0 || base.is_null() || cursor & !(BUFFER_BYTES - 1) != base as usize {
         return;
     }
@@ -165,7 +167,7 @@ pub(crate) fn close() {
     thread.inside.set(thread.inside.get() - 1);
 }
 
-/// The first that a thread records.
+/// Gives a thread that records for the first time its number, description and first buffer.
 fn begin_thread(thread: &Thread) -> bool {
     if thread.scratch.get().is_null() {
         let Some(scratch) = process::map_memory(SCRATCH_BYTES) else {
@@ -175,7 +177,7 @@ fn begin_thread(thread: &Thread) -> bool {
         thread.scratch.set(scratch);
     }
     thread.number.set(N_THREADS.fetch_add(1, Ordering::SeqCst) + 1);
-    // SAFETY: a question without arguments.
+    // SAFETY: a query without arguments.
     thread.tid.set(unsafe { libc::syscall(libc::SYS_gettid) } as u64);
     if !describe(thread) || !claim_buffer(thread) {
         return false;
@@ -188,7 +190,7 @@ fn begin_thread(thread: &Thread) -> bool {
     true
 }
 
-/// Writes what there is to be said of the stream of a thread: the first frame of that stream.
+/// Writes the description of a thread's stream: the first frame of that stream.
 fn describe(thread: &Thread) -> bool {
     const MAX_BYTES: usize = 32;
     let number = thread.number.get() as u32; // Fewer threads than a process can have numbers for.
@@ -212,13 +214,14 @@ fn describe(thread: &Thread) -> bool {
     process::put_frame(bytes, 0)
 }
 
-/// What the C library calls this thread.
+/// The C library's identifier of this thread.
 fn own_name() -> u64 {
-    // SAFETY: a question without arguments.
+    // SAFETY: a query without arguments.
     unsafe { libc::pthread_self() }
 }
 
-/// The end of a thread; called by the C library, as often as it cares to if [`process::call_at_end_of_thread`] was called again.
+/// Handles the end of a thread. The C library calls it again, up to its limit, if [`process::call_at_end_of_thread`] was
+/// called again.
 pub(crate) extern "C" fn end_thread(_: *mut libc::c_void) {
     let thread = this();
     if thread.n_ends.get() < N_PUT_OFF {
@@ -237,7 +240,7 @@ pub(crate) extern "C" fn end_thread(_: *mut libc::c_void) {
     let base = thread.buffer.get();
     if !base.is_null() && cursor & !(BUFFER_BYTES - 1) == base as usize {
         let end = (cursor & (BUFFER_BYTES - 1)).min(CELLS_END);
-        // Others stay open, where readers find them.
+        // Other buffers stay open, where readers find them.
         if matches!(write_out(thread, end), Kept::Written) {
             let buffer = Buffer(base);
             buffer.field(open::STATE).store(VACANT, Ordering::SeqCst);
@@ -245,13 +248,13 @@ pub(crate) extern "C" fn end_thread(_: *mut libc::c_void) {
         }
     }
     thread.buffer.set(null_mut());
-    // SAFETY: it was mapped by `begin_thread`, and nothing of it is used any more.
+    // SAFETY: it was mapped by `begin_thread`, and nothing uses it any more.
     unsafe { process::unmap(thread.scratch.replace(null_mut()), SCRATCH_BYTES) };
     thread.inside.set(thread.inside.get() - 1);
     quiet.end();
 }
 
-/// Gives the thread a buffer that no thread has, or a new one.
+/// Gives the thread a buffer that no thread owns, or a new one.
 fn claim_buffer(thread: &Thread) -> bool {
     let mut base = NEWEST.load(Ordering::Acquire);
     while !base.is_null() {
@@ -274,7 +277,7 @@ fn claim_buffer(thread: &Thread) -> bool {
     buffer.field(open::OWNER).store(TAKEN, Ordering::Relaxed);
     buffer.put(SYNC.len(), &frame.header()[SYNC.len()..]);
     buffer.put(FRAME_BYTES - TRAILER_BYTES, &frame.trailer());
-    // Here there is a frame from now on, a vacant one.
+    // From now on, this is a frame of the file, a vacant one.
     buffer.field(0).store(u64::from_le_bytes(SYNC), Ordering::SeqCst);
     let mut newest = NEWEST.load(Ordering::Acquire);
     loop {
@@ -287,14 +290,14 @@ fn claim_buffer(thread: &Thread) -> bool {
     begin_buffer(thread, buffer)
 }
 
-/// Begins a buffer anew, whose cells are all written out or belong to no thread.
+/// Reuses a buffer whose cells are all written out or belong to no thread.
 fn begin_buffer(thread: &Thread, buffer: Buffer) -> bool {
-    // From here to the last store of the state the buffer holds nothing that a reader of the file would take for cells.
+    // From here to the last store of the state, the buffer holds nothing that a reader of the file would take for cells.
     buffer.field(open::STATE).store(VACANT, Ordering::SeqCst);
     let generation = buffer.field(open::GENERATION).fetch_add(1, Ordering::SeqCst) + 1;
     if generation.is_multiple_of(0xffff) {
-        // Tags begin anew, and cells that are as old as that may be left.
-        // SAFETY: the buffer is mapped as long as the process lives, and these cells belong to this thread alone.
+        // Tags start over, and cells of the same tag may be left from the last time.
+        // SAFETY: the buffer is mapped for the lifetime of the process, and these cells belong to this thread alone.
         unsafe { buffer.0.add(CELLS_START).write_bytes(0, CELLS_END - CELLS_START) };
     }
     buffer.field(open::SEQ).store(thread.seq.get(), Ordering::Relaxed);
@@ -310,28 +313,28 @@ fn begin_buffer(thread: &Thread, buffer: Buffer) -> bool {
     true
 }
 
-/// What became of a buffer's cells.
+/// Outcome of writing out a buffer's cells.
 enum Kept {
-    /// They stand in a closed frame.
+    /// The cells are in a closed frame.
     Written,
-    /// Some are still to be written into the buffer.
+    /// Some cells are not written into the buffer yet.
     Unfinished,
-    /// They do not fit into the file.
+    /// There is no room for them in the file.
     Nothing,
 }
 
-/// Writes the cells of the thread's buffer up to `end` as a closed frame. At the end of a thread, those that were never written
-/// are left out; in a full buffer they are waited for.
+/// Writes the cells of the thread's buffer up to `end` as a closed frame. At the end of a thread, cells that were never
+/// written are left out; a full buffer has to wait for them.
 fn write_out(thread: &Thread, end: usize) -> Kept {
     let (base, scratch) = (thread.buffer.get(), thread.scratch.get());
     let buffer = Buffer(base);
     let field = |offset| buffer.field(offset).load(Ordering::Relaxed);
     let n_cells = (end - CELLS_START) / CELL_BYTES;
-    // SAFETY: the cells of a buffer, which is mapped as long as the process lives, and aligned. Only this thread and its
-    // handlers write them, and none of those runs until this is over.
+    // SAFETY: the cells of a buffer, which is mapped for the lifetime of the process, and aligned. Only this thread and its
+    // handlers write them, and no handler runs until this is over.
     let words = unsafe { core::slice::from_raw_parts(base.add(CELLS_START).cast::<[u64; 2]>(), n_cells) };
-    // SAFETY: the scratch has `SCRATCH_BYTES`, room for these two one after the other; it is this thread's, signals are
-    // blocked, and no other reference into it exists. It was zeros at first, which a table may consist of.
+    // SAFETY: the scratch has `SCRATCH_BYTES`, room for these two one after the other; it belongs to this thread, signals are
+    // blocked, and no other reference into it exists. It was zeros at first, which are valid for a table.
     let (table, out) = unsafe {
         let out = scratch.add(size_of::<Table>());
         (&mut *scratch.cast::<Table>(), core::slice::from_raw_parts_mut(out, MAX_FRAME_BYTES))
@@ -339,7 +342,7 @@ fn write_out(thread: &Thread, end: usize) -> Kept {
     let (header, payload) = out.split_at_mut(HEADER_BYTES);
     let (head, tokens) = payload.split_at_mut(PACKED_HEAD_BYTES);
     let tag = field(open::TAG);
-    // There is room for any cells.
+    // The output has room for any cells.
     let Some(Packed { n_bytes, n_holes }) = pack(words, tag, table, tokens) else { return Kept::Nothing };
     if n_holes > 0 && end == CELLS_END {
         return Kept::Unfinished;
@@ -372,7 +375,7 @@ fn write_out(thread: &Thread, end: usize) -> Kept {
     if process::put_frame(bytes, n_records.into()) { Kept::Written } else { Kept::Nothing }
 }
 
-/// While it lives, no signal handler runs on this thread.
+/// Blocks all signals from `begin` to `end`, so that no signal handler runs on this thread.
 pub(crate) struct Quiet {
     signals: u64,
     errno: i32,
@@ -386,7 +389,7 @@ impl Quiet {
         Quiet { signals: set_signals(u64::MAX), errno }
     }
 
-    /// As it was before.
+    /// Restores the earlier signal mask and `errno`.
     pub(crate) fn end(self) {
         set_signals(self.signals);
         // SAFETY: as above.
@@ -394,11 +397,11 @@ impl Quiet {
     }
 }
 
-/// Blocks these signals and no others; returns which were blocked before.
+/// Blocks exactly these signals; returns those that were blocked before.
 pub(crate) fn set_signals(blocked: u64) -> u64 {
     let mut before = 0_u64;
-    // SAFETY: the kernel reads and writes 8 bytes. The C library's own call leaves out signals that it needs; those are
-    // blocked here, too, for a moment.
+    // SAFETY: the kernel reads and writes 8 bytes. The C library's own function leaves out signals that it needs; here, they
+    // are also blocked, for a moment.
     unsafe {
         libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const blocked, &raw mut before, 8);
     }

@@ -1,12 +1,11 @@
-//! CRC-32C of payloads, by the processor's instruction where there is one.
+//! CRC-32C of payloads, with the processor's instruction if it has one.
 
 use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
 use quipu_cells::checksum::{after_zeros, of as without_instruction, zeros};
 
-/// Bytes of a part. The instruction takes three times as long as it takes to begin another, so three parts are taken side
-/// by side.
+/// Bytes of a part. The instruction's latency is three times its throughput, so three parts are processed side by side.
 const PART_BYTES: usize = 2048;
-/// What a part of zeros makes of a checksum.
+/// The effect of a part of zeros on a checksum.
 static AFTER_PART: [[u32; 256]; 4] = zeros(PART_BYTES);
 
 /// The checksum of bytes.

@@ -1,4 +1,4 @@
-//! What coverage instrumentation calls besides loads and stores: it has to be there, and says nothing about memory.
+//! Functions that coverage instrumentation calls besides loads and stores: they must exist, and say nothing about memory.
 
 nothing! {
     __sanitizer_cov_trace_pc

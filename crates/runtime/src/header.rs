@@ -1,6 +1,6 @@
-//! The sanitizers' public headers: what programs tell about locks, fibers and orders of their own.
+//! The sanitizers' public headers: programs report locks, fibers and memory orders of their own.
 //!
-//! What asks for reports of a race detector gets none.
+//! Functions that ask for the reports of a race detector get none.
 
 use crate::hooks::range;
 use crate::thread::{head, heed, ignore, put_sync, put_text, text_at, this};
@@ -63,7 +63,7 @@ extern "C" fn mutex_pre_unlock(object: u64, flags: u32, pc: u64) -> c_int {
     0
 }
 
-// Between "pre" and "post" the program works on the inside of its lock, which is not recorded, as the header says.
+// Between "pre" and "post", the program works inside its lock, which is not recorded, as the header says.
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_mutex_pre_lock(_: *mut c_void, _: u32) {
     ignore();
@@ -84,7 +84,7 @@ extern "C" fn __tsan_mutex_post_signal(_: *mut c_void, _: u32) {
     heed();
 }
 
-// A diversion leaves the inside of the lock for a moment.
+// A divert leaves the inside of the lock for a moment.
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_mutex_pre_divert(_: *mut c_void, _: u32) {
     heed();
@@ -95,7 +95,7 @@ extern "C" fn __tsan_mutex_post_divert(_: *mut c_void, _: u32) {
     ignore();
 }
 
-/// Fibers so far. They are numbers to us, and the program takes them for pointers.
+/// Number of fibers so far. To us, fibers are numbers; the program treats them as pointers.
 static N_FIBERS: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn create_fiber(_: u32, pc: u64) -> u64 {
@@ -124,16 +124,16 @@ extern "C" fn __tsan_get_current_fiber() -> u64 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __tsan_set_fiber_name(fiber: u64, name: *const c_char) {
-    // SAFETY: the header wants a C string.
+    // SAFETY: the header requires a C string.
     unsafe { tell_text(text::FIBER, fiber, name) };
 }
 
-/// Records a text of the program's, if there is one.
+/// Records a text of the program, if there is one.
 ///
 /// # Safety
 /// `name` is null or a C string.
 pub(crate) unsafe fn tell_text(which: u64, object: u64, name: *const c_char) {
-    // SAFETY: as the caller says; the program does not change it while it calls us.
+    // SAFETY: by this function's contract; the program does not change it while it calls us.
     if let Some(name) = unsafe { text_at(name) } {
         put_text(&[head(kind::TEXT, 0, object, 0), Cell { word: which, side: 0 }], name);
     }
@@ -151,7 +151,7 @@ extern "C" fn __tsan_external_register_header(_: *mut c_void, _: *const c_char) 
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_external_assign_tag(_: *mut c_void, _: *mut c_void) {}
 
-// An object of another language is read or written, and how much of it is unknown.
+// An object of another language is read or written, of unknown size.
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_external_read(addr: u64, caller: u64, _: *mut c_void) {
     range(addr, 1, caller, 0);
@@ -165,7 +165,7 @@ extern "C" fn __tsan_external_write(addr: u64, caller: u64, _: *mut c_void) {
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_flush_memory() {}
 
-/// Functions that give 0: there are no reports, and what is asked for is not in them.
+/// Functions that return null or 0: there are no reports to query.
 macro_rules! none {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
@@ -190,7 +190,7 @@ none! {
     __tsan_locate_address
 }
 
-// Annotations of an older interface, which libraries still have: file and line, then what it is about.
+// Annotations of an older interface that libraries still call: file and line, then the object.
 
 #[unsafe(no_mangle)]
 extern "C" fn AnnotateHappensBefore(_: *const c_char, _: c_int, object: u64) {
@@ -224,11 +224,11 @@ extern "C" fn AnnotateRWLockReleased(_: *const c_char, _: c_int, object: u64, fo
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn AnnotateThreadName(_: *const c_char, _: c_int, name: *const c_char) {
-    // SAFETY: the header wants a C string.
+    // SAFETY: the header requires a C string.
     unsafe { tell_text(text::THREAD, 0, name) };
 }
 
-// These help a race detector, and we look for no races.
+// These help a race detector, and the runtime looks for no races.
 nothing! {
     AnnotateBenignRace
     AnnotateBenignRaceSized

@@ -1,6 +1,7 @@
-//! Memory: what programs allocate and free.
+//! Memory that programs allocate and free.
 //!
-//! A region is recorded after it is there and before it is given back, so that no other thread can have been given it meanwhile.
+//! A region is recorded after it was allocated and before it is freed, so that no other thread can have been given it in
+//! between.
 
 use crate::next::next;
 use crate::process;
@@ -50,7 +51,7 @@ hooks! { "rcx":
     _ZdaPvSt11align_val_tRKSt9nothrow_t => delete_array_aligned_nothrow;
 }
 
-/// Records memory that was allocated.
+/// Records a successful allocation.
 fn allocated(addr: *mut c_void, element_bytes: usize, n_elements: usize, call: u64, pc: u64) {
     let thread = this();
     let new_pc = thread.new_pc.take();
@@ -78,12 +79,12 @@ type Calloc = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void);
 
-// SAFETY, of all functions below: what they are called with is what the program called the function of that name with, and it is
-// handed on to that function. So what C wants of it is the program's to see to, as without us.
+// SAFETY, of all functions below: their arguments are those with which the program called the function of that name, and they
+// are passed on to that function. So the program is responsible for C's requirements, as without us.
 
 extern "C" fn our_malloc(size: usize, pc: u64) -> *mut c_void {
     let behind = next!(c"malloc" as Malloc, else return early(size));
-    // SAFETY: handed on.
+    // SAFETY: passed on.
     let addr = unsafe { behind(size) };
     allocated(addr, size, 1, heap::MALLOC, pc);
     addr
@@ -91,7 +92,7 @@ extern "C" fn our_malloc(size: usize, pc: u64) -> *mut c_void {
 
 extern "C" fn our_calloc(n: usize, size: usize, pc: u64) -> *mut c_void {
     let behind = next!(c"calloc" as Calloc, else return early(n.saturating_mul(size)));
-    // SAFETY: handed on.
+    // SAFETY: passed on.
     let addr = unsafe { behind(n, size) };
     allocated(addr, size, n, heap::CALLOC, pc);
     addr
@@ -102,14 +103,14 @@ unsafe extern "C" fn our_realloc(old: *mut c_void, size: usize, pc: u64) -> *mut
     if let Some(n_bytes) = unsafe { early_size(old) } {
         let new = our_malloc(size, pc);
         if !new.is_null() {
-            // SAFETY: both have as many bytes, and nothing else refers to the new ones.
+            // SAFETY: both have that many bytes, and nothing else refers to the new ones.
             unsafe { core::ptr::copy_nonoverlapping(old.cast::<u8>(), new.cast(), n_bytes.min(size)) };
         }
         return new;
     }
     let behind = next!(c"realloc" as Realloc, else return null_mut());
     releases(old, heap::REALLOC, pc);
-    // SAFETY: handed on.
+    // SAFETY: passed on.
     let new = unsafe { behind(old, size) };
     if new.is_null() && size > 0 {
         allocated(old, 0, 0, heap::REALLOC_FAILED, pc);
@@ -121,7 +122,7 @@ unsafe extern "C" fn our_realloc(old: *mut c_void, size: usize, pc: u64) -> *mut
 
 unsafe extern "C" fn our_reallocarray(old: *mut c_void, n: usize, size: usize, pc: u64) -> *mut c_void {
     match n.checked_mul(size) {
-        // SAFETY: handed on.
+        // SAFETY: passed on.
         Some(n_bytes) => unsafe { our_realloc(old, n_bytes, pc) },
         None => {
             // SAFETY: `errno` of this thread.
@@ -138,13 +139,13 @@ unsafe extern "C" fn our_free(addr: *mut c_void, pc: u64) {
     }
     let behind = next!(c"free" as Free, else return);
     releases(addr, heap::MALLOC, pc);
-    // SAFETY: handed on.
+    // SAFETY: passed on.
     unsafe { behind(addr) };
 }
 
 extern "C" fn our_memalign(align: usize, size: usize, pc: u64) -> *mut c_void {
     let behind = next!(c"memalign" as Calloc, else return null_mut());
-    // SAFETY: handed on.
+    // SAFETY: passed on.
     let addr = unsafe { behind(align, size) };
     allocated(addr, size, 1, heap::ALIGNED, pc);
     addr
@@ -152,7 +153,7 @@ extern "C" fn our_memalign(align: usize, size: usize, pc: u64) -> *mut c_void {
 
 extern "C" fn our_aligned_alloc(align: usize, size: usize, pc: u64) -> *mut c_void {
     let behind = next!(c"aligned_alloc" as Calloc, else return null_mut());
-    // SAFETY: handed on.
+    // SAFETY: passed on.
     let addr = unsafe { behind(align, size) };
     allocated(addr, size, 1, heap::ALIGNED, pc);
     addr
@@ -160,7 +161,7 @@ extern "C" fn our_aligned_alloc(align: usize, size: usize, pc: u64) -> *mut c_vo
 
 extern "C" fn our_valloc(size: usize, pc: u64) -> *mut c_void {
     let behind = next!(c"valloc" as Malloc, else return null_mut());
-    // SAFETY: handed on.
+    // SAFETY: passed on.
     let addr = unsafe { behind(size) };
     allocated(addr, size, 1, heap::ALIGNED, pc);
     addr
@@ -168,7 +169,7 @@ extern "C" fn our_valloc(size: usize, pc: u64) -> *mut c_void {
 
 extern "C" fn our_pvalloc(size: usize, pc: u64) -> *mut c_void {
     let behind = next!(c"pvalloc" as Malloc, else return null_mut());
-    // SAFETY: handed on.
+    // SAFETY: passed on.
     let addr = unsafe { behind(size) };
     allocated(addr, size, 1, heap::ALIGNED, pc);
     addr
@@ -177,7 +178,7 @@ extern "C" fn our_pvalloc(size: usize, pc: u64) -> *mut c_void {
 unsafe extern "C" fn our_posix_memalign(out: *mut *mut c_void, align: usize, size: usize, pc: u64) -> c_int {
     type PosixMemalign = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
     let behind = next!(c"posix_memalign" as PosixMemalign, else return libc::ENOMEM);
-    // SAFETY: handed on.
+    // SAFETY: passed on.
     let code = unsafe { behind(out, align, size) };
     if code == 0 {
         // SAFETY: the call succeeded, so it wrote there.
@@ -187,8 +188,8 @@ unsafe extern "C" fn our_posix_memalign(out: *mut *mut c_void, align: usize, siz
     code
 }
 
-// `operator new` of the C++ library calls `malloc`, but where it was called itself is what tells the type. It throws where
-// there is no memory, through our frames.
+// The C++ library's `operator new` calls `malloc`, but its own caller determines the type. It throws if there is no memory,
+// through our frames.
 macro_rules! news {
     ($($ours:ident($($arg:ident),*) = $name:literal;)*) => {$(
         unsafe extern "C-unwind" fn $ours($($arg: usize,)* pc: u64) -> *mut c_void {
@@ -196,11 +197,11 @@ macro_rules! news {
                 // SAFETY: no arguments. A C++ program without that function cannot have been linked.
                 unsafe { libc::abort() }
             });
-            // An array's `new` calls the one of an object.
+            // The `new` of arrays calls that of objects.
             if this().new_pc.get() == 0 {
                 this().new_pc.set(pc);
             }
-            // SAFETY: handed on.
+            // SAFETY: passed on.
             let addr = unsafe { behind($($arg),*) };
             this().new_pc.set(0);
             addr
@@ -225,11 +226,11 @@ macro_rules! deletes {
     ($($ours:ident($($arg:ident),*) = $name:literal;)*) => {$(
         unsafe extern "C" fn $ours(addr: *mut c_void, $($arg: usize,)* pc: u64) {
             let behind = next!($name as unsafe extern "C" fn(*mut c_void, $(news!(@usize $arg)),*), else return);
-            // An array's `delete` calls the one of an object.
+            // The `delete` of arrays calls that of objects.
             if this().delete_pc.get() == 0 {
                 this().delete_pc.set(pc);
             }
-            // SAFETY: handed on.
+            // SAFETY: passed on.
             unsafe { behind(addr, $($arg),*) };
             this().delete_pc.set(0);
         }
@@ -251,19 +252,19 @@ deletes! {
     delete_array_aligned_nothrow(align, tag) = c"_ZdaPvSt11align_val_tRKSt9nothrow_t";
 }
 
-/// Memory for who looks functions up for us, and must not be sent back there. Never given back.
+/// Memory for the code that looks functions up for us, which must not be sent back there. Never freed.
 const EARLY_BYTES: usize = 64 << 10;
 
 #[repr(C, align(16))]
 struct Early(core::cell::UnsafeCell<[u8; EARLY_BYTES]>);
 
-// SAFETY: each byte is given to one caller.
+// SAFETY: each byte is given to only one caller.
 unsafe impl Sync for Early {}
 
 static EARLY: Early = Early(core::cell::UnsafeCell::new([0; EARLY_BYTES]));
 static EARLY_USED: AtomicUsize = AtomicUsize::new(0);
 
-/// A piece of it, of zeros; its size stands before it.
+/// Allocates a piece of it, filled with zeros; its size is stored before it.
 fn early(size: usize) -> *mut c_void {
     if size > EARLY_BYTES {
         return null_mut();
@@ -281,13 +282,13 @@ fn early(size: usize) -> *mut c_void {
     }
 }
 
-/// How many bytes a piece of it has; `None` if it is other memory.
+/// Size in bytes of a piece of it; `None` if `addr` is other memory.
 ///
 /// # Safety
 /// `addr` is memory that the program was given, by us or by others, or null.
 unsafe fn early_size(addr: *mut c_void) -> Option<usize> {
     let start = EARLY.0.get() as usize;
     let inside = (addr as usize).checked_sub(start)? < EARLY_BYTES;
-    // SAFETY: what begins in there was given out by `early`, which wrote the size 16 bytes before.
+    // SAFETY: every piece in there was allocated by `early`, which wrote the size 16 bytes before it.
     inside.then(|| unsafe { addr.cast::<usize>().sub(2).read() })
 }

@@ -1,4 +1,4 @@
-//! What compilers call: accesses, functions, memory functions. SPEC: stream.md#cells.
+//! Functions that compilers call: accesses, function entry and exit, memory functions. SPEC: stream.md#cells.
 
 use crate::thread::{head, heed, ignore, put, put_later, put_one};
 use crate::{modules, process};
@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_void};
 use quipu_cells::cell::{CELL_BYTES, Cell, LOW, access, kind};
 use quipu_cells::layout::{BUFFER_BYTES, CELLS_END, open};
 
-/// Records an access of a code, at an address, from a program counter.
+/// Records an access with its code, address and program counter.
 extern "C" fn record(addr: u64, pc: u64, code: u32) {
     if addr > LOW {
         range(addr, 1 << (code & u32::from(access::SIZE_LOG2)), pc, code as u16 & !access::SIZE_LOG2);
@@ -15,13 +15,13 @@ extern "C" fn record(addr: u64, pc: u64, code: u32) {
     put_one(Cell { word: u64::from(code) << 48 | addr, side: pc });
 }
 
-/// A read and a write of the same place.
+/// Records a read and a write of the same place.
 extern "C" fn record_both(addr: u64, pc: u64, code: u32) {
     record(addr, pc, code);
     record(addr, pc, code | u32::from(access::WRITE));
 }
 
-/// The rest of a hook that found its cell after the end of the buffer, or that has an address with more than 48 bits.
+/// Completes a hook that found its cell beyond the end of the buffer, or an address with more than 48 bits.
 #[cold]
 extern "C" fn record_later(addr: u64, pc: u64, code: u32) {
     if addr > LOW && code <= u32::from(u8::MAX) {
@@ -39,12 +39,12 @@ pub(crate) fn range(addr: u64, size: u64, pc: u64, flags: u16) {
     }
 }
 
-// The hooks that are called most, each a cell of its own: as `record`, with all that is known of the code put in.
+// The most frequent hooks, which take one cell each: like `record`, with everything about the code as a constant.
 //
 // PERF: one function without a call, a frame or a second jump. `crates/runtime/bench/run.sh` measures it.
 //
-// SAFETY: as for `put_one`. A cell below `CELLS_END` of what the cursor says lies in a buffer of this thread, whose head is
-// at the multiple of its size below. Only registers are changed that a function may change, and the stack is as the caller
+// SAFETY: as for `put_one`. A cell that the cursor places below `CELLS_END` lies in a buffer of this thread, whose head is at
+// the next lower multiple of its size. Only registers that a function may change are changed, and the stack is as the caller
 // left it.
 macro_rules! cells {
     ($first:literal: $($name:ident = $code:expr;)*) => {$(
@@ -152,7 +152,7 @@ cells! { "":
     __tsan_unaligned_volatile_write16 = UNALIGNED | VOLATILE | WRITE | 4;
     __tsan_vptr_read = VPTR | 3;
     __tsan_vptr_update = VPTR | WRITE | 3;
-    // Coverage instrumentation, which is how Rust programs are traced.
+    // Coverage instrumentation, with which Rust programs are traced.
     __sanitizer_cov_load1 = 0_u16;
     __sanitizer_cov_load2 = 1_u16;
     __sanitizer_cov_load4 = 2_u16;
@@ -178,7 +178,7 @@ twice! {
     __tsan_unaligned_read_write16 = UNALIGNED | 4;
 }
 
-/// The same, told from where by the caller: what other front ends of sanitizers call.
+/// The same with an explicit program counter from the caller: other front ends of sanitizers call these.
 macro_rules! accesses_with_pc {
     ($($name:ident = $code:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -243,7 +243,7 @@ unsafe extern "C" fn set(to: *mut c_void, value: c_int, size: usize, pc: u64) ->
     unsafe { libc::memset(to, value, size) }
 }
 
-// The caller's address stands where that of an access does.
+// The address of the caller is in the place of an access's address.
 cells! { "":
     __tsan_func_entry = (kind::ENTER as u16) << 8;
 }
@@ -252,7 +252,7 @@ cells! { "xor edi, edi":
     __tsan_func_exit = (kind::LEAVE as u16) << 8;
 }
 
-/// Called by a constructor of every object that was compiled with instrumentation: those of libraries when they are loaded.
+/// Called by a constructor of every instrumented object; those of libraries run when they are loaded.
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_init() {
     if !process::is_off() {

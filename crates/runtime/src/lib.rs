@@ -1,31 +1,30 @@
-//! The runtime of instrumented programs: compilers put calls into the program that is traced, and this is what they call.
+//! The runtime of instrumented programs: the functions that compilers call from instrumented code.
 //!
-//! It exports what gcc and clang call with `-fsanitize=thread` and what coverage instrumentation calls, which is how Rust
-//! programs are traced; the calls of the sanitizers' public header and those of `quipu.h`; and it stands before `malloc`,
-//! `operator new` and what threads call. What is recorded goes to a stream (docs/formats/stream.md), which `quipu` reads
-//! and `quipu convert --to cacheray` makes a trace of.
+//! It exports the functions that gcc and clang call with `-fsanitize=thread`, and those that coverage instrumentation calls,
+//! with which Rust programs are traced; the functions of the sanitizers' public header and of `quipu.h`; and it interposes
+//! `malloc`, `operator new` and the functions of threads. Records go to a stream (docs/formats/stream.md), which `quipu`
+//! reads and `quipu convert --to cacheray` turns into a trace.
 //!
 //! | file | what |
 //! |---|---|
-//! | `thread` | what each thread has, and how cells are put: without locks, allocation or system calls |
-//! | `buffer` | what happens when a buffer is full, and when a thread begins and ends |
+//! | `thread` | state of each thread, and writing cells: without locks, allocation or system calls |
+//! | `buffer` | full buffers, beginning and end of threads |
 //! | `process` | the file, the start, fork, exit |
 //! | `checksum` | CRC-32C by the processor's instruction |
-//! | `modules` | what is loaded where |
-//! | `hooks`, `atomics`, `coverage` | what compilers call |
-//! | `header`, `annotate` | what programs call |
-//! | `heap`, `threads` | what programs call of others, and what stands before them |
-//! | `next` | the functions that ours stand before |
+//! | `modules` | loaded modules and their addresses |
+//! | `hooks`, `atomics`, `coverage` | functions that compilers call |
+//! | `header`, `annotate` | functions that programs call |
+//! | `heap`, `threads` | functions of the C library that are interposed |
+//! | `next` | the functions that ours interpose |
 //!
-//! Rules for all of it: nothing is allocated; no lock is taken; `errno` stays; a signal handler may interrupt anything and be
-//! instrumented itself; nothing panics, for the program is not ours.
+//! Rules for all of it: nothing is allocated; no lock is taken; `errno` is preserved; a signal handler may interrupt anything
+//! and be instrumented itself; nothing panics, because the program is not ours.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-/// Functions that C calls, with one more argument: where they were called from.
+/// Functions that C calls, with an additional argument: the address that they were called from.
 ///
-/// A function that is called by its C name puts the address after the call into the register that follows its own arguments
-/// and continues as the function of ours.
+/// The function with the C name puts the return address into the register after those of its own arguments and jumps to ours.
 macro_rules! hooks {
     ($register:literal: $($name:ident => $target:path;)*) => {$(
         #[unsafe(naked)]
@@ -36,7 +35,7 @@ macro_rules! hooks {
     )*};
 }
 
-/// Functions that C calls, with whatever it likes, and that do nothing.
+/// Functions that C calls, with any arguments, and that do nothing.
 macro_rules! nothing {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
@@ -58,7 +57,7 @@ mod process;
 mod thread;
 mod threads;
 
-/// Which sources this is built from: `quipu cc` looks for it in the file, and takes no runtime of another build.
+/// Identifies the sources of this build: `quipu cc` looks for it in the file, and rejects the runtime of another build.
 #[unsafe(no_mangle)]
 static QUIPU_RUNTIME_BUILD: [u8; BUILD.len()] = match BUILD.as_bytes().first_chunk() {
     Some(bytes) => *bytes,

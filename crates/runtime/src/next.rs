@@ -1,4 +1,4 @@
-//! The functions that ours stand before: what the program would have called without us.
+//! The functions that ours interpose: those that the program would have called without us.
 
 use crate::thread::this;
 use core::ffi::{CStr, c_void};
@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 /// A function of another library, looked up once.
 pub(crate) struct Next {
     name: &'static CStr,
-    /// The version that is wanted where a library has several; the oldest comes first.
+    /// The wanted version if a library has several; by default, a lookup finds the oldest first.
     version: Option<&'static CStr>,
     found: AtomicPtr<c_void>,
 }
@@ -22,7 +22,7 @@ impl Next {
         Next { name, version: Some(version), found: AtomicPtr::new(null_mut()) }
     }
 
-    /// Its address; null if there is none, or if it is being looked up by this thread.
+    /// Its address; null if it does not exist, or if this thread is just looking it up.
     pub(crate) fn get(&self) -> *mut c_void {
         let found = self.found.load(Ordering::Acquire);
         if !found.is_null() {
@@ -48,8 +48,8 @@ impl Next {
     }
 }
 
-/// The function of that name after ours, as a function of that type, or `else` what follows. The type has to be the one that the
-/// function has in C.
+/// The next function with this name after ours, as a function of this type; runs the expression after `else` if there is
+/// none. The type must be the function's type in C.
 macro_rules! next {
     ($name:literal $(@ $version:literal)? as $type:ty, else $otherwise:expr) => {{
         static NEXT: $crate::next::Next = next!(@new $name $(, $version)?);
@@ -57,7 +57,7 @@ macro_rules! next {
         if found.is_null() {
             $otherwise
         }
-        // SAFETY: a function of that name, which has that type in C, and is not null.
+        // SAFETY: a function with this name, which has this type in C, and is not null.
         unsafe { core::mem::transmute::<*mut core::ffi::c_void, $type>(found) }
     }};
     (@new $name:literal) => { $crate::next::Next::new($name) };

@@ -1,7 +1,7 @@
-//! The process: its file, its start, what happens when it forks and when it exits.
+//! The process: its file, its start, fork and exit.
 //!
-//! The file is opened once, at the start or with the first record, whatever comes first. From then on nothing has to be
-//! done for what is recorded to be found: not at exit, not by a process that is killed or replaces itself.
+//! The file is opened once, at the start or with the first record, whichever comes first. From then on, nothing has to be
+//! done for the records to be readable: not at exit, and not by a process that is killed or replaces itself.
 
 use crate::buffer::{self, Buffer, Quiet, set_signals};
 use crate::checksum;
@@ -18,9 +18,9 @@ use quipu_cells::layout::{
     encoding, flag, kind, open as head, process,
 };
 
-/// Longest path of a file.
+/// Maximum length of a path.
 const PATH_BYTES: usize = 4096;
-/// What a file is called by default: the program and its process.
+/// The default name of a file: the program and its process.
 const DEFAULT_PATTERN: &[u8] = b"%n.%p.quipu";
 
 const NEW: u32 = 0;
@@ -30,38 +30,38 @@ const OFF: u32 = 3;
 
 static STAGE: AtomicU32 = AtomicU32::new(NEW);
 static FD: AtomicI32 = AtomicI32::new(-1);
-/// The page that the file begins with, mapped from the time the file is open until the process ends; null before.
+/// The first page of the file, mapped from the time the file is open until the process ends; null before.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
-/// Rows that the page has.
+/// Number of rows on the page.
 static N_ROWS: AtomicU64 = AtomicU64::new(0);
-/// Where the next frame begins.
+/// Offset of the next frame.
 static END: AtomicU64 = AtomicU64::new(0);
-/// The process that the file is of.
+/// The process that the file belongs to.
 static PID: AtomicU64 = AtomicU64::new(0);
-/// The monotonic clock when the recording began.
+/// Monotonic clock at the beginning of the recording, in ns.
 static BEGAN: AtomicU64 = AtomicU64::new(0);
-/// The first 8 bytes of what identifies the recording.
+/// The first 8 bytes of the recording's UUID.
 static PRODUCER: AtomicU64 = AtomicU64::new(0);
 /// The ordinal of the next metadata record.
 static N_META: AtomicU64 = AtomicU64::new(0);
-/// Frames that are in the file, and records in them.
+/// Number of frames in the file, and of records in them.
 static N_FRAMES: AtomicU64 = AtomicU64::new(0);
 static N_RECORDS: AtomicU64 = AtomicU64::new(0);
-/// Threads that are writing a frame.
+/// Number of threads that are writing a frame.
 static N_WRITERS: AtomicU64 = AtomicU64::new(0);
-/// The end is written, or left out: no thread begins with another frame.
+/// True once the end is written or left out: no thread begins another frame.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
-/// A thread is about to end the stream.
+/// True once a thread is about to end the stream.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// Called at the end of threads.
+/// The key whose destructor is called at the end of threads.
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
-/// The process that this one was forked from, if that was traced.
+/// The process that this one was forked from, if that was traced; otherwise 0.
 static PARENT: AtomicU64 = AtomicU64::new(0);
 /// Whether forked processes are traced.
 static FOLLOWS: AtomicBool = AtomicBool::new(true);
 static MAX_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// What the environment asked for, kept because programs change their environment and folder.
+/// The pattern from the environment, stored because programs change their environment and directory.
 static mut PATTERN: [u8; PATH_BYTES] = [0; PATH_BYTES];
 static PATTERN_BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -70,35 +70,35 @@ pub(crate) fn is_off() -> bool {
     STAGE.load(Ordering::Relaxed) == OFF
 }
 
-/// The process that the file is of.
+/// The process that the file belongs to.
 pub(crate) fn pid() -> u64 {
     PID.load(Ordering::Relaxed)
 }
 
-/// What frames call the recording.
+/// The identifier of the recording in frames.
 pub(crate) fn producer() -> u64 {
     PRODUCER.load(Ordering::Relaxed)
 }
 
-/// The ordinal of a metadata record that is to be written.
+/// The ordinal for a metadata record about to be written.
 pub(crate) fn next_ordinal() -> u32 {
     N_META.fetch_add(1, Ordering::SeqCst) as u32 // One for each thread.
 }
 
-/// ns since the recording began.
+/// Time since the recording began, in ns.
 pub(crate) fn ns() -> u64 {
     clock(libc::CLOCK_MONOTONIC).saturating_sub(BEGAN.load(Ordering::Relaxed))
 }
 
-/// An 8-byte field of the page; none where no file was ever open.
+/// The 8-byte field of the page at an offset; `None` if no file was ever open.
 fn page(offset: usize) -> Option<&'static AtomicU64> {
     let base = PAGE.load(Ordering::Acquire);
-    // SAFETY: not null, so a page that is mapped until the process ends; whatever the offset is, the word lies in it.
-    // All access it by atomics.
+    // SAFETY: not null, so it is a page that is mapped until the process ends; for any offset, the word lies in it. Everyone
+    // accesses it atomically.
     (!base.is_null()).then(|| unsafe { &*base.add(offset / 8 % (process::PAGE_BYTES / 8)) })
 }
 
-/// Stores words of the page from an offset on.
+/// Stores words on the page from an offset on.
 fn put_on_page(offset: usize, bytes: &[u8]) {
     for (nth, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
         if let Some(field) = page(offset + 8 * nth) {
@@ -107,7 +107,7 @@ fn put_on_page(offset: usize, bytes: &[u8]) {
     }
 }
 
-/// Adds a row to the page: what became of the process.
+/// Adds a row about the process to the page.
 fn note(what: u64) {
     const HEAD: u64 = (process::ROW_BYTES as u64) << 32;
     let nth = N_ROWS.fetch_add(1, Ordering::SeqCst) as usize; // Few.
@@ -120,7 +120,7 @@ fn note(what: u64) {
             field.store(value, Ordering::SeqCst);
         }
     };
-    // What is not finished is padding to readers, which its schema ends.
+    // Readers treat an unfinished row as padding; storing its schema completes it.
     put(0, HEAD);
     put(8, last_stamp());
     put(process::WHAT, what);
@@ -137,14 +137,14 @@ fn clock(which: libc::clockid_t) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// Says on standard error why no more is recorded, and records no more.
+/// Reports on standard error why recording stops, and stops it.
 pub(crate) fn give_up(why: &[u8]) {
     if STAGE.swap(OFF, Ordering::SeqCst) != OFF {
         print(&[b"quipu: ", why, b"; nothing more is recorded\n"]);
     }
 }
 
-/// Says something on standard error.
+/// Prints a message on standard error.
 fn say(what: &[u8]) {
     print(&[b"quipu: ", what, b"\n"]);
 }
@@ -172,7 +172,7 @@ pub(crate) fn is_open() -> bool {
             }
             Err(OPEN) => return true,
             Err(OPENING) => {
-                // SAFETY: no arguments. Another thread opens, which waits for no other.
+                // SAFETY: no arguments. Another thread is opening the file; it waits for no other thread.
                 unsafe { libc::sched_yield() };
             }
             Err(_) => return false,
@@ -180,7 +180,7 @@ pub(crate) fn is_open() -> bool {
     }
 }
 
-/// Opens the file; by one thread alone.
+/// Opens the file; called by only one thread.
 fn open() -> bool {
     if PATTERN_BYTES.load(Ordering::Relaxed) == 0 && !read_environment() {
         return false;
@@ -215,7 +215,7 @@ fn open() -> bool {
     false
 }
 
-/// What the environment asks for; false if that is nothing.
+/// Reads the options from the environment; false if nothing is to be recorded.
 fn read_environment() -> bool {
     let pattern = variable(c"QUIPU_OUT").unwrap_or(DEFAULT_PATTERN);
     if pattern.is_empty() || pattern == b"off" {
@@ -226,16 +226,16 @@ fn read_environment() -> bool {
     let number = core::str::from_utf8(number).ok().and_then(|text| text.parse().ok());
     MAX_BYTES.store(number.unwrap_or(0), Ordering::Relaxed);
     let bytes = &raw mut PATTERN;
-    // SAFETY: the thread that opens the file is alone here, and readers come after it.
+    // SAFETY: only the thread that opens the file is here, and readers come after it.
     let bytes = unsafe { &mut *bytes };
     let mut kept = Path { bytes, n_bytes: 0 };
     let mut folder = [0_u8; PATH_BYTES];
-    // SAFETY: a buffer of as many bytes.
+    // SAFETY: a buffer of that many bytes.
     let has_folder =
         pattern[0] != b'/' && unsafe { !libc::getcwd(folder.as_mut_ptr().cast(), PATH_BYTES).is_null() };
     if has_folder && let Ok(folder) = CStr::from_bytes_until_nul(&folder) {
         for &byte in folder.to_bytes() {
-            // The folder's own name is no pattern.
+            // The folder's own name is not a pattern.
             kept.text(if byte == b'%' { b"%%" } else { core::slice::from_ref(&byte) });
         }
         kept.text(b"/");
@@ -251,15 +251,15 @@ fn read_environment() -> bool {
 
 /// A variable of the environment; to be used at once, before the program changes it.
 fn variable(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: both are C strings. The program could take the second away only while the file is being opened, which is before its
-    // first instruction but for what its own constructors do on other threads.
+    // SAFETY: both are C strings. The program could remove the second only while the file is being opened, which is before
+    // its first instruction, except for its own constructors on other threads.
     unsafe { text_at(libc::getenv(name.as_ptr())) }
 }
 
-/// The path that the pattern gives, with the process where the pattern does not have it and the plain name is taken.
+/// Expands the pattern to a path. If the pattern lacks the process number and the plain name is taken, adds it.
 fn expand(attempt: u64, path: &mut [u8; PATH_BYTES]) -> bool {
     let pattern = &raw const PATTERN;
-    // SAFETY: the thread that opens the file is alone here, and wrote it before.
+    // SAFETY: only the thread that opens the file is here, and it wrote the pattern before.
     let pattern = unsafe { &*pattern };
     let pattern = &pattern[..PATTERN_BYTES.load(Ordering::Relaxed)];
     let pid = own_pid();
@@ -307,7 +307,7 @@ unsafe extern "C" {
     static program_invocation_short_name: *const core::ffi::c_char;
 }
 
-/// Text that is put together.
+/// A text under construction.
 struct Path<'a> {
     bytes: &'a mut [u8; PATH_BYTES],
     n_bytes: usize,
@@ -337,28 +337,28 @@ impl Path<'_> {
     }
 }
 
-/// What a file is whose name the recording is to have.
+/// The kind of an existing file with the name for the recording.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
-    /// Nothing yet, or an earlier recording, which is written over.
+    /// Empty, or an earlier recording, which is overwritten.
     Ours,
-    /// A recording that another process writes, or that this process wrote before it replaced itself.
+    /// A recording that another process is writing, or that this process wrote before it replaced itself.
     InUse,
-    /// Something else, which stays as it is.
+    /// Something else, which is not touched.
     Foreign,
 }
 
-/// Looks at a file that was opened.
+/// Examines a file that was opened.
 fn look(fd: c_int) -> Found {
-    // SAFETY: a question about a file that is open.
+    // SAFETY: a query about a file that is open.
     let is_locked = unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) } == 0;
     if !is_locked && errno() == libc::EWOULDBLOCK {
         return Found::InUse;
     }
     let mut words = [0_u64; (process::FIRST_ROW + process::MAX_ROWS * process::ROW_BYTES) / 8];
-    // SAFETY: the buffer has as many bytes.
+    // SAFETY: the buffer has that many bytes.
     let n = unsafe { libc::pread(fd, words.as_mut_ptr().cast(), size_of_val(&words), 0) };
-    // Nothing, what has no bytes at any place, or a page whose process was killed before it had begun.
+    // An empty file, one that cannot be read at an offset, or a page whose process was killed before it had begun.
     if n <= 0 || words.iter().all(|word| *word == 0) {
         return Found::Ours;
     }
@@ -379,7 +379,7 @@ fn look(fd: c_int) -> Found {
 }
 
 fn own_pid() -> u64 {
-    // SAFETY: a question without arguments.
+    // SAFETY: a query without arguments.
     unsafe { libc::getpid() as u64 }
 }
 
@@ -388,9 +388,9 @@ fn errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// Begins the file.
+/// Begins the recording in an open file.
 fn take(fd: c_int) -> bool {
-    // Far from the numbers that programs give to files that they think are theirs.
+    // Uses a high number, away from those that programs give to files that they think are theirs.
     // SAFETY: the file is open, and nothing else uses it.
     let high = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 512) };
     let fd = if high >= 0 {
@@ -403,7 +403,7 @@ fn take(fd: c_int) -> bool {
     // SAFETY: the file is open.
     let is_new = may_reach(process::PAGE_BYTES as u64)
         && unsafe { libc::ftruncate(fd, 0) == 0 && libc::ftruncate(fd, process::PAGE_BYTES as i64) == 0 };
-    // SAFETY: a new map at a place of the system's choice touches nothing that exists.
+    // SAFETY: a new map at an address of the system's choice touches nothing that exists.
     let base = unsafe {
         libc::mmap(
             null_mut(),
@@ -423,7 +423,8 @@ fn take(fd: c_int) -> bool {
     begin();
     if KEY.load(Ordering::Relaxed) == u32::MAX {
         let mut key = 0;
-        // SAFETY: writes a number of ours; the function lives as long as the process, for a library like this is never unloaded.
+        // SAFETY: writes a number of ours; the function lives as long as the process, because such a library is never
+        // unloaded.
         if unsafe { libc::pthread_key_create(&raw mut key, Some(buffer::end_thread)) } == 0 {
             KEY.store(key, Ordering::Relaxed);
         }
@@ -433,7 +434,7 @@ fn take(fd: c_int) -> bool {
     true
 }
 
-/// Writes what a recording begins with: metadata, and the page of the process, whose sync is the last that is stored.
+/// Writes the beginning of a recording: metadata, and the page of the process, whose sync word is stored last.
 fn begin() {
     let uuid = identify();
     let (low, _) = uuid.as_chunks::<8>();
@@ -490,7 +491,7 @@ fn begin() {
     put_on_page(0, &SYNC);
 }
 
-/// Writes a frame of metadata. What has no room is not written: that the file may not grow was noted.
+/// Writes a frame of metadata. If there is no room, it is left out: the limit of the file was noted before.
 fn put_meta(frame: &Frame, payload: &[u8]) {
     const MAX_BYTES: usize = HEADER_BYTES + DESCRIPTION.len().next_multiple_of(8) + 256 + TRAILER_BYTES;
     let mut bytes = [0; MAX_BYTES];
@@ -498,10 +499,10 @@ fn put_meta(frame: &Frame, payload: &[u8]) {
     put_frame(bytes, 0);
 }
 
-/// 16 bytes that no other recording has: a random UUID, or, where there is no chance to be had, process and time.
+/// 16 bytes that are unique to the recording: a random UUID, or, if no random numbers are available, process and time.
 fn identify() -> [u8; 16] {
     let mut uuid = [0_u8; 16];
-    // SAFETY: writes as many bytes as there are.
+    // SAFETY: writes as many bytes as the buffer has.
     let n = unsafe { libc::getrandom(uuid.as_mut_ptr().cast(), uuid.len(), libc::GRND_NONBLOCK) };
     if n != uuid.len() as isize {
         uuid[..8].copy_from_slice(&clock(libc::CLOCK_REALTIME).to_le_bytes());
@@ -514,15 +515,15 @@ fn identify() -> [u8; 16] {
     uuid
 }
 
-/// Whether the program may have files that are this long: to write beyond that would end it with a signal.
+/// Whether the program may have files of this length: writing beyond the limit would end it with a signal.
 fn may_reach(end: u64) -> bool {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: writes one structure; a failure leaves it as it is.
+    // SAFETY: writes one structure; a failure leaves it unchanged.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
     limit.rlim_cur == libc::RLIM_INFINITY || end <= limit.rlim_cur
 }
 
-/// Makes sure that the disk has these bytes, so that a store to them cannot fail later.
+/// Allocates these bytes on the disk, so that a store to them cannot fail later.
 fn reserve(fd: c_int, offset: u64, n_bytes: u64) -> bool {
     if !may_reach(offset + n_bytes) {
         return false;
@@ -541,13 +542,13 @@ fn reserve(fd: c_int, offset: u64, n_bytes: u64) -> bool {
     let zeros = [0_u8; 4096];
     (offset..offset + n_bytes).step_by(zeros.len()).all(|offset| {
         let n_bytes = (zeros.len() as u64).min(n_bytes) as usize;
-        // SAFETY: as many bytes as the buffer has, or fewer.
+        // SAFETY: at most as many bytes as the buffer has.
         let n = unsafe { libc::pwrite(fd, zeros.as_ptr().cast(), n_bytes, offset as i64) };
         n == n_bytes as isize
     })
 }
 
-/// Room at the end of the file; `None` if it may not grow that much.
+/// Claims room at the end of the file; `None` if the file may not grow that much.
 fn claim(n_bytes: u64, align: u64) -> Option<u64> {
     let max_bytes = MAX_BYTES.load(Ordering::Relaxed);
     let mut now = END.load(Ordering::SeqCst);
@@ -564,14 +565,14 @@ fn claim(n_bytes: u64, align: u64) -> Option<u64> {
     }
 }
 
-/// The file has the size that it may have.
+/// Stops recording, because the file has its maximum size.
 fn size_reached() {
     if STAGE.swap(OFF, Ordering::SeqCst) != OFF {
         note(process::SIZE_REACHED);
     }
 }
 
-/// Room for a buffer, which the disk has.
+/// Claims room for a buffer, allocated on the disk.
 pub(crate) fn claim_room(n_bytes: u64, align: u64) -> Option<u64> {
     let Some(start) = claim(n_bytes, align) else {
         size_reached();
@@ -584,16 +585,16 @@ pub(crate) fn claim_room(n_bytes: u64, align: u64) -> Option<u64> {
     Some(start)
 }
 
-/// Whether the program ended of its own will: threads that still run leave what they have in open buffers, since nothing follows
-/// the end of a stream.
+/// Whether the program has exited by itself: threads that still run leave their cells in open buffers, because nothing
+/// follows the end of a stream.
 pub(crate) fn has_ended() -> bool {
     HAS_ENDED.load(Ordering::SeqCst)
 }
 
-/// Writes a frame that has `n_records` after all others; false if that cannot be done. With signals blocked.
+/// Writes a frame with `n_records` records after all others; false if that fails. Signals must be blocked.
 pub(crate) fn put_frame(bytes: &[u8], n_records: u64) -> bool {
     N_WRITERS.fetch_add(1, Ordering::SeqCst);
-    // The end waits for those that count themselves before this, and comes after them.
+    // The end waits for threads that count themselves before this, and comes after them.
     if has_ended() {
         N_WRITERS.fetch_sub(1, Ordering::SeqCst);
         return false;
@@ -613,8 +614,8 @@ pub(crate) fn put_frame(bytes: &[u8], n_records: u64) -> bool {
     is_written
 }
 
-/// Writes a frame, its sync last and by itself, as one aligned word: until then, readers of the file find zeros there, while
-/// the system copies the rest and if the process is killed meanwhile.
+/// Writes a frame, with its sync word last and separately, as one aligned word: until then, readers of the file find zeros
+/// there, while the system copies the rest and also if the process is killed meanwhile.
 fn write_frame(bytes: &[u8], offset: u64) -> bool {
     let (sync, rest) = bytes.split_at(SYNC.len());
     write_at(rest, offset + SYNC.len() as u64) && write_at(sync, offset)
@@ -625,7 +626,7 @@ fn disk_full() {
     give_up(b"the disk is full");
 }
 
-/// Writes bytes into the file; false if that cannot be done.
+/// Writes bytes into the file; false if that fails.
 fn write_at(bytes: &[u8], offset: u64) -> bool {
     let fd = FD.load(Ordering::Acquire);
     if !may_reach(offset + bytes.len() as u64) {
@@ -648,29 +649,29 @@ fn write_at(bytes: &[u8], offset: u64) -> bool {
     true
 }
 
-/// Memory of zeros, with these rights; not of the program's heap, whose functions may be its own. `None` if there is none.
+/// Maps zeroed memory with these rights; not from the program's heap, whose functions may be its own. `None` on failure.
 fn map(n_bytes: usize, rights: c_int) -> Option<*mut u8> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new map at a place of the system's choice touches nothing that exists.
+    // SAFETY: a new map at an address of the system's choice touches nothing that exists.
     let base = unsafe { libc::mmap(null_mut(), n_bytes, rights, flags, -1, 0) };
     (base != libc::MAP_FAILED).then_some(base.cast())
 }
 
-/// Memory of zeros for us alone; `None` if there is none.
+/// Maps zeroed memory for private use; `None` on failure.
 pub(crate) fn map_memory(n_bytes: usize) -> Option<*mut u8> {
     map(n_bytes, libc::PROT_READ | libc::PROT_WRITE)
 }
 
-/// Gives memory back.
+/// Unmaps memory.
 ///
 /// # Safety
-/// It was mapped here, whole pages of it, and nothing uses it any more.
+/// It was mapped here, in whole pages, and nothing uses it any more.
 pub(crate) unsafe fn unmap(base: *mut u8, n_bytes: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: by this function's contract.
     unsafe { libc::munmap(base.cast(), n_bytes) };
 }
 
-/// Maps a buffer of the file at an address that is a multiple of its room.
+/// Maps a buffer of the file at an address that is a multiple of `BUFFER_BYTES`.
 pub(crate) fn map_buffer(offset: u64) -> Option<Buffer> {
     let Some(room) = map(2 * BUFFER_BYTES, libc::PROT_NONE) else {
         give_up(b"no memory for a thread");
@@ -678,8 +679,8 @@ pub(crate) fn map_buffer(offset: u64) -> Option<Buffer> {
     };
     let before = room.align_offset(BUFFER_BYTES);
     let base = room.wrapping_add(before);
-    // SAFETY: `before` bytes, those of the buffer's room, and the rest are what was mapped above, whole pages that nothing uses.
-    // Of the room, what the file does not have stays reserved: nothing accesses it, and nothing else is put there.
+    // SAFETY: the `before` bytes, those of the buffer, and the rest were mapped above, as whole pages that nothing uses. The
+    // part of the buffer that the file does not cover stays reserved: nothing accesses it, and nothing else is put there.
     let mapped = unsafe {
         if before > 0 {
             unmap(room, before);
@@ -698,20 +699,20 @@ pub(crate) fn map_buffer(offset: u64) -> Option<Buffer> {
         give_up(b"cannot map a part of the file that QUIPU_OUT names");
         return None;
     }
-    // SAFETY: aligned to a page, and never unmapped; the disk has these bytes of the file, and what accesses them uses atomics.
+    // SAFETY: aligned to a page, and never unmapped; these bytes of the file are allocated on the disk, and all accesses are
+    // atomic.
     Some(unsafe { Buffer::at(mapped.cast()) })
 }
 
-/// Has [`buffer::end_thread`] called when this thread ends.
+/// Causes [`buffer::end_thread`] to be called when this thread ends.
 pub(crate) fn call_at_end_of_thread() {
-    // SAFETY: the key was made when the file was opened, or is none, which is refused; the value is only looked at for being
-    // there.
+    // SAFETY: the key was made when the file was opened, or is invalid, which is refused; the value only has to be non-null.
     unsafe {
         libc::pthread_setspecific(KEY.load(Ordering::Relaxed), PAGE.load(Ordering::Relaxed).cast());
     }
 }
 
-/// No handler may record in a child that has not yet let go of its parent's buffer.
+/// Records the fork and blocks signals: no handler may record in a child that still has its parent's buffer.
 extern "C" fn before_fork() {
     put_sync(sync::FORK, 0, 0, [0, 0]);
     this().signals.set(set_signals(u64::MAX));
@@ -724,7 +725,7 @@ extern "C" fn after_fork() {
 extern "C" fn in_child() {
     if STAGE.load(Ordering::SeqCst) != OFF {
         PARENT.store(pid(), Ordering::SeqCst);
-        // SAFETY: the file that the parent has open, too; nothing here uses it any more.
+        // SAFETY: the file that the parent has open too; nothing here uses it any more.
         unsafe { libc::close(FD.swap(-1, Ordering::SeqCst)) };
         buffer::forget();
         forget_stamps();
@@ -733,15 +734,15 @@ extern "C" fn in_child() {
     set_signals(this().signals.get());
 }
 
-/// Marks that the program ended of its own will, and ends the stream.
+/// Notes that the program exited by itself, and ends the stream.
 fn mark_end() {
     if STAGE.load(Ordering::SeqCst) != OPEN || pid() != own_pid() || IS_ENDING.swap(true, Ordering::SeqCst) {
         return;
     }
     note(process::EXITED);
-    // A handler that recorded now might wait for what it interrupted.
+    // A handler that recorded now might wait for the code that it interrupted.
     let quiet = Quiet::begin();
-    // Buffers of other threads that live stay open: those threads run.
+    // Buffers of other threads stay open: those threads still run.
     buffer::close();
     HAS_ENDED.store(true, Ordering::SeqCst);
     let mut n_rounds = 0;
@@ -750,17 +751,17 @@ fn mark_end() {
         unsafe { libc::sched_yield() };
         n_rounds += 1;
     }
-    // Without an end that says how many frames there are, a reader finds the row above all the same.
+    // Even without an end with the number of frames, a reader finds the row above.
     if N_WRITERS.load(Ordering::SeqCst) == 0 {
         put_end();
     }
     quiet.end();
 }
 
-/// How often the end of a stream waits for threads that are writing frames.
+/// Maximum number of times that the end of a stream waits for threads that are writing frames.
 const MAX_WAITS: u32 = 1000;
 
-/// Writes the end of the stream: how many frames and records there are, while no thread writes another.
+/// Writes the end of the stream with the numbers of frames and records, while no thread writes another frame.
 fn put_end() {
     const MAX_BYTES: usize = 32;
     let mut end = Writer::<MAX_BYTES>::new();
@@ -772,7 +773,7 @@ fn put_end() {
         len: payload.len() as u32, // At most `MAX_BYTES`.
         producer: producer(),
         meta_version: N_META.load(Ordering::SeqCst) as u32,
-        // After the page, which has a number of this stream, too.
+        // After the page, which also has a sequence number of this stream.
         seq: process::SEQ + 1,
         times: [last_stamp(); 2],
         payload_crc: checksum::of(payload),
@@ -801,18 +802,18 @@ static AT_START: extern "C" fn() = at_start;
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
 
-/// The end that calls no destructors.
+/// Exit without destructors.
 #[unsafe(no_mangle)]
 extern "C" fn _exit(code: c_int) -> ! {
     mark_end();
-    // SAFETY: ends the process; if that did not happen, the other does.
+    // SAFETY: ends the process; if the first call did not, the second instruction does.
     unsafe {
         libc::syscall(libc::SYS_exit_group, code);
         core::arch::asm!("ud2", options(noreturn, nostack));
     }
 }
 
-/// The same by its name in C.
+/// The same by its name in the C standard.
 #[unsafe(no_mangle)]
 extern "C" fn _Exit(code: c_int) -> ! {
     _exit(code)

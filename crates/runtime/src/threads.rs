@@ -1,6 +1,7 @@
-//! Threads: who makes them, and what they wait for.
+//! Functions that make threads or let them wait.
 //!
-//! What a thread got from others (a lock, the end of another thread) is recorded after it got it, what others get from it before.
+//! Events that give a thread something from others (a lock, the end of another thread) are recorded afterwards; events that
+//! give something to others are recorded before.
 
 use crate::next::next;
 use crate::thread::{put_sync, this};
@@ -52,12 +53,12 @@ hooks! { "rsi":
 
 /// A lock taken for reading.
 const READ: u64 = 1;
-/// A lock that was tried.
+/// A lock attempted without waiting.
 const TRIED: u64 = 2;
 
-/// Says whether the lock was taken.
+/// Records whether the lock was taken.
 fn after_lock(code: c_int, lock: u64, how: u64, pc: u64) -> c_int {
-    // The owner of a robust lock may have died with it: it was taken all the same.
+    // The owner of a robust lock may have died while holding it: it was taken nevertheless.
     let what = if code == 0 || code == libc::EOWNERDEAD { sync::LOCK } else { sync::LOCK_FAILED };
     put_sync(what, lock, pc, [how, 0]);
     code
@@ -68,15 +69,15 @@ type Two = unsafe extern "C" fn(u64, u64) -> c_int;
 type Three = unsafe extern "C" fn(u64, u64, u64) -> c_int;
 type Four = unsafe extern "C" fn(u64, u64, u64, u64) -> c_int;
 
-// SAFETY, of all functions below: what they are called with is what the program called the function of that name with, and it is
-// handed on to that function. So what C wants of it is the program's to see to, as without us.
+// SAFETY, of all functions below: their arguments are those with which the program called the function of that name, and they
+// are passed on to that function. So the program is responsible for C's requirements, as without us.
 
-/// Functions that take a lock; the rest of their arguments is handed on.
+/// Functions that take a lock; their other arguments are passed on.
 macro_rules! locks {
     ($($ours:ident($($more:ident),*) = $name:literal as $type:ty, $how:expr;)*) => {$(
         unsafe extern "C" fn $ours(lock: u64, $($more: u64,)* pc: u64) -> c_int {
             let behind = next!($name as $type, else return libc::ENOSYS);
-            // SAFETY: handed on.
+            // SAFETY: passed on.
             let code = unsafe { behind(lock, $($more),*) };
             after_lock(code, lock, $how, pc)
         }
@@ -100,13 +101,13 @@ locks! {
     spin_trylock() = c"pthread_spin_trylock" as One, TRIED;
 }
 
-/// Functions that others wait for: told before they are done.
+/// Functions that other threads wait for; recorded before they are done.
 macro_rules! gives {
     ($($ours:ident = $name:literal $(@ $version:literal)?, $what:expr;)*) => {$(
         unsafe extern "C" fn $ours(object: u64, pc: u64) -> c_int {
             let behind = next!($name $(@ $version)? as One, else return libc::ENOSYS);
             put_sync($what, object, pc, [0, 0]);
-            // SAFETY: handed on.
+            // SAFETY: passed on.
             unsafe { behind(object) }
         }
     )*};
@@ -121,15 +122,15 @@ gives! {
     semaphore_post = c"sem_post", sync::POST;
 }
 
-/// Functions that wait for a condition: they give a lock back and take it again. A thread may be cancelled in there, so that what
-/// unwinds its stack goes through our frames.
+/// Functions that wait for a condition: they release a lock and take it again. A thread may be cancelled in them, so that
+/// unwinding goes through our frames.
 macro_rules! waits {
     ($($ours:ident($($more:ident),*) = $name:literal $(@ $version:literal)?;)*) => {$(
         unsafe extern "C-unwind" fn $ours(condition: u64, lock: u64, $($more: u64,)* pc: u64) -> c_int {
             type Wait = unsafe extern "C-unwind" fn(u64, u64, $(waits!(@u64 $more)),*) -> c_int;
             let behind = next!($name $(@ $version)? as Wait, else return libc::ENOSYS);
             put_sync(sync::WAIT, condition, pc, [lock, 0]);
-            // SAFETY: handed on.
+            // SAFETY: passed on.
             let code = unsafe { behind(condition, lock, $($more),*) };
             put_sync(sync::WOKEN, condition, pc, [lock, code as u64]);
             code
@@ -147,19 +148,19 @@ waits! {
 unsafe extern "C" fn barrier_wait(barrier: u64, pc: u64) -> c_int {
     let behind = next!(c"pthread_barrier_wait" as One, else return libc::ENOSYS);
     put_sync(sync::ARRIVE, barrier, pc, [0, 0]);
-    // SAFETY: handed on.
+    // SAFETY: passed on.
     let code = unsafe { behind(barrier) };
     put_sync(sync::PASS, barrier, pc, [0, code as u64]);
     code
 }
 
-/// Functions that take a semaphore; they can be cancelled.
+/// Functions that take a semaphore; a thread may be cancelled in them.
 macro_rules! takes {
     ($($ours:ident($($more:ident),*) = $name:literal;)*) => {$(
         unsafe extern "C-unwind" fn $ours(semaphore: u64, $($more: u64,)* pc: u64) -> c_int {
             type Wait = unsafe extern "C-unwind" fn(u64, $(takes!(@u64 $more)),*) -> c_int;
             let behind = next!($name as Wait, else return -1);
-            // SAFETY: handed on.
+            // SAFETY: passed on.
             let code = unsafe { behind(semaphore, $($more),*) };
             if code == 0 {
                 put_sync(sync::TAKE, semaphore, pc, [0, 0]);
@@ -179,7 +180,7 @@ takes! {
 unsafe extern "C-unwind" fn join(thread: u64, result: u64, pc: u64) -> c_int {
     type Join = unsafe extern "C-unwind" fn(u64, u64) -> c_int;
     let behind = next!(c"pthread_join" as Join, else return libc::ENOSYS);
-    // SAFETY: handed on.
+    // SAFETY: passed on.
     let code = unsafe { behind(thread, result) };
     if code == 0 {
         put_sync(sync::JOIN, thread, pc, [0, 0]);
@@ -187,14 +188,14 @@ unsafe extern "C-unwind" fn join(thread: u64, result: u64, pc: u64) -> c_int {
     code
 }
 
-/// What a thread that is made begins with.
+/// The start of a new thread.
 struct Begin {
     start: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
     ticket: u64,
 }
 
-/// Threads that were made so far.
+/// Number of threads made so far.
 static N_TICKETS: AtomicU64 = AtomicU64::new(0);
 
 unsafe extern "C" fn create(
@@ -206,29 +207,29 @@ unsafe extern "C" fn create(
 ) -> c_int {
     let behind = next!(c"pthread_create" as Four, else return libc::EAGAIN);
     let ticket = 1 + N_TICKETS.fetch_add(1, Ordering::Relaxed);
-    // Not on the heap of the program, whose functions may be its own.
+    // Not on the program's heap, whose functions may be its own.
     let Some(begin) = process::map_memory(size_of::<Begin>()) else { return libc::EAGAIN };
-    // SAFETY: as many bytes, aligned to a page, and nothing else uses them.
+    // SAFETY: that many bytes, aligned to a page, and nothing else uses them.
     unsafe { begin.cast::<Begin>().write(Begin { start, argument, ticket }) };
     put_sync(sync::CREATE, 0, pc, [ticket, 0]);
-    // SAFETY: handed on, but for the function and its argument, which belong together.
+    // SAFETY: passed on, except for the function and its argument, which belong together.
     let code = unsafe { behind(thread, attributes, run as *const () as u64, begin as u64) };
     if code != 0 {
-        // SAFETY: no thread was made that would use it.
+        // SAFETY: no thread was made that could use it.
         unsafe { process::unmap(begin, size_of::<Begin>()) };
     }
     code
 }
 
-/// The first function of a thread.
+/// The first function of a new thread.
 unsafe extern "C-unwind" fn run(begin: *mut c_void) -> *mut c_void {
     // SAFETY: `create` wrote it, and left it to this thread.
     let Begin { start, argument, ticket } = unsafe { begin.cast::<Begin>().read() };
     // SAFETY: as above, and it was read.
     unsafe { process::unmap(begin.cast(), size_of::<Begin>()) };
     this().ticket.set(ticket);
-    // The thread is recorded now, even if it never accesses anything.
+    // The thread is recorded now, even if it never accesses any memory.
     buffer::refill();
-    // SAFETY: what the program wants called on a thread of its own, with what it wants.
+    // SAFETY: the function that the program wants called on the new thread, with its argument.
     unsafe { start(argument) }
 }
