@@ -1,7 +1,7 @@
 //! The table of functions between the program and a tool: `include/quipu_tool.h`, in Rust.
 //!
-//! Each structure begins with its size, and the table with size and version, so that either side may be the older one. What
-//! version 1 describes stays as it is; later versions append.
+//! Each structure begins with its size, and the table with size and version, so that either side may be older than the other.
+//! The definitions of version 1 never change; later versions append to them.
 
 use crate::detail::Detail;
 use crate::event::{Compute, Config, Context, Control, Event, Kind, Memory, Name, Place, Sync};
@@ -10,23 +10,23 @@ use std::ffi::{c_char, c_void};
 /// The version of this table.
 pub const VERSION: u32 = 1;
 
-/// The function that a library has: it gives its table.
+/// The function that a library exports; it returns the library's table.
 pub const SYMBOL: &std::ffi::CStr = c"quipu_tool_table";
 
 /// One instance for the whole run.
 pub const ONE: u32 = 0;
-/// One instance each time that a run names the tool.
+/// One instance for each `--tool` option that names the tool.
 pub const MANY: u32 = 1;
 /// One instance for each thread.
 pub const PER_THREAD: u32 = 2;
 
-/// The kind of events that have none.
+/// The kind of events whose kind is unknown.
 pub const UNKNOWN: u8 = 255;
-/// Of synchronization: it has a second word. Of contexts: they have a name.
+/// Of synchronization: the event has a second word. Of contexts: the event has a name.
 pub const SECOND: u8 = 0x80;
-/// Of control flow: it was taken.
+/// Of control flow: the branch was taken.
 pub const TAKEN: u8 = 1;
-/// Of control flow: its target is computed.
+/// Of control flow: the target is computed.
 pub const INDIRECT: u8 = 2;
 
 /// An event.
@@ -35,32 +35,32 @@ pub const INDIRECT: u8 = 2;
 pub struct RawEvent {
     /// See [`Kind`]; or [`UNKNOWN`].
     pub kind: u8,
-    /// The type of an access, synchronization, context or control flow; the format of a computation; the kind that a
+    /// The type of an access, synchronization, context or control flow; the format of a computation; the kind whose fields a
     /// configuration changes; the tag of an unknown event.
     pub what: u8,
-    /// Which fields it has, as in [`Detail`]; see [`SECOND`].
+    /// The fields that are present, as bits of [`Detail`]; see [`SECOND`].
     pub fields: u8,
     /// The operation of a computation; the fields of a configuration.
     pub operation: u8,
-    /// Bytes of an access, or of a computation's result.
+    /// Size in bytes of an access, or of a computation's result.
     pub size: u16,
-    /// Arguments of a computation.
+    /// Number of arguments of a computation.
     pub arguments: u8,
     /// See [`TAKEN`] and [`INDIRECT`].
     pub flags: u8,
     /// The id of an access.
     pub id: u8,
-    /// Ids of arguments.
+    /// Ids of a computation's arguments.
     pub ids: [u8; 4],
     /// Zero.
     pub unused: [u8; 3],
-    /// An address, a target, or what is synchronized.
+    /// An address, a target, or the object of a synchronization.
     pub data: u64,
     /// The second word of synchronization.
     pub second: u64,
-    /// Where a name begins, in the names of the batch.
+    /// Offset of a name in the names of the batch.
     pub name_start: u32,
-    /// How long it is.
+    /// Length of the name in bytes.
     pub name_length: u32,
 }
 
@@ -68,11 +68,11 @@ pub struct RawEvent {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawBatch {
-    /// Bytes of this structure.
+    /// Size of this structure in bytes.
     pub size: u32,
-    /// Bytes of an event.
+    /// Size of an event in bytes.
     pub event_size: u32,
-    /// Where the first event stands, counted from 0.
+    /// Position of the first event in the stream, from 0.
     pub first: u64,
     /// The thread.
     pub thread: u64,
@@ -80,7 +80,7 @@ pub struct RawBatch {
     pub has_thread: u32,
     /// Zero.
     pub unused: u32,
-    /// How many events there are.
+    /// Number of events.
     pub n_events: u64,
     /// The events.
     pub events: *const RawEvent,
@@ -88,27 +88,27 @@ pub struct RawBatch {
     pub clocks: *const u64,
     /// Bytes of names.
     pub names: *const c_char,
-    /// How many.
+    /// Number of bytes of names.
     pub n_name_bytes: u64,
 }
 
-/// What the program does for a tool.
+/// Services of the program for a tool.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawHost {
-    /// Bytes of this structure.
+    /// Size of this structure in bytes.
     pub size: u32,
-    /// The version that the program speaks.
+    /// The version of the table that the program supports.
     pub version: u32,
-    /// What `print` is given first.
+    /// The first argument for `print`.
     pub context: *mut c_void,
     /// Prints a part of the results. It may be called until the process ends.
     pub print: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize)>,
-    /// Where files go; or null.
+    /// The folder for the tool's files; or null.
     pub folder: *const c_char,
 }
 
-/// Fields that a tool looks at.
+/// Fields that a tool uses.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RawDetail {
@@ -124,16 +124,17 @@ pub struct RawDetail {
     pub context: u8,
 }
 
-/// What a function of a tool gives: null if all is well, else why the run ends. The text lives until the next call.
+/// Result of a tool's functions: null for success, else a text that says why the run must end. The text lives until the next
+/// call.
 pub type Message = *const c_char;
 
 /// A tool.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
-    /// Bytes of this table.
+    /// Size of this table in bytes.
     pub size: u32,
-    /// The version that the tool speaks.
+    /// The version of the table that the tool supports.
     pub version: u32,
     /// Its name.
     pub name: *const c_char,
@@ -141,23 +142,23 @@ pub struct Table {
     pub instances: u32,
     /// Zero.
     pub unused: u32,
-    /// Makes an instance.
+    /// Creates an instance, given the host, the options, and a place for the instance.
     pub create: Option<unsafe extern "C" fn(*const RawHost, *const c_char, *mut *mut c_void) -> Message>,
-    /// Takes a batch.
+    /// Processes a batch.
     pub take: Option<unsafe extern "C" fn(*mut c_void, *const RawBatch) -> Message>,
     /// Drops an instance.
     pub destroy: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// Says which fields it looks at; all if there is no such function.
+    /// Returns the fields that the tool uses; all if there is no such function.
     pub needs: Option<unsafe extern "C" fn(*const c_void, *mut RawDetail)>,
     /// Called before the first batch.
     pub start: Option<unsafe extern "C" fn(*mut c_void) -> Message>,
     /// Called after the last batch.
     pub finish: Option<unsafe extern "C" fn(*mut c_void) -> Message>,
-    /// Called once with all instances.
+    /// Called once with all instances, after each of them has finished.
     pub finish_all: Option<unsafe extern "C" fn(*const *mut c_void, usize) -> Message>,
 }
 
-// SAFETY: a table is constant, and its name a constant text.
+// SAFETY: a table is constant, and its name a constant string.
 unsafe impl std::marker::Sync for Table {}
 
 impl From<Detail> for RawDetail {
@@ -174,14 +175,14 @@ impl From<RawDetail> for Detail {
     }
 }
 
-/// A field of an event that has it.
+/// Returns `bit` if the event has the field, else 0.
 #[inline]
 fn field(has: bool, bit: u8) -> u8 {
     if has { bit } else { 0 }
 }
 
 impl RawEvent {
-    /// An event, with the fields that a tool asks for.
+    /// Converts an event, with only the fields that a tool asks for.
     #[must_use]
     #[inline]
     pub fn of(event: &Event, asked: &Detail) -> RawEvent {
@@ -260,12 +261,12 @@ impl RawEvent {
         }
     }
 
-    /// Without the values that its fields say it has not.
+    /// Clears the values of fields that are not present.
     #[inline]
     fn without_unasked(mut self) -> RawEvent {
         let lacks = |bit: u8| self.fields & bit == 0;
         let (no_type, no_size) = (lacks(Detail::TYPE), lacks(Detail::SIZE));
-        // The bits of the others mean different things for each kind.
+        // These two bits mean different fields for each kind.
         let (no_20, no_10) = (lacks(0x20), lacks(0x10));
         if no_type {
             self.what = 0;
@@ -291,7 +292,7 @@ impl RawEvent {
         self
     }
 
-    /// The event.
+    /// Converts the raw event back.
     #[must_use]
     #[inline]
     pub fn event(&self) -> Event {

@@ -1,4 +1,4 @@
-//! The level of detail: which fields the events of a stream have.
+//! The level of detail: the fields that the events of a stream have.
 //!
 //! SPEC: prism.md#configuration
 
@@ -14,9 +14,9 @@ pub struct Detail {
     pub compute: u8,
     /// [`Detail::TYPE`], [`Detail::TAKEN`], [`Detail::TARGET`], [`Detail::INDIRECT`].
     pub control: u8,
-    /// Kept, without effect but [`Detail::OFF`].
+    /// Stored, but only [`Detail::OFF`] has an effect.
     pub sync: u8,
-    /// Kept, without effect but [`Detail::OFF`].
+    /// Stored, but only [`Detail::OFF`] has an effect.
     pub context: u8,
 }
 
@@ -31,19 +31,19 @@ impl Detail {
     pub const ID: u8 = 0x10;
     /// Operations of computations.
     pub const OPERATION: u8 = 0x20;
-    /// How many arguments computations have.
+    /// Numbers of arguments of computations.
     pub const ARITY: u8 = 0x10;
     /// Ids of arguments; without arity there are none.
     pub const IDS: u8 = 0x08;
     /// Whether control flow was taken.
     pub const TAKEN: u8 = 0x40;
-    /// Where control flow leads.
+    /// Targets of control flow.
     pub const TARGET: u8 = 0x20;
     /// Whether targets are computed.
     pub const INDIRECT: u8 = 0x10;
 
-    /// Of any kind: its events are not wanted at all. Front ends send none; swaps are sent nevertheless, since they say whose the
-    /// other events are.
+    /// For any kind: its events are not wanted at all. Front ends do not send them, except for swaps, which name the thread
+    /// of the other events.
     pub const OFF: u8 = 0x01;
 
     /// No events.
@@ -54,20 +54,21 @@ impl Detail {
         sync: Detail::OFF,
         context: Detail::OFF,
     };
-    /// Nothing but kinds.
+    /// Kinds of events only, without fields.
     pub const NONE: Detail = Detail { memory: 0, compute: 0, control: 0, sync: 0, context: 0 };
     /// All fields.
     pub const ALL: Detail = Detail { memory: 0xf0, compute: 0xf8, control: 0xf0, sync: 0, context: 0 };
-    /// What shows which thread or function reads what another wrote: places of accesses, formats of computations.
+    /// The fields that show which thread or function reads data that another wrote: places of accesses, formats of
+    /// computations.
     pub const COMMUNICATION: Detail = Detail { memory: 0xe0, compute: 0x80, control: 0, sync: 0, context: 0 };
-    /// What the fixed encoding has room for.
+    /// The fields that the fixed encoding can store.
     pub const FIXED: Detail = Detail { memory: 0xe0, compute: 0xf0, control: 0xf0, sync: 0, context: 0 };
-    /// What Prism's front end for Valgrind fills of the fixed encoding: other fields hold bytes of earlier events.
+    /// The fields of the fixed encoding that Prism's front end for Valgrind fills: other fields hold bytes of earlier events.
     pub const VALGRIND: Detail = Detail { memory: 0xe0, compute: 0x90, control: 0x80, sync: 0, context: 0 };
-    /// What the front end of the branch `variable-serde` agrees on outside the stream.
+    /// The fields on which the front end of the branch `variable-serde` agrees outside the stream.
     pub const SIGRIND: Detail = Detail { memory: 0xe0, compute: 0x80, control: 0, sync: 0, context: 0 };
 
-    /// A level by its name, or three bytes of fields in hexadecimal with colons between them.
+    /// Parses the name of a level, or three bytes of fields in hexadecimal with colons between them.
     #[must_use]
     pub fn parse(text: &str) -> Option<Detail> {
         Some(match text {
@@ -89,7 +90,7 @@ impl Detail {
         })
     }
 
-    /// Changes the fields of a kind.
+    /// Sets the fields of a kind.
     pub fn configure(&mut self, config: Config) {
         match config.kind {
             Kind::Memory => self.memory = config.fields,
@@ -101,7 +102,7 @@ impl Detail {
         }
     }
 
-    /// The configuration events that a stored stream of this detail begins with.
+    /// The configuration events at the beginning of a stored stream with this detail.
     #[must_use]
     pub fn events(&self) -> [Config; 3] {
         [
@@ -111,7 +112,7 @@ impl Detail {
         ]
     }
 
-    /// The same without the events of a kind.
+    /// The same, with the events of a kind turned off.
     #[must_use]
     pub const fn without(mut self, kind: Kind) -> Detail {
         match kind {
@@ -125,7 +126,7 @@ impl Detail {
         self
     }
 
-    /// Whether an event is of a kind that is wanted.
+    /// Whether the kind of an event is wanted.
     #[must_use]
     pub fn wants(&self, event: &Event) -> bool {
         let fields = match event {
@@ -139,7 +140,7 @@ impl Detail {
         fields & Detail::OFF == 0
     }
 
-    /// All fields that one of two has; a kind is off where both do not want it.
+    /// The union of two levels; a kind is off only if it is off in both.
     #[must_use]
     pub fn with(self, other: Detail) -> Detail {
         let both = |one: u8, other: u8| match (one & Detail::OFF != 0, other & Detail::OFF != 0) {
@@ -158,7 +159,7 @@ impl Detail {
 }
 
 impl fmt::Display for Detail {
-    /// The fields of accesses, computations and control flow in hexadecimal, with colons between them.
+    /// Writes the fields of accesses, computations and control flow in hexadecimal, with colons between them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:02x}:{:02x}:{:02x}", self.memory, self.compute, self.control)
     }

@@ -1,39 +1,39 @@
-//! Why a run ends early.
+//! The reasons why a run ends early.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a run ends early.
+/// The reason why a run ends early.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Hooks stop the run, with their message.
+    /// Hooks stop the run with this message.
     Stop(String),
     /// A file cannot be written.
     Io {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// What is beneath the hooks says it.
+    /// An error of a layer below the hooks, such as the reader of events.
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Error {
-    /// Stops a run with a message.
+    /// An error that stops a run with a message.
     #[must_use]
     pub fn stop(message: impl Into<String>) -> Error {
         Error::Stop(message.into())
     }
 
-    /// An error of a file.
+    /// An error of writing a file.
     #[must_use]
     pub fn io(path: &Path, error: std::io::Error) -> Error {
         Error::Io { path: path.to_owned(), error }
     }
 
-    /// An error of what is beneath the hooks.
+    /// An error of a layer below the hooks.
     #[must_use]
     pub fn other(error: impl std::error::Error + Send + Sync + 'static) -> Error {
         Error::Other(Box::new(error))
@@ -52,5 +52,5 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What a run gives.
+/// The result of a function that may end the run.
 pub type Result<T> = std::result::Result<T, Error>;

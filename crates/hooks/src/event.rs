@@ -1,10 +1,10 @@
-//! Events, the same for both encodings.
+//! Events, in the same form for both encodings.
 //!
-//! Codes stay numbers, so that unknown ones can be shown and written again. A field that a stream does not carry is absent.
+//! Codes remain numbers, so that unknown ones can be shown and written again. A field that a stream does not carry is `None`.
 //!
 //! SPEC: prism.md#kinds-and-codes
 
-/// What an event is about, numbered as in the variable encoding.
+/// The kind of an event, numbered as in the variable encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -18,12 +18,12 @@ pub enum Kind {
     Context = 3,
     /// A jump, branch, call or return.
     Control = 4,
-    /// The level of detail changes.
+    /// A change of the level of detail.
     Config = 5,
 }
 
 impl Kind {
-    /// The kind of a number.
+    /// The kind with this number.
     #[must_use]
     pub fn of(number: u8) -> Option<Kind> {
         Some(match number {
@@ -64,13 +64,13 @@ pub mod sync {
     pub const BARRIER: u8 = 3;
     /// A synchronization without a type of its own.
     pub const SYNC: u8 = 4;
-    /// The following events belong to the thread that `data` names.
+    /// The following events belong to the thread in `data`.
     pub const SWAP: u8 = 5;
     /// A mutex is locked.
     pub const LOCK: u8 = 6;
     /// A mutex is unlocked.
     pub const UNLOCK: u8 = 7;
-    /// A condition is awaited; the mutex is the second word.
+    /// A condition is awaited; the second word is the mutex.
     pub const WAIT: u8 = 8;
     /// A condition is signalled.
     pub const SIGNAL: u8 = 9;
@@ -94,9 +94,9 @@ pub mod context {
     pub const EXIT: u8 = 4;
     /// A thread begins.
     pub const THREAD: u8 = 5;
-    /// A net of machine learning is entered: the first of four types with names that only the variable encoding has.
+    /// A net of machine learning is entered: the first of four types with names that exist only in the variable encoding.
     pub const NET_ENTER: u8 = 6;
-    /// An operator of machine learning is left: the last type.
+    /// An operator of machine learning is left: the last of these types.
     pub const OPERATOR_EXIT: u8 = 9;
 
     /// Whether contexts of this type have a name; the others have an address or id.
@@ -106,7 +106,7 @@ pub mod context {
     }
 }
 
-/// Types of control flow. Prism numbered the first two and never produced any.
+/// Types of control flow. Prism numbered the first two and never produced any of them.
 pub mod control {
     /// A jump that is always taken.
     pub const JUMP: u8 = 1;
@@ -123,11 +123,11 @@ pub mod control {
 pub struct Memory {
     /// See [`access`].
     pub access: Option<u8>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: Option<u16>,
-    /// The first byte.
+    /// Address of the first byte.
     pub address: Option<u64>,
-    /// A number for the data, which computations refer to.
+    /// An id of the data, to which computations refer.
     pub id: Option<u8>,
 }
 
@@ -152,13 +152,13 @@ impl Memory {
 pub struct Compute {
     /// See [`format`](mod@format).
     pub format: Option<u8>,
-    /// Bytes of the result.
+    /// Size of the result in bytes.
     pub width: Option<u16>,
     /// 1 add, 2 subtract, 3 multiply, 4 divide, 5 shift, 6 move.
     pub operation: Option<u8>,
-    /// How many arguments there are.
+    /// Number of arguments.
     pub arguments: Option<u8>,
-    /// Ids of the first arguments, as many as there are.
+    /// Ids of the first four arguments, as far as there are that many.
     pub ids: Option<[u8; 4]>,
 }
 
@@ -169,20 +169,20 @@ pub struct Sync {
     pub kind: u8,
     /// A thread's handle or number, or the address of an object.
     pub data: u64,
-    /// The mutex of a condition.
+    /// The mutex, if `data` is a condition.
     pub second: Option<u64>,
 }
 
-/// Bytes in a batch's names.
+/// The range of a name in the batch's names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Name {
-    /// Where the name begins.
+    /// Offset of the name.
     pub start: u32,
-    /// How long it is.
+    /// Length of the name in bytes.
     pub len: u32,
 }
 
-/// Where a program is.
+/// A place in a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// An address, or the id of a thread.
@@ -196,7 +196,7 @@ pub enum Place {
 pub struct Context {
     /// See [`context`](mod@context).
     pub kind: u8,
-    /// Which one.
+    /// The place of the instruction, block or function, or the thread.
     pub place: Place,
 }
 
@@ -205,11 +205,11 @@ pub struct Context {
 pub struct Control {
     /// See [`control`].
     pub kind: Option<u8>,
-    /// Whether it was taken.
+    /// Whether the branch was taken.
     pub taken: Option<bool>,
-    /// Whether its target is computed.
+    /// Whether the target is computed.
     pub indirect: Option<bool>,
-    /// Where it leads.
+    /// The target.
     pub target: Option<u64>,
 }
 
@@ -218,7 +218,7 @@ pub struct Control {
 pub struct Config {
     /// The kind whose events change.
     pub kind: Kind,
-    /// Which fields they have from here on: see [`Detail`](crate::Detail).
+    /// The fields that its events have from here on: see [`Detail`](crate::Detail).
     pub fields: u8,
 }
 
@@ -237,7 +237,7 @@ pub enum Event {
     Control(Control),
     /// A change of the level of detail.
     Config(Config),
-    /// An event of an unknown kind: its tag in the fixed encoding, the only one where a reader can pass over it.
+    /// An event of an unknown kind, with its tag. Only in the fixed encoding can a reader skip it.
     Unknown(u8),
 }
 

@@ -1,6 +1,6 @@
-//! The table of functions for a tool in Rust.
+//! The table of functions for a tool written in Rust.
 //!
-//! Nothing of the tool unwinds into the program: a panic ends the run with its message.
+//! No panic of the tool unwinds into the program: it ends the run with the panic's message.
 
 use crate::abi::{MANY, Message, ONE, PER_THREAD, RawBatch, RawDetail, RawHost, Table, VERSION};
 use crate::batch::Batch;
@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
-/// Makes a library of a tool: `quipu_hooks::export!(Mine);`, once in a crate of type `cdylib`.
+/// Makes a library of a tool: write `quipu_hooks::export!(Mine);` once in a crate of type `cdylib`.
 #[macro_export]
 macro_rules! export {
     ($tool:ty) => {
@@ -26,7 +26,7 @@ macro_rules! export {
     };
 }
 
-/// The functions of a tool.
+/// The table of a tool.
 #[must_use]
 pub const fn table<T: Tool>() -> Table {
     Table {
@@ -49,7 +49,7 @@ pub const fn table<T: Tool>() -> Table {
     }
 }
 
-/// An instance, and what its calls use again and again.
+/// An instance, with a batch that its calls reuse.
 struct Instance<T> {
     tool: T,
     batch: Batch,
@@ -60,7 +60,7 @@ thread_local! {
     static MESSAGE: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// Does something for the program, which gets its message if it fails or panics.
+/// Runs a function for the program; returns its message if it fails or panics.
 fn answer(done: impl FnOnce() -> Result<()>) -> Message {
     let text = match catch_unwind(AssertUnwindSafe(done)) {
         Ok(Ok(())) => return std::ptr::null(),
@@ -71,28 +71,28 @@ fn answer(done: impl FnOnce() -> Result<()>) -> Message {
             format!("it panicked: {}", text.unwrap_or("without a message"))
         }
     };
-    // A text of C ends at its first zero.
+    // A C string ends at its first zero byte.
     let bytes: Vec<u8> = text.into_bytes().into_iter().filter(|byte| *byte != 0).collect();
     MESSAGE.with_borrow_mut(|message| message.insert(CString::new(bytes).unwrap_or_default()).as_ptr())
 }
 
-/// What the program does for a tool.
+/// The host that the program passes to a tool.
 ///
 /// # Safety
-/// The pointer is one of the program's, as the header says.
+/// The pointer was passed by the program, as the header requires.
 unsafe fn host_of(raw: *const RawHost) -> Host {
-    // SAFETY: as the caller promises; version 1 has all that is read here.
+    // SAFETY: by this function's contract; version 1 has all fields that are read here.
     let RawHost { context, print, folder, .. } = unsafe { *raw };
     let folder = (!folder.is_null()).then(|| {
-        // SAFETY: the header says that it is a text.
+        // SAFETY: the header says that it is a C string.
         let path = unsafe { CStr::from_ptr(folder) };
         OsStr::from_bytes(path.to_bytes()).into()
     });
-    // A pointer is not sent to threads, a number is: the header says that any thread may print.
+    // Pointers cannot be sent to other threads, numbers can: the header permits any thread to print.
     let context = context as usize;
     let print = move |text: &str| {
         if let Some(print) = print {
-            // SAFETY: the header says that it may be called with this until the process ends.
+            // SAFETY: the header permits this call until the process ends.
             unsafe { print(context as *mut c_void, text.as_ptr().cast(), text.len()) };
         }
     };
@@ -104,42 +104,42 @@ unsafe extern "C" fn create<T: Tool>(
     options: *const c_char,
     made: *mut *mut c_void,
 ) -> Message {
-    // SAFETY: the program gives its host and a text.
+    // SAFETY: the program passes its host and a C string.
     let (host, options) = unsafe { (host_of(host), CStr::from_ptr(options).to_string_lossy()) };
     answer(|| {
         let tool = T::create(host, &options)?;
         let instance = Box::new(Instance { tool, batch: Batch::default() });
-        // SAFETY: the program gives a place for the pointer.
+        // SAFETY: the program passes a place for the pointer.
         unsafe { *made = Box::into_raw(instance).cast() };
         Ok(())
     })
 }
 
-/// The instance that a pointer points at.
+/// The instance that a pointer from the program refers to.
 ///
 /// # Safety
 /// The pointer came from [`create`] of the same tool, and nothing else uses the instance.
 unsafe fn instance<'a, T: Tool>(pointer: *mut c_void) -> &'a mut Instance<T> {
-    // SAFETY: as the caller promises.
+    // SAFETY: by this function's contract.
     unsafe { &mut *pointer.cast() }
 }
 
-/// The elements that a pointer points at.
+/// A slice of the elements at a pointer; empty for null.
 ///
 /// # Safety
-/// The pointer points at this many, or is null.
+/// The pointer is null, or points at this many elements.
 unsafe fn elements<'a, T>(pointer: *const T, len: u64) -> &'a [T] {
     if pointer.is_null() || len == 0 {
         return &[];
     }
-    // SAFETY: as the caller promises; what is in memory can be counted.
+    // SAFETY: by this function's contract; elements in memory can be counted with `usize`.
     unsafe { slice::from_raw_parts(pointer, len as usize) }
 }
 
 unsafe extern "C" fn take<T: Tool>(pointer: *mut c_void, raw: *const RawBatch) -> Message {
-    // SAFETY: the program gives an instance that nothing else uses, and a batch.
+    // SAFETY: the program passes an instance that nothing else uses, and a batch.
     let (Instance { tool, batch }, raw) = unsafe { (instance::<T>(pointer), &*raw) };
-    // SAFETY: the batch says how many there are. Versions that this tool speaks have events of this size.
+    // SAFETY: the batch has these counts. In all versions that this tool supports, events have this size.
     let (events, clocks, names) = unsafe {
         let events = elements(raw.events, raw.n_events);
         (events, elements(raw.clocks, raw.n_events), elements(raw.names.cast(), raw.n_name_bytes))
@@ -165,7 +165,7 @@ unsafe extern "C" fn destroy<T: Tool>(pointer: *mut c_void) {
 }
 
 unsafe extern "C" fn needs<T: Tool>(pointer: *const c_void, detail: *mut RawDetail) {
-    // SAFETY: the program gives an instance that nothing else uses, and a place.
+    // SAFETY: the program passes an instance that nothing else uses, and a place for the result.
     let (instance, detail) = unsafe { (instance::<T>(pointer.cast_mut()), &mut *detail) };
     answer(|| {
         *detail = instance.tool.needs().into();
@@ -174,19 +174,19 @@ unsafe extern "C" fn needs<T: Tool>(pointer: *const c_void, detail: *mut RawDeta
 }
 
 unsafe extern "C" fn start<T: Tool>(pointer: *mut c_void) -> Message {
-    // SAFETY: the program gives an instance that nothing else uses.
+    // SAFETY: the program passes an instance that nothing else uses.
     let instance = unsafe { instance::<T>(pointer) };
     answer(|| instance.tool.on_start())
 }
 
 unsafe extern "C" fn finish<T: Tool>(pointer: *mut c_void) -> Message {
-    // SAFETY: the program gives an instance that nothing else uses.
+    // SAFETY: the program passes an instance that nothing else uses.
     let instance = unsafe { instance::<T>(pointer) };
     answer(|| instance.tool.on_finish())
 }
 
 unsafe extern "C" fn finish_all<T: Tool>(pointers: *const *mut c_void, n: usize) -> Message {
-    // SAFETY: the program gives different instances that nothing else uses.
+    // SAFETY: the program passes different instances that nothing else uses.
     let mut tools: Vec<&mut T> = unsafe {
         let pointers = elements(pointers, n as u64);
         pointers.iter().map(|pointer| &mut instance::<T>(*pointer).tool).collect()

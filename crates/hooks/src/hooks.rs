@@ -1,18 +1,18 @@
-//! Hooks: what an analysis implements, and how batches reach it.
+//! Hooks: the trait that an analysis implements, and the delivery of batches to it.
 //!
-//! [`Hooks`] has a method for each kind of event. [`Sink`] takes batches; every [`Hooks`] is one, and its methods are inlined
-//! into the loop over a batch, so that a run makes one virtual call for each batch.
+//! [`Hooks`] has a method for each kind of event. [`Sink`] takes batches; every [`Hooks`] implements it, and its methods are
+//! inlined into the loop over a batch, so that a run makes one virtual call for each batch.
 
 use crate::batch::{At, Batch};
 use crate::detail::Detail;
 use crate::error::Result;
 use crate::event::{Compute, Config, Context, Control, Event, Memory, Sync};
 
-/// What an analysis does for each event. An error ends the run with its message.
+/// The methods of an analysis, one for each kind of event. An error ends the run with its message.
 #[allow(unused_variables)]
 pub trait Hooks {
-    /// The fields that it looks at, and the kinds: a front end does not send events of a kind that is
-    /// [off](Detail::without), and need not send more fields.
+    /// The kinds and fields that the analysis uses: a front end does not send events of a kind that is
+    /// [off](Detail::without), and need not send other fields.
     fn needs(&self) -> Detail {
         Detail::ALL
     }
@@ -25,7 +25,7 @@ pub trait Hooks {
         Ok(())
     }
 
-    /// A computation.
+    /// Called for a computation.
     ///
     /// # Errors
     /// To end the run.
@@ -34,7 +34,7 @@ pub trait Hooks {
         Ok(())
     }
 
-    /// A load or store.
+    /// Called for a load or store.
     ///
     /// # Errors
     /// To end the run.
@@ -43,7 +43,7 @@ pub trait Hooks {
         Ok(())
     }
 
-    /// A call of a thread library, or a swap: `at` has the thread that it makes the current one.
+    /// Called for a call of a thread library, or for a swap: `at` has the thread that a swap makes current.
     ///
     /// # Errors
     /// To end the run.
@@ -52,7 +52,7 @@ pub trait Hooks {
         Ok(())
     }
 
-    /// The border of an instruction, block, function or thread; `name` is empty where it has an address.
+    /// Called for the border of an instruction, block, function or thread; `name` is empty if the event has an address.
     ///
     /// # Errors
     /// To end the run.
@@ -61,7 +61,7 @@ pub trait Hooks {
         Ok(())
     }
 
-    /// A jump, branch, call or return.
+    /// Called for a jump, branch, call or return.
     ///
     /// # Errors
     /// To end the run.
@@ -70,7 +70,7 @@ pub trait Hooks {
         Ok(())
     }
 
-    /// A change of the level of detail.
+    /// Called for a change of the level of detail.
     ///
     /// # Errors
     /// To end the run.
@@ -79,7 +79,7 @@ pub trait Hooks {
         Ok(())
     }
 
-    /// The end of a batch.
+    /// Called at the end of a batch.
     ///
     /// # Errors
     /// To end the run.
@@ -97,9 +97,9 @@ pub trait Hooks {
     }
 }
 
-/// Takes batches.
+/// A consumer of batches.
 pub trait Sink {
-    /// The fields that it looks at.
+    /// The kinds and fields that it uses.
     fn detail(&self) -> Detail;
 
     /// Called once, before the first batch.
@@ -108,7 +108,7 @@ pub trait Sink {
     /// To end the run.
     fn start(&mut self) -> Result<()>;
 
-    /// Takes a batch.
+    /// Processes a batch.
     ///
     /// # Errors
     /// To end the run.

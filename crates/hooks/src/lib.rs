@@ -1,18 +1,18 @@
-//! Workload events, and the hooks that take them: all that a tool needs.
+//! Workload events, and the hooks that take them: everything that a tool needs.
 //!
-//! A tool implements [`Hooks`], a method for each kind of event, and [`Tool`], which says how it is made and what its options
-//! are. [`export!`] makes a library of it that `quipu run --tool` loads. This crate depends on no other one, so that a tool
-//! compiles in seconds.
+//! A tool implements [`Hooks`], which has a method for each kind of event, and [`Tool`], which creates instances from
+//! options. [`export!`] makes a library of it that `quipu run --tool` loads. By default, this crate depends on no other one,
+//! so that a tool compiles in seconds.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`event`], [`batch`], [`detail`] | events; batches of one thread; which fields events have |
-//! | [`hooks`] | what analyses implement, and how batches reach them |
-//! | [`error`] | why a run ends early |
-//! | [`tool`] | tools: hooks with a name and options, several of them side by side |
+//! | [`event`], [`batch`], [`detail`] | events; batches of one thread; the fields that events have |
+//! | [`hooks`] | the trait of analyses, and the delivery of batches |
+//! | [`error`] | the reasons why a run ends early |
+//! | [`tool`] | tools: hooks with a name and options, several of them in one run |
 //! | [`abi`] | the table of functions between the program and a tool, as `include/quipu_tool.h` describes it for C |
-//! | [`mod@export`] | that table for a tool in Rust |
-//! | `load` | the other side: a library is loaded, and its tools are hooks (feature `load`) |
+//! | [`mod@export`] | that table for a tool written in Rust |
+//! | `load` | the other side: loads a library, whose tools are hooks (feature `load`) |
 //!
 //! docs/hooks.md is a tutorial.
 

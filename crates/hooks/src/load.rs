@@ -1,7 +1,7 @@
-//! The program's side of the table: a library is loaded, and its tools are hooks.
+//! The program's side of the table: loads a library, whose tools are hooks.
 //!
-//! What a library is, nothing but its code says. A tool is trusted as the program itself is: it runs in its process. What is
-//! checked is what may differ in good faith, the versions of both sides.
+//! Only its code defines what a library does. A tool is trusted like the program itself, because it runs in its process. Only
+//! honest mismatches are checked: the versions of both sides.
 
 use crate::abi::{
     MANY, Message, ONE, PER_THREAD, RawBatch, RawDetail, RawEvent, RawHost, SYMBOL, Table, VERSION,
@@ -19,12 +19,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What the first tables had: functions after these may be missing.
+/// Size of the first tables in bytes: functions from this offset on may be missing.
 const LEAST_BYTES: usize = offset_of!(Table, needs);
-/// A size that no table has. Sizes beyond it are none.
+/// Tables are smaller than this; a larger size is invalid.
 const MOST_BYTES: usize = 1 << 16;
 
-/// A loaded library. It stays loaded until the process ends, so that nothing points into it in vain.
+/// A loaded library. It stays loaded until the process ends, so that no pointer into it dangles.
 #[derive(Clone, Debug)]
 pub struct Library {
     path: PathBuf,
@@ -33,16 +33,16 @@ pub struct Library {
     instances: Instances,
 }
 
-/// Why a library is no tool for this program.
+/// The reason why a library is not a tool for this program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// The system does not load it.
+    /// The system cannot load it.
     NotLoaded(String),
-    /// It has no table.
+    /// It does not export a table.
     NoTable,
     /// Its table is newer than this program.
     TooNew(u32),
-    /// Its table cannot be.
+    /// Its table is invalid.
     Wrong(&'static str),
 }
 
@@ -65,11 +65,11 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The address of the function that gives the table.
+/// The address of the function that returns the table.
 fn symbol(path: &Path) -> std::result::Result<*mut c_void, Refused> {
     let name = CString::new(path.as_os_str().as_bytes());
     let name = name.map_err(|_| Refused::NotLoaded("its path has a zero byte".to_owned()))?;
-    // SAFETY: both are texts. Code of the library runs here: the user named it as a tool.
+    // SAFETY: both are C strings. Code of the library runs here: the user named it as a tool.
     let found = unsafe {
         let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         if handle.is_null() {
@@ -82,15 +82,15 @@ fn symbol(path: &Path) -> std::result::Result<*mut c_void, Refused> {
     if found.is_null() { Err(Refused::NoTable) } else { Ok(found) }
 }
 
-/// A table of any size as the one that this program knows: what it lacks is none.
+/// Converts a table of any size to the one that this program knows; missing functions are `None`.
 ///
 /// # Safety
-/// The pointer is null, or points at as many bytes as the first word there says.
+/// The pointer is null, or points at as many bytes as its first word says.
 unsafe fn table_at(pointer: *const Table) -> std::result::Result<Table, Refused> {
     if pointer.is_null() {
         return Err(Refused::Wrong("there is none"));
     }
-    // SAFETY: the sizes of all tables stand at their beginning, the versions after them.
+    // SAFETY: all tables begin with their sizes, followed by their versions.
     let (size, version) = unsafe { (pointer.cast::<u32>().read(), pointer.cast::<u32>().add(1).read()) };
     let size = size as usize;
     if version > VERSION {
@@ -114,9 +114,9 @@ unsafe fn table_at(pointer: *const Table) -> std::result::Result<Table, Refused>
         finish_all: None,
     };
     let known = size.min(size_of::<Table>());
-    // A function is there whole or not at all.
+    // A function that lies only partly in the table is missing.
     let known = known / size_of::<usize>() * size_of::<usize>();
-    // SAFETY: both have this many bytes, and any bytes that a tool puts there are functions of its own, or none.
+    // SAFETY: both have this many bytes, and the tool's bytes there are its own functions, or null.
     unsafe { std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), (&raw mut table).cast::<u8>(), known) };
     if table.name.is_null() {
         return Err(Refused::Wrong("it has no name"));
@@ -131,17 +131,17 @@ impl Library {
     /// Loads a library.
     ///
     /// # Errors
-    /// Why it is no tool for this program.
+    /// The reason why it is not a tool for this program.
     pub fn open(path: &Path) -> std::result::Result<Library, Refused> {
-        // The system looks for a name without a folder in folders of its own.
+        // The system searches its own folders for a name without a folder.
         let whole = path.canonicalize().map_err(|error| Refused::NotLoaded(error.to_string()))?;
         let found = symbol(&whole)?;
-        // SAFETY: a library that has this function says that it is as the header describes it.
+        // SAFETY: a library that exports this function promises to be as the header describes.
         let table = unsafe {
             let table: unsafe extern "C" fn() -> *const Table = std::mem::transmute(found);
             table_at(table())
         }?;
-        // SAFETY: the header says that it is a text that stays.
+        // SAFETY: the header says that it is a C string that stays valid.
         let name = unsafe { CStr::from_ptr(table.name) }.to_string_lossy().into_owned();
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if name.is_empty() || !name.bytes().all(is_plain) {
@@ -162,19 +162,19 @@ impl Library {
         &self.name
     }
 
-    /// Where it was loaded from.
+    /// The path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many instances a run may have.
+    /// Number of instances that a run may have.
     #[must_use]
     pub fn instances(&self) -> Instances {
         self.instances
     }
 
-    /// Makes an instance that writes its files into `folder`, if there is one.
+    /// Creates an instance that writes its files into `folder`, if there is one.
     ///
     /// # Errors
     /// The tool's message.
@@ -201,7 +201,7 @@ impl Library {
             events: Vec::new(),
         };
         if let Some(create) = self.table.create {
-            // SAFETY: host and options are what the header says; the host lives as long as the instance.
+            // SAFETY: host and options are as the header requires; the host lives as long as the instance.
             let message =
                 unsafe { create(&raw const *instance.host, options.as_ptr(), &raw mut instance.pointer) };
             instance.judge(message)?;
@@ -215,32 +215,33 @@ impl Library {
         Ok(instance)
     }
 
-    /// Calls the function over all instances of this library, if it has one.
+    /// Calls the library's function for all instances, if it has one.
     ///
     /// # Errors
     /// The tool's message.
     pub fn finish_all<'i>(&self, instances: impl Iterator<Item = &'i mut Instance>) -> Result<()> {
         let pointers: Vec<*mut c_void> = instances.map(|instance| instance.pointer).collect();
         let Some(finish_all) = self.table.finish_all else { return Ok(()) };
-        // SAFETY: they came from `create` of this library, each is another one, and nothing else uses them.
+        // SAFETY: they came from `create` of this library, all are different, and nothing else uses them.
         judge(&self.name, unsafe { finish_all(pointers.as_ptr(), pointers.len()) })
     }
 }
 
-/// Whether what tools print goes to standard error.
+/// Whether the output of tools goes to standard error.
 static IS_OUT_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether what tools print from now on goes to standard error, since standard output is for an answer that a program reads.
+/// Sends the output of tools to standard error from now on if `is_taken`, because standard output is reserved for an answer
+/// that a program reads.
 pub fn leave_standard_output(is_taken: bool) {
     IS_OUT_TAKEN.store(is_taken, Relaxed);
 }
 
-/// What tools print, on standard output unless it is taken. What nothing reads any more is dropped.
+/// Prints the output of tools, on standard output unless that is reserved. Output that no one reads any more is dropped.
 unsafe extern "C" fn print(_: *mut c_void, text: *const c_char, length: usize) {
     if text.is_null() || length == 0 {
         return;
     }
-    // SAFETY: the header asks for a text of this length.
+    // SAFETY: the header requires a text of this length.
     let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
     if IS_OUT_TAKEN.load(Relaxed) {
         let _ = std::io::stderr().lock().write_all(text);
@@ -250,12 +251,12 @@ unsafe extern "C" fn print(_: *mut c_void, text: *const c_char, length: usize) {
     let _ = out.write_all(text).and_then(|()| out.flush());
 }
 
-/// The error that a message stands for.
+/// The error for a message; `Ok` if it is null.
 fn judge(name: &str, message: Message) -> Result<()> {
     if message.is_null() {
         return Ok(());
     }
-    // SAFETY: the header says that it is a text that lives until the next call.
+    // SAFETY: the header says that it is a C string that lives until the next call.
     let text = unsafe { CStr::from_ptr(message) };
     Err(Error::Stop(format!("{name}: {}", text.to_string_lossy())))
 }
@@ -265,16 +266,16 @@ fn judge(name: &str, message: Message) -> Result<()> {
 pub struct Instance {
     name: String,
     table: Table,
-    /// Null for a tool that has no state.
+    /// Null for a tool without state.
     pointer: *mut c_void,
     host: Box<RawHost>,
-    /// The host points into it.
+    /// Kept alive because the host points into it.
     _folder: Option<CString>,
     asked: Detail,
     events: Vec<RawEvent>,
 }
 
-// SAFETY: the header says that an instance is called by one thread at a time, and any thread will do.
+// SAFETY: the header says that an instance is called by one thread at a time, which may be any thread.
 unsafe impl Send for Instance {}
 
 impl Instance {
@@ -300,7 +301,7 @@ impl Sink for Instance {
         let n_name_bytes = batch.names.len() as u64;
         self.events.extend(batch.events.iter().map(|event| {
             let mut event = RawEvent::of(event, &asked);
-            // A tool in C would read beyond the names.
+            // A tool in C would read beyond the end of the names.
             if u64::from(event.name_start) + u64::from(event.name_length) > n_name_bytes {
                 (event.name_start, event.name_length) = (0, 0);
             }
@@ -315,7 +316,7 @@ impl Sink for Instance {
             unused: 0,
             n_events: self.events.len() as u64,
             events: self.events.as_ptr(),
-            // Each event has one, or none has.
+            // Either each event has a reading, or none has.
             clocks: if batch.clocks.len() == batch.events.len() {
                 batch.clocks.as_ptr()
             } else {
@@ -324,7 +325,7 @@ impl Sink for Instance {
             names: batch.names.as_ptr().cast(),
             n_name_bytes,
         };
-        // SAFETY: the pointer came from `create`, and the batch points at what it says as long as the call lasts.
+        // SAFETY: the pointer came from `create`, and the batch's pointers are valid during the call.
         self.judge(unsafe { take(self.pointer, &raw const raw) })
     }
 

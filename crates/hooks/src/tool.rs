@@ -1,4 +1,4 @@
-//! Tools: hooks that have a name, take options, and may stand side by side in one run.
+//! Tools: hooks with a name and options; several of them may take part in one run.
 
 use crate::error::Result;
 use crate::hooks::Hooks;
@@ -7,26 +7,26 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many instances of a tool a run may have.
+/// Number of instances of a tool that a run may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Instances {
     /// One for the whole run; a run that names the tool twice is refused.
     One,
-    /// One each time that the run names the tool.
+    /// One for each `--tool` option that names the tool.
     Many,
-    /// One for each thread of the events, each time that the run names the tool.
+    /// One for each thread of the events, for each `--tool` option that names the tool.
     PerThread,
 }
 
-/// What a tool implements in addition to its hooks.
+/// The trait of a tool, in addition to its hooks.
 pub trait Tool: Hooks + Sized + 'static {
-    /// Its name, in messages and in the folder of its files.
+    /// Its name, used in messages and for the folder of its files.
     const NAME: &'static CStr;
 
-    /// How many instances of it a run may have.
+    /// Number of instances of it that a run may have.
     const INSTANCES: Instances = Instances::Many;
 
-    /// Makes an instance. `options` is what follows the first comma of `--tool LIBRARY,OPTIONS`, or empty.
+    /// Creates an instance. `options` is the text after the first comma of `--tool LIBRARY,OPTIONS`, or empty.
     ///
     /// # Errors
     /// To refuse the options, or the run.
@@ -42,10 +42,10 @@ pub trait Tool: Hooks + Sized + 'static {
     }
 }
 
-/// What prints text.
+/// A function that prints text.
 type Print = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What the program does for a tool.
+/// Services of the program for a tool.
 #[derive(Clone)]
 pub struct Host {
     print: Print,
@@ -65,12 +65,12 @@ impl Host {
         Host::new(|_| {}, None)
     }
 
-    /// Prints a part of the results, on standard output. Text that nothing reads any more is dropped.
+    /// Prints a part of the results on standard output. Text that no one reads any more is dropped.
     pub fn print(&self, text: &str) {
         (self.print)(text);
     }
 
-    /// The folder for files, if the run was given one (`-o`). It has its final name when the whole run is done.
+    /// The folder for files, if the run has one (`-o`). It gets its final name when the whole run is done.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()

@@ -1,4 +1,5 @@
-//! Libraries in C, built with the compiler of this machine and loaded: what they get, and which are refused.
+//! Libraries in C, built with this machine's compiler and loaded: the calls that they get, and the libraries that are
+//! refused.
 
 #![allow(clippy::unwrap_used)]
 #![cfg(feature = "load")]
@@ -13,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The tool, compiled with these definitions.
+/// Compiles the tool with these definitions.
 fn build(folder: &Path, definitions: &[&str]) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let library = folder.join(format!("lib{}.so", definitions.join("").replace(['/', '"', '('], "_")));
@@ -124,7 +125,7 @@ fn a_name_outside_of_the_batch_is_none() {
 fn old_tables_load_and_new_ones_are_refused_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let open = |definitions: &[&str]| Library::open(&build(folder.path(), definitions));
-    // A table that ends after `destroy`: what is after it is not looked at.
+    // A table that ends after `destroy`: anything after it is ignored.
     let old = open(&["SIZE=offsetof(quipu_tool,needs)"]).unwrap();
     let mut tool = old.create("", Some(folder.path())).unwrap();
     assert_eq!(tool.detail(), Detail::ALL);
@@ -134,7 +135,7 @@ fn old_tables_load_and_new_ones_are_refused_with_a_sentence() {
     drop(tool);
     let said = fs::read_to_string(folder.path().join("said-0")).unwrap();
     assert_eq!(said, "options \ndestroyed\n");
-    // A table of a later program, which has more functions, but speaks this version.
+    // A table of a later program, with more functions, but of this version.
     assert!(open(&["SIZE=(sizeof(quipu_tool)+64)"]).is_ok());
 
     let refused = |definitions: &[&str]| open(definitions).unwrap_err();
