@@ -1,14 +1,14 @@
-//! Programs in C and C++ as users of a static library build them, with the compilers of this machine.
+//! Builds programs in C and C++ against a static library, as its users do, with the compilers of this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A crate that makes a static library with a header, as its tests build programs against it.
+/// A crate that makes a static library with a header; its tests build programs against it.
 #[derive(Clone, Copy, Debug)]
 pub struct CLibrary {
     /// The folder of the crate: `env!("CARGO_MANIFEST_DIR")`.
     pub root: &'static str,
-    /// The name of its library, as cargo spells it: `quipu_stream_c`. The test depends on the crate, so that cargo builds it.
+    /// The name of its library in cargo's spelling: `quipu_stream_c`. The test depends on the crate, so that cargo builds it.
     pub name: &'static str,
 }
 
@@ -39,7 +39,7 @@ impl CLibrary {
         self.compile(source, out, &[&self.path().to_string_lossy()]);
     }
 
-    /// The same with other words in place of the library, which may be among them.
+    /// The same, with other arguments instead of the library, which may be among them.
     ///
     /// # Panics
     /// If it does not compile.

@@ -1,9 +1,9 @@
-//! Test cases as files: a folder `crates/*/cases/NAME` holds `input.FORMAT`, what is printed of it (`view.txt`), and which rules
-//! it breaks (`check.txt`: the rule, how often, the offset of the first violation). Of a format whose bytes no one can read, the
-//! input is `input.rows`.
+//! Test cases as files: a folder `crates/*/cases/NAME` contains `input.FORMAT`, its printed records (`view.txt`), and the
+//! rules that it breaks (`check.txt`: the rule, the number of violations, the offset of the first). If the format's bytes are
+//! not readable, the input is `input.rows`.
 //!
-//! `BLESS=1` writes both texts, for a person to review. Whatever walks over samples of all formats takes these, too, so a family
-//! brings its samples along.
+//! `BLESS=1` writes both texts, for a person to review. Tests that use samples of all formats also use these inputs, so a new
+//! format brings its samples along.
 
 use crate::golden::assert_golden;
 use crate::report::broken_rules;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The inputs of all cases of a format, whatever crate they lie in.
+/// The inputs of all cases of a format, in any crate.
 ///
 /// # Panics
 /// If a folder cannot be listed.
@@ -28,8 +28,8 @@ pub fn inputs(format: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The folders of a crate's cases whose input is text, `input.rows`: a row a line of a table from which the format's bytes can be
-/// made, as the crate's own tests do it.
+/// The `input.rows` files of a crate's cases: each line is a row of a table. The crate's own tests make the format's bytes
+/// from them.
 ///
 /// # Panics
 /// If a folder cannot be listed.
@@ -38,7 +38,7 @@ pub fn rows(manifest: &str) -> Vec<PathBuf> {
     inputs.filter(|input| input.exists()).collect()
 }
 
-/// Reads an input as its format's trace and compares what is printed and checked with the files beside it.
+/// Reads an input as a trace of its format and compares the printed records and the check with the files beside it.
 ///
 /// # Panics
 /// If something differs, or the format cannot open it.
@@ -47,10 +47,10 @@ pub fn holds(format: &dyn Format, input: &Path) {
     holds_of(format, opened, input);
 }
 
-/// The same for what was made of an input.
+/// The same for a source made from an input.
 ///
 /// # Panics
-/// As [`holds`].
+/// Those of [`holds`].
 pub fn holds_of(format: &dyn Format, opened: quipu_model::Result<Source>, input: &Path) {
     let trace = match opened.and_then(|source| format.open(&source, &OpenOptions::default())) {
         Ok(trace) => trace,
@@ -72,7 +72,7 @@ pub fn holds_of(format: &dyn Format, opened: quipu_model::Result<Source>, input:
     assert_golden(input.with_file_name("check.txt"), &rules);
 }
 
-/// Whether a case breaks no rule.
+/// Whether a case is known to break no rule.
 pub fn is_sound(input: &Path) -> bool {
     fs::read_to_string(input.with_file_name("check.txt")).is_ok_and(|rules| rules.is_empty())
 }

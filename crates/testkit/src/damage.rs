@@ -1,8 +1,8 @@
-//! Damage: a good input cut and changed in many ways; a reader must survive each with a typed answer.
+//! Damage: a good input is cut and changed in many ways; a reader must survive each with a typed answer.
 //!
-//! What is asserted of each case: no panic; an end within a time limit; errors that are not bugs and carry a place;
-//! a bounded number of findings; of a cut input, that what was lost is complained about and what stands before the cut
-//! is kept. Of all cases together: that the process never took much more memory than before.
+//! Asserted for each case: no panic; an end within a time limit; errors that are not bugs and have a place; a bounded number
+//! of findings. Asserted for a cut input: the loss is reported, and records before the cut are kept. Asserted for all cases
+//! together: the process never took much more memory than before.
 
 use crate::memory_use::PeakMemory;
 use crate::reading::{Depth, Reading, ReadingOptions};
@@ -13,31 +13,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// What to try, and what to hold the reader to.
+/// The damage to try, and the limits for the reader.
 #[derive(Clone, Debug)]
 pub struct Damage {
-    /// How many places to cut at, spread evenly from the first byte to the last.
+    /// Number of places to cut at, spread evenly from the first byte to the last.
     pub truncations: usize,
-    /// How many inputs with one byte changed to try.
+    /// Number of inputs with one changed byte to try.
     pub changes: usize,
-    /// Where the random places and values come from.
+    /// Seed of the random places and values.
     pub seed: u64,
-    /// Whether the records of a cut input must be those of the whole one, as far as they go. Not for inputs whose
-    /// later bytes say how to read earlier ones.
+    /// Whether the records of a cut input must equal those of the whole one, as far as they go. Not for inputs whose later
+    /// bytes determine how to read earlier ones.
     pub keeps_prefix: bool,
-    /// Whether nothing marks the end of an input, so that one that is cut between two records is as good as any.
+    /// Whether the format has no end marker, so that an input cut between two records is valid.
     pub has_open_end: bool,
-    /// How long one case may take; then the process is aborted, for a loop cannot be stopped otherwise.
+    /// Time limit for one case; after it, the process is aborted, because a loop cannot be stopped otherwise.
     pub time_limit: Duration,
-    /// By how many bytes all of it may raise the process's peak of resident memory, where the system tells. Other tests
-    /// of the same process count as well, so this is generous.
+    /// Number of bytes by which all cases together may raise the process's peak of resident memory, if the system reports it.
+    /// Other tests of the same process count too, so this is generous.
     pub max_growth_bytes: u64,
-    /// How many findings one shard may have.
+    /// Maximum number of findings for one shard.
     pub max_findings: usize,
-    /// After how many records a reading is stopped.
+    /// Number of records after which a reading is stopped.
     pub max_records: usize,
-    /// Every how many cases tables are read and records are printed too, which takes several times as long; 0 for
-    /// never.
+    /// Interval of cases in which tables are also read and records printed, which takes several times as long; 0 for never.
     pub everything_each: usize,
 }
 
@@ -58,31 +57,31 @@ impl Default for Damage {
     }
 }
 
-/// What came of it, for a test that wants to know that its damage did something.
+/// Counts of outcomes, for a test that checks that its damage had an effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survived {
-    /// Inputs tried.
+    /// Number of inputs tried.
     pub cases: usize,
-    /// Of them, those that could not even be opened.
+    /// Number of inputs that could not even be opened.
     pub refused: usize,
-    /// Those that were read with an error or findings.
+    /// Number of inputs that were read with an error or findings.
     pub complained: usize,
-    /// Those in which nothing seemed wrong: a changed address is as good as any.
+    /// Number of inputs without any complaint: a changed address is as valid as another.
     pub unnoticed: usize,
 }
 
-/// Damages a file of a format.
+/// Damages a file of a format in all these ways.
 ///
 /// # Panics
-/// If a case does not end as it should; the message says how to repeat it.
+/// If a case does not end properly; the message says how to repeat it.
 pub fn format(format: &dyn Format, name: &str, bytes: &[u8], damage: &Damage) -> Survived {
     run(bytes, damage, |bytes| format.open(&Source::from_bytes(name, bytes), &OpenOptions::default()))
 }
 
-/// Damages any input that `open` makes a trace of.
+/// Damages an input for which `open` returns a trace.
 ///
 /// # Panics
-/// As [`format()`].
+/// Those of [`format()`].
 pub fn run(bytes: &[u8], damage: &Damage, open: impl Fn(&[u8]) -> Result<Box<dyn Trace>>) -> Survived {
     let trial = Trial { damage, open: &open };
     let whole = match trial.read(bytes, Depth::Everything) {
@@ -103,7 +102,7 @@ pub fn run(bytes: &[u8], damage: &Damage, open: impl Fn(&[u8]) -> Result<Box<dyn
         let mut changed = bytes.to_vec();
         for _ in 0..if bytes.is_empty() { 0 } else { damage.changes } {
             let at = rng.below(bytes.len() as u64) as usize; // Below the length.
-            // Any other value: adding something that is not 0, modulo 256.
+            // Any other value: adds a number other than 0, modulo 256.
             let value = bytes[at].wrapping_add(1 + rng.below(255) as u8);
             changed[at] = value;
             trial.case(&format!("byte {at:#x} set to {value:#04x}"), &changed, None, &tell, &mut survived);
@@ -124,7 +123,7 @@ struct Trial<'t, F> {
 }
 
 impl<F: Fn(&[u8]) -> Result<Box<dyn Trace>>> Trial<'_, F> {
-    /// Runs one case; panics with its name if anything is wrong.
+    /// Runs one case; panics with its name if an assertion fails.
     fn case(
         &self,
         case: &str,
@@ -134,7 +133,7 @@ impl<F: Fn(&[u8]) -> Result<Box<dyn Trace>>> Trial<'_, F> {
         survived: &mut Survived,
     ) {
         let _ = tell.send(case.to_owned());
-        // A panic is reported by its own hook; here only the case is added.
+        // The panic hook reports the panic; here, only the case is added.
         let result = catch_unwind(AssertUnwindSafe(|| {
             let result = self.read(bytes, self.depth(survived.cases));
             match &result {
@@ -159,7 +158,7 @@ impl<F: Fn(&[u8]) -> Result<Box<dyn Trace>>> Trial<'_, F> {
         }
     }
 
-    /// Reads all shards. What was odd when opening counts as findings of the first.
+    /// Reads all shards. Findings of opening count as findings of the first.
     fn read(&self, bytes: &[u8], depth: Depth) -> Result<Vec<Reading>> {
         let trace = (self.open)(bytes)?;
         let mut readings = trace
@@ -194,7 +193,7 @@ impl<F: Fn(&[u8]) -> Result<Box<dyn Trace>>> Trial<'_, F> {
         }
         if self.damage.keeps_prefix {
             for (reading, whole) in readings.iter().zip(whole) {
-                // The last record may lack what only the one after it tells.
+                // The last record may lack information that only the next one contains.
                 let sure = reading.records.len().saturating_sub(1);
                 let first = (0..sure).find(|i| whole.records.get(*i) != reading.records.get(*i));
                 assert_eq!(first, None, "this record before the cut is not that of the whole input");
@@ -211,7 +210,7 @@ fn judge_error(error: &Error) {
     assert!(place.file.is_some() || place.offset.is_some(), "an error says where: {error:?}");
 }
 
-/// Aborts the process if no new case begins in time. The last thing that it says is which case it was.
+/// Aborts the process if no new case begins in time, after printing which case it was.
 fn watch(told: Receiver<String>, limit: Duration) {
     let mut case = String::from("nothing yet");
     loop {

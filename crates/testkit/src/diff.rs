@@ -1,16 +1,16 @@
-//! Where two texts differ, as a person wants to see it: lines taken away and added, with a little around them.
+//! The difference of two texts for people: removed and added lines, with some context.
 
 use std::fmt::Write as _;
 
-/// How many equal lines are shown around a difference.
+/// Number of equal lines shown around a difference.
 const CONTEXT: usize = 3;
-/// Beyond this many lines in the part that differs, lines are no longer matched with one another.
+/// If the parts that differ have more lines than this, lines are not matched with one another.
 const MAX_MATCHED: usize = 2000;
-/// How many lines of a difference are shown.
+/// Maximum number of lines shown of a difference.
 const MAX_SHOWN: usize = 80;
 
-/// The difference, or `None` if the texts are equal. Lines only in `expected` begin with `-`, lines only in
-/// `actual` with `+`; the number is that of the line in its own text.
+/// The difference, or `None` if the texts are equal. Lines that are only in `expected` begin with `-`, lines that are only in
+/// `actual` with `+`; the number is the line's number in its own text.
 pub fn diff(expected: &str, actual: &str) -> Option<String> {
     if expected == actual {
         return None;
@@ -52,7 +52,7 @@ pub fn diff(expected: &str, actual: &str) -> Option<String> {
 fn write_line(text: &mut String, sign: char, index: usize, line: &str) {
     let body = line.strip_suffix('\n');
     let shown = body.unwrap_or(line);
-    // What cannot be seen is written out.
+    // Invisible characters are written as escapes.
     let is_hidden = shown.ends_with(char::is_whitespace) || shown.contains(char::is_control);
     let shown = if is_hidden { format!("{shown:?}") } else { shown.to_owned() };
     let end = if body.is_none() { " (without a line end)" } else { "" };
@@ -67,13 +67,13 @@ enum Edit {
     Add,
 }
 
-/// The shortest way from one list of lines to the other, by the longest common subsequence.
+/// The shortest edit script between two lists of lines, by the longest common subsequence.
 fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
     if old.len() > MAX_MATCHED || new.len() > MAX_MATCHED {
         let removed = old.iter().map(|_| Edit::Remove);
         return removed.take(MAX_SHOWN / 2).chain(new.iter().map(|_| Edit::Add)).collect();
     }
-    // common[i][j]: how many lines old[i..] and new[j..] have in common.
+    // common[i][j]: number of lines that old[i..] and new[j..] have in common.
     let width = new.len() + 1;
     let mut common = vec![0u32; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-/// The folder with the traces of a format, which `traces/README.md` lists.
+/// The folder with the traces of a format; `traces/README.md` lists them.
 pub fn fixtures(format: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces").join(format)
 }
 
-/// Copies the files that lie in a folder into another one.
+/// Copies the files in a folder, without subfolders, into another folder.
 ///
 /// # Panics
 /// If one cannot be read or written.

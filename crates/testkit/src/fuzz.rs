@@ -1,7 +1,7 @@
-//! The bodies of fuzz targets: any bytes at all, and what must hold of them.
+//! The bodies of fuzz targets: properties that must hold for any bytes.
 //!
-//! A target is one line that calls one of these; `cargo test` runs every seed through them as well. They panic where
-//! something does not hold, and give up politely where an input is merely too large.
+//! A target is one line that calls one of these; `cargo test` also runs every seed through them. They panic if a property
+//! does not hold, and return early if an input is merely too large.
 
 use crate::reading::{Depth, Reading, ReadingOptions};
 use quipu_model::trace::settled;
@@ -10,15 +10,15 @@ use quipu_source::{Ahead, BlockAt, Container, Source, StreamOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// How many records of each shard are read: a small input may inflate to a huge one.
+/// Maximum number of records read in each shard: a small input may inflate to a huge one.
 const MAX_RECORDS: usize = 1 << 16;
-/// How many shards are read.
+/// Maximum number of shards read.
 const MAX_SHARDS: usize = 16;
-/// How many bytes are inflated.
+/// Maximum number of bytes inflated.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Runs a body over every file of a folder, in the order of names, and returns how many there were. A panic of the body
-/// names the file.
+/// Runs a body over every file in a folder, in the order of names, and returns the number of files. If the body panics, the
+/// message names the file.
 ///
 /// # Panics
 /// If the folder or a file cannot be read, or the body panics.
@@ -35,7 +35,7 @@ pub fn each_file(folder: impl AsRef<Path>, body: impl Fn(&[u8])) -> usize {
             Ok(bytes) => bytes,
             Err(error) => panic!("{} cannot be read: {error}", path.display()),
         };
-        // The hook has reported the panic itself; here only the file is added.
+        // The panic hook has reported the panic; here, only the file is added.
         if catch_unwind(AssertUnwindSafe(|| body(&bytes))).is_err() {
             panic!("this input does not hold: {}", path.display());
         }
@@ -43,8 +43,8 @@ pub fn each_file(folder: impl AsRef<Path>, body: impl Fn(&[u8])) -> usize {
     paths.len()
 }
 
-/// Any bytes as a file: containers find their members and inflate them, or say what is wrong; and the bytes are the
-/// same however they are cut into blocks, on this thread or on others.
+/// Treats any bytes as a file: containers find their members and inflate them, or report an error; the bytes are the same for
+/// any division into blocks, on this thread or on others.
 ///
 /// # Panics
 /// If they are not.
@@ -52,7 +52,7 @@ pub fn source(bytes: &[u8]) {
     let source = Source::from_bytes("fuzz", bytes);
     let Ok(container) = source.container() else { return };
     let plain = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
-    // The first read learns which members of an archive have wrong checksums; later ones deliver none of their bytes.
+    // The first read finds members of an archive with wrong checksums; later reads deliver none of their bytes.
     inflate(&container, plain.clone());
     let expected = inflate(&container, plain);
     for (block_bytes, ahead, workers) in [
@@ -71,15 +71,15 @@ pub fn source(bytes: &[u8]) {
     }
 }
 
-/// What a stream delivers, cut off at a limit.
+/// The output of a stream, cut off at a limit.
 #[derive(Default)]
 struct Inflated {
-    /// The bytes of each member met, and its errors.
+    /// Number, bytes and errors of each member.
     members: Vec<(u32, Vec<u8>, Vec<String>)>,
 }
 
 impl Inflated {
-    /// The member that the stream is in; new if it has moved on.
+    /// The entry of the stream's current member; a new one if the stream has moved on.
     fn member(&mut self, number: u32) -> &mut (u32, Vec<u8>, Vec<String>) {
         if self.members.last().is_none_or(|(last, ..)| *last != number) {
             self.members.push((number, Vec::new(), Vec::new()));
@@ -111,7 +111,7 @@ fn inflate(container: &Container, options: StreamOptions) -> Inflated {
             }
         }
     }
-    // Where the limit struck depends on the blocks: what is compared must not.
+    // The place where the limit applied depends on the blocks, so the output is truncated to the same size.
     let mut left = MAX_BYTES;
     for (_, bytes, errors) in &mut inflated.members {
         bytes.truncate(left);
@@ -123,11 +123,11 @@ fn inflate(container: &Container, options: StreamOptions) -> Inflated {
     inflated
 }
 
-/// Any bytes as a file of a format: it is read to its end or to its fault, and the records are the same for any size of
-/// batches and buffers, on this thread or ahead of it.
+/// Treats any bytes as a file of a format: it is read to its end or its fault, and the records are the same for any size of
+/// batches and buffers, on this thread or with reading ahead.
 ///
 /// # Panics
-/// If they are not, or a batch breaks a promise of the model.
+/// If they differ, or a batch breaks a promise of the model.
 pub fn format(format: &dyn Format, bytes: &[u8]) {
     let source = Source::from_bytes("fuzz", bytes);
     let _ = format.probe(&source);
@@ -137,7 +137,8 @@ pub fn format(format: &dyn Format, bytes: &[u8]) {
     }
 }
 
-/// Any bytes as a file of a format, given to a tool: it ends, and its report is the same for buffers of any size.
+/// Treats any bytes as a file of a format, and runs a tool on it: the tool ends, and its report is the same for buffers of
+/// any size.
 ///
 /// # Panics
 /// If the reports differ, or the tool fails where the trace can be read.
@@ -153,8 +154,8 @@ pub fn tool(format: &dyn Format, tool: &dyn Tool, bytes: &[u8]) {
     }
 }
 
-/// What a tool says of a trace; nothing if it is too large or cannot be read to its end. Read again, as every verb does, where
-/// the trace says that what was delivered proved damaged.
+/// A tool's report on a trace; `None` if the trace is too large or cannot be read to its end. Reads again, as every verb
+/// does, if the trace reports that delivered data proved damaged.
 fn report(trace: &dyn Trace, tool: &dyn Tool, buffer_bytes: usize) -> Option<String> {
     settled(trace, || false, || report_once(trace, tool, buffer_bytes).ok_or(())).ok()
 }
@@ -176,7 +177,7 @@ fn report_once(trace: &dyn Trace, tool: &dyn Tool, buffer_bytes: usize) -> Optio
     Some(all.finish().expect("a tool finishes").json().to_string())
 }
 
-/// Reads a shard in several ways and compares.
+/// Reads a shard in several ways and compares the results.
 ///
 /// # Panics
 /// If the ways differ.

@@ -1,10 +1,10 @@
-//! Goldens: a text and the file that it must equal, whole.
+//! Golden files: a text must equal the whole file.
 
 use crate::diff::diff;
 use std::path::Path;
 
-/// Panics with the difference if `actual` is not what the file holds. With `BLESS=1` in the environment, writes the
-/// file instead, for a person to review.
+/// Panics with the difference if `actual` is not the content of the file. With `BLESS=1` in the environment, writes the file
+/// instead, for a person to review.
 ///
 /// # Panics
 /// If the text differs, or the file cannot be read or written.

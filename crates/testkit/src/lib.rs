@@ -1,22 +1,22 @@
-//! What Quipu's tests share; for development only, never shipped.
+//! Shared code of Quipu's tests; for development only, never shipped.
 //!
-//! It knows the model, the engine and sources of bytes, and no format: a test hands over its format, its trace, or a
+//! It depends on the model, the engine and sources of bytes, and on no format: a test passes its format, its trace, or a
 //! closure that opens one.
 //!
 //! - [`MemoryTrace`]: a trace in memory, built from rows.
-//! - [`assert_golden`]: a text and the file that it must equal.
-//! - [`diff`]: where two texts differ.
+//! - [`assert_golden`]: compares a text with a golden file.
+//! - [`diff`]: the difference of two texts.
 //! - [`fixtures`], [`copy_files`]: the traces of the repository, and copies of them.
-//! - [`report_of`], [`broken_rules`]: what a tool leaves of a trace, and what a check finds in it.
-//! - [`printed`]: the lines of a trace, as people read them.
-//! - [`same_report_for_any_threads`]: a tool's outcome depends on nothing but the trace.
-//! - [`CLibrary`]: programs in C against a static library of ours.
+//! - [`report_of`], [`broken_rules`]: a tool's report on a trace, and the findings of a check.
+//! - [`printed`]: the lines of a trace, as printed for people.
+//! - [`same_report_for_any_threads`]: a tool's outcome depends only on the trace.
+//! - [`CLibrary`]: builds programs in C against one of our static libraries.
 //! - [`cases`]: test cases as files.
-//! - [`damage`]: a good input cut and changed in thousands of ways.
+//! - [`damage`]: cuts and changes a good input in thousands of ways.
 //! - [`fuzz`]: the bodies of fuzz targets.
-//! - [`records`]: whatever pieces its bytes arrive in, a family of flat records gives the same batches.
+//! - [`records`]: a family of flat records gives the same batches for bytes in pieces of any size.
 //! - [`described`]: a trace that describes itself.
-//! - [`Reading`]: all that a reader delivers, for comparing two readings.
+//! - [`Reading`]: everything that a reader delivers, for comparing two readings.
 
 #![warn(missing_docs)]
 

@@ -1,26 +1,26 @@
-//! How much memory the process takes, as far as the system tells.
+//! The memory use of the process, if the system reports it.
 //!
-//! A counting allocator would be exact, but needs unsafe code; the kernel's own peak of resident memory is what a
-//! person sees, and good enough to tell megabytes from gigabytes. It counts the whole process, other tests included.
+//! A counting allocator would be exact, but needs unsafe code; the kernel's own peak of resident memory is the number that
+//! people see, and sufficient to distinguish megabytes from gigabytes. It counts the whole process, other tests included.
 
 use std::fs;
 
-/// Watches the peak of the process's resident memory. Linux only; elsewhere it knows nothing.
+/// Measures the peak of the process's resident memory. Linux only; elsewhere it returns `None`.
 #[derive(Debug)]
 pub struct PeakMemory {
     before: Option<u64>,
 }
 
 impl PeakMemory {
-    /// Forgets earlier peaks and begins to watch.
+    /// Resets the peak and begins to measure.
     pub fn start() -> PeakMemory {
-        // "5" sets the peak back to what is resident now. Where that is not allowed the old peak stays, and
-        // growth is measured from there.
+        // "5" resets the peak to the current resident memory. If that is not permitted, the old peak stays, and growth is
+        // measured from there.
         let _ = fs::write("/proc/self/clear_refs", "5");
         PeakMemory { before: peak_bytes() }
     }
 
-    /// By how many bytes the peak has grown since; `None` if the system does not tell.
+    /// Number of bytes by which the peak has grown since; `None` if the system does not report it.
     pub fn growth_bytes(&self) -> Option<u64> {
         Some(peak_bytes()?.saturating_sub(self.before?))
     }

@@ -1,14 +1,13 @@
-//! Traces as people read them.
+//! Traces as printed for people.
 
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{Finding, Paint, Reader, Result, Scan, Trace};
 
-/// The lines of the records of a scan over the table of a trace that people look at, without the head, and what was found
-/// meanwhile.
+/// The printed records of a scan over the table that people view, without the head, and the findings of the read.
 ///
 /// # Panics
-/// If reading fails, or the lines are no text.
+/// If reading fails, or the lines are not UTF-8.
 pub fn printed(trace: &dyn Trace, scan: &Scan) -> (Vec<String>, Vec<Finding>) {
     let mut findings = Vec::new();
     match print(trace, scan, &mut findings).map(String::from_utf8) {

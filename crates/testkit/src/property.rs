@@ -1,4 +1,4 @@
-//! Properties that hold for every tool, written once.
+//! Properties that must hold for every tool.
 
 use quipu_engine::{RunOptions, Watch, plan, run};
 use quipu_model::pass::Detail;
@@ -11,18 +11,18 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Panics unless a tool reports the same of a trace for any number of threads and any size of batches.
+/// Panics unless a tool's report on a trace is the same for any number of threads and any size of batches.
 ///
 /// # Panics
-/// If it does not, or if the tool fails.
+/// If the reports differ, or the tool fails.
 pub fn same_report_for_any_threads(trace: &dyn Trace, tool: &dyn Tool) {
     same_outcome(trace, tool, &Given::default(), &Window::All);
 }
 
-/// The same for a tool with options, and a part of the trace.
+/// The same for a tool with options, and for a part of the trace.
 ///
 /// # Panics
-/// As [`same_report_for_any_threads`].
+/// Those of [`same_report_for_any_threads`].
 pub fn same_outcome(trace: &dyn Trace, tool: &dyn Tool, given: &Given, window: &Window) {
     let expected = outcome(trace, tool, given, window, 1);
     for threads in [2, 3, 8] {
@@ -45,7 +45,7 @@ fn assert_same(expected: &str, found: &str, tool: &dyn Tool, how: &str) {
     }
 }
 
-/// All that anybody sees of an outcome, as text.
+/// Everything visible of an outcome, as text.
 fn outcome(trace: &dyn Trace, tool: &dyn Tool, given: &Given, window: &Window, threads: usize) -> String {
     let watch = Watch::new();
     let options = RunOptions { threads, window: window.clone(), ..RunOptions::new(&watch) };
@@ -66,7 +66,7 @@ fn outcome(trace: &dyn Trace, tool: &dyn Tool, given: &Given, window: &Window, t
     text
 }
 
-/// A trace whose batches have another size than its readers are asked for.
+/// A trace whose batches have a different size than its readers are asked for.
 struct Resized<'t> {
     trace: &'t dyn Trace,
     batch_records: u32,

@@ -1,5 +1,5 @@
-//! Everything that a reader delivers, folded into numbers that two readings can be compared by; and on the way, whether
-//! it keeps the promises of the model.
+//! Folds everything that a reader delivers into numbers, by which two readings can be compared, and checks on the way that
+//! the reader keeps the promises of the model.
 
 use quipu_model::column::CellsRef;
 use quipu_model::print::{Ordinals, Paint, Printer};
@@ -8,39 +8,39 @@ use quipu_model::trace::{PrintOptions, settled};
 use quipu_model::values::{Kind, NO_NODE, Values};
 use quipu_model::{Batch, ColumnRef, Columns, Error, Field, Found, Result, Scan, TableBuf, Trace};
 
-/// What one read over one shard delivered.
+/// The result of one read of one shard.
 #[derive(Debug, Default)]
 pub struct Reading {
-    /// One number for each record: all rows of all lenses that belong to it, its thread, its ordinal.
+    /// A hash for each record: all rows of all lenses that belong to it, its thread, its ordinal.
     pub records: Vec<u64>,
-    /// How many instructions there were.
+    /// Number of instructions.
     pub instrs: u64,
-    /// One number for each column of each table, in the order of the rows.
+    /// A hash for each column of each table, in the order of the rows.
     pub columns: Vec<u64>,
-    /// The raw bytes, in order.
+    /// A hash of the raw bytes, in order.
     pub raw: u64,
-    /// The records as printed.
+    /// A hash of the records as printed.
     pub text: u64,
-    /// The findings of all batches put together, as people read them.
+    /// The findings of all batches together, as text.
     pub findings: Vec<String>,
-    /// Why the read ended early.
+    /// The error that ended the read early.
     pub error: Option<Error>,
-    /// True if the read was stopped because there was too much of it.
+    /// True if the read was stopped because there were too many records.
     pub stopped: bool,
 }
 
-/// How to read.
+/// Options of a reading.
 #[derive(Clone, Debug)]
 pub struct ReadingOptions {
-    /// The read; its columns and tables are replaced by all that the trace has.
+    /// The scan; its columns and tables are replaced by everything that the trace has.
     pub scan: Scan,
-    /// Where to stop: a small file may inflate to a huge one.
+    /// Number of records after which to stop: a small file may inflate to a huge one.
     pub max_records: usize,
-    /// What to read.
+    /// How much to read.
     pub depth: Depth,
 }
 
-/// What a reading compares.
+/// The data that a reading compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// All lenses.
@@ -50,11 +50,11 @@ pub enum Depth {
 }
 
 impl Reading {
-    /// Reads a shard to its end, its fault, or the limit. Where the trace says that bytes which were delivered proved damaged
-    /// later, the shard is read again, as every verb does: the first read of such a file is the only one that gets them.
+    /// Reads a shard to its end, its fault, or the limit. If the trace reports that delivered bytes later proved damaged, the
+    /// shard is read again, as every verb does: only the first read of such a file delivers them.
     ///
     /// # Errors
-    /// If the read could not even begin.
+    /// If the read cannot begin.
     ///
     /// # Panics
     /// If a batch breaks a promise of the model.
@@ -70,7 +70,7 @@ impl Reading {
             let derived = |table: &usize| tables[*table].is_derived();
             scan.columns |= Columns::RAW;
             scan.tables = (0..tables.len()).collect();
-            // Printers print the first one.
+            // Printers print the first table.
             scan.tables.sort_by_key(|table| !derived(table));
             if scan.tables.first().is_some_and(derived) {
                 printer = Some(trace.printer(&PrintOptions::default())?);
@@ -98,12 +98,12 @@ impl Reading {
         Ok(fold.finish(options.max_records))
     }
 
-    /// True if the reader complained of anything.
+    /// True if the reader reported an error or a finding.
     pub fn complains(&self) -> bool {
         self.error.is_some() || !self.findings.is_empty()
     }
 
-    /// Panics with the first difference to a reading of the same shard by other means.
+    /// Panics with the first difference to another reading of the same shard.
     ///
     /// # Panics
     /// If there is a difference.
@@ -124,17 +124,17 @@ impl Reading {
     }
 }
 
-/// A reading as it grows.
+/// A reading under construction.
 #[derive(Default)]
 struct Fold {
     reading: Reading,
-    /// What belongs to the record that is yet to come: calls name the record after them.
+    /// The hash of rows that belong to the next record: calls refer to the record after them.
     last: u64,
     raw: ByteFold,
     printer: Option<Box<dyn Printer>>,
     out: Vec<u8>,
     text: ByteFold,
-    /// How often a rule was broken may come in parts, which everyone who reads batches adds up.
+    /// Counts of violations may be split between batches; all readers of batches add them up.
     found: Found,
 }
 
@@ -174,7 +174,7 @@ impl Fold {
     }
 }
 
-/// Adds each row of each lens to the number of its record.
+/// Adds each row of each lens to the hash of its record.
 fn fold_lenses(batch: &Batch, records: &mut [u64]) {
     let span = &batch.span;
     let thread = mix(span.thread.tid ^ mix(span.process ^ mix(u64::from(span.thread.workload))));
@@ -182,11 +182,11 @@ fn fold_lenses(batch: &Batch, records: &mut [u64]) {
         *record = mix(thread ^ span.first_record.wrapping_add(at));
     }
     for (lens, (at, rows)) in (1u64..).zip(batch.lenses()) {
-        // Without records, they are of those before a window.
+        // In a batch without records, rows belong to records before a window.
         if span.records == 0 {
             continue;
         }
-        // The first column is the record itself.
+        // The first column is the index of the record itself.
         for (position, field) in rows.schema().fields.iter().enumerate().skip(1) {
             let column = rows.column(position);
             for (row, at) in at.iter().enumerate().take(column.len()) {
@@ -208,7 +208,7 @@ fn fold_table<'h>(rows: &dyn TableBuf, batch: &Batch, hashes: &mut impl Iterator
     }
 }
 
-/// Folds what a row has in a column: instructions, values and texts by what they are instead of where they stand.
+/// Folds a cell: instructions, values and texts by content instead of by index.
 fn fold_cell(hash: u64, field: &Field, column: ColumnRef<'_>, row: usize, batch: &Batch) -> u64 {
     let number = column.number(row);
     let index = u32::try_from(number).ok();
@@ -242,7 +242,7 @@ fn fold_cell(hash: u64, field: &Field, column: ColumnRef<'_>, row: usize, batch:
     }
 }
 
-/// Folds a value by what it is instead of where it stands.
+/// Folds a value by content instead of by index.
 fn fold_value(hash: u64, values: &Values, node: u32) -> u64 {
     let end = if node == NO_NODE { node } else { values.behind(node) };
     (node..end).fold(mix(hash), |hash, at| {
@@ -257,11 +257,11 @@ fn fold_value(hash: u64, values: &Values, node: u32) -> u64 {
     })
 }
 
-/// Folds many bytes, eight at a time, to the same number however they are cut.
+/// Folds bytes, eight at a time; the result does not depend on how they are divided.
 #[derive(Default)]
 struct ByteFold {
     hash: u64,
-    /// The bytes that do not make a word yet.
+    /// The bytes that do not fill a word yet.
     rest: u64,
     n_rest: u32,
 }
@@ -298,7 +298,7 @@ fn fold_bytes(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| mix(hash ^ u64::from(*byte)))
 }
 
-/// Panics if a batch is not what [`Scan`] and [`Batch`] promise.
+/// Panics if a batch breaks a promise of [`Scan`] or [`Batch`].
 fn check(batch: &Batch, scan: &Scan) {
     let span = &batch.span;
     assert!(
@@ -313,7 +313,7 @@ fn check(batch: &Batch, scan: &Scan) {
         let (name, n_rows) = (&rows.schema().name, rows.n_rows());
         assert_eq!(at.len(), n_rows, "column at of {name}");
         assert!(at.is_sorted(), "rows of {name} are in the order of records");
-        // A call stands at the record that follows.
+        // A call belongs to the record that follows it.
         let end = span.records.saturating_add(u32::from(name == "calls")).max(u32::from(name == "regions"));
         assert!(at.last().is_none_or(|last| *last < end), "rows of {name} belong to records of the batch");
         for (position, field) in rows.schema().fields.iter().enumerate() {
@@ -329,7 +329,7 @@ fn check(batch: &Batch, scan: &Scan) {
     }
 }
 
-/// Spreads the bits of a number over all of it.
+/// Spreads the bits of a number over all 64 bits.
 fn mix(value: u64) -> u64 {
     crate::Rng::new(value).next()
 }

@@ -1,4 +1,4 @@
-//! What holds of every family of flat records: however its bytes arrive, the batches are the same.
+//! A property of every family of flat records: the batches are the same for any division of the bytes.
 
 use crate::rng::Rng;
 use quipu_model::{Batch, Columns, Reader as _, Scan, ShardId, Window};
@@ -6,7 +6,7 @@ use quipu_records::{Family, FlatTrace, Push, RecordCodec, Records};
 use quipu_source::{Container, Source};
 use std::fmt::Write as _;
 
-/// How large the pieces are that bytes are pushed in; 0 for pieces of any size.
+/// Sizes of the pieces in which bytes are pushed; 0 for random sizes.
 const PIECES: [usize; 5] = [1, 7, 100, 5000, 0];
 /// Larger inputs are not pushed byte by byte.
 const FEW_BYTES: usize = 20_000;
@@ -15,7 +15,7 @@ const FEW_BYTES: usize = 20_000;
 /// them and a window.
 ///
 /// # Panics
-/// If a piece makes a difference.
+/// If the results differ.
 pub fn chunk_independence<C: Family>(trace: &FlatTrace<C>, bytes: &[u8], n_damaged: usize) {
     let n_records = pieces_make_no_difference(trace, bytes, &Scan::new(ShardId(0)));
     let window = Window::Records(n_records / 3..n_records / 2);
@@ -31,7 +31,7 @@ pub fn chunk_independence<C: Family>(trace: &FlatTrace<C>, bytes: &[u8], n_damag
     }
 }
 
-/// The same of one scan, of all that the trace has; returns how many records there are.
+/// Compares all sizes of pieces for one scan of everything that the trace has; returns the number of records.
 fn pieces_make_no_difference<C: Family>(trace: &FlatTrace<C>, bytes: &[u8], scan: &Scan) -> u64 {
     use quipu_model::Trace as _;
     let n_tables = trace.tables().map_or(0, |tables| tables.len());
@@ -49,7 +49,7 @@ fn pieces_make_no_difference<C: Family>(trace: &FlatTrace<C>, bytes: &[u8], scan
     pulled.iter().map(|batch| batch.n_records).sum()
 }
 
-/// All that a batch says.
+/// The contents of a batch as text.
 #[derive(Debug, PartialEq, Eq)]
 struct Said {
     n_records: u64,

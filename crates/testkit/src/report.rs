@@ -1,13 +1,13 @@
-//! What a tool leaves of a trace, without the engine.
+//! Reports of tools on traces, without the engine.
 
 use quipu_model::trace::settled;
 use quipu_model::{DynPass, Given, Report, Result, Scan, ShardId, Tool, Trace};
 use std::collections::BTreeMap;
 
-/// The report of a tool over all of a trace, shard by shard, as what it is.
+/// The report of a tool on a whole trace, shard by shard, as its concrete type.
 ///
 /// # Panics
-/// If reading or the tool fails, or the report is of another type.
+/// If reading or the tool fails, or the report has another type.
 pub fn report_of<R: Clone + 'static>(tool: &dyn Tool, given: &Given, trace: &dyn Trace) -> R {
     let name = tool.info().name;
     let report = match run(tool, given, trace, Scan::new(ShardId(0)).batch_records) {
@@ -20,10 +20,10 @@ pub fn report_of<R: Clone + 'static>(tool: &dyn Tool, given: &Given, trace: &dyn
     }
 }
 
-/// Records of a batch for [`broken_rules`]: few, so that what stands in one batch often does not.
+/// Records in a batch for [`broken_rules`]: few, so that related records are often in different batches.
 const FEW_RECORDS: u32 = 3;
 
-/// The rules that a trace breaks, as a tool `check` says: how often, and the offset of the first violation that has one.
+/// The rules that a trace breaks according to a tool `check`: the number of violations, and the smallest known offset of one.
 ///
 /// # Panics
 /// If reading or the tool fails, or its JSON has no `rules`.
@@ -43,7 +43,7 @@ pub fn broken_rules(tool: &dyn Tool, trace: &dyn Trace) -> BTreeMap<String, (u64
     rules.iter().map(of).collect()
 }
 
-/// What a tool says, without what proves damaged, as every verb does.
+/// Runs a tool on a trace; reads again if delivered data proved damaged, as every verb does.
 fn run(tool: &dyn Tool, given: &Given, trace: &dyn Trace, batch_records: u32) -> Result<Box<dyn Report>> {
     settled(trace, || false, || run_once(tool, given, trace, batch_records))
 }
@@ -55,7 +55,7 @@ fn run_once(
     batch_records: u32,
 ) -> Result<Box<dyn Report>> {
     let needs = &tool.info().needs;
-    // As the engine does it: what is built is only forked, and what it holds itself is lost.
+    // As in the engine, the pass that `build` returns is only forked, and its own state is dropped.
     let seed = tool.build(&tool.info().parse(given)?, trace)?;
     let mut all: Option<Box<dyn DynPass>> = None;
     for shard in trace.shards() {

@@ -1,13 +1,13 @@
-//! A small random number generator whose numbers are the same everywhere and for ever.
+//! A small random number generator whose numbers are the same on every platform and in every version.
 
-/// SplitMix64: one addition and three multiplications a number; good enough to pick places and bytes.
+/// SplitMix64: one addition and three multiplications for each number; good enough to choose places and bytes.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,
 }
 
 impl Rng {
-    /// A generator whose numbers follow from `seed` alone.
+    /// A generator whose numbers depend on `seed` alone.
     pub fn new(seed: u64) -> Rng {
         Rng { state: seed }
     }
@@ -22,7 +22,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, or 0 if there is none. Slightly uneven for huge bounds, which tests do not mind.
+    /// A number below `bound`, or 0 if `bound` is 0. Slightly uneven for huge bounds, which does not matter in tests.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
     }

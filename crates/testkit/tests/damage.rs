@@ -1,4 +1,4 @@
-//! Damage passes a reader that is careful, and finds out those that are not.
+//! The damage test passes for a careful reader, and detects readers that are not careful.
 
 // The helpers of a test may panic as the test may.
 #![allow(clippy::unwrap_used)]
@@ -7,11 +7,11 @@ use quipu_model::{Error, Result, Scan, ShardId, Trace};
 use quipu_testkit::damage::{Damage, Survived, run};
 use quipu_testkit::{Depth, MemoryTrace, Reading, ReadingOptions, fuzz};
 
-/// A trace in memory as text whose last line says that it is whole.
+/// The text of a trace in memory; the last line marks its end.
 const TEXT: &str =
     "thread 7 1\nclock 5\ninstr 0x10 2 =9090\nread 0x20 8\nmark 3 4\nfinding note odd\nread 0x30 8\nend\n";
 
-/// Opens the text the careful way: only whole lines count, and the end must be there.
+/// Opens the text carefully: only complete lines count, and the end must be there.
 fn open(bytes: &[u8]) -> Result<Box<dyn Trace>> {
     let text = String::from_utf8_lossy(bytes);
     let lines = text.rfind('\n').map_or("", |end| &text[..=end]);
@@ -32,7 +32,7 @@ fn a_careful_reader_survives() {
         run(TEXT.as_bytes(), &damage(TEXT.len(), 500), open);
     assert_eq!(cases, TEXT.len() + 500);
     assert_eq!(refused + complained + unnoticed, cases);
-    // Half of a line is no item; a changed digit is as good as another.
+    // An incomplete line is not an item; a changed digit is as valid as another.
     assert!(refused > 100 && complained > 100, "{refused} refused, {complained} complained");
 }
 

@@ -19,7 +19,7 @@ fn batches(text: &str, scan: &Scan) -> Vec<(u64, u32, u64, Option<u64>)> {
     out
 }
 
-/// The marks' values that a window leaves.
+/// The values of the marks in a window.
 fn marks(text: &str, window: Window) -> Vec<u64> {
     let trace = MemoryTrace::parse(text).unwrap();
     let mut reader = trace.scan(&Scan { window, ..Scan::new(ShardId(0)).columns(ALL_COLUMNS) }).unwrap();

@@ -1,4 +1,4 @@
-//! The property of tools holds for a good one and finds bad ones.
+//! The property of tools holds for a correct one and fails for faulty ones.
 
 use quipu_model::ReportBody;
 use quipu_model::doc::Document;

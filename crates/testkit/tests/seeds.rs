@@ -1,4 +1,4 @@
-//! Every seed of the fuzz targets runs through the body for sources: any file is one.
+//! Runs every seed of the fuzz targets through the body for sources, since any file is a source.
 
 use quipu_testkit::fuzz;
 use std::path::Path;

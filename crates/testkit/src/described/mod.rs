@@ -1,7 +1,7 @@
-//! A trace that describes itself: its bytes say which tables it has, which columns those have, and what they mean. Nothing of
-//! it is known before it is opened, so whatever reads it works by schemas and roles alone.
+//! A trace that describes itself: its bytes define its tables, their columns, and their meaning. Nothing about it is known
+//! before it is opened, so code that reads it can only depend on schemas and roles.
 //!
-//! It is a text, a line for each thing:
+//! It is a text, with a line for each item:
 //!
 //! ```text
 //! described
@@ -20,7 +20,7 @@
 //! finding odd-note it says nothing
 //! ```
 //!
-//! A `-` is a value that is not there. Rows with an address are accesses, too.
+//! A `-` is a missing value. Rows with an address are also accesses.
 
 mod parse;
 mod reader;
@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 /// The first line of each trace.
 const MAGIC: &[u8] = b"described\n";
-/// The most bytes of a trace; it is a toy.
+/// Maximum size of a trace in bytes; the format is a toy.
 const MOST_BYTES: usize = 1 << 20;
 
 /// The format.
@@ -97,7 +97,7 @@ impl DescribedTrace {
             format: INFO.name.into(),
             title: "rows with their own description".into(),
             n_files: 1,
-            // What is said of the trace is learned, too.
+            // Even these facts come from the trace.
             facts: tables
                 .iter()
                 .map(|schema| {
@@ -142,7 +142,7 @@ impl Trace for DescribedTrace {
     }
 }
 
-/// Prints the numbers of a row, and its texts.
+/// Prints the numbers and texts of a row.
 struct Plain;
 
 impl Printer for Plain {

@@ -1,19 +1,19 @@
-//! The text of a trace that describes itself.
+//! Parses the text of a trace that describes itself.
 
 use quipu_model::schema::{Fidelity, Field, Missing, Names, Role, Schema, Storage, Type, Unit};
 use quipu_model::{Column, Error, Result};
 use std::sync::Arc;
 
-/// A line that follows the description.
+/// A line after the description.
 #[derive(Clone, Debug)]
 pub(super) enum Line {
-    /// A row of the table of this number, cell by cell.
+    /// A row of the table with this number, cell by cell.
     Row(usize, Vec<String>),
-    /// A rule that was broken, and how.
+    /// A rule that was broken, and the message.
     Finding(String, String),
 }
 
-/// The schemas, and the lines that follow them.
+/// Returns the schemas, and the lines that follow them.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Vec<Arc<Schema>>, Vec<Line>)> {
     let text = String::from_utf8_lossy(bytes);
     let (mut schemas, mut lines): (Vec<Schema>, Vec<Line>) = (Vec::new(), Vec::new());
@@ -153,7 +153,7 @@ fn float(text: &str) -> Result<f64> {
     text.parse().map_err(|_| Error::malformed(format!("`{text}` is no number")))
 }
 
-/// A number, one below 0 as its two's complement.
+/// Parses a number; a negative one becomes its two's complement.
 fn number(text: &str) -> Result<u64> {
     let number = match (text.strip_prefix("0x"), text.starts_with('-')) {
         (Some(hex), _) => u64::from_str_radix(hex, 16).ok(),

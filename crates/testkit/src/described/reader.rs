@@ -1,4 +1,4 @@
-//! One read of a trace that describes itself.
+//! Reads a trace that describes itself.
 
 use super::parse::{self, Line};
 use quipu_model::lens::AccessKind;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct DescribedReader {
     lines: Arc<[Line]>,
-    /// The next line.
+    /// Index of the next line.
     at: usize,
     /// The table whose rows are records.
     table: usize,
@@ -90,7 +90,7 @@ impl Reader for DescribedReader {
         {
             self.at += 1;
             match line {
-                // A rule that nothing knew of before the trace was read.
+                // A rule that was unknown before the trace was read.
                 Line::Finding(rule, message) => {
                     let place = Place { record: Some(self.n_records), ..Place::default() };
                     let rule = format!("described/{rule}");

@@ -1,7 +1,7 @@
-//! A trace that lives in memory, built from plain rows: what tests of the engine, of passes and of viewers read.
+//! A trace in memory, built from plain rows, for tests of the engine, of passes and of viewers.
 //!
-//! It obeys every promise of [`Trace`] and [`Reader`](quipu_model::Reader) (windows, pieces, cuts, batch sizes), and
-//! misbehaves exactly where a test says so (faults, findings, panics). It is slow and plain on purpose: other code is
+//! It keeps every promise of [`Trace`] and [`Reader`](quipu_model::Reader) (windows, pieces, cuts, batch sizes), and
+//! misbehaves exactly where a test asks for it (faults, findings, panics). It is deliberately slow and simple: other code is
 //! compared with it.
 
 mod print;
@@ -20,7 +20,7 @@ use quipu_model::{Columns, Error, Meta, Reader, Result, Scan, Shard, ShardId, Tr
 use reader::MemoryReader;
 use std::sync::Arc;
 
-/// Every column that the rows of a [`MemoryShard`] can fill: all that lenses have but regions and calls with all values.
+/// Every column that the rows of a [`MemoryShard`] can fill: all lenses except regions and calls with all values.
 pub const ALL_COLUMNS: Columns = Columns::OF_LENSES.minus(Columns::REGIONS.or(Columns::CALL_VALUES));
 
 /// A trace in memory.
@@ -45,7 +45,8 @@ pub struct MemoryTrace {
 }
 
 impl MemoryTrace {
-    /// A trace of these shards, in this order, of no architecture, with a clock of microseconds, 64-byte lines and 4-KiB pages.
+    /// A trace of these shards, in this order, without an architecture, with a clock of microseconds, 64-byte lines and 4-KiB
+    /// pages.
     pub fn new(shards: Vec<MemoryShard>) -> MemoryTrace {
         let infos = shards.iter().enumerate().map(|(i, shard)| shard.info(i)).collect();
         let meta = Meta {
@@ -60,7 +61,7 @@ impl MemoryTrace {
         MemoryTrace { meta, columns: ALL_COLUMNS, infos, shards: shards.into_iter().map(Arc::new).collect() }
     }
 
-    /// Parses the text form. One line is one record, or says something about those that follow:
+    /// Parses the text form. Each line is a record, or applies to the records after it:
     ///
     /// ```text
     /// # a comment
@@ -83,7 +84,7 @@ impl MemoryTrace {
         text::parse(text).map(MemoryTrace::new)
     }
 
-    /// A trace of random records, the same for the same numbers: threads switch, clocks tick, pieces begin anywhere.
+    /// A trace of random records, the same for the same arguments: threads switch, clocks tick, pieces begin anywhere.
     pub fn random(seed: u64, n_shards: usize, records_per_shard: usize) -> MemoryTrace {
         MemoryTrace::new(random::shards(seed, n_shards, records_per_shard))
     }
@@ -94,7 +95,7 @@ impl MemoryTrace {
         self
     }
 
-    /// The same trace with other things said of itself.
+    /// The same trace with changed metadata.
     pub fn with_meta(mut self, change: impl FnOnce(&mut Meta)) -> MemoryTrace {
         change(&mut self.meta);
         self

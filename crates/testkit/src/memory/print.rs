@@ -1,4 +1,4 @@
-//! The derived table of a trace in memory, and how its rows read.
+//! The derived table of a trace in memory, and the printer of its rows.
 
 use super::shard::Record;
 use quipu_model::lens::{CallEdge, NO_CODE, instr_flags};
@@ -21,7 +21,7 @@ rows! {
 
 static KINDS: LazyLock<Arc<Names>> = LazyLock::new(|| Names::dense(Storage::U8, KIND_NAMES).shared());
 
-/// The kinds of records by number: instructions, then accesses, then threads' events, then the rest.
+/// The kinds of records by number: instructions, then accesses, then events of threads, then the rest.
 pub(super) const KIND_NAMES: &[&str] = &[
     "instr",
     "nofetch",

@@ -1,11 +1,11 @@
-//! Random rows for properties: every sort of record, in no sensible order, the same for the same seed.
+//! Random rows for property tests: every kind of record, in arbitrary order, the same for the same seed.
 
 use super::shard::{Instr, MemoryShard, Record};
 use crate::rng::Rng;
 use quipu_model::ShardKind;
 use quipu_model::lens::{AccessKind, CallEdge, InstrClass, Taken, ThreadEvent, instr_flags};
 
-/// The parts of one random trace.
+/// The shards of a random trace.
 pub(super) fn shards(seed: u64, n_shards: usize, records_per_shard: usize) -> Vec<MemoryShard> {
     (0..n_shards).map(|i| shard(seed, i, records_per_shard)).collect()
 }
@@ -65,7 +65,7 @@ fn instr(rng: &mut Rng) -> Instr {
     } else {
         InstrClass::Other
     };
-    // A no-op whose encoding follows from the address.
+    // A no-op whose encoding is determined by the address.
     let bytes = if pc.is_multiple_of(8) { vec![0x0f, 0x1f, 0x40, 0x00] } else { vec![0x90] };
     Instr {
         flags: if rng.below(16) == 0 { instr_flags::NO_FETCH } else { 0 },

@@ -1,4 +1,4 @@
-//! Reads a shard in memory, item by item, keeping every promise of the model the plain way.
+//! Reads a shard in memory, item by item, keeping every promise of the model in the simplest way.
 
 use super::print::{Records, push_row};
 use super::shard::{Instr, Item, MemoryShard, Record};
@@ -10,23 +10,23 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// How many bytes each item pretends to take in the file.
+/// Number of bytes that each item pretends to take in the file.
 pub(super) const ITEM_BYTES: u64 = 16;
 
 pub(super) struct MemoryReader {
     shard: Arc<MemoryShard>,
     scan: Scan,
     at: Position,
-    /// The first item after those wanted.
+    /// Index of the first item after the wanted ones.
     end: usize,
-    /// What the next batch opens a segment with although its first record is no reading.
+    /// The clock with which the next batch opens a segment although its first record is not a clock reading.
     opens: Option<u64>,
     codes: HashMap<Code, u32>,
     batch: Batch,
     over: bool,
 }
 
-/// Where a walk over a shard stands: what is known before the item.
+/// The position of a walk over a shard: the state before the next item.
 #[derive(Clone, Copy, Debug, Default)]
 struct Position {
     item: usize,
@@ -93,7 +93,7 @@ impl MemoryReader {
             at.pass(item);
         }
         let at = begin.unwrap_or(Position { item: end, ..at });
-        // What stands before the first reading belongs to the segment which that opens.
+        // Records before the first reading belong to the segment that the reading opens.
         let opens = match at.clock {
             None => shard.items.get(at.item..).unwrap_or(&[]).iter().find_map(reading),
             Some(_) => None,
@@ -130,7 +130,7 @@ impl MemoryReader {
         u64::from(self.scan.batch_records.max(1))
     }
 
-    /// Takes in one item, or leaves it for the next batch.
+    /// Adds one item to the batch, or leaves it for the next batch.
     fn take(&mut self, item: &Item) -> Result<ControlFlow<()>> {
         let begun = self.batch.span.records > 0;
         match item {
@@ -287,7 +287,7 @@ impl MemoryReader {
         }
     }
 
-    /// The instruction's index in the code table, where anybody wants to know it.
+    /// The instruction's index in the code table, if the scan wants it.
     fn code(&mut self, instr: &Instr) -> u32 {
         let wanted = self.scan.columns.has(Columns::INSTR_CODE) || !self.scan.tables.is_empty();
         if !wanted || instr.bytes.is_empty() {

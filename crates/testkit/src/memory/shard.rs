@@ -3,30 +3,30 @@
 use quipu_model::lens::{AccessKind, CallEdge, InstrClass, Taken, ThreadEvent, instr_flags};
 use quipu_model::{Severity, Shard, ShardId, ShardKind, ThreadId};
 
-/// One record, as tools see it.
+/// One record, in the form that tools see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// An executed instruction.
     Instr(Instr),
     /// A memory access by the last instruction.
     Access {
-        /// What it does.
+        /// Kind of the access.
         kind: AccessKind,
-        /// First byte touched.
+        /// Address of the first byte accessed.
         addr: u64,
-        /// Bytes touched.
+        /// Number of bytes accessed.
         size: u32,
     },
-    /// Something in the life of the thread.
+    /// An event of the thread.
     Thread {
-        /// What.
+        /// Kind of the event.
         what: ThreadEvent,
         /// Its value.
         value: u64,
     },
     /// A named moment.
     Mark {
-        /// What was marked.
+        /// Kind of the mark.
         kind: u32,
         /// Its value.
         value: u64,
@@ -66,11 +66,11 @@ pub struct Instr {
     pub size: u16,
     /// Bits of [`instr_flags`].
     pub flags: u8,
-    /// Control flow.
+    /// Class of control flow.
     pub class: InstrClass,
     /// Outcome of a branch.
     pub taken: Taken,
-    /// Where an indirect branch went, else 0.
+    /// Target of an indirect branch; otherwise 0.
     pub target: u64,
     /// The encoding; empty if the trace does not have it.
     pub bytes: Vec<u8>,
@@ -83,7 +83,7 @@ impl Instr {
     }
 }
 
-/// What a shard consists of.
+/// An item of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Record(Record),
@@ -111,7 +111,7 @@ impl MemoryShard {
         MemoryShard { name: name.into(), ..MemoryShard::default() }
     }
 
-    /// The records of the shard, without what stands between them.
+    /// The records of the shard, without the items between them.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         self.items.iter().filter_map(|item| match item {
             Item::Record(record) => Some(record),
@@ -119,25 +119,25 @@ impl MemoryShard {
         })
     }
 
-    /// Says what the records have in common.
+    /// Sets the property that the records have in common.
     pub fn kind(mut self, kind: ShardKind) -> MemoryShard {
         self.kind = kind;
         self
     }
 
-    /// Says that the shard is the core of this number.
+    /// Makes the shard that of a core with this number.
     pub fn core(mut self, number: u64) -> MemoryShard {
         (self.kind, self.core) = (ShardKind::Core, Some(number));
         self
     }
 
-    /// A clock reading that none of its records comes before.
+    /// Sets a clock reading that precedes all records.
     pub fn begins(mut self, clock: u64) -> MemoryShard {
         self.begins = Some(clock);
         self
     }
 
-    /// Says how large the shard pretends to be on disk.
+    /// Sets the size that the shard pretends to have on disk.
     pub fn packed_bytes(mut self, bytes: u64) -> MemoryShard {
         self.packed_bytes = Some(bytes);
         self
@@ -148,7 +148,7 @@ impl MemoryShard {
         self.item(Item::Record(record))
     }
 
-    /// The records that follow are of this thread.
+    /// Makes the following records belong to this thread.
     pub fn thread(self, thread: u64, process: u64) -> MemoryShard {
         self.thread_of(thread.into(), process)
     }
@@ -158,7 +158,7 @@ impl MemoryShard {
         self.item(Item::Thread { thread, process })
     }
 
-    /// The records that follow are of a new piece.
+    /// Begins a new piece with the following records.
     pub fn piece(self) -> MemoryShard {
         self.item(Item::Piece)
     }
@@ -194,17 +194,17 @@ impl MemoryShard {
         self.record(Record::Mark { kind, value })
     }
 
-    /// The reader reports a finding of rule `memory/finding` here.
+    /// Makes the reader report a finding of rule `memory/finding` here.
     pub fn finding(self, severity: Severity, message: impl Into<String>) -> MemoryShard {
         self.item(Item::Finding(severity, message.into()))
     }
 
-    /// The reader fails here, as at a place where a file is broken for good.
+    /// Makes the reader fail here, as at permanent damage in a file.
     pub fn fault(self, message: impl Into<String>) -> MemoryShard {
         self.item(Item::Fault(message.into()))
     }
 
-    /// The reader panics here, as a reader with a bug does.
+    /// Makes the reader panic here, like a reader with a bug.
     pub fn crash(self, message: impl Into<String>) -> MemoryShard {
         self.item(Item::Crash(message.into()))
     }
@@ -214,7 +214,7 @@ impl MemoryShard {
         self
     }
 
-    /// How many pieces there are: one more than there are marks between them.
+    /// Number of pieces: one more than the number of items that begin one.
     pub(super) fn n_pieces(&self) -> u32 {
         let marks = self.items.iter().filter(|item| **item == Item::Piece).count();
         u32::try_from(marks).unwrap_or(u32::MAX).saturating_add(1)

@@ -4,7 +4,7 @@ use super::shard::{Instr, Item, MemoryShard, Record};
 use quipu_model::lens::{AccessKind, CallEdge, InstrClass, Taken, ThreadEvent, instr_flags};
 use quipu_model::{Error, Result, Severity, ShardKind, ThreadId};
 
-/// Parses whole shards; errors name the line.
+/// Parses whole shards; errors include the number of the line.
 pub(super) fn parse(text: &str) -> Result<Vec<MemoryShard>> {
     let mut shards: Vec<MemoryShard> = Vec::new();
     for (number, line) in text.lines().enumerate() {
