@@ -1,6 +1,7 @@
-//! The tool `check`: the rules that a trace must follow, and where it does not.
+//! The tool `check` for families of records: finds violations of the format's rules.
 //!
-//! The loop reports damage; a family adds what its records say, as [`Rules`]. Memory grows with what those remember.
+//! The loop reports damage; a family checks the contents of its records with its [`Rules`]. Memory grows with the state of
+//! these.
 
 use crate::trace::{Family, FlatTrace};
 use quipu_model::check::{self, CheckLog, CheckReport, CheckedRecords};
@@ -11,22 +12,22 @@ use quipu_model::{
 };
 use std::marker::PhantomData;
 
-/// The rules that the records of a family follow.
+/// The rules for the records of a family.
 pub trait Rules<C>: Send + Sized + 'static {
-    /// Before the first record.
+    /// The state before the first record.
     fn new(codec: &C) -> Self;
 
-    /// Looks at a batch.
+    /// Checks a batch.
     fn batch(&mut self, batch: &Batch, log: &mut Log);
 
-    /// Adds what was seen of the records after these.
+    /// Appends the state of the records after these.
     fn merge(&mut self, later: Self);
 
-    /// Looks at what is left once all was read.
+    /// Checks the remaining state after everything was read.
     fn end(self, _log: &mut Log) {}
 }
 
-/// Where violations go.
+/// Receives violations.
 #[derive(Debug)]
 pub struct Log {
     log: CheckLog,
@@ -34,8 +35,8 @@ pub struct Log {
 }
 
 impl Log {
-    /// Adds a violation in the file: the offset and the record, counted from 0, as far as they are known, and what is wrong.
-    /// `describe` runs only if it is kept.
+    /// Adds a violation in the file. `describe` returns the offset, the record (counted from 0), each if known, and the
+    /// message; it runs only if the violation is kept.
     #[cold]
     pub fn add(
         &mut self,
@@ -50,7 +51,7 @@ impl Log {
     }
 }
 
-/// The tool of a family.
+/// The tool `check` of a family.
 #[derive(Debug)]
 pub struct Check<C> {
     info: &'static ToolInfo,
@@ -59,13 +60,13 @@ pub struct Check<C> {
 
 static OPTIONS: [OptionSpec; 4] = check::options("look only at how records are stored, not at what they say");
 
-/// What is known of the tool of a format whose rules look at these columns.
+/// The description of the tool for a format whose rules need these columns.
 pub const fn info(format: &'static str, required: Columns) -> ToolInfo {
     check::info(format, required, Columns::NONE, &OPTIONS)
 }
 
 impl<C: Family> Check<C> {
-    /// The tool.
+    /// The tool with this description.
     pub const fn new(info: &'static ToolInfo) -> Check<C> {
         Check { info, codec: PhantomData }
     }
@@ -80,7 +81,7 @@ impl<C: Family> Tool for Check<C> {
         self.info
     }
 
-    /// What came before its beginning is not known of a part.
+    /// A part of a trace lacks the records before its beginning, on which the rules depend.
     fn wants_whole_traces(&self) -> bool {
         true
     }
@@ -104,7 +105,7 @@ impl<C: Family> Tool for Check<C> {
 struct CheckPass<C: Family> {
     codec: C,
     log: Log,
-    /// `None` if only damage is looked for.
+    /// `None` if only damage is checked.
     rules: Option<C::Rules>,
     n_records: u64,
 }

@@ -1,19 +1,19 @@
-//! What a family says of its records.
+//! The interface of a family's codec.
 
 use crate::fill::Fill;
 use quipu_model::{Amount, RuleInfo, TableBuf};
 use std::fmt::Debug;
 
-/// How the records of a family read. The value holds what opening the trace has shown (a dialect, the width of words), the
-/// state what reading learns.
+/// The codec of a family of records. The value holds facts found at opening (a dialect, the size of words); the state is
+/// accumulated while reading.
 pub trait RecordCodec: Clone + Debug + Send + Sync + 'static {
-    /// What reading learns: threads met so far, counts of lines, buffers.
+    /// State that reading accumulates: threads seen so far, counts of lines, buffers.
     type State: Clone + Debug + Send;
 
-    /// How many violations of a rule are reported one by one; the last stands for all further ones.
+    /// Number of violations of a rule that are reported individually; the last one stands for all further ones.
     const TOLD_PER_RULE: u64 = u64::MAX;
 
-    /// Whether instructions are counted, so that windows of instructions make sense.
+    /// Whether instructions are counted, so that windows of instructions are meaningful.
     const COUNTS_INSTRS: bool;
 
     /// Name of the format, for messages.
@@ -25,101 +25,101 @@ pub trait RecordCodec: Clone + Debug + Send + Sync + 'static {
     /// Empty rows of each native table, in the order of the trace's list.
     fn tables(&self, state: &Self::State) -> Vec<Box<dyn TableBuf>>;
 
-    /// Takes what stands at the front of the input, which is not empty. A codec that wants more bytes than there are asks for
-    /// them and is called again; of the [last](Input::is_last) bytes it has to make something.
+    /// Handles the front of the input, which is not empty. A codec that needs more bytes asks for them and is called again;
+    /// if the bytes are the [last](Input::is_last), it must handle what there is.
     fn record(&self, state: &mut Self::State, input: Input<'_>, out: &mut Fill) -> Step;
 
-    /// Takes plain records, which follow each other and fit into the batch, and returns how many bytes they have. This is the
-    /// fast path; what it leaves goes to [`record`](RecordCodec::record).
+    /// Adds plain consecutive records that fit into the batch, and returns their number of bytes. This is the fast path; the
+    /// rest goes to [`record`](RecordCodec::record).
     #[inline]
     fn run(&self, _state: &mut Self::State, _bytes: &[u8], _out: &mut Fill) -> usize {
         0
     }
 
-    /// Looks for the first place where records continue after damage; the front is the first candidate.
+    /// Looks for the first place where records continue after damage; the front of the input is the first candidate.
     fn resume(&self, _state: &mut Self::State, _input: Input<'_>) -> Resume {
         Resume::Here(0)
     }
 
-    /// Takes what carries the bytes [says](quipu_source::Content::said_at) of a place after bytes that cannot be read. If records
-    /// continue right there, gives how many were lost in between; `n_records` were read before. Otherwise
-    /// [`resume`](RecordCodec::resume) looks for the next place.
+    /// Handles the statement that the carrier of the bytes [makes](quipu_source::Content::said_at) about a place after
+    /// unreadable bytes. If records continue right there, returns how many were lost in between; `n_records` were read
+    /// before. Otherwise [`resume`](RecordCodec::resume) looks for the next place.
     fn rejoin(&self, _state: &mut Self::State, _said: &[u8], _n_records: u64) -> Option<Amount> {
         None
     }
 
-    /// Judges a trace that was read to its end.
+    /// Checks a trace that was read to its end.
     fn ended(&self, _state: &mut Self::State, _out: &mut Fill) {}
 }
 
-/// The bytes that a codec looks at.
+/// The bytes offered to a codec.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// How the data ends right after these bytes; `None` if more may follow.
+    /// The end of the data right after these bytes; `None` if more may follow.
     pub ending: Option<Ending>,
 }
 
 impl Input<'_> {
-    /// Whether no further bytes follow.
+    /// Whether no more bytes follow.
     pub fn is_last(&self) -> bool {
         self.ending.is_some()
     }
 }
 
-/// How data ends.
+/// The way in which data ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// As it should.
+    /// The data is complete.
     Whole,
-    /// The container is cut, or of a kind that cannot be read on.
+    /// The container is truncated, or is of a kind that cannot be read further.
     Cut,
-    /// A disk fails, or a checksum is wrong: the trace itself may continue.
+    /// A disk failed, or a checksum is wrong: the trace itself may continue.
     Unread,
 }
 
-/// What stands at the front of the input.
+/// The item at the front of the input.
 #[derive(Debug)]
 pub enum Step {
-    /// A record of this length, which is in the batch now.
+    /// A record of this length, which was added to the batch.
     Record(usize),
-    /// Bytes of this length that belong there and are no record.
+    /// Valid bytes of this length that are not a record.
     Other(usize),
-    /// The same bytes, too many to be kept for callers that want [raw](quipu_model::Columns::RAW) ones: the batch has to be
-    /// empty of records.
+    /// Like `Other`, but too many bytes to keep for callers that want [raw](quipu_model::Columns::RAW) ones: the batch must
+    /// have no records.
     Bulk(usize),
-    /// Something that takes this many bytes to judge, counted from the front.
+    /// An item that takes this many bytes, counted from the front, to recognise.
     More(usize),
-    /// A record that belongs to another batch: of another thread, or the instruction to stop before. The codec is called again
-    /// with the same bytes, and the state is as it left it.
+    /// A record that belongs to another batch: it is of another thread, or the instruction to stop before. The codec is
+    /// called again with the same bytes and an unchanged state.
     Cut,
-    /// No record. Reading continues `skip` bytes further on, or where [`RecordCodec::resume`] says.
+    /// Not a record. Reading continues `skip` bytes further on, or where [`RecordCodec::resume`] says.
     Lost {
         /// The rule that is broken.
         rule: &'static RuleInfo,
-        /// What is wrong.
+        /// The message.
         what: String,
-        /// How many bytes are no record, if the codec knows.
+        /// Number of bytes that are not a record, if the codec knows it.
         skip: Option<usize>,
-        /// How many records they would have been, as far as the codec knows.
+        /// Number of records that they would have been, as far as the codec knows it.
         records: Amount,
     },
-    /// The rest of the trace, which is no record: a violation, unless the container explains it. The input has to be the last one
-    /// ([`Input::is_last`]).
+    /// The rest of the trace, which is not a record: a violation, unless the container explains it. The input must be the
+    /// last one ([`Input::is_last`]).
     Rest(&'static RuleInfo, String),
 }
 
-/// Where records continue.
+/// The place where records continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
     /// This many bytes further on.
     Here(usize),
-    /// Not within the first `skip` bytes; the place after them takes `wants` bytes to judge.
+    /// Not within the first `skip` bytes; `wants` bytes are needed to decide about the place after them.
     More {
-        /// Bytes that are no records.
+        /// Number of bytes that are not records.
         skip: usize,
-        /// Bytes to judge the next place by.
+        /// Number of bytes needed to decide about the next place.
         wants: usize,
     },
     /// Nowhere in these bytes, which are the last.

@@ -1,35 +1,35 @@
-//! Blocks of a stream, or pushed bytes → consecutive bytes in place.
+//! Turns blocks of a stream, or pushed bytes, into consecutive bytes in place.
 
 use crate::codec::Ending;
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_source::{Container, Stream, StreamOptions};
 
-/// Fewer bytes are cheap to move again and again.
+/// Fewer bytes than this are cheap to move repeatedly.
 const FEW_BYTES: usize = 1 << 10;
 
-/// Bytes on their way to records.
+/// A buffer between a stream and a decoder of records.
 #[derive(Debug)]
 pub struct Feed {
     from: From,
-    /// The current bytes; those before `at` are used up.
+    /// The current bytes; those before `at` are consumed.
     bytes: Vec<u8>,
     at: usize,
     /// Offset of `bytes[0]` in the inflated stream.
     base: u64,
-    /// The next block, as far as `bytes` does not have it already, and the offset of its first byte.
+    /// The next block; bytes before `next_at` are already in `bytes`. `next_base` is the offset of its first byte.
     next: Vec<u8>,
     next_at: usize,
     next_base: u64,
-    /// Bytes of all blocks so far.
+    /// Number of bytes in all blocks so far.
     n_fetched: u64,
-    /// Has the memory of a block while `bytes` are those that lie across two.
+    /// Holds the memory of a block while `bytes` contains the bytes across two blocks.
     spare: Vec<u8>,
     is_over: bool,
     failure: Option<Error>,
     failed_at: Option<u64>,
 }
 
-/// Where blocks come from.
+/// The origin of blocks.
 #[derive(Debug)]
 enum From {
     Stream(Stream),
@@ -44,15 +44,15 @@ impl Feed {
     /// Begins to read all members of a container.
     ///
     /// # Errors
-    /// What the source says.
+    /// Errors of the source.
     pub fn new(container: &Container, options: &StreamOptions) -> Result<Feed> {
         Ok(Feed::of(From::Stream(container.stream(container.all_members(), options)?), 0))
     }
 
-    /// Begins in the middle of the only member: at a place in the file that has this offset in the stream.
+    /// Begins in the middle of the only member: at a place in the file, which has this offset in the stream.
     ///
     /// # Errors
-    /// What the source says.
+    /// Errors of the source.
     pub fn at_place(
         container: &Container,
         packed_at: u64,
@@ -62,7 +62,7 @@ impl Feed {
         Ok(Feed::of(From::Stream(container.stream_at(packed_at, options)?), offset))
     }
 
-    /// Waits for bytes that are [pushed](Feed::push).
+    /// A feed for bytes that will be [pushed](Feed::push).
     pub fn pushed() -> Feed {
         Feed::of(From::Pushed { waiting: Vec::new(), is_closed: false }, 0)
     }
@@ -84,56 +84,56 @@ impl Feed {
         }
     }
 
-    /// Adds bytes to a feed that waits for such.
+    /// Adds bytes to a feed made by [`pushed`](Feed::pushed).
     pub fn push(&mut self, bytes: &[u8]) {
         if let From::Pushed { waiting, .. } = &mut self.from {
             waiting.extend_from_slice(bytes);
         }
     }
 
-    /// Says that no further bytes will be pushed.
+    /// Declares that no more bytes will be pushed.
     pub fn close(&mut self) {
         if let From::Pushed { is_closed, .. } = &mut self.from {
             *is_closed = true;
         }
     }
 
-    /// Whether more bytes may be pushed, so that their lack is not the end.
+    /// Whether more bytes may be pushed, so that a lack of bytes is not the end.
     pub fn is_waiting(&self) -> bool {
         matches!(self.from, From::Pushed { is_closed: false, .. })
     }
 
-    /// The current bytes that were not used.
+    /// The current bytes that are not consumed.
     #[inline]
     pub fn unused(&self) -> &[u8] {
         &self.bytes[self.at..]
     }
 
-    /// All current bytes, those that were used included.
+    /// All current bytes, consumed ones included.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Where in [`bytes`](Feed::bytes) the unused ones begin.
+    /// Index in [`bytes`](Feed::bytes) of the first unconsumed byte.
     #[inline(always)]
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Passes bytes that were used.
+    /// Consumes bytes.
     #[inline]
     pub fn use_up(&mut self, n_bytes: usize) {
         self.at = self.at.saturating_add(n_bytes).min(self.bytes.len());
     }
 
-    /// Makes the bytes from this position of [`bytes`](Feed::bytes) on the unused ones.
+    /// Consumes the bytes before this index in [`bytes`](Feed::bytes), and no others.
     #[inline(always)]
     pub fn go_to(&mut self, at: usize) {
         self.at = at.min(self.bytes.len());
     }
 
-    /// Offset of the first unused byte in the inflated stream.
+    /// Offset of the first unconsumed byte in the inflated stream.
     #[inline]
     pub fn offset(&self) -> u64 {
         self.base + self.at as u64
@@ -149,7 +149,7 @@ impl Feed {
         self.base
     }
 
-    /// How the data ends after the unused bytes; `None` while more may follow.
+    /// The way in which the data ends after the unconsumed bytes; `None` while more may follow.
     pub fn ending(&self) -> Option<Ending> {
         if !self.is_over || self.next_at < self.next.len() {
             return None;
@@ -166,29 +166,29 @@ impl Feed {
         self.is_over
     }
 
-    /// What the stream failed with after the current bytes, once.
+    /// Takes the error of the stream after the current bytes; `None` if there is none.
     pub fn take_failure(&mut self) -> Option<Error> {
         self.failure.take()
     }
 
-    /// Keeps a failure for the next request.
+    /// Stores an error for the next call of [`take_failure`](Feed::take_failure).
     pub fn put_back(&mut self, failure: Error) {
         self.failure = Some(failure);
     }
 
-    /// Where in the file the stream failed, if it did and that is known.
+    /// Offset in the file where the stream failed, if it did and the offset is known.
     pub fn failed_at(&self) -> Option<u64> {
         self.failed_at
     }
 
-    /// Puts bytes before the current ones. None of the latter may be used up.
+    /// Inserts bytes before the current ones; none of the current ones may be consumed.
     pub fn prepend(&mut self, bytes: &[u8]) {
         self.bytes.splice(..0, bytes.iter().copied());
         self.base -= (bytes.len() as u64).min(self.base);
     }
 
-    /// Gets more bytes, until `n_bytes` are unused; false if there are fewer. What lies across two blocks is joined, and the
-    /// bytes after it stay where they are: for callers that know how many bytes they want.
+    /// Gets more bytes until `n_bytes` are unconsumed; false if there are fewer. Only the bytes across two blocks are joined;
+    /// the bytes after them stay in place. For callers that know how many bytes they need.
     #[cold]
     pub fn more(&mut self, n_bytes: usize) -> bool {
         if self.unused().len() >= n_bytes {
@@ -200,7 +200,7 @@ impl Feed {
             }
             std::mem::swap(&mut self.bytes, &mut self.next);
             (self.at, self.base) = (self.next_at, self.next_base);
-            // PERF: blocks keep their length when they are used up, since the stream zeroes what it makes longer.
+            // PERF: used blocks keep their length, because the stream zeroes bytes when it makes a block longer.
             if self.next.len() < self.spare.len() {
                 std::mem::swap(&mut self.next, &mut self.spare);
             }
@@ -230,8 +230,8 @@ impl Feed {
         true
     }
 
-    /// Gets whole blocks, until `n_bytes` are unused or no more are to be had; false if none came. For callers that cannot say
-    /// how many bytes they want.
+    /// Gets whole blocks until `n_bytes` are unconsumed or the data ends; false if none came. For callers that do not know
+    /// how many bytes they need.
     pub fn more_blocks(&mut self, n_bytes: usize) -> bool {
         self.bytes.drain(..self.at);
         self.base += self.at as u64;
@@ -248,7 +248,7 @@ impl Feed {
         self.bytes.len() > n_before
     }
 
-    /// Makes sure that the next block has bytes; false if there are none.
+    /// Makes sure that the next block has bytes; false if there are none left.
     fn fetch(&mut self) -> bool {
         while self.next_at >= self.next.len() {
             if self.is_over {

@@ -1,4 +1,4 @@
-//! The batch in the making.
+//! The batch under construction.
 
 use quipu_model::batch::Span;
 use quipu_model::lens::ThreadEvent;
@@ -9,15 +9,15 @@ use quipu_model::{
 use quipu_source::CarrierDamage;
 use rustc_hash::FxHashSet;
 
-/// Threads whose beginning is remembered; of more, a beginning may be reported twice.
+/// Maximum number of threads whose start is remembered; with more, a start may be reported twice.
 const MAX_THREADS: usize = 1 << 20;
 
-/// Where a codec puts its rows and what it finds wrong.
+/// Receives a codec's rows and findings.
 #[derive(Debug)]
 pub struct Fill {
     /// The process of the records; 0 if the trace does not say.
     pub process: u64,
-    /// The processor that runs the thread, if the trace has said so.
+    /// The processor that runs the thread, if the trace has named it.
     pub cpu: Option<u64>,
     /// The last clock reading.
     pub clock: u64,
@@ -25,22 +25,22 @@ pub struct Fill {
     /// The columns of the scan.
     columns: Columns,
     counts_beyond: bool,
-    /// Records before the wanted ones are read but leave no rows, except for regions.
+    /// Whether the current records precede the wanted ones: they leave no rows, except for regions.
     pub(crate) is_skipping: bool,
-    /// Records before this batch, and in it.
+    /// Number of records before this batch, and in it.
     pub(crate) n_before: u64,
     pub(crate) n: usize,
-    /// How many records the batch may have.
+    /// Maximum number of records in the batch.
     pub(crate) room: usize,
-    /// The codec wants the batch to end.
+    /// Whether the codec wants the batch to end.
     pub(crate) is_closed: bool,
     pub(crate) n_instrs: u64,
     /// The ordinal of the instruction to stop before.
     pub(crate) stop_instr: u64,
     thread: Option<ThreadId>,
-    /// Threads that have begun.
+    /// Threads that have started.
     threads: FxHashSet<ThreadId>,
-    /// Offset of the front of the input, and of the first record.
+    /// Offset of the front of the input, and of the first record in the batch.
     pub(crate) offset: u64,
     pub(crate) first_offset: Option<u64>,
     pub(crate) found: Found,
@@ -70,7 +70,7 @@ impl Fill {
         }
     }
 
-    /// Begins a batch. Bytes that stand before its first record are kept.
+    /// Begins a batch. Raw bytes that precede its first record are kept.
     pub(crate) fn begin(&mut self) {
         self.batch.clear();
         let n_kept = self.batch.raw.end.min(self.batch.block.len());
@@ -79,7 +79,7 @@ impl Fill {
         (self.n, self.is_closed, self.thread, self.first_offset) = (0, false, None, None);
     }
 
-    /// Ends a batch of records, which begin at instruction `first_instr`.
+    /// Completes a batch of records; `first_instr` instructions precede it.
     pub(crate) fn end(&mut self, first_instr: u64) {
         if self.n > 0
             && self.columns.has(Columns::THREADS)
@@ -107,15 +107,15 @@ impl Fill {
         self.n_before += self.n as u64;
     }
 
-    /// Forgets the records of the batch, which come before the wanted ones.
+    /// Drops the records of the batch, which precede the wanted ones.
     pub(crate) fn pass(&mut self) {
         self.n_before += self.n as u64;
         (self.n, self.first_offset, self.batch.raw) = (0, None, 0..0);
         self.batch.block.clear();
     }
 
-    /// Keeps the next bytes for callers that want them as they are. Those that are no record stand before the record that
-    /// follows them, in its batch.
+    /// Keeps the next raw bytes for callers that want them. Bytes that are not a record belong to the record after them, and
+    /// go to its batch.
     #[inline]
     pub(crate) fn keep_raw(&mut self, bytes: &[u8], is_record: bool) {
         if self.columns.has(Columns::RAW) {
@@ -126,13 +126,13 @@ impl Fill {
         }
     }
 
-    /// Whether these columns are to be filled.
+    /// Whether these columns must be filled.
     #[inline]
     pub fn wants(&self, columns: Columns) -> bool {
         self.columns.has(columns) && (!self.is_skipping || columns == Columns::REGIONS)
     }
 
-    /// Whether tables are to be filled.
+    /// Whether tables must be filled.
     #[inline]
     pub fn wants_tables(&self) -> bool {
         !self.is_skipping && !self.batch.tables.is_empty()
@@ -144,37 +144,37 @@ impl Fill {
         &mut self.batch
     }
 
-    /// How many further records fit.
+    /// Number of further records that fit.
     #[inline]
     pub fn room(&self) -> usize {
         if self.is_closed { 0 } else { self.room.saturating_sub(self.n) }
     }
 
-    /// Whether the batch has no record.
+    /// Whether the batch has no records.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
 
-    /// The position of the next record in the batch, for the column `at`.
+    /// Index of the next record in the batch, for the column `at`.
     #[inline]
     pub fn at(&self) -> u32 {
         if self.is_skipping { 0 } else { self.n as u32 } // At most a batch.
     }
 
-    /// How many records stand before the next one.
+    /// Number of records before the next one.
     #[inline]
     pub fn n_records(&self) -> u64 {
         self.n_before + self.n as u64
     }
 
-    /// How many instructions stand before the next record.
+    /// Number of instructions before the next record.
     #[inline]
     pub fn n_instrs(&self) -> u64 {
         self.n_instrs
     }
 
-    /// The instruction with this ordinal, counted from 0, belongs to another batch.
+    /// The ordinal, from 0, of the instruction that the batch must end before.
     #[inline]
     pub fn stop_instr(&self) -> u64 {
         self.stop_instr
@@ -185,7 +185,7 @@ impl Fill {
         self.offset
     }
 
-    /// Makes a thread that of the next record; false if the batch has records of another one, so that it has to end.
+    /// Sets the thread of the next record; false if the batch has records of another thread, so that it must end.
     #[inline]
     pub fn enter(&mut self, thread: ThreadId) -> bool {
         if self.n > 0 && !self.is_skipping && self.thread != Some(thread) {
@@ -211,12 +211,12 @@ impl Fill {
         self.n_instrs += n_instrs;
     }
 
-    /// Makes the batch end after the records that it has.
+    /// Makes the batch end after its current records.
     pub fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Counts what no lens shows, if the scan asks for it.
+    /// Counts data that no lens shows, if the scan asks for it.
     #[inline]
     pub fn add_beyond(&mut self, n: impl FnOnce() -> u64) {
         if self.counts_beyond && !self.is_skipping {
@@ -234,20 +234,20 @@ impl Fill {
         self.find(|place| rule.broken(place, what));
     }
 
-    /// Reports what is found at the front of the input.
+    /// Reports a finding at the front of the input.
     #[cold]
     pub fn find(&mut self, finding: impl FnOnce(Place) -> Finding) {
         let finding = finding(self.place(self.offset));
         self.found.add(finding);
     }
 
-    /// Reports bytes that break a rule, and begin at this offset. If that makes a trace wrong, they are lost.
+    /// Reports bytes at this offset that break a rule. If the rule is an error, they count as lost.
     #[cold]
     pub fn tell_bytes(&mut self, rule: &'static RuleInfo, offset: u64, n_bytes: u64, what: String) {
         self.tell_lost(rule, offset, (n_bytes, Amount::Unknown), what);
     }
 
-    /// The same of bytes that would have been as many `records`.
+    /// The same for bytes that would have been this many `records`.
     #[cold]
     pub fn tell_lost(
         &mut self,
@@ -267,8 +267,8 @@ impl Fill {
         });
     }
 
-    /// The same of bytes that are no records: from `start` to the front, where reading continues if `resumes`. As many
-    /// `records` are lost with them.
+    /// Reports lost bytes that are not records: from `start` to the front of the input, where reading continues if `resumes`.
+    /// `records` is the number of records lost with them.
     #[cold]
     pub(crate) fn lose(
         &mut self,
@@ -293,7 +293,7 @@ impl Fill {
         });
     }
 
-    /// A place at the next record.
+    /// A place at this offset and the next record.
     pub(crate) fn place(&self, offset: u64) -> Place {
         Place {
             file: Some(self.found.file.clone()),
@@ -304,13 +304,13 @@ impl Fill {
     }
 }
 
-/// What was found: the first violations of each rule one by one.
+/// Findings: the first violations of each rule individually, the rest counted.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     file: String,
     told_per_rule: u64,
     pub(crate) findings: Vec<Finding>,
-    /// Violations of each rule, with the one that stands for those that are not reported one by one.
+    /// For each rule, the number of violations, and the finding that stands for those not reported individually.
     told: Vec<(Text, u64, Option<Finding>)>,
 }
 
@@ -330,7 +330,7 @@ impl Found {
             _ if *count < self.told_per_rule => self.findings.push(finding),
             Some(rest) => {
                 rest.count += 1;
-                // What each of them has lost counts.
+                // The losses of all of them are added up.
                 match (&mut rest.loss, finding.loss) {
                     (Some(sum), Some(more)) => sum.add(*more),
                     (none @ None, more) => *none = more,
@@ -341,7 +341,7 @@ impl Found {
         }
     }
 
-    /// Reports those that stand for others, at the end of the read.
+    /// Reports the findings that stand for others, at the end of the read.
     pub(crate) fn close(&mut self) {
         self.findings.extend(self.told.drain(..).filter_map(|(.., rest)| rest));
     }

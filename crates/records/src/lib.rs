@@ -1,23 +1,24 @@
-//! The one loop for families of consecutive records.
+//! The shared loop for families of consecutive records.
 //!
-//! A family of flat records (Cacheray's typed accesses, lines of text) writes a [`RecordCodec`]: what one record is, and where
-//! to continue after damage. The rest is here:
+//! A family of flat records (Cacheray's typed accesses, lines of text) implements a [`RecordCodec`]: it recognises one
+//! record, and the place to continue after damage. The rest is here:
 //!
 //! | file | what |
 //! |---|---|
 //! | [`feed`] | blocks of a stream, or pushed bytes → consecutive bytes in place |
-//! | [`codec`] | what a family says of its records |
-//! | [`fill`] | the batch in the making: where a codec puts its rows and findings |
+//! | [`codec`] | the interface of a family's codec |
+//! | [`fill`] | the batch under construction: receives a codec's rows and findings |
 //! | [`pull`] | the loop: windows, cuts, threads, spans, damage, checksums, truncated ends |
-//! | [`push`] | the same loop for bytes that arrive when they like: sockets, live capture |
+//! | [`push`] | the same loop for bytes that arrive over time: sockets, live capture |
 //! | [`trace`] | a [`Trace`](quipu_model::Trace) of files of records |
 //! | [`check`] | the tool `check` |
-//! | [`survey`] | what only reading a whole trace shows |
-//! | [`print`](mod@print) | records as people read them |
-//! | [`write`](mod@write) | files of records; verbs that write what they read |
+//! | [`survey`] | facts that require reading a whole trace |
+//! | [`print`](mod@print) | records as printed for people |
+//! | [`write`](mod@write) | files of records; verbs that write the records that they read |
 //! | [`lines`] | a codec for records that are lines of text, one kind and one address each |
 //!
-//! The loop makes no virtual call and no allocation for a record: codecs are types, and rows go into vectors that batches reuse.
+//! The loop makes no virtual call and no allocation per record: codecs are types, and rows go into vectors that batches
+//! reuse.
 
 #![warn(missing_docs)]
 

@@ -1,7 +1,7 @@
 //! A codec for records that are lines of text: one kind, one address and perhaps a size each.
 //!
-//! A format is a [`Language`], a constant; its lines are one or several [`Grammar`]s. What a line is made of has the quick and
-//! the thorough way; lines that are neither records nor messages are reported and passed.
+//! A format is a [`Language`], a constant; its lines follow one or several [`Grammar`]s. Each grammar has a quick and a
+//! thorough parser; lines that are neither records nor messages are reported and skipped.
 
 mod fill;
 mod format;
@@ -27,50 +27,50 @@ use quipu_model::lens::MAX_ACCESS_BYTES;
 use quipu_model::trace::{Fact, Surveyed};
 use quipu_model::{Columns, FormatInfo, Printer, RuleInfo, Severity, TableBuf};
 
-/// A longer line is no record.
+/// Maximum length of a line that can be a record.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
-/// Bytes of a line that is longer, which are passed at a time.
+/// Number of bytes of an overlong line that are skipped at a time.
 const PASSED_BYTES: usize = 64 << 10;
-/// This much of a line is shown.
+/// Maximum number of bytes of a line shown in a message.
 const SHOWN_BYTES: usize = 40;
 
-/// How the lines of a trace read.
+/// The codec of a trace's lines.
 #[derive(Clone, Copy, Debug)]
 pub struct LineCodec {
-    /// The format.
+    /// The line format.
     pub language: &'static Language,
-    /// Its grammar.
+    /// Its grammar in this trace.
     pub reading: &'static Reading,
-    /// Bytes of the aligned word that a line stands for; 0 for lines that say how many bytes they mean.
+    /// Size of the aligned word that a line accesses; 0 if lines contain sizes.
     pub word_bytes: u32,
-    /// The process; 0 if nothing says.
+    /// The process; 0 if unknown.
     pub process: u64,
 }
 
-/// What reading learns.
+/// State that reading accumulates.
 #[derive(Clone, Debug, Default)]
 pub struct LineState {
-    /// Lines so far.
+    /// Number of lines so far.
     pub n_lines: u64,
-    /// Messages among them.
+    /// Number of messages among them.
     pub n_messages: u64,
-    /// Lines among them that are nothing known.
+    /// Number of malformed lines among them.
     pub n_bad: u64,
-    /// The first process that a message names, and whether another one was reported.
+    /// The first process that a message names.
     pub process: Option<u64>,
-    /// More than one process has messages.
+    /// Whether messages name more than one process.
     pub has_processes: bool,
-    /// The last instruction.
+    /// Address of the last instruction.
     pc: u64,
-    /// The front is in the middle of a line that is too long and begins at this offset.
+    /// The offset of an overlong line, if the front of the input is within one.
     passing: Option<u64>,
-    /// Records that are being added.
+    /// Records that are being added, and the address of the instruction for each.
     rows: Vec<Row>,
     pcs: Vec<u64>,
 }
 
-/// A record and the line that it is, counted from 1.
+/// A record, and the number of its line, from 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Row {
     /// The record.
@@ -79,8 +79,7 @@ pub struct Row {
     pub line: u64,
 }
 
-/// Takes records that are written as usual, as long as they follow each other. PERF: 69 M lines/s, with nothing filled
-/// (`lackey_without_columns`).
+/// Adds consecutive records in the usual form. PERF: 69 M lines/s if nothing is filled (`lackey_without_columns`).
 pub(crate) fn run<G: Grammar>(
     codec: &LineCodec,
     state: &mut LineState,
@@ -140,7 +139,7 @@ impl RecordCodec for LineCodec {
         let end = memchr::memchr(b'\n', input.bytes);
         let n_bytes = end.map_or(input.bytes.len(), |end| end + 1);
         if state.passing.is_none() && end.unwrap_or(n_bytes) >= MAX_LINE_BYTES {
-            // Its bytes are not kept, so that a batch begins after it.
+            // The bytes of the line are not kept, so that a batch begins after it.
             if !out.is_empty() {
                 return Step::Cut;
             }
@@ -149,8 +148,8 @@ impl RecordCodec for LineCodec {
         }
         if let Some(start) = state.passing {
             if end.is_none() && !input.is_last() {
-                // One byte stays, so that the end of the line is seen even where it is that of the data.
-                // PERF: a block more, not a byte: few bytes are moved to those that are left.
+                // One byte stays, so that the end of the line is seen even if the data ends there.
+                // PERF: asks for a block more instead of a byte, since fetching appends to the few bytes that are left.
                 return if n_bytes > 1 { Step::Bulk(n_bytes - 1) } else { Step::More(PASSED_BYTES) };
             }
             let length = out.offset() + n_bytes as u64 - start;
@@ -170,7 +169,7 @@ impl RecordCodec for LineCodec {
             if is_instr && out.n_instrs() == out.stop_instr() {
                 return Step::Cut;
             }
-            // Nothing shows whether the rest of a line has all its digits.
+            // Without an end of line, digits may be missing.
             if end.is_some() {
                 let is_mark = self.language.means.get(usize::from(record.kind)) == Some(&Means::Mark);
                 let is_oversized = record.size > MAX_ACCESS_BYTES && !is_mark;
@@ -213,21 +212,21 @@ impl LineCodec {
         }
     }
 
-    /// Takes a line that is no record; `cut` if it has no end, because the data ends in this way.
+    /// Handles a line that is not a record. If it lacks an end, `cut` is the way in which the data ends.
     #[cold]
     fn other_line(&self, state: &mut LineState, line: &[u8], cut: Option<Ending>, out: &mut Fill) {
         self.zeros(state, line, out);
         let text = line.trim_ascii_end();
         match (self.reading.line)(text) {
             Line::Record(_) | Line::Other => {}
-            // Of a file that is cut off by force, the rest of a line is not what it seems.
+            // In a truncated or damaged file, an incomplete line may not be the message that it seems to be.
             Line::Message(..) if matches!(cut, Some(Ending::Cut | Ending::Unread)) => {}
             Line::Message(process, message) => {
                 state.n_messages += 1;
                 out.add_beyond(|| 1);
                 (self.language.message)(state, process, message, out);
             }
-            // It is none because it is cut, which is an error by itself.
+            // It is malformed because it is incomplete, which is reported as an error separately.
             Line::Bad(_) if cut.is_some() && self.language.rules.cut.severity == Severity::Error => {}
             Line::Bad(_) if cut == Some(Ending::Unread) => {}
             Line::Bad(fault) => {
@@ -238,7 +237,7 @@ impl LineCodec {
         }
     }
 
-    /// Reports a line that is nothing known: where it begins, and how long it is.
+    /// Reports a malformed line, given its offset and length.
     #[cold]
     fn bad_line(&self, state: &mut LineState, fault: Fault, at: (u64, u64), shown: &str, out: &mut Fill) {
         state.n_bad += 1;

@@ -1,4 +1,4 @@
-//! Records as people read them: a line each, in columns.
+//! Prints records for people: a line each, in columns.
 //!
 //! ```text
 //!       record        line  kind                  address   size
@@ -11,10 +11,10 @@ use quipu_model::schema::Type;
 use quipu_model::{Batch, Paint, Printer, TableBuf};
 use std::io::Write as _;
 
-/// The column of kinds: those before it say where the record stands.
+/// The column of kinds; columns before it say where the record is.
 const KIND: &str = "type";
 
-/// How a column of the first table is printed: numbers to the right, names of kinds to the left.
+/// A printed column of the first table: numbers are right-aligned, names of kinds left-aligned.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
     name: &'static str,
@@ -25,22 +25,22 @@ pub struct Form {
 }
 
 impl Form {
-    /// A column of this name in the schema, with its head and its room.
+    /// A column with this name in the schema, with its head and width.
     pub const fn new(name: &'static str, head: &'static str, width: usize) -> Form {
         Form { name, head, width, gap: 1, hides_zero: false }
     }
 
-    /// The same with two blanks before it: where another group of columns begins.
+    /// The same with two blanks before it, to begin another group of columns.
     pub const fn apart(self) -> Form {
         Form { gap: 2, ..self }
     }
 
-    /// The same with nothing for 0.
+    /// The same with an empty cell for 0.
     pub const fn unless_zero(self) -> Form {
         Form { hides_zero: true, ..self }
     }
 
-    /// Appends a text with the blanks that it needs.
+    /// Appends a text with its padding.
     fn put(&self, text: &[u8], out: &mut Vec<u8>) {
         let blanks = |n: usize| std::iter::repeat_n(b' ', n);
         let room = self.width.saturating_sub(text.len());
@@ -55,7 +55,7 @@ impl Form {
     }
 }
 
-/// What a kind of record is to the eye.
+/// The colour class of a kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// An instruction.
@@ -66,27 +66,28 @@ pub enum Sort {
     Mark,
 }
 
-/// Writes the cell of a row in the column of this name in the family's own way; false to have it written as its type is.
+/// Writes the cell of a row in the column with this name in the family's own form; false to have it written according to its
+/// type.
 pub type OwnCell = fn(table: &dyn TableBuf, row: usize, column: &str, out: &mut Vec<u8>) -> bool;
 
 /// Prints rows of a table.
 #[derive(Debug)]
 pub struct RowPrinter {
     forms: &'static [Form],
-    /// By kind.
+    /// The colour class of each kind.
     sorts: Vec<Sort>,
     own: OwnCell,
-    /// A cell in the making.
+    /// The cell under construction.
     text: Vec<u8>,
 }
 
 impl RowPrinter {
-    /// A printer of these columns, in the colours of these kinds.
+    /// A printer with these columns and colour classes.
     pub fn new(forms: &'static [Form], sorts: Vec<Sort>) -> RowPrinter {
         RowPrinter { forms, sorts, own: |_, _, _, _| false, text: Vec::new() }
     }
 
-    /// The same with cells of a family's own.
+    /// The same with the family's own form of cells.
     pub fn with_own(self, own: OwnCell) -> RowPrinter {
         RowPrinter { own, ..self }
     }
@@ -136,7 +137,7 @@ impl Printer for RowPrinter {
                         Some(Sort::Data) => paint.data,
                         Some(Sort::Mark) | None => paint.mark,
                     };
-                    // Colours begin after the gap.
+                    // The colour begins after the gap.
                     let gap = Form { width: 0, ..*form };
                     gap.put(b"", out);
                     out.extend_from_slice(colour.as_bytes());

@@ -1,4 +1,4 @@
-//! The loop: records in, batches out.
+//! The loop: reads records and delivers batches.
 
 use crate::codec::{Ending, Input, RecordCodec, Resume, Step};
 use crate::feed::Feed;
@@ -11,65 +11,65 @@ use quipu_model::{
 use quipu_source::{CarrierDamage, Codec, Container, StreamOptions};
 use std::io;
 
-/// A read of records.
+/// A sequential read of records.
 #[derive(Debug)]
 pub struct Records<C: RecordCodec> {
     codec: C,
     state: C::State,
-    /// `None` for records that are pushed.
+    /// `None` if the bytes are pushed.
     container: Option<Container>,
     pub(crate) feed: Feed,
     fill: Fill,
     batch_records: usize,
     window: Window,
-    /// Records that may still be delivered.
+    /// Number of records that may still be delivered.
     n_left: u64,
-    /// Batches end before instructions with multiples of this as ordinals.
+    /// Batches end before instructions whose ordinals are multiples of this.
     cut_instrs: Option<u64>,
-    /// A batch is in the making.
+    /// Whether a batch is under construction.
     is_begun: bool,
-    /// Instructions before that batch.
+    /// Number of instructions before that batch.
     first_instr: u64,
-    /// Bytes without a record that were passed since the last batch.
+    /// Number of bytes without a record skipped since the last batch.
     n_passed: usize,
-    /// Whether the batch ends for a look at signals, whatever is in it.
+    /// Whether the batch ends, even if it is empty, so that the caller can check for signals.
     is_look: bool,
-    /// Bytes that are passed to find where records continue.
+    /// Bytes that are being skipped to find where records continue.
     losing: Option<Losing>,
-    /// What the next read fails with.
+    /// The error that the next read returns.
     fault: Option<Error>,
     is_over: bool,
 }
 
-/// Bytes that are no records.
+/// Lost bytes, which are not records.
 #[derive(Debug)]
 struct Losing {
     rule: &'static RuleInfo,
     what: String,
     start: u64,
-    /// How many they are, if the codec knows.
+    /// Their number, if the codec knows it.
     skip: Option<usize>,
-    /// How many records they would have been.
+    /// Number of records that they would have been.
     records: Amount,
-    /// At least one of them was passed.
+    /// Whether at least one of them was skipped.
     is_begun: bool,
-    /// What carries the trace and is damaged there.
+    /// The damage of the carrier there, if that is the cause.
     carrier: Option<CarrierDamage>,
 }
 
-/// Bytes without a record after which a batch ends, so that who reads can look for signals.
+/// Number of bytes without a record after which a batch ends, so that the caller can check for signals.
 const LOOK_BYTES: usize = 1 << 20;
 
-/// Why no more records were added.
+/// The reason why no more records were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stopped {
-    /// There are as many as wanted.
+    /// The batch has as many as wanted.
     Full,
     /// The next record belongs to another batch.
     Cut,
-    /// Pushed bytes are used up, and more may come.
+    /// Pushed bytes are consumed, and more may come.
     Waiting,
-    /// The data ends.
+    /// The data has ended.
     End,
 }
 
@@ -77,7 +77,7 @@ impl<C: RecordCodec> Records<C> {
     /// Begins to read a file.
     ///
     /// # Errors
-    /// `Unsupported` for windows of what the format does not have; what the source says.
+    /// `Unsupported` for windows in units that the format does not have; errors of the source.
     pub fn new(codec: C, container: &Container, scan: &Scan) -> Result<Records<C>> {
         let feed = |scan: &Scan| Feed::new(container, &scan.stream());
         Records::of(codec, feed, Some(container), container.name(), scan)
@@ -121,7 +121,7 @@ impl<C: RecordCodec> Records<C> {
         })
     }
 
-    /// What reading has learned so far.
+    /// State accumulated so far.
     pub fn state(&self) -> &C::State {
         &self.state
     }
@@ -131,8 +131,8 @@ impl<C: RecordCodec> Records<C> {
         self.is_over
     }
 
-    /// Passes records that are not wanted, except for regions: those that stay live have their types in the window, too. Ends
-    /// where wanted records begin, where the batch has as many regions as fit, or as [`advance`](Records::advance) does.
+    /// Skips records before the window, except for regions: those that stay live have types in the window. Ends where wanted
+    /// records begin, where the batch has as many regions as fit, or as [`advance`](Records::advance) does.
     fn skip(&mut self) -> Result<Stopped> {
         loop {
             let (n_wanted, stop) = match &self.window {
@@ -174,7 +174,7 @@ impl<C: RecordCodec> Records<C> {
         end.min(cut.unwrap_or(u64::MAX))
     }
 
-    /// Collects records until the batch is full or has to end; false if it is neither, because pushed bytes are used up.
+    /// Collects records until the batch is full or has to end; false if pushed bytes are consumed before that.
     fn collect(&mut self) -> Result<bool> {
         if !self.is_begun {
             self.is_begun = true;
@@ -244,7 +244,7 @@ impl<C: RecordCodec> Records<C> {
                 if !self.lose() {
                     return Ok(Stopped::Waiting);
                 }
-                // Records after damage begin a batch, so that offsets can be counted from its first record.
+                // Records after damage begin a new batch, so that offsets can be counted from its first record.
                 if self.fill.n > 0 {
                     return Ok(Stopped::Cut);
                 }
@@ -274,7 +274,7 @@ impl<C: RecordCodec> Records<C> {
         }
     }
 
-    /// Takes what stands next, which is no plain record.
+    /// Handles the next item, which is not a plain record.
     fn step(&mut self) -> Result<Option<Stopped>> {
         let bytes = self.feed.unused();
         let input = Input { bytes, ending: self.feed.ending() };
@@ -290,7 +290,7 @@ impl<C: RecordCodec> Records<C> {
             Step::Bulk(n_bytes) => {
                 self.fill.batch.block.clear();
                 self.feed.use_up(n_bytes);
-                // Who reads looks for signals between batches, be they empty.
+                // Callers check for signals between batches, even empty ones.
                 self.n_passed += n_bytes;
                 if self.n_passed >= LOOK_BYTES {
                     (self.n_passed, self.is_look) = (0, true);
@@ -321,7 +321,7 @@ impl<C: RecordCodec> Records<C> {
                 let (start, is_unread) = (self.feed.offset(), input.ending == Some(Ending::Unread));
                 self.feed.use_up(usize::MAX);
                 self.fill.offset = self.feed.offset();
-                // A disk that fails in the middle of a record has not cut the trace, nor has a checksum that is wrong.
+                // Neither a failing disk in the middle of a record nor a wrong checksum means that the trace is truncated.
                 if !is_unread {
                     self.fill.lose(rule, start, (Amount::Unknown, false), what, None);
                 }
@@ -331,7 +331,7 @@ impl<C: RecordCodec> Records<C> {
         Ok(None)
     }
 
-    /// Passes bytes that are no records, and reports them; false if that takes bytes that were not pushed yet.
+    /// Skips bytes that are not records, and reports them; false if that needs bytes that were not pushed yet.
     #[cold]
     fn lose(&mut self) -> bool {
         let Some(mut losing) = self.losing.take() else { return true };
@@ -374,7 +374,7 @@ impl<C: RecordCodec> Records<C> {
         true
     }
 
-    /// Judges how the data ends: what is cut is good as far as it reaches.
+    /// Handles the end of the data: after a cut, all that precedes it is valid.
     #[cold]
     fn end(&mut self) -> Result<Stopped> {
         self.fill.offset = self.feed.offset();
@@ -384,7 +384,7 @@ impl<C: RecordCodec> Records<C> {
                 if error.is_damage() {
                     match self.pass_unreadable() {
                         Passed::Here => return Ok(Stopped::Cut),
-                        // All parts that follow are lost, too.
+                        // All parts that follow are lost too.
                         Passed::End(Some(damage)) if damage.records.is_some() => {
                             error = error.losing(Loss::by_carrier(&damage, Place::from(&damage)));
                         }
@@ -405,7 +405,8 @@ impl<C: RecordCodec> Records<C> {
         Ok(Stopped::End)
     }
 
-    /// Continues after bytes that cannot be read, if others can: a part of what lies in another trace may be damaged.
+    /// Continues after unreadable bytes, if readable ones follow: when the file lies in another trace, only a part may be
+    /// damaged.
     #[cold]
     fn pass_unreadable(&mut self) -> Passed {
         let can_go_on =
@@ -434,7 +435,7 @@ impl<C: RecordCodec> Records<C> {
         Passed::Here
     }
 
-    /// How many records stand before the damage that is known of the container by now.
+    /// Number of records before the damage known in the container.
     #[cold]
     fn count_sound(&self, container: &Container) -> Option<u64> {
         let mut reader = Records::new(self.codec.clone(), container, &Scan::new(ShardId(0))).ok()?;
@@ -443,7 +444,7 @@ impl<C: RecordCodec> Records<C> {
     }
 }
 
-/// The rule of containers, whose name model gives it.
+/// The rule for containers, which the model crate names.
 static UNREADABLE: RuleInfo = RuleInfo {
     name: "source/malformed",
     group: "",
@@ -453,16 +454,16 @@ static UNREADABLE: RuleInfo = RuleInfo {
     original: &[],
 };
 
-/// What became of bytes that cannot be read.
+/// Outcome of skipping unreadable bytes.
 enum Passed {
     /// Reading continues after them.
     Here,
-    /// None can be read after them; what a carrier says of all these, if it does.
+    /// No readable bytes follow; the carrier's statement about all of them, if there is one.
     End(Option<CarrierDamage>),
 }
 
-/// Why a byte cannot be read, and the first one after it which can, or which cannot for another reason. What several parts after
-/// each other have lost is one loss.
+/// The reason why a byte is unreadable, and the first byte after it that is readable or unreadable for another reason. Losses
+/// of consecutive parts with the same reason are one loss.
 fn next_readable(container: &Container, from: u64) -> Option<(io::Error, Option<u64>)> {
     let mut bytes = container.bytes(1).ok()?;
     let mut why = bytes.get(from, 1).err()?;
@@ -477,7 +478,7 @@ fn next_readable(container: &Container, from: u64) -> Option<(io::Error, Option<
     Some((why, None))
 }
 
-/// Whether two parts of one file cannot be read for the same reason, or for none that is known.
+/// Whether two parts of one file are unreadable for the same reason, or for unknown reasons.
 fn is_one(first: &io::Error, then: &io::Error) -> bool {
     match (CarrierDamage::of(first), CarrierDamage::of(then)) {
         (Some(first), Some(then)) => (&first.file, first.rule) == (&then.file, then.rule),
@@ -485,7 +486,7 @@ fn is_one(first: &io::Error, then: &io::Error) -> bool {
     }
 }
 
-/// What a carrier says of two parts.
+/// Combines a carrier's statements about two parts.
 fn together(first: io::Error, then: &io::Error) -> io::Error {
     let (Some(of_first), Some(of_then)) = (CarrierDamage::of(&first), CarrierDamage::of(then)) else {
         return first;
@@ -506,7 +507,7 @@ fn lacks<C: RecordCodec>(codec: &C, what: &str) -> Error {
 }
 
 impl<C: RecordCodec> Reader for Records<C> {
-    /// The next batch. Of records that are [pushed](crate::Push), `None` says that more bytes are needed, too.
+    /// The next batch. If bytes are [pushed](crate::Push), `None` also means that more bytes are needed.
     fn read(&mut self) -> Result<Option<&mut Batch>> {
         loop {
             if let Some(error) = self.fault.take() {

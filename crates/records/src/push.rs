@@ -1,40 +1,40 @@
-//! The loop for bytes that arrive when they like.
+//! The loop for bytes that arrive over time.
 
 use crate::codec::RecordCodec;
 use crate::feed::Feed;
 use crate::pull::Records;
 use quipu_model::{Batch, Reader, Result, Scan};
 
-/// Records of bytes that are pushed: from a socket, say, or a program that is being traced. However the bytes are cut, the
-/// batches are those of one read of all of them.
+/// Records of pushed bytes, for example from a socket or from a program that is being traced. The batches do not depend on
+/// how the bytes are divided.
 #[derive(Debug)]
 pub struct Push<C: RecordCodec>(Records<C>);
 
 impl<C: RecordCodec> Push<C> {
-    /// Waits for the bytes of a trace of this name.
+    /// A reader that waits for the bytes of a trace with this name.
     ///
     /// # Errors
-    /// `Unsupported` for windows of what the format does not have.
+    /// `Unsupported` for windows in units that the format does not have.
     pub fn new(codec: C, name: &str, scan: &Scan) -> Result<Push<C>> {
         Records::of(codec, |_| Ok(Feed::pushed()), None, name, scan).map(Push)
     }
 
-    /// Takes further bytes; returns the batches that are complete now. Those that the caller leaves come with the next bytes.
+    /// Adds bytes; returns the batches that are now complete. Batches that the caller does not take come with the next bytes.
     pub fn feed(&mut self, bytes: &[u8]) -> Batches<'_, C> {
-        // What is not wanted is not kept.
+        // After the end of the read, bytes are dropped.
         if !self.0.is_over() {
             self.0.feed.push(bytes);
         }
         Batches(&mut self.0)
     }
 
-    /// Says that there are no further bytes; returns the batches that are left.
+    /// Declares that no more bytes will come; returns the remaining batches.
     pub fn close(&mut self) -> Batches<'_, C> {
         self.0.feed.close();
         Batches(&mut self.0)
     }
 
-    /// Whether no batch will come any more, whatever is pushed: the window has ended, or the trace is closed and read.
+    /// Whether no more batches will come, even with more bytes: the window has ended, or the trace is closed and read.
     pub fn is_over(&self) -> bool {
         self.0.is_over()
     }
@@ -45,10 +45,10 @@ impl<C: RecordCodec> Push<C> {
 pub struct Batches<'p, C: RecordCodec>(&'p mut Records<C>);
 
 impl<C: RecordCodec> Batches<'_, C> {
-    /// The next batch that is complete, or `None` if that takes more bytes.
+    /// The next complete batch, or `None` if more bytes are needed.
     ///
     /// # Errors
-    /// Those of the codec; there is no file that could fail.
+    /// Errors of the codec; no file is involved.
     #[allow(clippy::should_implement_trait)] // An iterator cannot lend.
     pub fn next(&mut self) -> Result<Option<&mut Batch>> {
         self.0.read()

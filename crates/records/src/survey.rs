@@ -1,4 +1,4 @@
-//! What only reading a whole trace shows: how often each size occurs, where accesses go.
+//! Facts that require reading a whole trace: distribution of sizes, accessed memory.
 
 use crate::pull::Records;
 use crate::trace::{Family, FlatTrace};
@@ -8,12 +8,12 @@ use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Bytes of the lines that are counted, as a power of two.
+/// Binary logarithm of the size of counted lines in bytes.
 const LINE_SHIFT: u32 = 6;
-/// Lines that are counted; of more, facts say that there are at least this many.
+/// Maximum number of lines counted; with more, facts say "at least this many".
 const MAX_LINES: u64 = 1 << 24;
 
-/// Reads the first table of a whole trace, or until it is cancelled; `facts` is made of the read once it has ended.
+/// Reads the first table of a whole trace, or until it is cancelled; `facts` makes the facts once the read has ended.
 pub fn survey<C: Family>(
     trace: &FlatTrace<C>,
     is_cancelled: &dyn Fn() -> bool,
@@ -35,32 +35,32 @@ pub fn survey<C: Family>(
         });
         error = error.or(taken.err());
     }
-    // They are about the part before an error, too.
+    // The facts are also valid for the part before an error.
     Surveyed { facts: facts(last.as_ref().map(Records::state)), findings: found.into_vec(), error }
 }
 
-/// Numbers that were counted, as an object.
+/// Counts as a JSON object.
 pub fn counted<K: ToString>(counts: impl IntoIterator<Item = (K, u64)>) -> Value {
     let counts = counts.into_iter().map(|(key, count)| (key.to_string(), Value::from(count)));
     Value::Object(counts.collect::<Map<_, _>>())
 }
 
-/// Accesses to memory.
+/// Statistics of accesses to memory.
 #[derive(Clone, Debug, Default)]
 pub struct Accesses {
-    /// How many have each size.
+    /// Number of accesses of each size.
     pub sizes: BTreeMap<u32, u64>,
-    /// Bytes accessed, each as often as it was.
+    /// Sum of the sizes of all accesses.
     pub n_bytes: u64,
     lowest: Option<u64>,
     highest: Option<u64>,
-    /// Lines by number: a bit for each of 64 neighbours, so that accesses to many lines take little memory.
+    /// Sets of lines: a bit for each of 64 neighbouring lines, so that many accessed lines take little memory.
     lines: FxHashMap<u64, u64>,
     n_lines: u64,
 }
 
 impl Accesses {
-    /// Takes in an access; one of no size is of one byte.
+    /// Counts an access; one of size 0 touches one byte.
     pub fn add(&mut self, addr: u64, size: u32) {
         *self.sizes.entry(size).or_insert(0) += 1;
         self.n_bytes += u64::from(size);
@@ -81,7 +81,7 @@ impl Accesses {
         }
     }
 
-    /// Where they go: the lowest and the highest byte, and how many lines.
+    /// The accessed memory: the lowest and highest byte, and the number of lines.
     pub fn facts(&self) -> [Fact; 3] {
         let fact =
             |key, label, addr: Option<u64>| Fact::new(key, label, addr.map(|addr| format!("{addr:#x}")));
@@ -111,7 +111,7 @@ mod tests {
         for (addr, size) in [(0, 4), (60, 8), (0x1000, 0), (0xfc0, 0x81)] {
             accesses.add(addr, size);
         }
-        // 0, 1; 0x40; 0x3f and 0x41.
+        // Lines 0 and 1; 0x40; 0x3f and 0x41.
         assert_eq!(accesses.facts()[2].json(), json!(5));
         assert_eq!(accesses.n_bytes, 12 + 0x81);
     }

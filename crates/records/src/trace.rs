@@ -1,4 +1,4 @@
-//! A trace of files of records, each of which is a shard.
+//! Traces that consist of files of records; each file is a shard.
 
 use crate::check::Rules;
 use crate::codec::RecordCodec;
@@ -14,9 +14,9 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What a family says of itself besides [how its records read](RecordCodec).
+/// The description of a family, in addition to its [codec](RecordCodec).
 pub trait Family: RecordCodec {
-    /// What its records say that can be wrong.
+    /// The checks of its records.
     type Rules: Rules<Self>;
 
     /// The format.
@@ -28,10 +28,10 @@ pub trait Family: RecordCodec {
     /// The columns that it fills.
     fn columns(&self) -> Columns;
 
-    /// Prints rows of the first table.
+    /// A printer for rows of the first table.
     fn printer(&self) -> Box<dyn Printer>;
 
-    /// What only reading the whole trace shows, as [`Trace::survey`].
+    /// Facts that require reading the whole trace; see [`Trace::survey`].
     fn survey(&self, trace: &FlatTrace<Self>, is_cancelled: &dyn Fn() -> bool) -> Surveyed;
 
     /// The name of a kind of mark.
@@ -40,21 +40,21 @@ pub trait Family: RecordCodec {
     }
 }
 
-/// A file of a trace, and what is known of it before it is read.
+/// A file of a trace, with the facts known before it is read.
 #[derive(Clone, Debug)]
 pub struct File {
     /// Its bytes.
     pub source: Source,
-    /// The only thread of its records, if that is known.
+    /// The only thread of its records, if known.
     pub thread: Option<ThreadId>,
-    /// The process of its records, if that is known.
+    /// The process of its records, if known.
     pub process: Option<u64>,
 }
 
 /// An opened trace.
 #[derive(Debug)]
 pub struct FlatTrace<C> {
-    /// Those of the shards; at least one.
+    /// The containers of the shards; at least one.
     containers: Vec<Container>,
     codec: C,
     meta: Meta,
@@ -62,19 +62,19 @@ pub struct FlatTrace<C> {
 }
 
 impl<C: Family> FlatTrace<C> {
-    /// Opens a file whose beginning has shown how its records read, of a process if that is known. `meta` gets what is the same
-    /// for all families.
+    /// Opens a file whose codec was determined from its beginning; `process` is its process, if known. Adds to `meta` the
+    /// facts that are the same for all families.
     ///
     /// # Errors
-    /// What the source says.
+    /// Errors of the source.
     pub fn open(source: &Source, codec: C, process: Option<u64>, meta: Meta) -> Result<FlatTrace<C>> {
         FlatTrace::of_files(&[File { source: source.clone(), thread: None, process }], codec, meta)
     }
 
-    /// Opens files that all read alike: each is a shard.
+    /// Opens files with the same codec: each is a shard.
     ///
     /// # Errors
-    /// `Missing` if there is none; what the sources say.
+    /// `Missing` if there are no files; errors of the sources.
     pub fn of_files(files: &[File], codec: C, meta: Meta) -> Result<FlatTrace<C>> {
         let containers: Vec<Container> =
             files.iter().map(|file| file.source.container()).collect::<std::result::Result<_, _>>()?;
@@ -102,20 +102,20 @@ impl<C: Family> FlatTrace<C> {
         Ok(FlatTrace { containers, codec, meta, shards })
     }
 
-    /// The first of the opened files: the only one of most traces.
+    /// The container of the first file, which is the only one in most traces.
     pub fn container(&self) -> &Container {
         &self.containers[0]
     }
 
-    /// How its records read.
+    /// The codec of its records.
     pub fn codec(&self) -> &C {
         &self.codec
     }
 
-    /// Begins a read whose kind is known.
+    /// Begins a read, with its concrete type.
     ///
     /// # Errors
-    /// As [`Trace::scan`].
+    /// Those of [`Trace::scan`].
     pub fn read(&self, scan: &Scan) -> Result<Records<C>> {
         self.shard(scan.shard)?;
         Records::new(self.codec.clone(), &self.containers[scan.shard.0 as usize], scan)

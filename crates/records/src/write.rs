@@ -1,4 +1,4 @@
-//! Writing records: into a file that appears when it is complete.
+//! Writes records into a file that appears when it is complete.
 
 use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::fresh::{Fresh, Replace, cannot};
@@ -9,27 +9,27 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes that are put together before they are written, each record in one piece.
+/// Size of the write buffer; records are not split between writes.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Bytes of the beginning that are kept, to look at when all is written.
+/// Number of bytes of the beginning that are kept, for examination at the end.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// A file of records in the making.
+/// A file of records under construction.
 pub struct RecordFile {
     fresh: Fresh,
     name: String,
     packer: Packer<BufWriter<OutputFile>>,
     buffer: Vec<u8>,
-    /// The beginning of what was written before `buffer`.
+    /// The beginning of the bytes written before `buffer`.
     head: Vec<u8>,
     is_archive: bool,
     n_records: u64,
 }
 
-/// What was written.
+/// Summary of a written file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Records.
+    /// Number of records.
     pub records: u64,
     /// Bytes of the records.
     pub bytes: u64,
@@ -38,10 +38,10 @@ pub struct Written {
 }
 
 impl RecordFile {
-    /// Begins a file, whose records are the member of this name where it is an archive.
+    /// Begins a file. In an archive, the records are the member with this name.
     ///
     /// # Errors
-    /// `Usage` if something of that name must stay; `Io` if the file cannot be made.
+    /// `Usage` if the file exists and may not be replaced; `Io` if it cannot be created.
     pub fn create(
         path: &Path,
         member: &str,
@@ -73,21 +73,21 @@ impl RecordFile {
         self.is_archive
     }
 
-    /// How many records were appended.
+    /// Number of records appended so far.
     pub fn n_records(&self) -> u64 {
         self.n_records
     }
 
-    /// The bytes of the first records, at most `n_bytes`; of a long file there are 64 KiB to look at.
+    /// The bytes of the first records, at most `n_bytes`; of a long file, 64 KiB are kept.
     pub fn head(&self, n_bytes: usize) -> &[u8] {
         let head = if self.head.is_empty() { &self.buffer } else { &self.head };
         head.get(..n_bytes).unwrap_or(head)
     }
 
-    /// Appends a record, which `encode` does to a buffer.
+    /// Appends a record, which `encode` writes to a buffer.
     ///
     /// # Errors
-    /// Those of `encode`; `Io` if it cannot be written.
+    /// Errors of `encode`; `Io` if the file cannot be written.
     pub fn append(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
         encode(&mut self.buffer).map_err(|error| error.in_file(&*self.name))?;
         self.n_records += 1;
@@ -101,10 +101,10 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Ends the file and gives it its name.
+    /// Completes the file and gives it its name.
     ///
     /// # Errors
-    /// `Io` if that fails; then there is no file.
+    /// `Io` if that fails; then the file does not exist.
     pub fn finish(mut self) -> Result<Written> {
         self.packer.write(&self.buffer)?;
         let (mut out, packed) = self.packer.finish()?;
@@ -115,16 +115,17 @@ impl RecordFile {
     }
 }
 
-/// Threads that pack: one for each core.
+/// A pool of packing threads: one for each core.
 ///
 /// # Errors
-/// `Io` if the system has none left.
+/// `Io` if the system cannot create threads.
 pub fn usual_pool() -> Result<Arc<Pool>> {
     Ok(Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?)
 }
 
-/// How many records of an output are good that had `n_before` before a batch and has `n_written` after it: those before the first
-/// damage among what was found with the batch. Of batches whose records are not written one by one, none is.
+/// Number of good records in an output that had `n_before` records before a batch and has `n_written` after it: those before
+/// the first damage among the findings of the batch. If the batch's records are not written one for one, none of them counts
+/// as good.
 pub fn n_good(findings: &[Finding], span: &Span, n_before: u64, n_written: u64) -> u64 {
     let damage = findings.iter().find(|finding| finding.is_damage());
     let Some(record) = damage.and_then(|finding| finding.place.record) else { return n_before };
@@ -137,11 +138,11 @@ pub fn n_good(findings: &[Finding], span: &Span, n_before: u64, n_written: u64) 
     }
 }
 
-/// Reads the records of an edit's source, of the threads that it is about, up to damage where that is to be refused. `write`
-/// takes each batch and returns how many records it has written so far.
+/// Reads the records of an edit's source, limited to the selected threads, up to damage if that must be refused. `write`
+/// takes each batch and returns the number of records written so far.
 ///
 /// # Errors
-/// What reading and `write` say; damage that the edit does not allow.
+/// Errors of reading and of `write`; damage that the edit does not allow.
 pub fn copy_records(
     trace: &dyn Trace,
     scan: &Scan,

@@ -1,4 +1,4 @@
-//! The loop, with a codec that is small enough to see what it is given: a record is a thread, a length and that many bytes.
+//! Tests the loop with a codec that is small enough to see its calls: a record is a thread, a length and that many bytes.
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
@@ -19,8 +19,8 @@ static BAD: RuleInfo = RuleInfo {
     original: &[],
 };
 
-/// Records of threads 0 to 8: the thread, the number of bytes that follow, and those. Thread 0 executes instructions. Zero
-/// bytes follow damage.
+/// Records of threads 0 to 8: the thread, the number of bytes that follow, and these bytes. Records of thread 0 are
+/// instructions. After damage, records continue after the next zero byte.
 #[derive(Clone, Copy, Debug)]
 struct Toy;
 
@@ -75,7 +75,7 @@ impl RecordCodec for Toy {
     }
 }
 
-/// Thread, first record, records, offset of each batch; and what was found.
+/// Thread, first record, number of records, and offset of each batch; and the findings.
 type Batches = (Vec<(u64, u64, u32, u64)>, Vec<(String, Option<u64>)>);
 
 fn take(batch: &Batch, all: &mut Batches) {
@@ -100,7 +100,7 @@ fn scan() -> Scan {
     Scan::new(ShardId(0)).columns(Columns::THREADS)
 }
 
-/// Two records of thread 1, damage, one of 1, two of 2.
+/// Two records of thread 1, damage, one of thread 1, two of thread 2.
 const BYTES: &[u8] = &[1, 0, 1, 2, 7, 7, 99, 98, 0, 1, 1, 5, 2, 0, 2, 0];
 
 #[test]
@@ -129,7 +129,7 @@ fn windows_and_limits_count_records() {
 
 #[test]
 fn instructions_are_counted_where_batches_end_and_windows_begin() {
-    // Instructions are records of thread 0.
+    // Records of thread 0 are instructions.
     let bytes = [0, 0].repeat(10);
     let of = |scan: &Scan| read(&bytes, scan).unwrap().0;
     let cut = Cut { instrs: NonZeroU64::new(4), ..Cut::SIZE };

@@ -1,15 +1,15 @@
-//! Lines → columns.
+//! Fills columns from lines.
 
 use crate::fill::Fill;
 use crate::lines::{LineCodec, LineState, Means, Row};
 use quipu_model::lens::AccessKind;
 use quipu_model::{Batch, Columns};
 
-/// Kinds of records of any format of lines, and room for more: a power of two.
+/// Maximum number of kinds of records in any line format: a power of two.
 const N_KINDS: usize = 8;
 
 impl LineCodec {
-    /// Adds `state.rows`, which have this many instructions, to the batch; without accesses unless they `are_sound`.
+    /// Adds `state.rows`, which contain `n_instrs` instructions, to the batch; without accesses unless they `are_sound`.
     pub(crate) fn fill(&self, state: &mut LineState, out: &mut Fill, n_instrs: u64, are_sound: bool) {
         let LineState { rows, pcs, pc: last_pc, .. } = state;
         let (first, first_record) = (out.at(), out.n_records());
@@ -19,7 +19,7 @@ impl LineCodec {
         let with_access_pcs = wants(Columns::ACCESSES | Columns::ACCESS_PC);
         let (with_instrs, with_marks, with_tables) =
             (wants(Columns::INSTRS), wants(Columns::MARKS), out.wants_tables());
-        // Rows that a record of each kind makes, and their kinds.
+        // Number of access rows for a record of each kind, and their kinds.
         let means = self.language.means;
         let mut made = [(0usize, [AccessKind::Read; 2]); N_KINDS];
         for (made, means) in made.iter_mut().zip(means) {
@@ -49,7 +49,7 @@ impl LineCodec {
         }
         *last_pc = pc;
         let Batch { accesses, instrs, marks, tables, .. } = out.rows();
-        // PERF: every row is written at the cursor, which moves past wanted ones only (`lines`).
+        // PERF: every row is written at the cursor, which only moves past wanted ones (`lines`).
         let n_rows: usize = rows.iter().map(|row| made[kind_of(row)].0).sum();
         if n_rows > 0 {
             let n_before = accesses.at.len();

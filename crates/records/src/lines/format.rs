@@ -1,4 +1,4 @@
-//! A family of lines as a [`Format`].
+//! Line formats as a [`Format`].
 
 use crate::codec::{Ending, Input};
 use crate::lines::{Head, Language, LineCodec};
@@ -7,16 +7,16 @@ use quipu_model::{Confidence, Format, FormatInfo, Meta, OpenOptions, Result, Rul
 use quipu_source::Source;
 use std::path::Path;
 
-/// Bytes that are looked at to recognise a trace: some hundred lines.
+/// Number of bytes examined to recognise a trace: some hundred lines.
 const PROBED_BYTES: usize = 16 << 10;
 
-/// A format whose traces are lines of text, read only: a constant of each family.
+/// A format whose traces are lines of text, read only; each format is a constant of this type.
 pub struct LineFormat {
-    /// What tells its lines from others.
+    /// The description of its lines.
     pub language: &'static Language,
-    /// Looks at the beginning of a file of that name.
+    /// Examines the beginning of a file, given its name.
     pub recognise: fn(head: Input<'_>, name: Option<&str>) -> Head,
-    /// How lines read whose beginning looks so, with these settings.
+    /// Returns the codec for a file with this beginning and these options.
     pub adapt: fn(head: &Head, options: &OpenOptions) -> Result<LineCodec>,
     /// The format's own tools, `check` among them.
     pub tools: &'static [&'static dyn Tool],
@@ -44,7 +44,7 @@ impl Format for LineFormat {
     }
 
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
-        // Wrong options are reported before anything else.
+        // Invalid options are reported before anything else.
         self.language.info.opening(options)?;
         self.language.info.refuse_folder(source)?;
         let head = self.head(source)?;

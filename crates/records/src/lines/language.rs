@@ -1,4 +1,4 @@
-//! What tells formats of lines apart: one value for each.
+//! Descriptions of line formats, one value for each.
 
 use crate::codec::Input;
 use crate::fill::Fill;
@@ -8,32 +8,32 @@ use crate::print::Form;
 use quipu_model::trace::{Carries, Fact, Recorded};
 use quipu_model::{Columns, Confidence, FormatInfo, RuleInfo, TableBuf};
 
-/// A format of lines.
+/// The description of a line format.
 pub struct Language {
-    /// What is known of it without a trace.
+    /// Static description of the format.
     pub info: &'static FormatInfo,
     /// Names of the kinds of records.
     pub kinds: &'static [&'static str],
-    /// What each kind is for analyses.
+    /// The meaning of each kind for analyses.
     pub means: &'static [Means],
     /// The columns that its records fill.
     pub columns: Columns,
     /// Makes empty rows of its table.
     pub table: fn() -> Box<dyn TableBuf>,
-    /// Adds rows to the table, the first of which is the record at this position, counted from 0. There is an instruction's
-    /// address for each.
+    /// Adds rows to the table; the first row is the record at this position, counted from 0. `pcs` has an instruction address
+    /// for each row.
     pub push: fn(first_record: u64, rows: &[Row], pcs: &[u64], to: &mut dyn TableBuf),
-    /// How rows are printed.
+    /// Columns of printed rows.
     pub forms: &'static [Form],
     /// The rules that reading itself checks.
     pub rules: LineRuleSet,
-    /// Takes a message of the tracer in the trace, of a process.
+    /// Handles a message of the tracer about a process.
     pub message: fn(state: &mut LineState, process: u64, text: &[u8], out: &mut Fill),
-    /// Looks at what a record says.
+    /// Checks the values of a record.
     pub judge: fn(codec: &LineCodec, seen: &mut Seen, record: &Record, tell: &mut Tell<'_>),
 }
 
-/// Takes a rule that a record breaks, and what is wrong.
+/// Receives a rule that a record breaks, and the message.
 pub type Tell<'t> = dyn FnMut(&'static RuleInfo, String) + 't;
 
 impl std::fmt::Debug for Language {
@@ -43,14 +43,14 @@ impl std::fmt::Debug for Language {
 }
 
 impl Language {
-    /// The kind of records that are instructions; one that there is not if none is.
+    /// The kind of records that are instructions; `u8::MAX` if there is none.
     pub fn instr(&self) -> u8 {
         let instr = self.means.iter().position(|means| *means == Means::Instr);
         instr.map_or(u8::MAX, |kind| kind as u8) // A few.
     }
 }
 
-/// The rules of a format that reading itself checks.
+/// The rules of a format that the reader itself checks.
 #[derive(Clone, Copy, Debug)]
 pub struct LineRuleSet {
     /// All rules of the format.
@@ -63,11 +63,11 @@ pub struct LineRuleSet {
     pub bad_line: &'static RuleInfo,
     /// Numbers fit.
     pub number: &'static RuleInfo,
-    /// For zero bytes in lines, where lines that are no records are no errors.
+    /// For zero bytes in lines, if the format's malformed lines are not errors.
     pub zeros: Option<&'static RuleInfo>,
 }
 
-/// What a kind of record is for analyses.
+/// The meaning of a kind of record for analyses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
     /// An instruction is executed.
@@ -78,31 +78,31 @@ pub enum Means {
     Write,
     /// Memory is read and then written, by one instruction.
     Modify,
-    /// Memory is accessed in an unknown way: a read, with a mark of the kind's number.
+    /// Memory is accessed in an unknown way: a read, and a mark with the kind's number.
     Unknown,
-    /// No access: a mark of the kind's number.
+    /// No access: a mark with the kind's number.
     Mark,
 }
 
-/// What [`Language::judge`] has seen of the records before.
+/// State of [`Language::judge`] about earlier records.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
-    /// An instruction.
+    /// Whether there was an instruction.
     pub has_instr: bool,
-    /// A violation that is reported once.
+    /// Whether a violation that is reported only once was reported.
     pub is_told: bool,
 }
 
-/// A grammar's functions, compiled for it. PERF: one call for a run of lines, none for a line.
+/// A grammar's compiled functions. PERF: one call for a run of lines, none for each line.
 #[derive(Clone, Copy)]
 pub struct Reading {
     pub(crate) run: fn(&LineCodec, &mut LineState, &[u8], &mut Fill) -> usize,
-    /// Reads a line, without its end.
+    /// Parses a line, without its end.
     pub line: fn(&[u8]) -> Line<'_>,
 }
 
 impl Reading {
-    /// Those of a grammar.
+    /// The functions of a grammar.
     pub const fn of<G: Grammar>() -> Reading {
         Reading { run: run::<G>, line: G::line }
     }
@@ -114,27 +114,27 @@ impl std::fmt::Debug for Reading {
     }
 }
 
-/// What the beginning of a file shows.
+/// Facts from the beginning of a file.
 #[derive(Debug)]
 pub struct Head {
-    /// Whether it is a trace of the format.
+    /// The confidence that it is a trace of the format.
     pub confidence: Confidence,
-    /// How its lines read.
+    /// The grammar of its lines.
     pub reading: &'static Reading,
-    /// The process; 0 if nothing says.
+    /// The process; 0 if unknown.
     pub process: u64,
-    /// Facts, in the format's own words.
+    /// Facts, in the format's own terms.
     pub facts: Vec<Fact>,
-    /// What the trace carries and what it lacks.
+    /// The data that the trace contains and lacks.
     pub carries: Vec<Carries>,
-    /// How much of the instructions the trace has, as far as its beginning shows.
+    /// How many of the instructions the trace contains, as far as its beginning shows.
     pub instrs: Recorded,
-    /// The same of accesses to data.
+    /// The same for accesses to data.
     pub data: Recorded,
 }
 
 impl Head {
-    /// Of a file in which these lines were seen: likely a trace if there are enough of them. Nothing else is said.
+    /// The result for a file with these lines: likely a trace if there are enough records. All other fields have defaults.
     pub fn of(seen: &WhatLines, reading: &'static Reading) -> Head {
         let is_trace = seen.is_good() || seen.is_led();
         Head {
@@ -149,7 +149,8 @@ impl Head {
     }
 }
 
-/// The lines of a beginning, without their ends, and whether each is cut, as the last line of a file without an end may be.
+/// The lines at the beginning of a file, without their ends, and whether each is incomplete, as the last line of a file may
+/// be.
 pub fn lines(head: Input<'_>) -> impl Iterator<Item = (&[u8], bool)> {
     let n_ended = memchr::memrchr(b'\n', head.bytes).map_or(0, |last| last + 1);
     let (ended, cut) = head.bytes.split_at(n_ended);
@@ -160,26 +161,26 @@ pub fn lines(head: Input<'_>) -> impl Iterator<Item = (&[u8], bool)> {
     lines.filter(|(line, _)| !line.is_empty())
 }
 
-/// How many lines of a beginning are what.
+/// Counts of the lines at the beginning of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WhatLines {
-    /// Records.
+    /// Number of records.
     pub n_records: u32,
-    /// Lines that should be records.
+    /// Number of malformed lines.
     pub n_bad: u32,
-    /// The first line that is a record or should be one is one.
+    /// Whether a record comes before any malformed line.
     pub is_first: bool,
     n_leading: u32,
 }
 
-/// A file that begins with this many records is a trace, whatever damage made of the lines after them.
+/// A file that begins with this many records is a trace, even if the lines after them are damaged.
 const LEADING_RECORDS: u32 = 64;
 
 impl WhatLines {
     /// Counts a line.
     pub fn add(&mut self, line: &Line<'_>, is_cut: bool) {
         match line {
-            // It is none for that reason.
+            // It is malformed because it is incomplete.
             Line::Bad(_) if is_cut => {}
             Line::Record(_) => {
                 self.is_first |= self.n_records + self.n_bad == 0;
@@ -191,12 +192,12 @@ impl WhatLines {
         }
     }
 
-    /// Whether the beginning has records and few other lines.
+    /// Whether the beginning has records and few malformed lines.
     pub fn is_good(&self) -> bool {
         self.is_first && self.n_bad <= self.n_records / 10
     }
 
-    /// Whether enough records come first that what follows them does not matter.
+    /// Whether there are enough records at the front that the lines after them do not matter.
     pub fn is_led(&self) -> bool {
         self.n_leading >= LEADING_RECORDS
     }

@@ -1,52 +1,52 @@
-//! What a line of a trace can be.
+//! The kinds of lines in a trace.
 
 use crate::lines::number::NoNumber;
 
-/// A line that is an access or an event, as it is written.
+/// An access or an event, as its line describes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The address.
     pub addr: u64,
-    /// Bytes; 0 if the line does not say.
+    /// Size in bytes; 0 if the line does not contain it.
     pub size: u32,
-    /// The kind, as a position in the format's list of kinds.
+    /// The kind, as an index into the format's list of kinds.
     pub kind: u8,
 }
 
-/// A line.
+/// A parsed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
     /// A record.
     Record(Record),
-    /// Something else that belongs there and says nothing of accesses.
+    /// A valid line without information about accesses.
     Other,
-    /// A message of Valgrind, with the process that it is of.
+    /// A message of Valgrind, with its process.
     Message(u64, &'a [u8]),
-    /// None of these.
+    /// A malformed line.
     Bad(Fault),
 }
 
-/// What is wrong with a line.
+/// The reason why a line is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It does not begin as a record does.
+    /// It does not begin like a record.
     Kind,
-    /// The record has no address, or one that is no number.
+    /// The address is missing or not a number.
     Address,
     /// The address does not fit into 64 bits.
     AddressTooLarge,
-    /// The record has no size, or one that is no number.
+    /// The size is missing or not a number.
     Size,
     /// The size does not fit into 32 bits.
     SizeTooLarge,
-    /// Something follows the record.
+    /// There is text after the record.
     Rest,
-    /// The line is so long that it is none.
+    /// The line is too long for a record.
     Long,
 }
 
 impl Fault {
-    /// What people are told.
+    /// The reason, for messages.
     pub fn what(self) -> &'static str {
         match self {
             Fault::Kind => "it does not begin as a record does",
@@ -59,7 +59,7 @@ impl Fault {
         }
     }
 
-    /// The fault of an address.
+    /// The fault for an address that cannot be parsed.
     pub fn of_address(why: NoNumber) -> Fault {
         match why {
             NoNumber::Digits => Fault::Address,
@@ -67,7 +67,7 @@ impl Fault {
         }
     }
 
-    /// The fault of a size.
+    /// The fault for a size that cannot be parsed.
     pub fn of_size(why: NoNumber) -> Fault {
         match why {
             NoNumber::Digits => Fault::Size,
@@ -76,17 +76,18 @@ impl Fault {
     }
 }
 
-/// How lines read. Both ways give the same of a line; the quick one knows only how programs usually write it.
+/// A parser of lines. Both functions give the same result for a line; the quick one only handles the form that programs
+/// usually write.
 pub trait Grammar {
-    /// Takes the line that `bytes` begin with, if it is written as usual: the record, and the bytes of the line with its
-    /// end. `None` says nothing.
+    /// Parses the line at the front of `bytes`, if it has the usual form: returns the record, and the length of the line with
+    /// its end. `None` means that [`line`](Grammar::line) must decide.
     fn quick(bytes: &[u8]) -> Option<(Record, usize)>;
 
-    /// Reads a line, without its end.
+    /// Parses a line, without its end.
     fn line(text: &[u8]) -> Line<'_>;
 }
 
-/// This many zero bytes in a row are no text.
+/// A text does not contain this many consecutive zero bytes.
 const ZERO_RUN: usize = 4;
 
 /// Whether a line has a run of zero bytes.
@@ -94,7 +95,7 @@ pub(crate) fn has_zeros(text: &[u8]) -> bool {
     memchr::memmem::find(text, &[0; ZERO_RUN]).is_some()
 }
 
-/// The first word of a text, and what stands after it; blanks before both are left out.
+/// The first word of a text, and the text after it, both without leading blanks.
 pub fn word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
     let end = text.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(text.len());

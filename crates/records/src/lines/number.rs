@@ -1,15 +1,15 @@
-//! Numbers in text, eight digits at a time.
+//! Parses numbers in text, eight digits at a time.
 
-/// Ones in each byte of a word.
+/// A word with each byte equal to 1.
 const ONES: u64 = 0x0101_0101_0101_0101;
 /// The highest bit of each byte of a word.
 const HIGHS: u64 = 0x80 * ONES;
 
-/// How many bytes at the front of a word, its lowest byte first, are hex digits.
+/// Number of hex digits at the front of a word, whose first byte is the lowest.
 #[inline(always)]
 fn n_digits(word: u64) -> u32 {
     let low = word & !HIGHS;
-    // Each sum stays within its byte: the terms are below 128. Its highest bit says whether a bound was passed.
+    // Each sum stays within its byte: the terms are below 128. Its highest bit says whether a bound was exceeded.
     let above_nine = (low ^ (0x30 * ONES)) + (0x80 - 10) * ONES;
     let letter = (low | (0x20 * ONES)) ^ (0x60 * ONES);
     let above_f = letter + (0x80 - 7) * ONES;
@@ -18,11 +18,11 @@ fn n_digits(word: u64) -> u32 {
     is_other.trailing_zeros() / 8
 }
 
-/// The number that the first `n` bytes of a word are, all of them hex digits; 0 if there are none.
+/// The value of the first `n` bytes of a word, all of them hex digits; 0 if `n` is 0.
 #[inline(always)]
 fn value(word: u64, n: u32) -> u64 {
     let nibbles = (word & (0x0f * ONES)) + ((word >> 6) & ONES) * 9;
-    // Digits move to the far end: what stands before them are leading zeros.
+    // Digits move to the high end; the bytes below them become leading zeros.
     let digits = if n == 0 { 0 } else { nibbles << (64 - 8 * n) };
     let pairs = (digits << 4 | digits >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs << 8 | pairs >> 16) & 0x0000_ffff_0000_ffff;
@@ -34,8 +34,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// The hex digits that stand at `at` where 16 bytes are there, at most 16 of them: their value and how many there are.
-/// PERF: two words without a loop; a line with all its parts takes 15 ns (`lackey_without_columns`).
+/// Reads up to 16 hex digits at `at`: returns their value and their number.
+/// PERF: two words without a loop; a whole line takes 15 ns (`lackey_without_columns`).
 #[inline(always)]
 pub fn hex_run<const N: usize>(bytes: &[u8; N], at: usize) -> (u64, usize) {
     let (first, second) = (word(bytes, at), word(bytes, at + 8));
@@ -45,14 +45,14 @@ pub fn hex_run<const N: usize>(bytes: &[u8; N], at: usize) -> (u64, usize) {
     (number, (n_first + n_second) as usize) // At most 16.
 }
 
-/// Where the first line end is, from the word at `from` on; `N` if there is none. PERF: the next line begins after it,
-/// whatever its numbers are, so that the processor works on several lines at once.
+/// Index of the first end of line, from `from` on; `N` if there is none. PERF: the start of the next line does not depend on
+/// the numbers, so that the processor works on several lines at once.
 #[inline(always)]
 pub fn line_end<const N: usize>(bytes: &[u8; N], from: usize) -> usize {
     let mut at = from;
     while at < N {
         let differs = word(bytes, at) ^ (0x0a * ONES);
-        // The lowest byte that is marked is the first that is zero; those above may be marked wrongly.
+        // The lowest marked byte is the first zero byte; marks above it may be wrong.
         let is_end = differs.wrapping_sub(ONES) & !differs & HIGHS;
         if is_end != 0 {
             return at + (is_end.trailing_zeros() / 8) as usize; // Below 8.
@@ -62,16 +62,16 @@ pub fn line_end<const N: usize>(bytes: &[u8; N], from: usize) -> usize {
     N
 }
 
-/// Why a text is no number.
+/// The reason why a text is not a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoNumber {
-    /// It has no digit, or something that is none.
+    /// It has no digits, or other characters.
     Digits,
-    /// It does not fit.
+    /// It exceeds 64 bits.
     TooLarge,
 }
 
-/// The number that a text of hex digits is; `0x` may stand before them.
+/// Parses hex digits, with or without `0x`.
 ///
 /// # Errors
 /// If the text is not a number or does not fit in 64 bits.
@@ -83,7 +83,7 @@ pub fn hex(text: &[u8]) -> Result<u64, NoNumber> {
     digits_of(digits, 16)
 }
 
-/// The number that a text of decimal digits is.
+/// Parses decimal digits.
 ///
 /// # Errors
 /// If the text is not a number or does not fit in 64 bits.

@@ -1,10 +1,10 @@
-//! The rules that records of lines follow, looked at in the lines themselves, so that each place is exact.
+//! Checks the rules for records of lines in the text of the lines, so that each place is exact.
 
 use crate::check::{Log, Rules};
 use crate::lines::{Line, LineCodec, Seen};
 use quipu_model::Batch;
 
-/// What is known of the records so far.
+/// State of the check.
 #[derive(Debug)]
 pub struct LineRules {
     codec: LineCodec,
@@ -19,7 +19,7 @@ impl Rules<LineCodec> for LineRules {
     fn batch(&mut self, batch: &Batch, log: &mut Log) {
         let LineRules { codec, seen } = self;
         let mut ordinal = batch.span.first_record;
-        // Other lines may stand before the first record.
+        // Other lines may precede the first record.
         let (mut at, mut first) = (0, None);
         for text in batch.raw().split_inclusive(|byte| *byte == b'\n') {
             let line = text.strip_suffix(b"\n").unwrap_or(text);
