@@ -331,8 +331,8 @@ impl Decoder {
     }
 
     /// The event that enters a call is usually followed by the one that leaves it; then the call need not be kept among the
-    /// open ones. If the leaving event is incomplete or malformed, the next call of `event` reads it by itself. PERF:
-    /// `decode`.
+    /// open ones. If the leaving event is incomplete or malformed, the next call of `event` reads it by itself.
+    /// PERF: `decode`.
     #[inline]
     fn leave_at_once(
         &mut self,
@@ -555,7 +555,7 @@ impl Decoder {
     }
 }
 
-/// A run of this many zero bytes is no event: it would enter a call without arguments within itself, at least four times.
+/// A run of this many zero bytes is not an event: it would enter calls without arguments, nested at least four deep.
 const BLANK_BYTES: usize = 16;
 
 /// True if a run of zero bytes stands where an event is expected: a block of the file that was never written.

@@ -165,7 +165,7 @@ impl<W: Write> StreamWriter<W> {
     }
 }
 
-/// A writer that remembers its last error.
+/// A writer that remembers its first error.
 struct Minding<W> {
     out: W,
     failure: Option<io::Error>,

@@ -197,7 +197,7 @@ fn has(call: &Call, flag: u32) -> u8 {
     u8::from(call.flags & flag != 0)
 }
 
-/// A value, or the element of an array with a single one, as a function has that writes through a pointer.
+/// The element of an array with a single element (a value written through a pointer); any other value itself.
 fn lone(values: &Values, at: u32) -> Node {
     let node = values.node(at);
     let is_lone = node.kind == Kind::Array && node.halves().0 == 1;

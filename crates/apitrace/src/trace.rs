@@ -202,8 +202,7 @@ impl ApiTrace {
         &self.container
     }
 
-    /// The opened file, for readers that count or write: if a checksum is wrong, it delivers only the data before it that is
-    /// good.
+    /// The opened file, for readers that count or write: if a checksum is wrong, it delivers only the data that is good.
     pub fn sound(&self) -> &Container {
         &self.sound
     }

@@ -3,7 +3,8 @@
 use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
 use quipu_cells::checksum::{after_zeros, of as without_instruction, zeros};
 
-/// Bytes of a part. The instruction's latency is three times its throughput, so three parts are processed side by side.
+/// Bytes of a part. The instruction has a latency of three times its issue interval, so three parts are processed
+/// side by side.
 const PART_BYTES: usize = 2048;
 /// The effect of a part of zeros on a checksum.
 static AFTER_PART: [[u32; 256]; 4] = zeros(PART_BYTES);

@@ -1,6 +1,6 @@
 //! Rules that replace values, and their syntax on the command line.
 //!
-//! A rule is data; [`Rule::apply`] applies it to one value and its parts. One of them is apitrace's rule `s/SEARCH/REPLACE/`:
+//! A rule is data; [`Rule::apply`] applies it to one value. One of them is apitrace's rule `s/SEARCH/REPLACE/`:
 //! it replaces whole strings, names of numbers, flags and addresses, but not plain numbers.
 //! SPEC: apitrace.md#editing.
 
@@ -139,7 +139,7 @@ impl Rule {
     ///
     /// # Errors
     /// `Usage` if `Set` gives a value that this one cannot have, or if the new name of an `Equal` rule does not exist in the
-    /// value's type although the argument is named.
+    /// value's type; with `Reach::Original`, such a name is skipped.
     pub fn apply(&self, index: u32, reach: Reach, values: &mut Values, types: &Types) -> Result<Applied> {
         let node = values.node(index);
         let mut is_unfit = false;

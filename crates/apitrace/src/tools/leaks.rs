@@ -2,7 +2,7 @@
 //!
 //! Follows the calls that create and destroy objects of OpenGL and OpenGL ES: buffers, textures, framebuffers, renderbuffers,
 //! vertex arrays, queries, samplers, pipelines, transform feedbacks, shaders, programs, display lists, syncs, and the
-//! contexts themselves. Names belong to a context, or to the contexts that share objects with it since its creation. If the
+//! contexts themselves. Names belong to a context, or to a group of contexts that were created to share their objects. If the
 //! trace does not say which context a thread uses, its objects belong to one placeholder context.
 //!
 //! An object is leaked if it exists when its last context is destroyed, or at the end of the trace. A program that just exits
