@@ -98,7 +98,7 @@ pub(crate) fn refill() -> bool {
     is_there
 }
 
-/// Counts cells that are not recorded because the file cannot grow. The counter is in the head of the thread's last buffer,
+/// Counts an event that is not recorded because the file cannot grow. The counter is in the head of the thread's last buffer,
 /// which stays open.
 fn lose(thread: &Thread) {
     const ONE: u64 = 1 << 32;

@@ -18,6 +18,7 @@ use quipu_cells::layout::{BUFFER_BYTES, CELLS_END, open};
 pub(crate) const PARKED: usize = CELLS_END;
 
 /// State of a thread. Its bytes are 0 at first, except for the cursor.
+///
 /// Only this thread and its signal handlers access it. All of it can be changed through shared references, because a function
 /// that has one may call another that changes it, and so may a handler. A handler restores everything that the interrupted
 /// code may be about to change, except for the cursor, which moves by one instruction, and the state that belongs to it.

@@ -1,6 +1,6 @@
 //! A small random number generator whose numbers are the same on every platform and in every version.
 
-/// SplitMix64: one addition and three multiplications for each number; good enough to choose places and bytes.
+/// SplitMix64: one addition and two multiplications for each number; good enough to choose places and bytes.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,

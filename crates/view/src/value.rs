@@ -57,7 +57,7 @@ pub fn date_text(unix_seconds: u64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Three significant digits, without trailing zeros of a whole number.
+/// About three significant digits; 0 is written without a fraction.
 fn three_digits(value: f64) -> String {
     if value == 0.0 {
         "0".to_owned()
