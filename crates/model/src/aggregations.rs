@@ -1,7 +1,8 @@
-//! What aggregations come to, as results: traces of several formats have some, which were made while they were recorded.
+//! The shared tool `aggregations`: merged aggregations as results, for the formats whose traces have some.
 //!
-//! A format merges its own and gives [`OneVariable`]s to a [`Merging`], the pass of its tool `aggregations`. Values are those of
-//! the whole run, whatever part of the records is asked for: aggregations have no times.
+//! Aggregations were computed while the trace was recorded. A format merges its own and gives [`OneVariable`]s to a
+//! [`Merging`], the pass of the tool. The values are always those of the whole run, even if only part of the records is read:
+//! aggregations carry no times.
 
 use crate::column::Strings;
 use crate::doc::{Bars, Block, Cell, Document, Grid, MAX_BARS};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "20", "how many keys of each variable to list");
 
-/// The tool `aggregations` of a format.
+/// Describes the tool `aggregations` of a format.
 #[must_use]
 pub const fn info(format: &'static str) -> ToolInfo {
     ToolInfo {
@@ -27,10 +28,10 @@ pub const fn info(format: &'static str) -> ToolInfo {
     }
 }
 
-/// Gives the variables of a trace, and what is wrong with what they were merged from.
+/// Returns the variables of a trace, and the findings from merging them.
 pub type Variables = dyn Fn() -> Result<(Vec<OneVariable>, Vec<Finding>)> + Send + Sync;
 
-/// Waits for the end: values are merged once.
+/// The pass of the tool `aggregations`. It ignores batches and asks for the merged variables once, when it finishes.
 #[derive(Clone)]
 pub struct Merging {
     top: usize,
@@ -44,7 +45,7 @@ impl std::fmt::Debug for Merging {
 }
 
 impl Merging {
-    /// A pass that asks for the variables at its end.
+    /// Creates a pass that calls `variables` when it finishes.
     pub fn new(
         options: &Options,
         variables: impl Fn() -> Result<(Vec<OneVariable>, Vec<Finding>)> + Send + Sync + 'static,
@@ -73,7 +74,7 @@ impl Pass for Merging {
 }
 
 rows! {
-    /// A row for each key of an aggregation.
+    /// Rows of the table `aggregations`: one for each key.
     pub struct Aggregations: "aggregations" derived "keys and values of aggregations, merged over the whole run" {
         variable: Vec<u64> => "number of the variable";
         name: Strings => "name of the variable, where the trace says it";
@@ -126,8 +127,8 @@ result! {
     }
 }
 
-/// Rows of a chart of a histogram: what counts nothing stands between what does, unless that makes too many. And how many that
-/// count something are left out.
+/// Selects the rows of a histogram to draw: all if they fit into a chart ([`MAX_BARS`]), otherwise only those that are not
+/// zero, up to that number. Also returns how many rows that are not zero had to be left out.
 pub fn bars_of(rows: &[(String, i64)]) -> (Vec<&(String, i64)>, usize) {
     if rows.len() <= MAX_BARS {
         return (rows.iter().collect(), 0);
@@ -138,30 +139,30 @@ pub fn bars_of(rows: &[(String, i64)]) -> (Vec<&(String, i64)>, usize) {
     (counting, n_left)
 }
 
-/// Where all of it is.
+/// Ends notes about omitted rows: the command that prints all of them.
 const ALL: &str = "`quipu analyze aggregations --json` has all";
 
-/// A bar of a number; bars have no side for negative ones, so their names say it.
+/// The label and length of a bar. Bars cannot show a sign, so the label of a negative number says `(negative)`.
 pub fn bar(name: &str, number: i64) -> (String, u64) {
     let name = if number < 0 { format!("{name} (negative)") } else { name.to_owned() };
     (name, number.unsigned_abs())
 }
 
-/// Bars under a title, which are shares of their sum.
+/// A bar chart with a title; each bar is a share of the sum of all.
 pub fn chart(title: String, bars: Vec<(String, u64)>) -> Block {
     let total = bars.iter().fold(0, |sum: u64, (_, part)| sum.saturating_add(*part));
     Block::Bars(Bars { title, total, bars })
 }
 
 impl OneVariable {
-    /// True for numbers that are shares of a whole.
+    /// True if the numbers of the keys add up to a whole, so that a chart can show them as shares.
     fn is_shares(&self) -> bool {
         matches!(self.function.as_str(), "count" | "sum")
             && self.keys.len() > 1
             && self.keys.iter().all(|key| key.value >= 0)
     }
 
-    /// What the number of a key is: of a histogram, how many values it counts.
+    /// The column head for the numbers of keys: for histograms, the number of values counted.
     fn column(&self) -> &str {
         match self.keys.iter().any(|key| !key.rows.is_empty()) {
             true => "values counted",
@@ -169,7 +170,7 @@ impl OneVariable {
         }
     }
 
-    /// What it is called: `@name: count`.
+    /// The title, such as `@name: count`.
     fn title(&self) -> String {
         let name = self.name.as_ref().filter(|name| !name.is_empty());
         let name =
@@ -221,7 +222,7 @@ impl ReportBody for AggregationValues {
                 let bars = shown_keys.clone().map(|key| bar(&key.key, key.value)).collect();
                 document.blocks.push(chart(format!("{} by key", variable.title()), bars));
             }
-            // Numbers may be negative.
+            // `Cell::Count` has no sign, so numbers are written as text.
             let row = |key: &OneKey| vec![Cell::Text(key.key.clone()), Cell::Text(key.value.to_string())];
             document.blocks.push(Block::Grid(Grid {
                 title: variable.title(),
@@ -254,7 +255,7 @@ mod tests {
         AggregationValues { top: 20, variables: vec![variable], findings: Vec::new() }
     }
 
-    /// How many charts there are, the bars of the first, and the notes.
+    /// The number of charts, the number of bars in the first, and the notes.
     fn drawn(values: &AggregationValues, detail: Detail) -> (usize, usize, Vec<String>) {
         let blocks = ReportBody::document(values, detail).blocks;
         let charts: Vec<usize> = blocks

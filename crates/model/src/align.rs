@@ -1,36 +1,37 @@
-//! Aligning two sequences of numbers: what is equal, what was taken out, what was put in.
+//! Aligning two sequences: which items are equal, which were deleted, which were inserted.
 //!
-//! Myers' algorithm in its linear-space form: from both ends, the furthest-reaching paths of ever more differences, until
-//! they meet; then each half by itself. Where sequences are so different that this would take long, the search ends after
-//! a number of differences and continues from the path that came furthest, so the time is bounded by the length times that
-//! number. The result is then still right, if not the shortest.
+//! Myers' algorithm in its linear-space form: furthest-reaching paths grow from both ends, one difference at a time, until
+//! they meet; then each half is aligned by itself. If the sequences differ so much that this would take long, the search
+//! stops after a limited number of differences and splits where the furthest path got, so the time is bounded by the length
+//! times that limit. The result is then still correct, though perhaps not the shortest.
 
 use std::ops::Range;
 
-/// A run of one kind, in order.
+/// A run of items with the same outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// This many of both are equal.
+    /// This many items are equal in both.
     Equal(u64),
-    /// This many of the old are missing in the new.
+    /// This many items of the old sequence are missing from the new one.
     Delete(u64),
-    /// This many of the new were not in the old.
+    /// This many items of the new sequence are not in the old one.
     Insert(u64),
 }
 
-/// Steps that a search may take in all, about, before it is content with less than the best.
+/// Approximate limit on the steps of a search; it determines how many differences are tried before settling for less than the
+/// shortest result.
 const MAX_STEPS: u64 = 1 << 27;
-/// The least and most differences that are tried for one half.
+/// Lower and upper limit on the number of differences that are tried for one half.
 const COST_RANGE: (u64, u64) = (64, 8192);
 
-/// The runs that lead from `old` to `new`: those next to each other are of different kinds, and what was deleted comes
-/// before what was inserted in its place.
+/// The runs that lead from `old` to `new`. Adjacent runs have different kinds, and a deletion comes before the insertion that
+/// replaces it.
 pub fn align<T: Eq>(old: &[T], new: &[T]) -> Vec<Run> {
     let n = (old.len() + new.len()) as u64;
     let most = (MAX_STEPS / n.max(1)).clamp(COST_RANGE.0, COST_RANGE.1);
     let mut aligner = Aligner { old, new, most: most as usize, forward: Vec::new(), backward: Vec::new() };
     let mut script = Script::default();
-    // A stack of its own, because halves may be many.
+    // An explicit stack, because the recursion can be deep.
     let mut todo = vec![(0..old.len(), 0..new.len())];
     while let Some((mut a, mut b)) = todo.pop() {
         let n_same = common(&old[a.clone()], &new[b.clone()]);
@@ -74,19 +75,19 @@ struct Aligner<'s, T> {
     old: &'s [T],
     new: &'s [T],
     most: usize,
-    /// For each diagonal, how far into the old a path comes, from the front and from the back.
+    /// For each diagonal, the furthest position in `old` that a path reaches, from the front and from the back.
     forward: Vec<isize>,
     backward: Vec<isize>,
 }
 
 impl<T: Eq> Aligner<'_, T> {
-    /// A point that a short path goes through. Neither part is empty, and neither their first nor their last are equal.
+    /// A point that a short path goes through. Both `a` and `b` must be non-empty and differ in their first and last items.
     fn middle(&mut self, a: &Range<usize>, b: &Range<usize>) -> (usize, usize) {
         let (old, new) = (&self.old[a.clone()], &self.new[b.clone()]);
         let (n, m) = (old.len().cast_signed(), new.len().cast_signed());
         let delta = n - m;
         let most = self.most.min((old.len() + new.len()).div_ceil(2) + 1).cast_signed();
-        // Diagonals run from -most-1 to most+1 around that of each end.
+        // Diagonals range from -most-1 to most+1 around the diagonal of each end.
         let width = (2 * most + 3).cast_unsigned();
         for paths in [&mut self.forward, &mut self.backward] {
             paths.clear();
@@ -95,7 +96,7 @@ impl<T: Eq> Aligner<'_, T> {
         let at = |diagonal: isize| (diagonal + most + 1).cast_unsigned();
         let mut best = (0, 0, 0);
         for d in 0..most {
-            // Diagonals beyond the edges have no points.
+            // Diagonals outside the grid have no points.
             let diagonals = (-d..=d).step_by(2).filter(|k| (-m..=n).contains(k));
             for k in diagonals.clone() {
                 let Some((x, y)) = step(&self.forward, at(k), d, k, n, m) else { continue };
@@ -105,7 +106,7 @@ impl<T: Eq> Aligner<'_, T> {
                 if x + y > best.0 {
                     best = (x + y, x, y);
                 }
-                // The same diagonal, seen from the back, where paths have one difference less.
+                // The same diagonal seen from the back, whose paths have one difference less.
                 let back = delta - k;
                 if delta % 2 != 0
                     && back.abs() < d
@@ -130,28 +131,28 @@ impl<T: Eq> Aligner<'_, T> {
                 }
             }
         }
-        // Too different: continue from where the longest path got.
+        // Too different: split at the furthest point reached.
         (a.start + best.1, b.start + best.2)
     }
 }
 
-/// How far a path comes that comes nowhere.
+/// Marks a diagonal that no path has reached.
 const NOWHERE: isize = -1;
 
-/// Where a path of `d` differences begins on diagonal `k`, which stands at `at`: one step after the furthest path with one
-/// less, on either side.
+/// The point where a path of `d` differences begins on diagonal `k` (index `at` in `paths`): one step from the furthest path
+/// of `d - 1` differences on either neighbouring diagonal.
 fn step(paths: &[isize], at: usize, d: isize, k: isize, n: isize, m: isize) -> Option<(usize, usize)> {
     if d == 0 {
         return Some((0, 0));
     }
-    // A deletion leads here from the diagonal below, an insertion from the one above.
+    // A deletion comes from the diagonal below, an insertion from the one above.
     let deleted = Some(paths[at - 1]).filter(|x| *x >= 0 && *x < n).map(|x| x + 1);
     let inserted = Some(paths[at + 1]).filter(|x| *x >= 0 && *x - k <= m);
     let x = deleted.max(inserted)?;
     Some((x.cast_unsigned(), (x - k).cast_unsigned()))
 }
 
-/// Runs, joined where they are of one kind.
+/// Collects runs, joining adjacent ones of the same kind.
 #[derive(Default)]
 struct Script {
     runs: Vec<Run>,
@@ -191,8 +192,8 @@ impl Script {
     }
 }
 
-/// Takes out of the end what only damage explains: what a damaged sequence has in place of the other's end is unknown, so only
-/// what stands in place of items that were read stays.
+/// Removes differences at the end that damage alone may explain. A damaged sequence may have lost its end, so items that only
+/// the other one has there prove nothing; of these, only as many stay as replace items that were read.
 pub fn forget_end(runs: &mut Vec<Run>, is_old_damaged: bool, is_new_damaged: bool) {
     if !is_old_damaged && !is_new_damaged {
         return;
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The fewest deletions and insertions, by the slow table.
+    /// The fewest deletions and insertions, computed with the slow quadratic table.
     fn fewest(old: &[u8], new: &[u8]) -> u64 {
         let mut row: Vec<u64> = (0..=new.len() as u64).collect();
         for (i, a) in old.iter().enumerate() {
@@ -232,7 +233,7 @@ mod tests {
         row[new.len()]
     }
 
-    /// Follows the runs from the old to the new; how many differences they have.
+    /// Follows the runs from `old` to `new` and returns the number of differences.
     fn follow(old: &[u8], new: &[u8], runs: &[Run]) -> u64 {
         let (mut a, mut b, mut cost) = (0, 0, 0);
         for (i, run) in runs.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The batch: what one read delivers.
+//! The batch: the records and rows that one read delivers.
 
 use crate::code::CodeTable;
 use crate::columns::Columns;
@@ -11,32 +11,32 @@ use crate::thread::ThreadId;
 use crate::values::{Types, Values};
 use std::ops::Range;
 
-/// Where a batch came from. One batch never mixes threads: a reader cuts where the thread changes.
+/// The origin of a batch. One batch never mixes threads: a reader ends a batch where the thread changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// The shard, counted from 0 in [`Trace::shards`](crate::Trace::shards).
     pub shard: u32,
     /// The piece of the shard that the batch starts in, counted from 0.
     pub piece: u32,
-    /// How many records stand before this batch in the shard: the first record has ordinal `first_record + 1`.
+    /// Number of records before this batch in the shard: the first record has ordinal `first_record + 1`.
     pub first_record: u64,
-    /// How many records the batch has.
+    /// Number of records in the batch.
     pub records: u32,
-    /// How many instructions stand before this batch in the shard.
+    /// Number of instructions before this batch in the shard.
     pub first_instr: u64,
-    /// How many instructions the batch has.
+    /// Number of instructions in the batch.
     pub instrs: u32,
-    /// The thread of all records; the default if the trace does not say.
+    /// The thread of all records; the default if the trace does not state it.
     pub thread: ThreadId,
-    /// Its process; 0 if the trace does not say.
+    /// The process of that thread; 0 if the trace does not state it.
     pub process: u64,
-    /// The processor that runs the thread at the batch's end, if the trace has said so.
+    /// The processor that runs the thread at the batch's end, if the trace states it.
     pub cpu: Option<u64>,
     /// The last clock reading at or before the batch's end; 0 before the first.
     pub clock: u64,
-    /// If batches are cut at [clock readings](crate::Cut::clock): the clock that this batch opens a segment with, `None` if
-    /// it continues with the segment before. A read that begins in the middle of a segment (after a window's skip) has that
-    /// segment's own reading, or `None` if the reader does not know it: a merge delivers that rest first.
+    /// If batches are cut at [clock readings](crate::Cut::clock): the clock reading with which this batch opens a segment, or
+    /// `None` if it continues the previous one. A read that begins in the middle of a segment (after a window's skip) has
+    /// that segment's own reading, or `None` if the reader does not know it: a merge delivers that remainder first.
     pub opens: Option<u64>,
     /// Byte offset of the first record in the inflated stream of `member`.
     pub offset: u64,
@@ -44,18 +44,18 @@ pub struct Span {
     pub member: u32,
 }
 
-/// What the writer of a trace remarked between two records.
+/// A remark that the writer of a trace left between two records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remark {
-    /// How many records of the batch stand before it.
+    /// Number of records of the batch before the remark.
     pub at: u32,
-    /// Its reading of the trace's clock.
+    /// The trace's clock reading at the remark.
     pub clock: u64,
-    /// What it says.
+    /// The text of the remark.
     pub text: String,
 }
 
-/// The rule that accesses of more than [`MAX_ACCESS_BYTES`] break.
+/// The rule that an access of more than [`MAX_ACCESS_BYTES`] breaks.
 const OVERSIZED: &str = "engine/oversized-access";
 
 macro_rules! batch {
@@ -66,43 +66,43 @@ macro_rules! batch {
         /// About a thousand records of one thread, as columns. Columns that were not asked for are empty.
         #[derive(Debug, Default)]
         pub struct Batch {
-            /// Where the batch came from.
+            /// Origin of the batch.
             pub span: Span,
-            /// The buffer that the native records stand in; use [`Batch::raw`].
+            /// Buffer that contains the bytes of the native records; read them with [`Batch::raw`].
             pub block: Vec<u8>,
-            /// Which part of `block` is this batch.
+            /// The range of `block` that belongs to this batch.
             pub raw: Range<usize>,
-            /// The instructions met so far in this read; rows point into it.
+            /// The distinct instructions seen so far in this read; rows refer to them by index.
             pub codes: CodeTable,
             $($(#[$doc])* pub $field: crate::lens::$Rows,)*
-            /// Calls with all their values, of formats that have such.
+            /// Calls with all their values, for formats that have such calls.
             pub values: Values,
-            /// The types met so far in this read; values point into it.
+            /// The types seen so far in this read; values refer to them by index.
             pub types: Types,
-            /// The dictionaries that columns of tables point into, as far as they have grown in this read.
+            /// The dictionaries of this read so far; columns of tables refer to their texts by index.
             pub dicts: Dicts,
             /// Native tables, in the order of [`Scan::tables`](crate::Scan::tables).
             pub tables: Vec<Box<dyn TableBuf>>,
-            /// What the trace did wrong in or before this batch.
+            /// Faults of the trace in or before this batch.
             pub findings: Vec<Finding>,
-            /// What the writer of the trace remarked between records; nothing that analyses count.
+            /// Remarks of the trace's writer between records. Analyses do not count them.
             pub remarks: Vec<Remark>,
-            /// How much there is that no lens shows, in the order of
-            /// [`FormatInfo::beyond_lenses`](crate::trace::FormatInfo::beyond_lenses); empty unless
-            /// [`Scan::beyond`](crate::Scan::beyond) asks for it and the format counts such.
+            /// Amounts of content that no lens shows, in the order of
+            /// [`FormatInfo::beyond_lenses`](crate::trace::FormatInfo::beyond_lenses). Empty unless
+            /// [`Scan::beyond`](crate::Scan::beyond) asks for them and the format counts them.
             pub beyond: Vec<u64>,
         }
 
-        /// Where the next records of a batch begin in the rows of each lens.
+        /// Position of the next record to copy, with the index of its first row in each lens.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Cursor {
-            /// The next record.
+            /// Index of the next record.
             pub record: u32,
             $($(#[$doc])* pub $field: usize,)*
         }
 
         impl Cursor {
-            /// Where a record of a batch begins.
+            /// The cursor at a record of a batch.
             pub fn at(batch: &Batch, record: u32) -> Cursor {
                 Cursor {
                     record,
@@ -122,8 +122,8 @@ macro_rules! batch {
                 self.lenses().map(|(_, rows)| rows).chain(self.tables.iter().map(|table| &**table))
             }
 
-            /// Copies the next `n` records to the end of another batch, those rows that are wanted, and moves the cursor
-            /// past them. `rename` says what an index into the code table is called there.
+            /// Appends the next `n` records to another batch and moves the cursor past them. Only lenses whose rows are in
+            /// `wanted` are copied; `rename` maps an index into this code table to one into the table of `to`.
             pub fn copy_records(
                 &self,
                 cursor: &mut Cursor,
@@ -148,25 +148,25 @@ macro_rules! batch {
                 to.span.records += n;
             }
 
-            /// Removes the records from `cursor` on.
+            /// Removes the records from `cursor` onwards.
             pub fn truncate(&mut self, cursor: &Cursor) {
                 $(self.$field.truncate(cursor.$field);)*
                 self.span.records = cursor.record;
             }
 
-            /// The rows of each lens, taken out without a copy; empty ones stay.
+            /// Takes the rows of each lens out without copying, leaving empty ones.
             pub fn take_lenses(&mut self) -> impl Iterator<Item = Box<dyn TableBuf>> {
                 [$(Box::new(std::mem::take(&mut self.$field)) as Box<dyn TableBuf>,)*].into_iter()
             }
 
-            /// Removes the rows of all lenses, keeping buffers.
+            /// Removes the rows of all lenses but keeps their buffers.
             fn clear_lenses(&mut self) {
                 $(self.$field.clear();)*
             }
         }
     };
     (@end $self:ident $end:ident) => { $end };
-    // A call stands at the record that follows; one at the very end has none.
+    // A call is placed at the record that follows it; for a call at the very end there is no such record.
     (@end $self:ident $end:ident before_next) => {
         if $end == $self.span.records { $end.saturating_add(1) } else { $end }
     };
@@ -174,9 +174,9 @@ macro_rules! batch {
 
 for_each_lens!(batch);
 
-/// The rows from `start` on of records before `end`.
+/// The range of rows from index `start` that belong to records before `end`.
 fn rows_before(at: &[u32], start: usize, end: u32) -> Range<usize> {
-    // Mostly the records in question are few, and there are about as many rows.
+    // Usually only a few records are asked for, with about one row each, so a linear look at the first few rows comes first.
     let near = start + (at.len() - start).min(8);
     match at[start..near].iter().position(|at| *at >= end) {
         Some(n) => start..start + n,
@@ -185,9 +185,8 @@ fn rows_before(at: &[u32], start: usize, end: u32) -> Range<usize> {
 }
 
 impl Batch {
-    /// The native records' own bytes, whole records only; empty unless
-    /// [`Columns::RAW`](crate::Columns::RAW) was asked for. What a format writes ahead of a record to complete it stands in
-    /// the same batch as the record.
+    /// The bytes of the native records, whole records only; empty unless [`Columns::RAW`](crate::Columns::RAW) was asked for.
+    /// Bytes that a format writes before a record to complete it are in the same batch as the record.
     pub fn raw(&self) -> &[u8] {
         self.block.get(self.raw.clone()).unwrap_or(&[])
     }
@@ -203,8 +202,8 @@ impl Batch {
     }
 
     /// Removes accesses that are too large to be true ([`MAX_ACCESS_BYTES`]) and reports each as a finding at its record.
-    /// Whatever feeds batches to analyses calls this first. Readers that meet such sizes in their own bytes leave nothing to do:
-    /// they report the place in the file ([`oversized`]).
+    /// Must be called before a batch reaches an analysis. Readers that find such sizes in their own bytes remove them
+    /// themselves, because they can report the offset in the file ([`oversized`]).
     #[inline]
     pub fn refuse_oversized(&mut self) {
         if self.accesses.has_oversized() {
@@ -223,8 +222,7 @@ impl Batch {
         findings.extend(found.into_vec());
     }
 
-    /// Removes all rows, keeping buffers, the block, and what grows within one read: the code table, the types, the
-    /// dictionaries.
+    /// Removes all rows but keeps buffers, the block, and the data that grows during a read: code table, types, dictionaries.
     pub fn clear(&mut self) {
         self.clear_lenses();
         self.values.clear();
@@ -235,7 +233,7 @@ impl Batch {
     }
 }
 
-/// The finding of an access that is too large to be true ([`MAX_ACCESS_BYTES`]), and left out.
+/// The finding for an access that is too large to be true ([`MAX_ACCESS_BYTES`]) and was left out.
 #[cold]
 pub fn oversized(size: u32, place: Place) -> Finding {
     let message = format!(
@@ -249,7 +247,7 @@ mod tests {
     use super::*;
     use crate::lens::{AccessKind, CallEdge, RegionEvent, ThreadEvent};
 
-    /// Three records, each with a row of each lens.
+    /// A batch of three records, with one row of each lens for each.
     fn full() -> Batch {
         let mut batch = Batch::default();
         batch.span.records = 3;
@@ -260,7 +258,7 @@ mod tests {
             instrs.at.push(at);
             instrs.pc.push(at.into());
             instrs.code.push(at);
-            // It stands at the record that follows.
+            // A call is placed at the record that follows it.
             calls.at.push(at + 1);
             calls.function.push(at.into());
             calls.edge.push(CallEdge::Enter);
@@ -284,7 +282,7 @@ mod tests {
         from.copy_records(&mut cursor, 1, &mut to, Columns::OF_LENSES, |code| code + 10);
         from.copy_records(&mut cursor, 1, &mut to, Columns::OF_LENSES, |code| code + 10);
         for (lens, (at, rows)) in Columns::LENSES.iter().zip(to.lenses()) {
-            // The first call stands at the second record, and is copied with that.
+            // The first call is placed at the second record, and is copied together with that.
             let expected: &[u32] = if lens.rows == Columns::CALLS { &[0, 1, 2] } else { &[0, 1] };
             assert_eq!((at, rows.n_rows()), (expected, expected.len()), "{}", lens.words);
         }

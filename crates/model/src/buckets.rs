@@ -1,14 +1,14 @@
-//! Histograms of aggregations: which cell counts a value, and what the cells stand for.
+//! Histogram cells of DTrace aggregations: which cell counts a value, and which values a cell covers.
 //!
 //! SPEC: dtrace.md#aggregating-functions
 
-/// Cells of `quantize()`.
+/// Number of cells of `quantize()`.
 pub const QUANTIZE_CELLS: usize = 127;
 
-/// The cell of `quantize()` that stands for 0.
+/// The cell of `quantize()` for the value 0.
 pub const ZERO_CELL: usize = 63;
 
-/// The value that a cell of `quantize()` stands for.
+/// The value that labels a cell of `quantize()`: the bound of its range that is nearer to zero.
 pub fn quantize_value(cell: usize) -> i64 {
     match cell {
         0..ZERO_CELL => -(1i64 << (62 - cell)),
@@ -26,37 +26,37 @@ pub fn quantize_cell(value: i64) -> usize {
     }
 }
 
-/// Parameters of `lquantize()`.
+/// Parameters of `lquantize()`, which has cells of equal width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Linear {
     /// The lower bound of the second cell.
     pub base: i32,
-    /// From a bound to the next.
+    /// Width of a cell.
     pub step: u16,
-    /// Cells between the bounds.
+    /// Number of cells between the lowest and the highest bound.
     pub levels: u16,
 }
 
 impl Linear {
-    /// Takes the parameters apart.
+    /// Unpacks the parameters from the word in which an aggregation stores them.
     pub fn of(param: u64) -> Linear {
-        // The truncations take the fields.
+        // Each truncation cuts off the higher fields.
         Linear { base: param as u32 as i32, levels: (param >> 32) as u16, step: (param >> 48) as u16 }
     }
 
-    /// The parameters as one word.
+    /// Packs the parameters into one word.
     pub fn to_word(self) -> u64 {
         u64::from(self.base as u32) | u64::from(self.levels) << 32 | u64::from(self.step) << 48
     }
 
-    /// How many cells there are.
+    /// Number of cells, including those for values below and above all bounds.
     pub fn n_cells(self) -> usize {
         usize::from(self.levels) + 2
     }
 
     /// The cell that counts a value.
     pub fn cell(self, value: i64) -> usize {
-        let value = i64::from(value as i32); // The kernel takes 32 bits of it.
+        let value = i64::from(value as i32); // The kernel takes the low 32 bits.
         let from_base = value - i64::from(self.base);
         if from_base < 0 {
             return 0;
@@ -65,12 +65,12 @@ impl Linear {
         1 + usize::try_from(level).unwrap_or(usize::MAX).min(usize::from(self.levels))
     }
 
-    /// The lower bound of a cell, counted from the second.
+    /// The lower bound of a cell; cell 1 begins at `base`.
     pub fn bound(self, cell: usize) -> i64 {
         i64::from(self.base) + (cell as i64 - 1) * i64::from(self.step) // Cells are few.
     }
 
-    /// What a cell weighs where values are compared.
+    /// The value by which a cell counts when histograms are compared.
     pub fn weight(self, cell: usize) -> i64 {
         match cell {
             0 => i64::from(self.base) - 1,
@@ -79,13 +79,13 @@ impl Linear {
         }
     }
 
-    /// The cell whose bound is 0.
+    /// The cell whose lower bound is 0, if there is one.
     pub fn zero_cell(self) -> Option<usize> {
         (1..=usize::from(self.levels)).find(|cell| self.bound(*cell) == 0)
     }
 }
 
-/// Parameters of `llquantize()`.
+/// Parameters of `llquantize()`, which has cells of equal width within each power of `factor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of the manual")]
 pub struct Logarithmic {
@@ -95,26 +95,26 @@ pub struct Logarithmic {
     pub steps: u16,
 }
 
-/// No histogram has more cells.
+/// Parameters that make this many cells or more are not sound.
 const MAX_CELLS: usize = 1 << 20;
 
 impl Logarithmic {
-    /// Takes the parameters of a dialect apart: that of Linux, or a classic one.
+    /// Unpacks the parameters. The order of the fields in the word depends on the dialect: Linux or classic.
     pub fn of(param: u64, is_linux: bool) -> Logarithmic {
         if !is_linux {
             return Logarithmic::classic(param);
         }
-        let field = |shift: u32| (param >> shift) as u16; // The truncation takes the field.
+        let field = |shift: u32| (param >> shift) as u16; // The truncation cuts off the higher fields.
         Logarithmic { steps: field(48), high: field(32), low: field(16), factor: field(0) }
     }
 
-    /// Takes the parameters of the classic dialects apart.
+    /// Unpacks the parameters in the order of the classic dialects.
     pub fn classic(param: u64) -> Logarithmic {
-        let field = |shift: u32| (param >> shift) as u16; // The truncation takes the field.
+        let field = |shift: u32| (param >> shift) as u16; // The truncation cuts off the higher fields.
         Logarithmic { factor: field(48), low: field(32), high: field(16), steps: field(0) }
     }
 
-    /// The parameters as a word of the classic dialects.
+    /// Packs the parameters into a word in the order of the classic dialects.
     pub fn to_word(self) -> u64 {
         u64::from(self.factor) << 48
             | u64::from(self.low) << 32
@@ -122,7 +122,7 @@ impl Logarithmic {
             | u64::from(self.steps)
     }
 
-    /// True if the kernel would take these.
+    /// True if the kernel would accept these parameters.
     pub fn is_sound(self) -> bool {
         let (factor, steps) = (u64::from(self.factor), u64::from(self.steps));
         if factor < 2 || self.low >= self.high || steps < factor || !steps.is_multiple_of(factor) {
@@ -143,12 +143,12 @@ impl Logarithmic {
         power.unwrap_or(i64::MAX)
     }
 
-    /// What is counted in the cell of small values.
+    /// The lower bound of the second cell; smaller values count in the first.
     pub fn start(self) -> i64 {
         self.power(self.low)
     }
 
-    /// The lower bounds of all cells but the first; the last is that of the overflow.
+    /// The lower bounds of all cells but the first; the last one is that of the overflow cell.
     pub fn bounds(self) -> Vec<i64> {
         let mut bounds = Vec::new();
         if !self.is_sound() {
@@ -167,22 +167,22 @@ impl Logarithmic {
         bounds
     }
 
-    /// The cell of the classic dialects that counts a value.
+    /// The cell that counts a value in the classic dialects.
     pub fn cell(self, value: i64) -> usize {
         self.bounds().partition_point(|bound| *bound <= value)
     }
 
-    /// How many cells a value of the classic dialects has.
+    /// Number of cells in the classic dialects.
     pub fn n_cells(self) -> usize {
         self.bounds().len() + 1
     }
 
-    /// On Linux each order has this many cells, whether there are values for all or not.
+    /// Number of cells that Linux has for each order of magnitude, whether or not values exist for all of them.
     fn cells_of_order(self) -> usize {
         usize::from(self.steps - self.steps / self.factor.max(1))
     }
 
-    /// How many cells a value of Linux has: those of negative numbers, too.
+    /// Number of cells on Linux, including those for negative numbers.
     pub fn n_signed_cells(self) -> usize {
         if !self.is_sound() {
             return 0;
@@ -190,12 +190,13 @@ impl Logarithmic {
         2 * (usize::from(self.high - self.low) + 1) * self.cells_of_order() + 3
     }
 
-    /// The cell of the smallest values.
+    /// The cell for values below the lowest bound: on Linux by magnitude, in the classic dialects including all negative
+    /// ones.
     pub fn underflow_cell(self, is_linux: bool) -> usize {
         if is_linux { self.n_signed_cells() / 2 } else { 0 }
     }
 
-    /// Cells of Linux to which values belong: how far each is from that of the smallest values, and its bound.
+    /// The cells that Linux uses for positive values: the distance of each from the underflow cell, and its lower bound.
     pub fn signed_bounds(self) -> Vec<(usize, i64)> {
         let mut all = Vec::new();
         if !self.is_sound() {
@@ -216,7 +217,7 @@ impl Logarithmic {
         all
     }
 
-    /// What each cell weighs where values are compared.
+    /// The value by which each cell counts when histograms are compared.
     pub fn weights(self, is_linux: bool) -> Vec<i64> {
         if !is_linux {
             let mut weights = vec![self.start() - 1];

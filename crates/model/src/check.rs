@@ -1,6 +1,6 @@
-//! What the tools called `check` share: their options, which rules a person asks for, and what was found.
+//! The shared part of the tools called `check`: options, the selection of rules, and the log of violations.
 //!
-//! What they look at is each format's own.
+//! Which rules exist, and how they are checked, is up to each format.
 
 use crate::doc::{Block, Cell, Document, Grid};
 use crate::error::Place;
@@ -15,8 +15,8 @@ use crate::{Batch, Columns, Error, Result, Shard, Trace};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rules that a trace of any format may break, because they are about containers and reading; their entries stand in the
-/// list of the first format that has them.
+/// Rules that a trace of any format may break, because they are about containers and reading. The first format that lists
+/// them has their manual entries.
 pub const SHARED_RULES: &[&str] = &[
     "source/truncated",
     "source/malformed",
@@ -26,28 +26,28 @@ pub const SHARED_RULES: &[&str] = &[
     "engine/oversized-access",
 ];
 
-/// How many violations of a rule are kept.
+/// The option that limits how many violations of each rule are listed.
 pub const MAX_PER_RULE: OptionSpec = OptionSpec::new(
     "max-per-rule",
     Kind::Count,
     "8",
     "how many violations of each rule to list; the rest are counted",
 );
-/// Which rules are looked at.
+/// The option that selects rules.
 pub const RULES: OptionSpec =
     OptionSpec::new("rule", Kind::Text, "", "look at these rules only").value("RULE").listed();
-/// Which are not.
+/// The option that excludes rules.
 pub const SKIP_RULES: OptionSpec =
     OptionSpec::new("skip-rule", Kind::Text, "", "leave out these rules").value("RULE").listed();
-/// Whether what takes decoding is left out; each format says what that is.
+/// The option that skips checks that require decoding; each format describes which those are.
 pub const NO_DECODE: OptionSpec = OptionSpec::flag("no-decode", "");
 
-/// The options that such a tool has; `no_decode` says what is left out with it.
+/// The options of a tool `check`; `no_decode` is the help text of [`NO_DECODE`].
 pub const fn options(no_decode: &'static str) -> [OptionSpec; 4] {
     [MAX_PER_RULE, RULES, SKIP_RULES, NO_DECODE.doc(no_decode)]
 }
 
-/// Which rules are asked for.
+/// The selection of rules that the user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedRules {
     only: Vec<&'static str>,
@@ -55,10 +55,10 @@ pub struct WantedRules {
 }
 
 impl WantedRules {
-    /// Those that the options `rule` and `skip-rule` leave of a format's rules and the shared ones.
+    /// Selects from a format's rules and the shared ones, as the options `rule` and `skip-rule` say.
     ///
     /// # Errors
-    /// `Usage` if there is no rule of a name.
+    /// `Usage` if an option names a rule that does not exist.
     pub fn of(options: &Options, rules: &'static [RuleInfo]) -> Result<WantedRules> {
         let find = |option: &OptionSpec| -> Result<Vec<&'static str>> {
             let names = options.texts(option);
@@ -75,13 +75,13 @@ impl WantedRules {
         Ok(WantedRules { only: find(&RULES)?, without: find(&SKIP_RULES)? })
     }
 
-    /// Whether a rule, by its full name, is one of them.
+    /// Whether a rule, given by its full name, is selected.
     pub fn wants(&self, rule: &str) -> bool {
         (self.only.is_empty() || self.only.contains(&rule)) && !self.without.contains(&rule)
     }
 }
 
-/// Violations of the rules that are asked for, with a bound for each rule.
+/// Violations of the selected rules, with a limit on how many of each rule are kept.
 #[derive(Clone, Debug, Default)]
 pub struct CheckLog {
     wanted: WantedRules,
@@ -93,7 +93,8 @@ pub struct CheckLog {
 }
 
 impl CheckLog {
-    /// A log for what the options ask for, of a format's rules; `opening` is what was found when the trace was opened.
+    /// Creates a log for the rules that the options select from those of a format; `opening` holds the findings from opening
+    /// the trace.
     ///
     /// # Errors
     /// `Usage` if an option is wrong.
@@ -106,7 +107,7 @@ impl CheckLog {
         })
     }
 
-    /// An empty log for what this one is for.
+    /// An empty log with the same rules, limit and findings from opening.
     pub fn fork(&self) -> CheckLog {
         CheckLog {
             wanted: self.wanted.clone(),
@@ -116,7 +117,7 @@ impl CheckLog {
         }
     }
 
-    /// All that was found, that of opening the trace first.
+    /// All violations, those from opening the trace first.
     pub fn close(self) -> CheckLog {
         let mut all = self.fork();
         self.opening.iter().for_each(|finding| all.take(finding.clone()));
@@ -124,7 +125,7 @@ impl CheckLog {
         all
     }
 
-    /// Adds a finding made elsewhere.
+    /// Adds a finding that another component made.
     pub fn take(&mut self, finding: Finding) {
         if !self.wanted.wants(&finding.rule) {
             return;
@@ -137,7 +138,7 @@ impl CheckLog {
         }
     }
 
-    /// Adds a violation; `describe` runs only if it is kept.
+    /// Adds a violation. `describe` is called only if the violation is kept.
     #[cold]
     pub fn add(&mut self, rule: &'static RuleInfo, describe: impl FnOnce() -> (Place, String)) {
         if !self.wanted.wants(rule.name) {
@@ -151,7 +152,7 @@ impl CheckLog {
         }
     }
 
-    /// Adds what was found after this.
+    /// Adds the violations of a log whose part of the trace comes after this one's.
     pub fn merge(&mut self, later: CheckLog) {
         for (rule, (severity, count)) in later.counts {
             self.counts.entry(rule).or_insert((severity, 0)).1 += count;
@@ -164,19 +165,19 @@ impl CheckLog {
         }
     }
 
-    /// Violations that are kept one by one, in the order of their offsets.
+    /// The violations that were kept, sorted by offset.
     pub fn findings(&self) -> Vec<Finding> {
         let mut kept = self.kept.clone();
         kept.sort_by_key(|finding| finding.place.offset);
         kept
     }
 
-    /// True if a rule was broken that makes a trace wrong.
+    /// True if a broken rule has severity `Error`: such a violation makes a trace wrong.
     pub fn is_flawed(&self) -> bool {
         self.counts.values().any(|(severity, _)| *severity == Severity::Error)
     }
 
-    /// The rules that were broken, by name.
+    /// The broken rules, by name.
     pub fn broken(&self) -> Vec<BrokenRule> {
         let rule = |(rule, (severity, count)): (&Text, &(Severity, u64))| BrokenRule {
             rule: rule.clone(),
@@ -186,7 +187,7 @@ impl CheckLog {
         self.counts.iter().map(rule).collect()
     }
 
-    /// For people: how much was checked, and which rules were broken how often.
+    /// A document for people: how many units were checked, and how often each rule was broken.
     pub fn document(&self, checked: u64, unit: &'static str) -> Document {
         let one = unit.strip_suffix('s').unwrap_or(unit);
         let checked = ("checked".to_owned(), vec![Cell::Count(checked), noun(checked, one).into()]);
@@ -234,7 +235,7 @@ result! {
 }
 
 impl<C: Fields> CheckReport<C> {
-    /// What is in a log, of as many of what `unit` says.
+    /// Builds the report from a log; `checked` is the number of things checked, and `unit` their name in the plural.
     pub fn new(log: &CheckLog, checked: u64, unit: &'static str, looked_at: C) -> CheckReport<C> {
         CheckReport {
             looked_at,
@@ -247,22 +248,22 @@ impl<C: Fields> CheckReport<C> {
 }
 
 impl CheckReport<CheckedRecords> {
-    /// What is in a log, of as many records.
+    /// Builds the report of a check that counts records.
     pub fn of_records(log: &CheckLog, records: u64) -> CheckReport<CheckedRecords> {
         CheckReport::new(log, records, "records", CheckedRecords { records })
     }
 }
 
-/// The pass of a [`FoundCheck`]: it collects what opening and reading find.
+/// The pass of a [`FoundCheck`]: collects the findings of opening and reading.
 struct FoundPass {
     log: CheckLog,
-    /// False if only what opening finds is asked for.
+    /// False if only the findings from opening are wanted.
     decodes: bool,
     n_records: u64,
 }
 
 impl FoundPass {
-    /// Begins with what opening found.
+    /// Creates the pass with the findings from opening.
     fn new(options: &Options, rules: &'static [RuleInfo], opening: &[Finding]) -> Result<FoundPass> {
         let log = CheckLog::new(options, rules, opening)?;
         Ok(FoundPass { log, decodes: !options.flag(&NO_DECODE), n_records: 0 })
@@ -293,7 +294,7 @@ impl Pass for FoundPass {
     }
 }
 
-/// What is known of the tool `check` of a format: which columns it needs, and which it uses where a trace has them.
+/// Describes the tool `check` of a format: the columns that it requires, and those that it uses where a trace has them.
 pub const fn info(
     format: &'static str,
     required: Columns,
@@ -310,16 +311,18 @@ pub const fn info(
     }
 }
 
-/// A tool `check` all of whose rules are looked at by opening and reading.
+/// A tool `check` whose rules are all checked by opening and reading the trace.
 #[derive(Debug)]
 pub struct FoundCheck {
-    /// Its name, needs and options: see [`info`].
+    /// Name, needs and options: see [`info`].
     pub info: &'static ToolInfo,
     /// The rules of the format.
     pub rules: &'static [RuleInfo],
-    /// What opening finds wrong with a trace; more than that if records are to be decoded.
+    /// Returns the findings from opening a trace. The flag says whether records will be decoded; if so, this may look
+    /// further.
     pub opening: fn(&dyn Trace, bool) -> Result<Vec<Finding>>,
-    /// Whether tables are read as well, unless records are not to be decoded: what no lens needs may be damaged.
+    /// Whether native tables are also read, unless decoding is switched off: parts of the trace that no lens needs may be
+    /// damaged.
     pub reads_tables: bool,
 }
 
@@ -361,7 +364,8 @@ impl<C: Fields + Send + 'static> ReportBody for CheckReport<C> {
     }
 }
 
-/// The rules of a format, as constants to be told by, and as the list `RULES` in the order of the manual:
+/// Declares the rules of a format: a constant for each, with which findings are made, and the list `RULES` in the order of
+/// the manual.
 ///
 /// ```
 /// quipu_model::rules! {

@@ -1,7 +1,7 @@
 //! The code table: each distinct instruction of a shard once, so that rows carry an index instead of bytes.
 //!
-//! A trace of a billion instructions has tens of thousands of distinct ones. A reader adds an instruction when it
-//! first meets its bytes at its address (again when the bytes change), and gives its index to each row.
+//! A trace of a billion instructions has tens of thousands of distinct ones. A reader adds an instruction when it first sees
+//! these bytes at an address (again when the bytes change), and puts its index into each row.
 
 mod shared;
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The longest encoding, in bytes: REGDEPS needs 16, x86 15.
 pub const MAX_CODE_BYTES: usize = 16;
 
-/// One distinct instruction: an address and the bytes that stood there.
+/// One distinct instruction: an address and the bytes found there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Code {
     /// Address of the instruction.
@@ -24,7 +24,7 @@ pub struct Code {
 }
 
 impl Code {
-    /// An instruction at `pc` of `size` fetched bytes; `bytes` beyond [`MAX_CODE_BYTES`] are cut off.
+    /// An instruction at `pc` of `size` fetched bytes; bytes after the first [`MAX_CODE_BYTES`] are dropped.
     pub fn new(pc: u64, size: u16, bytes: &[u8]) -> Code {
         let len = bytes.len().min(MAX_CODE_BYTES);
         let mut code = Code { pc, size, len: len as u8, bytes: [0; MAX_CODE_BYTES] }; // At most 16.
@@ -38,31 +38,33 @@ impl Code {
     }
 }
 
-/// The distinct instructions of one read, in order of first appearance, or of many reads together. Append-only.
+/// The distinct instructions of one read in order of first appearance, or those of many reads that share a table.
+/// Append-only.
 #[derive(Clone, Debug, Default)]
 pub struct CodeTable {
     codes: Vec<Code>,
-    /// Where the instructions are instead, if many reads keep theirs together.
+    /// The table that holds the instructions instead of `codes`, if many reads share one.
     shared: Option<Arc<SharedCodes>>,
 }
 
 impl CodeTable {
-    /// The table of a read that keeps its instructions there, if anywhere.
+    /// An empty table for one read; with `shared`, instructions go there.
     pub fn sharing(shared: Option<Arc<SharedCodes>>) -> CodeTable {
         CodeTable { codes: Vec::new(), shared }
     }
 
-    /// Where many reads keep their instructions, if this is one of them. Then indexes mean the same in all of them.
+    /// The table that this read shares with others, if it does. All reads that share it use the same indexes.
     pub fn shared(&self) -> Option<&Arc<SharedCodes>> {
         self.shared.as_ref()
     }
 
-    /// The shard that indexes of a batch of `shard` are counted in: the same one for all that share a table.
+    /// The number that identifies the index space of a batch of `shard`: 0 for all shards that share a table, otherwise the
+    /// shard itself.
     pub fn home(&self, shard: u32) -> u32 {
         if self.shared.is_some() { 0 } else { shard }
     }
 
-    /// Adds an instruction and returns its index. The caller knows that it is new.
+    /// Adds an instruction and returns its index. The caller must know that it is new.
     pub fn push(&mut self, code: Code) -> u32 {
         if let Some(shared) = &self.shared {
             return shared.learn(code).0;
@@ -73,7 +75,7 @@ impl CodeTable {
     }
 
     /// The instruction at `index`.
-    // PERF: asked for each instruction that is printed.
+    // PERF: called for each instruction that is printed.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&Code> {
         match &self.shared {
@@ -82,17 +84,17 @@ impl CodeTable {
         }
     }
 
-    /// How many distinct instructions there are so far.
+    /// Number of distinct instructions so far.
     pub fn len(&self) -> usize {
         self.shared.as_ref().map_or(self.codes.len(), |shared| shared.len())
     }
 
-    /// True if there is none yet.
+    /// True if there are no instructions yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All instructions so far that the read keeps for itself, in order of first appearance.
+    /// The instructions that this read does not share, in order of first appearance.
     pub fn as_slice(&self) -> &[Code] {
         &self.codes
     }

@@ -1,8 +1,8 @@
-//! Columns of values: what every table is made of.
+//! Columns of values, the building blocks of every table.
 //!
 //! Rows that are filled in hot loops are structures of plain vectors ([`rows!`](crate::rows!)); a vector is lent as a
-//! [`ColumnRef`] and given away as a [`Column`], without a copy. Tables whose columns only a trace knows are lists of columns
-//! from the start.
+//! [`ColumnRef`] or converted into a [`Column`], without a copy. Tables whose columns are known only at run time, from the
+//! trace, are lists of columns from the start.
 
 mod bits;
 mod lists;
@@ -18,21 +18,21 @@ use crate::error::{Error, Result};
 use crate::schema::{Field, Missing, Storage, Type};
 use std::ops::Range;
 
-/// The values of one column, and which rows have one.
+/// The values of one column, and the rows that have one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// The values.
     pub cells: Cells,
-    /// Which rows have a value, for columns whose [`Missing`] is a bitmap.
+    /// A bit for each row that has a value; only for columns whose [`Missing`] is a bitmap.
     pub valid: Option<Bits>,
 }
 
-/// A column that is lent.
+/// A borrowed column.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnRef<'a> {
-    /// The values; none at all if the column was not asked for.
+    /// The values; empty if the column was not asked for.
     pub cells: CellsRef<'a>,
-    /// Which rows have a value.
+    /// A bit for each row that has a value; `None` if all have.
     pub valid: Option<&'a Bits>,
 }
 
@@ -42,18 +42,18 @@ macro_rules! cells {
         #[derive(Clone, Debug, PartialEq)]
         pub enum Cells {
             $($(#[$doc])* $Variant(Vec<$ty>),)*
-            /// As many bytes each.
+            /// Byte strings of one fixed width.
             Fixed {
-                /// How many.
+                /// Bytes in each value.
                 width: u32,
                 /// The bytes of all values.
                 bytes: Vec<u8>,
             },
-            /// Texts, or bytes of any length.
+            /// Texts, or byte strings of any length.
             Strings(Strings),
             /// Lists.
             Nested {
-                /// Where each list begins, and where the last ends; empty without rows.
+                /// Start of each list in `items`, followed by the end of the last; empty if there are no rows.
                 offsets: Vec<i32>,
                 /// The items of all lists.
                 items: Box<Column>,
@@ -62,34 +62,34 @@ macro_rules! cells {
             Members(Vec<Column>),
         }
 
-        /// Values that are lent.
+        /// Borrowed values.
         #[derive(Clone, Copy, Debug)]
         pub enum CellsRef<'a> {
             $($(#[$doc])* $Variant(&'a [$ty]),)*
-            /// As many bytes each.
+            /// Byte strings of one fixed width.
             Fixed {
-                /// How many.
+                /// Bytes in each value.
                 width: u32,
                 /// The bytes of all values.
                 bytes: &'a [u8],
             },
-            /// Texts, or bytes of any length.
+            /// Texts, or byte strings of any length.
             Strings(&'a Strings),
             /// Lists.
             Nested {
-                /// Where each list begins, and where the last ends; empty without rows.
+                /// Start of each list in `items`, followed by the end of the last; empty if there are no rows.
                 offsets: &'a [i32],
                 /// The items of all lists.
                 items: &'a Column,
             },
             /// Structures: a column for each member.
             Members(&'a [Column]),
-            /// The same number in each row, and how many rows there are: what a whole batch has in common.
+            /// The same number in each row, and the number of rows: for values that a whole batch has in common.
             Constant(u64, usize),
         }
 
         impl Cells {
-            /// The same, lent.
+            /// Borrows the values.
             pub fn as_ref(&self) -> CellsRef<'_> {
                 match self {
                     $(Cells::$Variant(cells) => CellsRef::$Variant(cells),)*
@@ -100,7 +100,7 @@ macro_rules! cells {
                 }
             }
 
-            /// Keeps the first rows.
+            /// Keeps the first `rows` rows.
             pub fn truncate(&mut self, rows: usize) {
                 match self {
                     $(Cells::$Variant(cells) => cells.truncate(rows),)*
@@ -114,7 +114,8 @@ macro_rules! cells {
                 }
             }
 
-            /// Appends some rows of values of the same sort; rows past their end are left out, of another sort all are.
+            /// Appends rows of another column of the same variant. Rows past its end are ignored, and so is a column of
+            /// another variant.
             pub fn extend_rows(&mut self, from: CellsRef<'_>, rows: Range<usize>) {
                 match (self, from) {
                     $((Cells::$Variant(to), CellsRef::$Variant(from)) => {
@@ -146,7 +147,7 @@ macro_rules! cells {
         }
 
         impl CellsRef<'_> {
-            /// How many rows there are.
+            /// Number of rows.
             pub fn len(self) -> usize {
                 match self {
                     $(CellsRef::$Variant(cells) => cells.len(),)*
@@ -170,13 +171,13 @@ cells! {
     U32 u32;
     /// Eight bytes each.
     U64 u64;
-    /// One byte each, with a sign.
+    /// Signed, one byte each.
     I8 i8;
-    /// Two bytes each, with a sign.
+    /// Signed, two bytes each.
     I16 i16;
-    /// Four bytes each, with a sign.
+    /// Signed, four bytes each.
     I32 i32;
-    /// Eight bytes each, with a sign.
+    /// Signed, eight bytes each.
     I64 i64;
     /// Floating-point numbers of four bytes each.
     F32 f32;
@@ -185,12 +186,12 @@ cells! {
 }
 
 impl CellsRef<'_> {
-    /// True without rows.
+    /// True if there are no rows.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// The number of a row, widened to 64 bits: with a sign as a two's complement, floats as their bits; 0 where there is no
+    /// The number in a row, widened to 64 bits: signed values as a two's complement, floats as their bits; 0 if there is no
     /// number.
     #[inline]
     pub fn number(self, row: usize) -> u64 {
@@ -218,12 +219,12 @@ impl<'a> ColumnRef<'a> {
         ColumnRef { cells, valid: None }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(self) -> usize {
         self.cells.len()
     }
 
-    /// True without rows.
+    /// True if there are no rows.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -234,7 +235,7 @@ impl<'a> ColumnRef<'a> {
         self.cells.number(row)
     }
 
-    /// The bytes of a row of texts, or of values of fixed width; none where there are no bytes.
+    /// The bytes of a row of texts or of fixed-width values; empty for other columns and past the end.
     pub fn bytes(self, row: usize) -> &'a [u8] {
         match self.cells {
             CellsRef::Strings(strings) => strings.get(row),
@@ -246,7 +247,7 @@ impl<'a> ColumnRef<'a> {
         }
     }
 
-    /// The items of a row of lists, as a range of the column that is returned.
+    /// The items of a row of lists: a range of the returned column of items.
     pub fn items(self, row: usize) -> Option<(&'a Column, Range<usize>)> {
         match self.cells {
             CellsRef::Nested { offsets, items } => match offsets.get(row..row.saturating_add(2)) {
@@ -257,7 +258,7 @@ impl<'a> ColumnRef<'a> {
         }
     }
 
-    /// True if the row has no value: the field's way to say so, or a column that was not asked for.
+    /// True if the row has no value, by the field's convention for missing values, or if the column was not asked for.
     #[inline]
     pub fn is_missing(self, missing: Missing, row: usize) -> bool {
         match missing {
@@ -269,7 +270,7 @@ impl<'a> ColumnRef<'a> {
 }
 
 impl Column {
-    /// An empty column for values of a field.
+    /// An empty column that fits a field.
     pub fn new(field: &Field) -> Column {
         let cells = match (&field.ty, field.ty.storage()) {
             (Type::List(item), _) => {
@@ -292,28 +293,28 @@ impl Column {
         Column { cells, valid: (field.missing == Missing::Bitmap).then(Bits::default) }
     }
 
-    /// The same, lent.
+    /// Borrows the column.
     pub fn as_ref(&self) -> ColumnRef<'_> {
         ColumnRef { cells: self.cells.as_ref(), valid: self.valid.as_ref() }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.as_ref().len()
     }
 
-    /// True without rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Appends a number, a two's complement or a float's bits, to a column of numbers.
+    /// Appends a number (a two's complement, or the bits of a float) to a column of numbers.
     ///
     /// # Errors
-    /// `Limit` if it is too wide, `Usage` if the column is none of numbers.
+    /// `Limit` if the number is too wide for the column, `Usage` if the column does not hold numbers.
     pub fn push(&mut self, number: u64) -> Result<()> {
         let too_wide = |limit: u64| Error::limit("bits in a column value", number, limit);
-        let signed = number as i64; // A two's complement.
+        let signed = number as i64; // Interprets the number as a two's complement.
         match &mut self.cells {
             Cells::U8(cells) => cells.push(u8::try_from(number).map_err(|_| too_wide(u8::MAX.into()))?),
             Cells::U16(cells) => cells.push(u16::try_from(number).map_err(|_| too_wide(u16::MAX.into()))?),
@@ -334,10 +335,10 @@ impl Column {
         Ok(())
     }
 
-    /// Appends bytes: a text, or a value of fixed width.
+    /// Appends a text, or a value of fixed width.
     ///
     /// # Errors
-    /// `Usage` if the column has other values.
+    /// `Usage` if the column has another type or width.
     pub fn push_bytes(&mut self, value: &[u8]) -> Result<()> {
         match &mut self.cells {
             Cells::Strings(strings) => strings.push(value),
@@ -348,10 +349,10 @@ impl Column {
         Ok(())
     }
 
-    /// Ends a row of a column of lists, whose items were appended to the column that this lends.
+    /// Appends a row to a column of lists; `fill` appends the items of this row to the column that it gets.
     ///
     /// # Errors
-    /// `Usage` if the column has other values.
+    /// `Usage` if the column does not hold lists.
     pub fn push_list(&mut self, fill: impl FnOnce(&mut Column) -> Result<()>) -> Result<()> {
         let Cells::Nested { offsets, items } = &mut self.cells else {
             return Err(Error::usage("a list does not go into a column of other values"));
@@ -362,10 +363,10 @@ impl Column {
         Ok(())
     }
 
-    /// Appends a row of a column of structures; `fill` appends a value to each member.
+    /// Appends a row to a column of structures; `fill` appends one value to each member.
     ///
     /// # Errors
-    /// `Usage` if the column has other values.
+    /// `Usage` if the column does not hold structures.
     pub fn push_members(&mut self, fill: impl FnOnce(&mut [Column]) -> Result<()>) -> Result<()> {
         let Cells::Members(members) = &mut self.cells else {
             return Err(Error::usage("a structure does not go into a column of other values"));
@@ -375,7 +376,7 @@ impl Column {
         Ok(())
     }
 
-    /// Appends a row without a value: 0, nothing, or the number that stands for none.
+    /// Appends a row without a value: the cell is 0, empty, or the sentinel of the field.
     pub fn push_missing(&mut self, missing: Missing) {
         let number = match missing {
             Missing::Is(sentinel) => sentinel,
@@ -403,7 +404,7 @@ impl Column {
         }
     }
 
-    /// Appends some rows of a column of the same sort; rows past its end are left out, of another sort all are.
+    /// Appends rows of another column of the same type. Rows past its end are ignored, and so is a column of another type.
     pub fn extend_rows(&mut self, from: ColumnRef<'_>, rows: Range<usize>) {
         let before = self.len();
         self.cells.extend_rows(from.cells, rows.clone());
@@ -415,7 +416,7 @@ impl Column {
         }
     }
 
-    /// Keeps the first rows.
+    /// Keeps the first `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         self.cells.truncate(rows);
         if let Some(valid) = &mut self.valid {
@@ -423,7 +424,7 @@ impl Column {
         }
     }
 
-    /// Removes all rows, keeping the buffers.
+    /// Removes all rows but keeps the buffers.
     pub fn clear(&mut self) {
         self.truncate(0);
     }
@@ -434,7 +435,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// A column of each sort, with three rows; the second has no value.
+    /// A column of each type, with three rows; the second has no value.
     fn filled() -> Vec<(Field, Column)> {
         let item = Arc::new(Field::new("item", Type::I16, ""));
         let members: Arc<[Field]> =

@@ -15,14 +15,14 @@ use std::ops::{BitOr, BitOrAssign};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Columns(u64);
 
-/// Rows of a lens: which columns they are, and what people call them.
+/// The rows of a lens: which columns they have, and their names for people.
 #[derive(Debug)]
 pub struct LensInfo {
-    /// The columns that each row has.
+    /// The columns that each row always has.
     pub rows: Columns,
-    /// What people call the rows.
+    /// A noun in the plural for the rows, for people.
     pub words: &'static str,
-    /// Columns that say more of the rows, with what people call that.
+    /// Columns that add details to the rows, each with the words for that detail.
     pub details: &'static [(Columns, &'static str)],
 }
 
@@ -45,7 +45,7 @@ macro_rules! columns {
                 (Columns::RAW, "raw"),
             ];
 
-            /// The rows of each lens.
+            /// The rows of each lens, in the order of the lenses.
             pub const LENSES: &'static [LensInfo] = &[$(LensInfo {
                 rows: Columns::$ROWS,
                 words: $words,
@@ -68,18 +68,18 @@ impl Columns {
         all.minus(Columns::RAW)
     };
 
-    /// The native records' own bytes.
+    /// The bytes of the native records.
     pub const RAW: Columns = Columns(1 << 63);
 
     /// No column.
     pub const NONE: Columns = Columns(0);
 
-    /// True if every column of `other` is in this set.
+    /// True if this set contains every column of `other`.
     pub const fn has(self, other: Columns) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// True if at least one column of `other` is in this set.
+    /// True if this set contains at least one column of `other`.
     pub const fn any(self, other: Columns) -> bool {
         self.0 & other.0 != 0
     }
@@ -89,17 +89,17 @@ impl Columns {
         Columns(self.0 & !other.0)
     }
 
-    /// The columns in both sets.
+    /// The columns that are in both sets.
     pub const fn and(self, other: Columns) -> Columns {
         Columns(self.0 & other.0)
     }
 
-    /// The columns in either set; usable in constants.
+    /// The columns that are in either set; usable in constants.
     pub const fn or(self, other: Columns) -> Columns {
         Columns(self.0 | other.0)
     }
 
-    /// True if no column is in this set.
+    /// True if the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

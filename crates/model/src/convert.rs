@@ -1,8 +1,8 @@
-//! Taking records of another format: what can be carried over, what is lost, and the book that is kept of it.
+//! Conversion from another format: what can be carried over, what is lost, and the ledger of both.
 //!
-//! An [`RecordWriter`] says which columns of the lenses its format has room for. The engine makes a plan of that before
-//! anything is read, hands over the batches, and shows the [`Ledger`] at the end: nothing is left out or made up without
-//! being written there.
+//! A [`RecordWriter`] declares which lens columns its format has room for. The engine plans the conversion from that before
+//! it reads anything, hands over the batches, and shows the [`Ledger`] at the end: everything left out or made up must be
+//! entered there.
 
 use crate::batch::Batch;
 use crate::columns::Columns;
@@ -12,114 +12,114 @@ use crate::options::{OptionSpec, Options};
 use crate::trace::{Fact, Meta, Trace};
 use std::path::Path;
 
-/// How a format takes records of others.
+/// The side of a format that writes records of other formats.
 pub trait RecordWriter: Sync {
-    /// What it takes.
+    /// Describes what the format can take.
     fn info(&self) -> &'static RecordWriterInfo;
 
-    /// Begins a trace with what `job` says; records come to what is returned.
+    /// Begins a trace as `job` describes; the returned sink takes the records.
     ///
     /// # Errors
-    /// `Usage` if an option is wrong, or the output exists and may not be replaced; `Io` if it cannot be made.
+    /// `Usage` if an option is wrong, or if the output exists and may not be replaced; `Io` if the output cannot be created.
     fn begin(&self, job: &RecordJob<'_>) -> Result<Box<dyn RecordSink>>;
 }
 
-/// What a format has room for.
+/// The description of a format as the target of conversions: its room, and the content that it must make up.
 #[derive(Debug)]
 pub struct RecordWriterInfo {
-    /// Columns without which there is nothing to write.
+    /// Columns that a source must have.
     pub required: Columns,
-    /// Columns that it has room for.
+    /// Columns that the format has room for.
     pub taken: Columns,
-    /// All that it may have to write although a source does not say it. The engine refuses a line of the ledger that says
-    /// otherwise.
+    /// Everything that the format may have to write although the source does not state it. The engine rejects a ledger line
+    /// about anything else that was made up.
     pub made_up: &'static [MadeUp],
-    /// Its options.
+    /// Options of the conversion into this format.
     pub options: &'static [OptionSpec],
 }
 
-/// Something that is written although a source may not say it.
+/// Something that must be written although the source may not state it.
 #[derive(Clone, Copy, Debug)]
 pub struct MadeUp {
-    /// What, in the words of the ledger.
+    /// A description, in the words of the ledger.
     pub what: &'static str,
-    /// When a source says it.
+    /// The condition under which a source does state it.
     pub said: Said,
 }
 
-/// When a source says what a format must write.
+/// The condition under which a source states what a format must write.
 #[derive(Clone, Copy, Debug)]
 pub enum Said {
-    /// If it carries one of these columns.
+    /// The source fills one of these columns.
     By(Columns),
-    /// If this holds of what it says of itself.
+    /// This predicate holds for the source's description of itself.
     InHeader(fn(&Meta) -> bool),
-    /// Only its records show whether it does.
+    /// Only the records show whether the source states it.
     ByRecords,
 }
 
-/// What is written, and where.
+/// A conversion: what to write, and where.
 #[derive(Clone, Copy)]
 pub struct RecordJob<'a> {
     /// The trace that records come from.
     pub trace: &'a dyn Trace,
-    /// The columns that come.
+    /// The columns that the batches will have.
     pub columns: Columns,
-    /// What the user said; see [`RecordWriterInfo::options`].
+    /// Options that the user gave; see [`RecordWriterInfo::options`].
     pub options: &'a Options,
-    /// What is written.
+    /// Path of the output.
     pub output: &'a Path,
-    /// Whether a file of that name may be replaced.
+    /// Whether an existing file of that name may be replaced.
     pub replace: bool,
-    /// The container that was asked for, by its name.
+    /// Name of the container that was asked for; the format's own choice if `None`.
     pub container: Option<&'a str>,
-    /// How hard to pack; the usual if `None`.
+    /// Compression level; the container's default if `None`.
     pub level: Option<u32>,
-    /// Whether what is made of a damaged trace is kept.
+    /// Whether the output is kept if the input proves damaged.
     pub damaged: Damaged,
-    /// Whether the first damage is an error of its own.
+    /// Whether the first damage ends the conversion with an error of its own.
     pub strict: bool,
 }
 
-/// A trace in the making.
+/// A trace that is being written.
 pub trait RecordSink {
-    /// Takes a batch, in the order of time; what it has no room for goes into the ledger.
+    /// Takes a batch, in order of time. What the format has no room for goes into the ledger.
     ///
     /// # Errors
-    /// What writing says.
+    /// Errors of writing.
     fn take(&mut self, batch: &Batch, ledger: &mut Ledger) -> Result<()>;
 
     /// The number of records written so far.
     fn n_written(&self) -> u64;
 
-    /// Takes in that no more comes; what the end of the trace needs goes into the ledger.
+    /// Ends the trace after the last batch. What the end of the trace needs goes into the ledger.
     ///
     /// # Errors
-    /// What writing says; then there is no trace.
+    /// Errors of writing; then no trace is made.
     fn end(&mut self, ledger: &mut Ledger) -> Result<()>;
 
-    /// Gives the trace its name.
+    /// Gives the finished trace its name. Returns facts about it.
     ///
     /// # Errors
-    /// What writing says; then there is no trace.
+    /// Errors of writing; then no trace is made.
     fn commit(self: Box<Self>) -> Result<Vec<Fact>>;
 }
 
-/// What became of something in a conversion.
+/// The outcome of a conversion for one kind of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// It was carried over as it is.
+    /// Carried over unchanged.
     Kept,
-    /// It was written in another way, from which it cannot be told exactly what it was.
+    /// Written in another form, from which the value in the source cannot be recovered exactly.
     Changed,
-    /// It was left out.
+    /// Left out.
     Dropped,
-    /// The source does not say it, and the target must.
+    /// The source does not state it, but the target must contain it.
     MadeUp,
 }
 
 impl Outcome {
-    /// Stable name.
+    /// The stable name of the outcome.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Kept => "kept",
@@ -135,22 +135,22 @@ crate::result_names!(Outcome);
 /// One line of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LedgerLine {
-    /// What it is about.
+    /// The content that the line is about.
     pub what: String,
-    /// What became of it.
+    /// The outcome for it.
     pub outcome: Outcome,
-    /// How often.
+    /// Number of times.
     pub count: u64,
 }
 
-/// The book of a conversion: what became of everything, in the order in which it came up.
+/// The ledger of a conversion: the outcome for everything, in the order in which it came up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     lines: Vec<LedgerLine>,
 }
 
 impl Ledger {
-    /// Adds to a line; nothing if the count is 0.
+    /// Adds `count` to a line, creating it if needed; does nothing if the count is 0.
     pub fn add(&mut self, what: &str, outcome: Outcome, count: u64) {
         if count == 0 {
             return;
@@ -161,7 +161,7 @@ impl Ledger {
         }
     }
 
-    /// The lines: what was kept first, then what was changed, dropped, made up.
+    /// The lines: first what was kept, then what was changed, dropped, made up.
     pub fn lines(&self) -> Vec<LedgerLine> {
         let mut lines = self.lines.clone();
         lines.sort_by_key(|line| line.outcome);

@@ -1,56 +1,56 @@
-//! Damaged inputs of outputs: whether an output is kept, and from which record on it is doubtful.
+//! Damaged inputs of outputs: whether an output is kept, and from which record onwards it is doubtful.
 //!
-//! One rule for every edit and every conversion, whatever the format: what is made of a damaged trace gets no name, unless
-//! the caller asks for it. An [`Intake`] stands between the reader and the writer and applies the rule.
+//! One rule applies to every edit and every conversion, whatever the format: an output made from a damaged trace gets no
+//! name, unless the caller asks for it. An [`Intake`] between the reader and the writer applies the rule.
 
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::finding::{Finding, Found};
 use std::sync::Arc;
 
-/// What becomes of an output whose input proves damaged.
+/// Whether to keep an output whose input proves damaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Damaged {
-    /// Nothing is written: the output ends at the first damage, and the rest is read for what is lost in it.
+    /// Write nothing: the output ends at the first damage, and the rest of the input is read only to report what is lost.
     #[default]
     Refuse,
-    /// The output is kept: reading continues after the damage where the format can.
+    /// Keep the output: reading continues after the damage where the format can.
     Keep,
 }
 
 impl From<bool> for Damaged {
-    /// The meaning of an option that keeps such outputs.
+    /// Converts the option that keeps such outputs.
     fn from(is_kept: bool) -> Damaged {
         if is_kept { Damaged::Keep } else { Damaged::Refuse }
     }
 }
 
-/// What an error says that refuses to write; the program has this option.
+/// The advice of an error that refuses to write; the program has this option.
 const HOW_TO_KEEP: &str = "nothing was written; --keep-damaged keeps what can be written, and says from which record on it is doubtful";
 
-/// How far an output is, in records.
+/// Progress of an output, in records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SoFar {
-    /// Records in the output so far.
+    /// Number of records in the output so far.
     pub n_written: u64,
-    /// Of them, those whose bytes in the input are good even if the container's next checksum is wrong.
+    /// Of these, the number whose input bytes are good even if the container's next checksum is wrong.
     pub n_vouched: u64,
-    /// Of them, those before the place where the input last counted as its reader does. Damage that its counts reveal lies
-    /// after them.
+    /// Of these, the number before the last place where the input's own count of records matched the reader's. Damage that
+    /// the input's counts reveal lies after them.
     pub n_agreed: u64,
 }
 
 impl SoFar {
-    /// A container that vouches for all of it or for nothing: one checksum stands at its end.
+    /// Progress in a container that cannot vouch for anything yet, because its only checksum is at the end.
     pub fn unvouched(n_written: u64) -> SoFar {
         SoFar { n_written, n_vouched: 0, n_agreed: 0 }
     }
 
-    /// A container that vouches for each part before the reader gets it, or none at all.
+    /// Progress in a container that checks each part before the reader gets it, or has no checksums at all.
     pub fn vouched(n_written: u64) -> SoFar {
         SoFar { n_written, n_vouched: n_written, n_agreed: 0 }
     }
 
-    /// The same for an input that counts its records, and did so rightly before this many of them.
+    /// The same for an input that counts its records, where the count was last right after `n_agreed` records of the output.
     #[must_use]
     pub fn agreed(self, n_agreed: u64) -> SoFar {
         SoFar { n_agreed, ..self }
@@ -63,7 +63,7 @@ impl SoFar {
     }
 }
 
-/// How reading for an output goes: what was found so far, and where in the output the first damage is.
+/// The state of reading for an output: the findings so far, and where the first damage is in the output.
 #[derive(Debug, Default)]
 pub struct Intake {
     damaged: Damaged,
@@ -71,23 +71,23 @@ pub struct Intake {
     found: Found,
     error: Option<Error>,
     doubtful_from: Option<u64>,
-    /// The first damage lies somewhere before the place where it showed.
+    /// Whether the first damage lies somewhere before the place where it was noticed.
     is_before: bool,
 }
 
-/// How reading for an output went.
+/// The outcome of reading for an output.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// What the input did wrong.
+    /// Faults of the input.
     pub findings: Vec<Finding>,
-    /// The error that ended reading before the end of the input, if one did.
+    /// The error that ended reading before the end of the input, if any.
     pub error: Option<Arc<Error>>,
-    /// The number of records in the output before the first damage; `None` if the input is whole.
+    /// Number of records in the output before the first damage; `None` if the input is not damaged.
     pub doubtful_from: Option<u64>,
 }
 
 impl Reading {
-    /// The error for an output without records; `None` if the input is not damaged, so that nothing is amiss with it.
+    /// The error for an output without records; `None` if the input is not damaged, so that an empty output is correct.
     pub fn nothing_left(&self) -> Option<Error> {
         self.doubtful_from?;
         let mut error = Error::new(ErrorKind::Damaged, "nothing of the trace can be read");
@@ -102,7 +102,7 @@ impl Reading {
         Some(error.after(self.findings.clone()))
     }
 
-    /// The same with what another look at the trace found: the first damage of either counts.
+    /// Combines this with the result of another look at the trace; the earlier of both damages counts.
     #[must_use]
     pub fn or_doubtful_from(mut self, other: Option<u64>) -> Reading {
         self.doubtful_from = earlier(self.doubtful_from, other);
@@ -110,42 +110,43 @@ impl Reading {
     }
 }
 
-/// The first of two damages, each as the number of records before it.
+/// The earlier of two damages, each given as the number of records before it.
 pub fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.into_iter().chain(other).min()
 }
 
-/// The error of an output that ends at damage.
+/// The error for an output that is refused because of damage at `place`.
 fn refused_at(place: &Place) -> Error {
     Error::new(ErrorKind::Damaged, "the trace is damaged here").at(place).hint(HOW_TO_KEEP)
 }
 
 impl Intake {
-    /// Reading has not begun.
+    /// An intake before anything is read.
     pub fn new(damaged: Damaged) -> Intake {
         Intake { damaged, ..Intake::default() }
     }
 
-    /// The first finding of severity `Error` ends reading as an error of its own, if `is_strict`.
+    /// With `is_strict`, the first finding of damage ends reading as an error of its own.
     #[must_use]
     pub fn strict(self, is_strict: bool) -> Intake {
         Intake { is_strict, ..self }
     }
 
-    /// True once damage was met.
+    /// True once damage was found.
     pub fn is_damaged(&self) -> bool {
         self.doubtful_from.is_some()
     }
 
-    /// True if the first damage lies somewhere before the place where it showed.
+    /// True if the first damage lies somewhere before the place where it was noticed.
     pub fn is_damaged_before(&self) -> bool {
         self.is_before
     }
 
-    /// Takes the findings of a batch. `so_far` is the output before that batch.
+    /// Takes the findings of a batch. `so_far` is the progress of the output before that batch.
     ///
     /// # Errors
-    /// `Damaged` if one of them is damage and the output is refused; in strict runs the first that is damage.
+    /// `Damaged` if a finding is damage and damaged outputs are refused; in strict runs, the first finding of damage as an
+    /// error.
     #[inline]
     pub fn take(&mut self, findings: &mut Vec<Finding>, so_far: SoFar) -> Result<()> {
         if findings.is_empty() { Ok(()) } else { self.take_some(findings, so_far) }
@@ -157,7 +158,7 @@ impl Intake {
         let damage = at.map(|at| findings[at].clone());
         let is_of_container = findings.iter().any(|finding| finding.is_damage() && finding.is_of_container());
         let is_before = findings.iter().any(|finding| finding.is_damage() && finding.doubtful_from.is_some());
-        // In strict runs the damage is the error itself.
+        // In strict runs the damage itself becomes the error.
         let n_told = at.filter(|_| self.is_strict).unwrap_or(findings.len());
         findings.drain(..).take(n_told).for_each(|finding| self.found.push(finding));
         let Some(damage) = damage else { return Ok(()) };
@@ -172,8 +173,9 @@ impl Intake {
         }
     }
 
-    /// Reads on after damage that refuses the output: `rest` gives the findings of what follows, until there is no more. The
-    /// error then says all that is lost, as every verb does that reads the whole trace. Errors of other sorts stay as they are.
+    /// Continues reading after damage that refuses the output. `rest` returns the findings of what follows, and `None` at the
+    /// end. The returned error then reports everything that is lost, as verbs do that read the whole trace. Errors of other
+    /// kinds are returned unchanged.
     #[cold]
     pub fn read_on(&self, refusal: Error, mut rest: impl FnMut() -> Result<Option<Vec<Finding>>>) -> Error {
         if self.is_strict || refusal.kind() != ErrorKind::Damaged {
@@ -198,7 +200,7 @@ impl Intake {
             }
         }
         let mut found = found.into_vec();
-        // Who reads the trace knows the record of the first damage, and how much is lost where reading ends.
+        // The reader's own finding knows the record of the first damage, and how much is lost where reading ends.
         let refusal = match found.iter().find(|finding| {
             let (one, other) = (&finding.place, refusal.place());
             one.record.is_some()
@@ -209,7 +211,8 @@ impl Intake {
             Some(met) => refused_at(&met.place),
             None => refusal,
         };
-        // What a checksum does not vouch for is no part of the trace, so what is odd in it is no finding of its own.
+        // Bytes that a checksum does not vouch for are not part of the trace, so oddities in them are not findings of their
+        // own.
         let of_container = found.iter().find(|finding| finding.is_of_container() && finding.is_damage());
         let of_container = of_container.map(|finding| finding.place.clone()).or(end_of_container.clone());
         let is_in = |place: &Place, other: &Place| place.file == other.file && place.member == other.member;
@@ -225,10 +228,11 @@ impl Intake {
         }
     }
 
-    /// Takes a read that is over: its findings, before which the output is as far as `so_far` says, and how it ended.
+    /// Takes the findings and the outcome of a read that is over. `so_far` is the progress before those findings, `at_end`
+    /// that at the end of the read.
     ///
     /// # Errors
-    /// As [`take`](Intake::take) and [`end`](Intake::end). What refuses the output says all that is lost.
+    /// As [`take`](Intake::take) and [`end`](Intake::end). An error that refuses the output reports everything that is lost.
     pub fn take_all(
         &mut self,
         findings: &mut Vec<Finding>,
@@ -245,10 +249,10 @@ impl Intake {
         }
     }
 
-    /// Takes the end of reading. Where outputs of damaged inputs are kept, an error about the input is an end like any other.
+    /// Takes the outcome of reading. If damaged outputs are kept, an error about the input counts as a normal end.
     ///
     /// # Errors
-    /// The error of `read`, with what was found before it, unless it is about the input and the output is kept.
+    /// The error of `read`, together with the findings before it, unless it is about the input and damaged outputs are kept.
     pub fn end(&mut self, read: Result<()>, so_far: SoFar) -> Result<()> {
         let Err(error) = read else { return Ok(()) };
         if !error.is_damage() || self.is_strict {
@@ -256,7 +260,7 @@ impl Intake {
         }
         self.doubt(so_far.good(error.is_of_container(), false));
         match self.damaged {
-            // It says so already.
+            // This error is already a refusal with advice.
             Damaged::Refuse if error.kind() == ErrorKind::Damaged => Err(error),
             Damaged::Refuse => {
                 let advice = match error.advice() {
@@ -272,8 +276,8 @@ impl Intake {
         }
     }
 
-    /// A later damage counts where it reaches further back: a wrong checksum is about all that it stands for, also about what
-    /// made no sense in that.
+    /// A later damage counts if it reaches further back: a wrong checksum makes everything it covers doubtful, including
+    /// earlier oddities there.
     fn doubt(&mut self, n_good: u64) {
         self.doubtful_from = earlier(self.doubtful_from, Some(n_good));
     }
@@ -282,7 +286,7 @@ impl Intake {
         std::mem::take(&mut self.found).into_vec()
     }
 
-    /// All that is known once the output is written.
+    /// Everything known about the reading once the output is written.
     pub fn finish(self) -> Reading {
         Reading {
             findings: self.found.into_vec(),
@@ -311,7 +315,7 @@ mod tests {
         assert_eq!((error.kind(), error.place().record), (ErrorKind::Damaged, Some(7)));
         assert_eq!(error.findings().len(), 2);
         assert!(error.advice().unwrap().contains("--keep-damaged"));
-        // Where the error of a batch also ends reading, nothing is said twice.
+        // If the error of a batch also ends reading, nothing is reported twice.
         let advice = error.advice().unwrap().to_owned();
         let ended = intake.end(Err(error), SoFar::vouched(5)).unwrap_err();
         assert_eq!((ended.advice(), ended.findings().len()), (Some(&*advice), 2));
@@ -327,13 +331,13 @@ mod tests {
         let error = intake.read_on(refused, || rest.pop().unwrap());
         assert_eq!((error.place().record, error.findings().len()), (Some(7), 2));
         assert_eq!(Lost::of(&[], Some(&error)).sum().unwrap().stopped, place);
-        // Reading on finds a cut, too; an interruption is no damage.
+        // The rest of the input may also be cut off; an interruption is not damage.
         let error = intake.read_on(error, || Err(Error::truncated("cut")));
         assert_eq!(error.findings().len(), 3);
         assert_eq!(Lost::of(&[], Some(&error)).gaps.len(), 2);
         let error = intake.read_on(error, || Err(Error::new(ErrorKind::Io, "interrupted")));
         assert_eq!(error.kind(), ErrorKind::Io);
-        // In strict runs the first error is all.
+        // In strict runs the first error is the only one.
         let strict = Intake::new(Damaged::Refuse).strict(true);
         let error = strict.read_on(Error::new(ErrorKind::Damaged, "damaged"), || unreachable!());
         assert!(error.findings().is_empty());
@@ -346,7 +350,7 @@ mod tests {
         intake.take(&mut vec![stated()], SoFar::unvouched(5)).unwrap();
         let reading = intake.finish();
         assert_eq!((reading.doubtful_from, reading.findings), (None, vec![stated()]));
-        // Damage beside it is.
+        // Real damage next to it does count.
         let mut intake = Intake::new(Damaged::Refuse);
         assert!(intake.take(&mut vec![stated(), finding(Severity::Error, 8)], SoFar::unvouched(5)).is_err());
     }
@@ -425,7 +429,7 @@ mod tests {
             let mut strict = Intake::new(damaged).strict(true);
             let mut found = vec![finding(Severity::Warning, 3), finding(Severity::Error, 7)];
             let error = strict.take(&mut found, SoFar::vouched(5)).unwrap_err();
-            // The warning before it is not lost, and the damage is not told twice.
+            // The warning before it is not lost, and the damage is not reported twice.
             assert_eq!((error.kind(), error.findings().len()), (ErrorKind::Malformed, 1));
         }
     }

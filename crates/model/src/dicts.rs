@@ -1,8 +1,9 @@
-//! Dictionaries that grow while a trace is read: texts that many rows share.
+//! Dictionaries that grow during a read: texts that many rows share.
 
 use crate::column::Strings;
 
-/// The dictionaries of one read. Append-only, as instructions and types are: an index stays good until the read ends.
+/// The dictionaries of one read. Append-only, like the tables of instructions and types: an index stays valid until the read
+/// ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dicts(Vec<Strings>);
 
@@ -24,12 +25,12 @@ impl Dicts {
         ((index as usize) < texts.len()).then(|| texts.get(index as usize))
     }
 
-    /// How many texts each dictionary has.
+    /// The number of texts in each dictionary.
     pub fn lengths(&self) -> impl Iterator<Item = usize> {
         self.0.iter().map(Strings::len)
     }
 
-    /// The texts past the first ones of each dictionary.
+    /// The texts of each dictionary that come after its first `known[dict]` ones.
     pub fn tail(&self, known: &[usize]) -> Dicts {
         let tail = |(dict, texts): (usize, &Strings)| {
             let mut tail = Strings::default();
@@ -39,7 +40,7 @@ impl Dicts {
         Dicts(self.0.iter().enumerate().map(tail).collect())
     }
 
-    /// Appends the texts of others to each dictionary.
+    /// Appends the texts of other dictionaries, one dictionary to one.
     pub fn append(&mut self, more: &Dicts) {
         self.0.resize(self.0.len().max(more.0.len()), Strings::default());
         for (texts, more) in self.0.iter_mut().zip(&more.0) {

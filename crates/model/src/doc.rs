@@ -1,9 +1,9 @@
-//! Documents: what an analysis wants people to see, without saying how it looks.
+//! Documents: the content that an analysis shows to people, independent of its appearance.
 //!
-//! Analyses fill a [`Document`]; a viewer paints it on a terminal or a page. So an analysis knows neither widths nor
-//! colours, and every result looks alike.
+//! Analyses fill a [`Document`]; a viewer paints it on a terminal or a page. So an analysis knows neither widths nor colours,
+//! and all results look alike.
 
-/// A result for people: a title and blocks from top to bottom.
+/// A result for people: a title, and blocks from top to bottom.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
     /// Short headline.
@@ -30,23 +30,23 @@ impl Document {
 pub enum Block {
     /// A sentence.
     Note(String),
-    /// The few numbers that say most, drawn large where there is room.
+    /// The few most informative numbers, drawn large where there is room.
     Figures(Vec<Figure>),
-    /// Labels with values, a line each.
+    /// Labelled values, one line each.
     Facts(Vec<(String, Vec<Cell>)>),
-    /// Rows and columns.
+    /// A table with a head.
     Grid(Grid),
     /// Named shares of a whole, as bars.
     Bars(Bars),
-    /// Several series over one axis, drawn small, a line each.
+    /// Several series over one axis, drawn small, one line each.
     Series(Series),
-    /// Lanes of states over one axis: who runs when.
+    /// Lanes of states over one axis, such as which thread runs when.
     Lanes(Lanes),
-    /// How much happened where and when.
+    /// Amount of activity by place and time.
     HeatMap(HeatMap),
-    /// Shares of a whole that lie at or below a value.
+    /// Cumulative shares of a whole over an axis of values.
     Curve(Curve),
-    /// How something lies in memory, byte by byte.
+    /// The layout of something in memory, byte by byte.
     ByteMap(ByteMap),
     /// Small pictures, where pictures can be shown; their names otherwise.
     Pictures(Pictures),
@@ -54,14 +54,14 @@ pub enum Block {
     Listing(Listing),
 }
 
-/// One value, with its unit, so that a viewer can choose how to write it.
+/// One value with its unit; the viewer chooses how to write it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Nothing.
+    /// An empty cell.
     Empty,
-    /// Words.
+    /// Plain words.
     Text(String),
-    /// Machine text, such as an instruction.
+    /// Text of a program, such as an instruction.
     Code(String),
     /// A count, written with separators.
     Count(u64),
@@ -69,9 +69,9 @@ pub enum Cell {
     Bytes(u64),
     /// An address.
     Addr(u64),
-    /// A share, 0.0 to 1.0, written in per cent.
+    /// A share, 0.0 to 1.0, written as a percentage.
     Share(f64),
-    /// A number with a fixed count of digits after the point.
+    /// A number with this many digits after the decimal point.
     Real(f64, u8),
     /// A time in microseconds, written with a unit.
     Micros(u64),
@@ -89,18 +89,18 @@ impl From<String> for Cell {
     }
 }
 
-/// A number that says much.
+/// One important number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What it is.
+    /// Label that says what the number is.
     pub label: String,
-    /// The number.
+    /// The number, with its unit.
     pub value: Cell,
-    /// A few words on it, or empty.
+    /// A few words about it, or empty.
     pub note: String,
 }
 
-/// Rows and columns.
+/// A table with a head.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Grid {
     /// Headline, or empty.
@@ -110,11 +110,12 @@ pub struct Grid {
     /// The rows, as long as `head`. A last row that begins with the text `total` sums up the others, and stays last
     /// however they are sorted.
     pub rows: Vec<Vec<Cell>>,
-    /// How many further rows are not shown.
+    /// Number of further rows that are not shown.
     pub more: u64,
 }
 
-/// Pages draw no more bars of one chart and say how many there are: all cells of a histogram of powers of two have room.
+/// Upper limit on the bars of one chart; viewers say how many more there are. A histogram of powers of two fits with all
+/// cells.
 pub const MAX_BARS: usize = 130;
 
 /// Named shares of a whole.
@@ -122,9 +123,9 @@ pub const MAX_BARS: usize = 130;
 pub struct Bars {
     /// Headline, or empty.
     pub title: String,
-    /// The whole.
+    /// The whole that bars are shares of.
     pub total: u64,
-    /// Name and part.
+    /// Name and length of each bar.
     pub bars: Vec<(String, u64)>,
 }
 
@@ -140,24 +141,24 @@ pub struct Pictures {
 /// One small picture.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Picture {
-    /// Name.
+    /// Name of the picture, shown instead of it where pictures cannot be shown.
     pub name: String,
-    /// A word below it, or empty.
+    /// A word below the picture, or empty.
     pub note: String,
-    /// Pixels in a row.
+    /// Width in pixels.
     pub width: u32,
-    /// Rows.
+    /// Height in pixels.
     pub height: u32,
-    /// The picture as a file in the format PNG.
+    /// The picture as a PNG file.
     pub png: Vec<u8>,
 }
 
-/// How something lies in memory: rows of bytes, each of which belongs to a part.
+/// The layout of something in memory: rows of bytes, each belonging to a part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ByteMap {
     /// Headline, or empty.
     pub title: String,
-    /// What heat counts: `misses`.
+    /// Unit of heat, such as `misses`.
     pub unit: String,
     /// Bytes in a row.
     pub width: usize,
@@ -165,18 +166,18 @@ pub struct ByteMap {
     pub parts: Vec<BytePart>,
     /// The rows, top to bottom.
     pub rows: Vec<ByteRow>,
-    /// How many further rows are not shown.
+    /// Number of further rows that are not shown.
     pub more: u64,
 }
 
-/// A part of something that lies in memory.
+/// A part of a memory layout.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BytePart {
-    /// Name.
+    /// Name of the part.
     pub name: String,
-    /// A word on it, or empty.
+    /// A word about it, or empty.
     pub note: String,
-    /// How much happened there.
+    /// Amount of activity in this part.
     pub heat: u64,
 }
 
@@ -191,14 +192,14 @@ pub struct ByteRow {
     pub note: String,
 }
 
-/// What a byte is.
+/// The part of a memory layout that one byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteCell {
-    /// Of a part, by its number.
+    /// A part, given by its number.
     Part(u32),
-    /// Of no part, within the thing.
+    /// Padding: inside the layout, but in no part.
     Hole,
-    /// Not of the thing.
+    /// Outside the layout.
     Outside,
 }
 
@@ -207,7 +208,7 @@ pub enum ByteCell {
 pub struct Listing {
     /// Headline, or empty.
     pub title: String,
-    /// The lines, apart by line ends.
+    /// The lines, separated by line ends.
     pub text: String,
 }
 
@@ -216,22 +217,22 @@ pub struct Listing {
 pub struct Series {
     /// Headline, or empty.
     pub title: String,
-    /// What the axis shows: `instructions`, `time`.
+    /// Quantity on the axis: `instructions`, `time`.
     pub axis: String,
-    /// The axis's first and last value, as a person reads them.
+    /// First and last value of the axis, formatted for people.
     pub ends: (String, String),
-    /// Name, unit and values of each series.
+    /// The series.
     pub lines: Vec<SeriesLine>,
 }
 
 /// One series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeriesLine {
-    /// Name.
+    /// Name of the series.
     pub name: String,
     /// Values at equal steps along the axis.
     pub values: Vec<f64>,
-    /// A word on the largest value: `max 1,234 lines`.
+    /// A word about the largest value: `max 1,234 lines`.
     pub note: String,
 }
 
@@ -240,37 +241,37 @@ pub struct SeriesLine {
 pub struct Lanes {
     /// Headline, or empty.
     pub title: String,
-    /// The axis's first and last value, as a person reads them.
+    /// First and last value of the axis, formatted for people.
     pub ends: (String, String),
     /// The lanes, top to bottom.
     pub lanes: Vec<Lane>,
-    /// How many further lanes are not shown.
+    /// Number of further lanes that are not shown.
     pub more: u64,
 }
 
-/// One lane: at each step along the axis, how busy it is (0.0 idle to 1.0 busy) and what it shows.
+/// One lane: how busy it was at each step along the axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lane {
-    /// Name.
+    /// Name of the lane.
     pub name: String,
-    /// Share of the step in which the lane was busy.
+    /// Share of each step in which the lane was busy, from 0.0 (idle) to 1.0.
     pub busy: Vec<f32>,
     /// A word after the lane.
     pub note: String,
 }
 
-/// How much happened where (rows, in bands) and when (columns).
+/// Amount of activity by place (rows, in bands) and time (columns).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatMap {
     /// Headline, or empty.
     pub title: String,
-    /// What cells count: `accesses`.
+    /// Unit of the cells: `accesses`.
     pub unit: String,
-    /// What the axis shows: `instructions`, `time`.
+    /// Quantity on the axis: `instructions`, `time`.
     pub axis: String,
-    /// The axis's first and last value, as a person reads them.
+    /// First and last value of the axis, formatted for people.
     pub ends: (String, String),
-    /// Names of the sorts of rows; each has a colour of its own.
+    /// Names of the categories of rows; each has a colour of its own.
     pub hues: Vec<String>,
     /// Bands of neighbouring rows, top to bottom.
     pub bands: Vec<HeatBand>,
@@ -279,9 +280,9 @@ pub struct HeatMap {
 /// Neighbouring rows of a heat map; the bands before and after it are far away.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatBand {
-    /// Name.
+    /// Name of the band.
     pub name: String,
-    /// A word on the band, or empty.
+    /// A word about the band, or empty.
     pub note: String,
     /// The rows, top to bottom.
     pub rows: Vec<HeatRow>,
@@ -290,33 +291,34 @@ pub struct HeatBand {
 /// One row of a heat map.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatRow {
-    /// Name.
+    /// Name of the row.
     pub name: String,
-    /// Its sort, as an index into [`HeatMap::hues`].
+    /// Its category, as an index into [`HeatMap::hues`].
     pub hue: usize,
-    /// How much happened at each step along the axis.
+    /// Amount of activity at each step along the axis.
     pub cells: Vec<u64>,
 }
 
-/// Shares of a whole that lie at or below a value, over a logarithmic axis of values; or what is left at it.
+/// Shares of a whole that lie at or below a value, over a logarithmic axis of values; or the shares that remain at that
+/// value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
     /// Headline, or empty.
     pub title: String,
-    /// What the axis shows: `distance in lines`.
+    /// Quantity on the axis: `distance in lines`.
     pub axis: String,
     /// The curves.
     pub lines: Vec<CurveLine>,
-    /// Whether shares are what is left at a value, such as misses at a size, instead of what lies at or below it. They are then
-    /// drawn up to the largest.
+    /// Whether shares are what remains at a value, such as misses at a cache size, instead of what lies at or below it. Such
+    /// curves are drawn up to the largest share.
     pub falls: bool,
 }
 
 /// One curve.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CurveLine {
-    /// Name.
+    /// Name of the curve.
     pub name: String,
-    /// Values in ascending order, each with the share (0.0 to 1.0) that lies at or below it, or is left there.
+    /// Values in ascending order, each with the share (0.0 to 1.0) that lies at or below it, or that remains there.
     pub points: Vec<(u64, f64)>,
 }

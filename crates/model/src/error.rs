@@ -1,8 +1,8 @@
 //! The one error of all Quipu libraries, and the place in a trace that it points at.
 //!
-//! An [`Error`] means that an operation could not go on. What a trace did wrong while reading *can* go on is a
-//! [`Finding`] instead. The layer that knows the offset adds it, the layer that knows the file
-//! adds it; nothing is formatted before something has gone wrong.
+//! An [`Error`] means that an operation could not continue. A fault of a trace after which reading *can* continue is a
+//! [`Finding`] instead. The layer that knows the offset adds it, and the layer that knows the file adds that; nothing is
+//! formatted before something has gone wrong.
 
 use crate::finding::{Finding, NEEDS_NEWER, is_called, is_of_container, source_rule};
 use crate::loss::Loss;
@@ -13,7 +13,7 @@ use std::fmt;
 /// The result of every fallible function of the Quipu libraries.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What sort of thing went wrong; callers match on this, people read the rest.
+/// The kind of failure. Callers match on this; the rest is for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -23,16 +23,16 @@ pub enum ErrorKind {
     Malformed,
     /// The bytes end too early.
     Truncated,
-    /// The trace is damaged, so that nothing of it can be read, or the caller wants nothing made of damaged traces. The findings
-    /// say what is wrong.
+    /// The trace is so damaged that nothing of it can be read, or the caller wants no output from damaged traces. The
+    /// findings say what is wrong.
     Damaged,
-    /// A legal thing that Quipu cannot do.
+    /// The request or trace is legal, but Quipu cannot handle it.
     Unsupported,
     /// A number in the input exceeds a documented limit.
     Limit,
-    /// The trace lacks something that was asked for.
+    /// The trace lacks something that the caller asked for.
     Missing,
-    /// The caller asked in a wrong way.
+    /// The caller's request is wrong.
     Usage,
     /// A bug in Quipu.
     Internal,
@@ -99,12 +99,12 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// True if nothing is known.
+    /// True if nothing about the place is known.
     pub fn is_empty(&self) -> bool {
         *self == Place::default()
     }
 
-    /// Fills what this place leaves open from `outer`, which knows the surroundings.
+    /// Fills in what is unknown here from `outer`, a place known to the caller.
     pub fn or(mut self, outer: &Place) -> Place {
         self.file = self.file.or_else(|| outer.file.clone());
         self.member = self.member.or_else(|| outer.member.clone());
@@ -115,7 +115,7 @@ impl Place {
     }
 }
 
-/// Why an operation could not go on; one word wide.
+/// The reason why an operation could not continue; one word wide.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -129,7 +129,7 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of `kind`. The message is lower case, without a full stop and without the place.
+    /// Creates an error of `kind`. The message is lower case, without a full stop and without the place.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Inner {
@@ -143,52 +143,52 @@ impl Error {
         }))
     }
 
-    /// The bytes contradict the format.
+    /// Creates an error of kind `Malformed`: the bytes contradict the format.
     #[cold]
     pub fn malformed(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Malformed, message)
     }
 
-    /// The bytes end too early.
+    /// Creates an error of kind `Truncated`: the bytes end too early.
     #[cold]
     pub fn truncated(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Truncated, message)
     }
 
-    /// A legal thing that Quipu cannot do.
+    /// Creates an error of kind `Unsupported`: legal, but Quipu cannot handle it.
     #[cold]
     pub fn unsupported(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Unsupported, message)
     }
 
-    /// The caller asked in a wrong way.
+    /// Creates an error of kind `Usage`: the caller's request is wrong.
     #[cold]
     pub fn usage(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Usage, message)
     }
 
-    /// The trace lacks something that was asked for.
+    /// Creates an error of kind `Missing`: the trace lacks something that the caller asked for.
     #[cold]
     pub fn missing(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Missing, message)
     }
 
-    /// A number from the input that exceeds a documented limit.
+    /// Creates an error of kind `Limit`: a number from the input exceeds a documented limit. `what` is a noun in the plural.
     #[cold]
     pub fn limit(what: &str, found: u64, limit: u64) -> Error {
         Error::new(ErrorKind::Limit, format!("too many {what}: `{found}`, limit `{limit}`"))
     }
 
-    /// Adds the place, keeping what the error already knew.
+    /// Adds the place; parts of it that the error already has stay.
     #[cold]
     pub fn at(mut self, place: &Place) -> Error {
         self.0.place = std::mem::take(&mut self.0.place).or(place);
         self
     }
 
-    /// The error with which a container ended reading at `reached`: at that place, or where bytes begin that no right checksum
-    /// vouches for. `count` reads again and says how many records stand before those. What a pipe brought cannot be taken
-    /// back.
+    /// Sets the place of an error with which a container ended reading at `reached`: that place, or an earlier one from which
+    /// on no right checksum vouches for the bytes. `count` reads again and returns the number of records before the latter.
+    /// Bytes from a pipe cannot be read again, so the message then says that numbers from that place on are doubtful.
     #[cold]
     pub fn of_unsound(
         mut self,
@@ -221,7 +221,7 @@ impl Error {
         self.at(&Place { file: Some(file.into()), ..Place::default() })
     }
 
-    /// Adds what the person can do about it.
+    /// Adds advice on what the person can do.
     #[cold]
     pub fn hint(mut self, hint: impl Into<String>) -> Error {
         self.0.hint = Some(hint.into());
@@ -235,24 +235,24 @@ impl Error {
         self
     }
 
-    /// Adds what of the trace is lost by it.
+    /// Adds how much of the trace is lost because of it.
     #[cold]
     pub fn losing(mut self, loss: Loss) -> Error {
         self.0.loss = Some(loss);
         self
     }
 
-    /// What of the trace is lost by it, if that is known.
+    /// The part of the trace that is lost because of it, if known.
     pub fn loss(&self) -> Option<&Loss> {
         self.0.loss.as_ref()
     }
 
-    /// What of the trace is lost by it: all after its place, if it says nothing of that.
+    /// The part of the trace that is lost because of it; everything after its place unless the error says otherwise.
     pub fn loss_or_rest(&self) -> Loss {
         self.loss().cloned().unwrap_or_else(|| Loss::from(self.place().clone()))
     }
 
-    /// Adds the findings of what was read before it, in front of those that it has.
+    /// Adds the findings of what was read before the error, in front of those that it has.
     #[cold]
     pub fn after(mut self, mut findings: Vec<Finding>) -> Error {
         findings.append(&mut self.0.findings);
@@ -260,25 +260,25 @@ impl Error {
         self
     }
 
-    /// The same with these findings in place of those that it has.
+    /// Replaces the findings.
     #[cold]
     pub fn with_findings(mut self, findings: Vec<Finding>) -> Error {
         self.0.findings = findings;
         self
     }
 
-    /// The findings of what was read before it.
+    /// The findings of what was read before the error.
     pub fn findings(&self) -> &[Finding] {
         &self.0.findings
     }
 
-    /// True if the input is damaged, not the request or the machine.
+    /// True if the input is damaged; false if the request or the machine is at fault.
     pub fn is_damage(&self) -> bool {
         use ErrorKind::{Damaged, Limit, Malformed, Truncated};
         matches!(self.kind(), Damaged | Limit | Malformed | Truncated)
     }
 
-    /// True if reading stopped since only a [newer program](Finding::needs_newer) understands what follows.
+    /// True if reading stopped because only a [newer program](Finding::needs_newer) understands what follows.
     pub fn needs_newer(&self) -> bool {
         let of_carrier = self.of_source().and_then(quipu_source::Error::carrier);
         let cause = self.0.cause.as_ref().and_then(|cause| cause.downcast_ref::<Error>());
@@ -287,45 +287,45 @@ impl Error {
             || cause.is_some_and(Error::needs_newer)
     }
 
-    /// True if the container is damaged, so that all since its last good checksum is doubtful. A cut is no such damage: what
-    /// stands before it is good.
+    /// True if the container is damaged, so that everything since its last good checksum is doubtful. Truncation is not such
+    /// damage: the bytes before the cut are good.
     pub fn is_of_container(&self) -> bool {
-        // Of what carries a trace each frame has its own checksum.
+        // In a file that carries the trace, each frame has its own checksum.
         let is_whole = |cause: &quipu_source::Error| cause.carrier().is_none();
         let cause = self.of_source().filter(|cause| is_whole(cause));
         self.is_damage() && cause.is_some_and(|cause| is_of_container(source_rule(cause.kind())))
     }
 
-    /// True if a finding is about the same fault: what carries a trace and who reads the trace may both meet it.
+    /// True if a finding is about the same fault: the file that carries a trace and the trace's reader may both report it.
     pub fn is_same_fault(&self, finding: &Finding) -> bool {
         let place = self.place();
         let is_same_place = (&place.file, place.offset) == (&finding.place.file, finding.place.offset);
-        // A reader that was ended by it has made it a finding of its own.
+        // A reader that the fault stopped has made it a finding of its own.
         let said = finding.message.strip_prefix(Finding::STOPS).unwrap_or(&finding.message);
         is_same_place && self.message_and_cause().contains(said)
     }
 
-    /// What the source of the bytes said, if that is the cause.
+    /// The error of the source of the bytes, if that is the cause.
     pub fn of_source(&self) -> Option<&quipu_source::Error> {
         self.0.cause.as_ref()?.downcast_ref()
     }
 
-    /// What sort of thing went wrong.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Where, as far as known.
+    /// The place, as far as it is known.
     pub fn place(&self) -> &Place {
         &self.0.place
     }
 
-    /// What went wrong, without the place.
+    /// The message, without the place.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What went wrong, with what the system says where it could not read or write: for a finding, which has no cause of its own.
+    /// The message, followed by the system's error if a read or write failed: for a finding, which has no cause of its own.
     pub fn message_and_cause(&self) -> String {
         match &self.0.cause {
             Some(cause) if self.0.kind == ErrorKind::Io => format!("{}: {cause}", self.0.message),
@@ -333,7 +333,7 @@ impl Error {
         }
     }
 
-    /// What the person can do about it.
+    /// Advice on what the person can do.
     pub fn advice(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
@@ -377,7 +377,7 @@ impl From<&quipu_source::Error> for Place {
     }
 }
 
-/// Where a file is damaged that carries another.
+/// The file and offset at which the file that carries a trace is damaged.
 impl From<&quipu_source::CarrierDamage> for Place {
     fn from(damage: &quipu_source::CarrierDamage) -> Place {
         Place { file: Some(damage.file.clone()), offset: damage.offset, ..Place::default() }
@@ -401,15 +401,15 @@ impl From<quipu_source::Error> for Error {
         let Some(damage) = error.carrier() else {
             return Error::new(kind, error.what()).at(&Place::from(&error)).because(error);
         };
-        // What cannot be read is said as the file says it that lies on the disk.
+        // Report what cannot be read in terms of the file on the disk, which carries the trace.
         let place = Place::from(damage);
         let loss = Loss::by_carrier(damage, place.clone());
         Error::new(kind, damage.what.clone()).at(&place).losing(loss).because(error)
     }
 }
 
-/// Where the first byte stands that no right checksum vouches for, counted over all members; `None` if none is damaged as far
-/// as is known.
+/// Offset of the first byte that no right checksum vouches for, counted over all members; `None` if no member is known to be
+/// damaged.
 fn good_until(container: &quipu_source::Container) -> Option<u64> {
     let mut before = 0u64;
     for (at, member) in (0..).zip(container.members()) {
@@ -449,10 +449,10 @@ mod tests {
         assert_eq!(error.place().file.as_deref(), Some("inner"));
     }
 
-    /// Bytes of each packed part, which differ.
+    /// Bytes in each packed part; the contents of the parts differ.
     const PART_BYTES: usize = 1000;
 
-    /// Two parts of different bytes, each in a member, or in a file of its own where there are none.
+    /// Two different parts, each in a member of its own, or in a file of its own if the container has no members.
     fn packed(packing: Packing) -> [Vec<u8>; 2] {
         let pool = Pool::new(1).unwrap();
         let part = |nth: u8| (0..PART_BYTES).map(|i| (i as u8).wrapping_mul(31) ^ nth).collect::<Vec<u8>>();
@@ -467,7 +467,7 @@ mod tests {
         if packing == Packing::Zip { [pack(&[1, 2]), Vec::new()] } else { [pack(&[1]), pack(&[2])] }
     }
 
-    /// Reads all; how many bytes that were, and the error that ends it.
+    /// Reads everything; returns the number of bytes and the error that ended reading.
     fn read(container: &Container) -> (u64, Error) {
         let mut stream = container.stream(container.all_members(), &StreamOptions::default()).unwrap();
         let (mut block, mut n_bytes) = (Vec::new(), 0);
@@ -488,7 +488,7 @@ mod tests {
     fn damage_in_any_member_is_placed_where_good_bytes_end() {
         let [mut zip, _] = packed(Packing::Zip);
         let second = zip.windows(4).rposition(|bytes| bytes == b"PK\x03\x04").unwrap();
-        // The name has one byte, and other fields may follow it.
+        // The name has one byte, and the extra field may follow it.
         let n_extra = usize::from(zip[second + 28]);
         zip[second + 30 + 1 + n_extra + 20] ^= 0xff;
         let container = Source::from_bytes("a.zip", zip).container().unwrap();
@@ -499,7 +499,7 @@ mod tests {
         let error = error.of_unsound(&container, at(5000), &|| Some(7));
         assert_eq!((error.place().offset, error.place().record), (Some(good), Some(7)), "{error}");
         assert!(!error.message().contains("doubtful"), "{error}");
-        // What lies before the damage is not to blame, nor is an end.
+        // An error before the damage is not due to it, and neither is a truncated end.
         let before = Error::malformed("odd").of_unsound(&container, at(10), &|| Some(7));
         assert_eq!((before.place().offset, before.place().record), (Some(10), Some(99)));
         let cut = Error::truncated("ends").of_unsound(&container, at(5000), &|| Some(7));

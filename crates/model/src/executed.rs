@@ -1,6 +1,7 @@
-//! How many instructions were executed where a filter left most of them out of the trace: what its marks count.
+//! The number of executed instructions of a trace whose filter left most of them out, from marks that count them.
 //!
-//! One rule for all tools: a thread executed what its last mark counts beyond its first. Fewer than two marks tell nothing.
+//! One rule for all tools: a thread executed as many instructions as its last mark counts beyond its first. Fewer than two
+//! marks give no number.
 
 /// The marks of one thread that count its executed instructions.
 ///
@@ -14,18 +15,18 @@
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExecutedCount {
-    /// The least and the largest count; `None` before the first mark.
+    /// The smallest and the largest count; `None` before the first mark.
     range: Option<(u64, u64)>,
     has_several: bool,
 }
 
 impl ExecutedCount {
-    /// Takes in a mark. Counts only grow, so the order of the parts of a trace does not matter.
+    /// Adds a mark. Counts only grow, so the parts of a trace may be added in any order.
     pub fn add(&mut self, count: u64) {
         self.merge(&ExecutedCount { range: Some((count, count)), has_several: false });
     }
 
-    /// Takes in the marks of another part of the same thread.
+    /// Adds the marks of another part of the same thread.
     pub fn merge(&mut self, other: &ExecutedCount) {
         let Some((other_first, other_last)) = other.range else { return };
         self.has_several |= other.has_several || self.range.is_some();
@@ -33,12 +34,12 @@ impl ExecutedCount {
         self.range = Some((first.min(other_first), last.max(other_last)));
     }
 
-    /// How many instructions the thread executed from its first mark to its last; `None` with fewer than two.
+    /// Number of instructions that the thread executed from its first mark to its last; `None` with fewer than two marks.
     pub fn instructions(&self) -> Option<u64> {
         self.range.filter(|_| self.has_several).map(|(first, last)| last - first)
     }
 
-    /// How many all these threads executed; `None` without threads, and unless each of them tells.
+    /// Number of instructions that all these threads executed; `None` without threads, and if any of them has no number.
     pub fn of_all(threads: impl Iterator<Item = Option<u64>>) -> Option<u64> {
         let mut threads = threads.peekable();
         threads.peek()?;

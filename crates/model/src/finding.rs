@@ -1,7 +1,7 @@
-//! What a trace did wrong, as data: a rule with a stable name, a place and a message.
+//! Faults of a trace as data: a rule with a stable name, a place and a message.
 //!
-//! Reading continues after a finding. [`Found`] collects them with a bound for each rule, so that a file of pure
-//! garbage cannot fill the memory with complaints.
+//! Reading continues after a finding. [`Found`] collects them with a limit for each rule, so that a file of pure garbage
+//! cannot fill the memory with complaints.
 
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -12,15 +12,15 @@ use crate::trace::Reader;
 use serde::Serialize;
 use std::fmt;
 
-/// How bad a finding is.
+/// How serious a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Worth knowing; nothing is wrong.
     Note,
-    /// Odd, but every record could be read.
+    /// Suspicious, but every record could be read.
     Warning,
-    /// Records are lost or wrong: a cut or damaged file. Every verb that meets it ends with exit code 1; with 2 if a
-    /// [newer program](Finding::needs_newer) could read on.
+    /// Records are lost or wrong, as in a truncated or damaged file. Every verb that meets such a finding ends with exit code
+    /// 1, or with 2 if a [newer program](Finding::needs_newer) could continue reading.
     Error,
 }
 
@@ -37,26 +37,26 @@ impl Severity {
 
 crate::result_names!(Severity);
 
-/// A rule that findings name, with its entry in the manual.
+/// A rule that findings refer to, with its entry in the manual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RuleInfo {
     /// Stable name, the crate first: `drmemtrace/unknown-type`.
     #[serde(rename = "rule")]
     pub name: &'static str,
-    /// What it is about: rules of one subject stand together in the manual.
+    /// The subject of the rule; rules of one subject are listed together in the manual.
     pub group: &'static str,
-    /// How bad a violation is.
+    /// Severity of a violation.
     pub severity: Severity,
-    /// What must hold, in one sentence.
+    /// The condition that must hold, in one sentence.
     pub summary: &'static str,
-    /// Why, where it is not asked for, and what else a person should know.
+    /// Background for people: why the rule exists, when it is not checked, what follows from a violation.
     pub doc: &'static str,
-    /// What the format's own tools print for it, if they know it.
+    /// Messages that the format's own tools print for a violation, if they check the rule.
     pub original: &'static [&'static str],
 }
 
 impl RuleInfo {
-    /// A violation.
+    /// Creates a finding for a violation of this rule.
     pub fn broken(&self, place: Place, message: String) -> Finding {
         Finding::new(self.name, self.severity, place, message)
     }
@@ -66,13 +66,13 @@ impl RuleInfo {
         self.name.rsplit('/').next().unwrap_or(self.name)
     }
 
-    /// True if a person means this rule by `name`, with or without the crate.
+    /// True if `name` is this rule's name, with or without the crate.
     pub fn is_called(&self, name: &str) -> bool {
         is_called(self.name, name)
     }
 }
 
-/// True if a person means the rule with this full name by `name`, with or without the crate.
+/// True if `name` is the name of the rule with this full name, with or without the crate.
 pub(crate) fn is_called(rule: &str, name: &str) -> bool {
     rule == name || rule.rsplit('/').next() == Some(name)
 }
@@ -96,7 +96,7 @@ result! {
 }
 
 impl Finding {
-    /// One violation that loses nothing.
+    /// Creates a finding for one violation that loses nothing.
     #[cold]
     pub fn new(rule: impl Into<Text>, severity: Severity, place: Place, message: String) -> Finding {
         Finding {
@@ -111,21 +111,22 @@ impl Finding {
         }
     }
 
-    /// The same for damage that lies somewhere between the record `from` and the place.
+    /// Marks the finding as damage that lies somewhere between the record `from` and its place.
     #[cold]
     pub fn doubting(self, from: u64) -> Finding {
         Finding { doubtful_from: Some(from), ..self }
     }
 
-    /// The same with what is lost by it.
+    /// Adds the loss that the violation causes.
     #[cold]
     pub fn losing(mut self, loss: Loss) -> Finding {
         self.loss = Some(Box::new(loss));
         self
     }
 
-    /// The same, if what carries the trace is damaged, as a finding about the carrier: its rule, its file and offset, and the
-    /// loss that it knows at least. The ordinals of the trace stay, so that the place is known in both.
+    /// If `error` says that the file carrying the trace is damaged, turns this into a finding about that file: with its rule,
+    /// message and offset, and with the loss as far as that file reveals it. Ordinals in the trace stay, so that the place is
+    /// known in both.
     #[cold]
     pub fn by_carrier(self, error: &quipu_source::Error) -> Finding {
         match error.carrier() {
@@ -134,7 +135,8 @@ impl Finding {
         }
     }
 
-    /// The same for what a carrier says of its damage.
+    /// Turns this into a finding about the damage of the file that carries the trace; see
+    /// [`by_carrier`](Finding::by_carrier).
     #[cold]
     pub fn by(mut self, damage: &quipu_source::CarrierDamage) -> Finding {
         let carried =
@@ -152,7 +154,7 @@ impl Finding {
         let resumed = loss.resumed.map(|place| Place { offset: damage.next, ..carried(place) });
         self.loss = Some(Box::new(Loss {
             records: or(known.records, loss.records),
-            // Where the carrier does not know, a byte stands for all that is missing.
+            // If the carrier does not know the number of bytes, the loss has none either.
             bytes: known.bytes,
             stopped: known.stopped,
             resumed,
@@ -161,14 +163,15 @@ impl Finding {
         self
     }
 
-    /// True if another finding is about the same fault: what carries a trace and who reads the trace may both meet it.
+    /// True if another finding is about the same fault: both the file that carries a trace and the trace's reader may report
+    /// it.
     pub fn is_same_fault(&self, other: &Finding) -> bool {
         self.rule == other.rule
             && (self.place.offset.is_some() || self.message == other.message)
             && (&self.place.file, self.place.offset) == (&other.place.file, other.place.offset)
     }
 
-    /// The same fault as it ended reading: with the record that was reached.
+    /// The same fault as it ended reading: the place becomes that of `end`, which knows the record that was reached.
     pub fn met_at_end(self, end: &Error) -> Finding {
         let loss = end.loss().cloned().or(self.loss.as_deref().cloned());
         let found = Finding { place: end.place().clone(), ..self };
@@ -178,30 +181,32 @@ impl Finding {
         }
     }
 
-    /// Of what was found first, that which another look has not met; both may meet damage of what carries a trace.
+    /// The findings of `first` that are not among `met`, the result of another look: both may report damage of the carrying
+    /// file.
     pub fn not_met(first: &[Finding], met: &[Finding]) -> Vec<Finding> {
         let is_met = |finding: &&Finding| met.iter().any(|known| known.is_same_fault(finding));
         first.iter().filter(|finding| !is_met(finding)).cloned().collect()
     }
 
-    /// The same for a loss that the trace itself states.
+    /// Marks the loss as one that the trace itself states.
     #[cold]
     pub fn stated(self) -> Finding {
         Finding { is_stated: true, ..self }
     }
 
-    /// True for what makes output doubtful: an error that is about the bytes of the trace.
+    /// True if the finding makes output doubtful: an error about the bytes of the trace.
     pub fn is_damage(&self) -> bool {
         self.severity == Severity::Error && !self.is_stated
     }
 
-    /// True if reading stopped there since only a newer program understands what follows. What precedes it is delivered, and
-    /// every verb ends with exit code 2.
+    /// True if reading stopped there because only a newer program understands what follows. Everything before it is
+    /// delivered, and every verb ends with exit code 2.
     pub fn needs_newer(&self) -> bool {
         is_called(&self.rule, NEEDS_NEWER)
     }
 
-    /// A file that ends too soon. What stands before its end is good; what followed is lost, so this is an error.
+    /// Creates a finding for a file that ends too early. Everything before its end is good; the rest is lost, so this is an
+    /// error.
     #[cold]
     pub fn of_cut_file(error: &Error) -> Finding {
         let place = error.place().clone();
@@ -209,10 +214,10 @@ impl Finding {
         Finding::new(CUT, Severity::Error, place, error.message().to_owned()).losing(loss)
     }
 
-    /// What stands before the message of an error that ended reading.
+    /// Prefix of the message of a finding that reports how reading ended.
     pub(crate) const STOPS: &str = "reading stops here: ";
 
-    /// An error that ended reading, beside another one: what follows it is lost.
+    /// Creates a finding for an error that ended reading, to be reported next to another error: everything after it is lost.
     #[cold]
     pub fn of_end(error: &Error) -> Finding {
         let message = format!("{}{}", Finding::STOPS, error.message_and_cause());
@@ -220,13 +225,13 @@ impl Finding {
         finding.losing(error.loss_or_rest())
     }
 
-    /// True if the container is damaged, so that all since its last good checksum is doubtful. A cut is no such damage: what
-    /// stands before it is good.
+    /// True if the container is damaged, so that everything since its last good checksum is doubtful. Truncation is not such
+    /// damage: the bytes before the cut are good.
     pub fn is_of_container(&self) -> bool {
         is_of_container(&self.rule)
     }
 
-    /// The finding as an error, for callers that stop at the first.
+    /// Converts the finding into an error, for callers that stop at the first.
     #[cold]
     pub fn to_error(&self) -> Error {
         let error = Error::new(ErrorKind::Malformed, format!("{} ({})", self.message, self.rule));
@@ -252,18 +257,18 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The short name of the rules, whatever their format, which say that only a newer program can read on.
+/// The short name, in every format, of the rule that only a newer program can continue reading.
 pub const NEEDS_NEWER: &str = "needs-newer-program";
 
-/// The rule that a container broke which ends too soon.
+/// The rule that a container breaks if it ends too early.
 const CUT: &str = "source/truncated";
 
-/// True if a container that broke this rule makes doubtful all since its last good checksum.
+/// True if a violation of this rule by a container makes everything since its last good checksum doubtful.
 pub(crate) fn is_of_container(rule: &str) -> bool {
     rule.starts_with("source/") && rule != CUT
 }
 
-/// The rule that a container broke which cannot be read on.
+/// The rule that a container breaks if reading it fails with this kind of error.
 pub fn source_rule(kind: quipu_source::ErrorKind) -> &'static str {
     match kind {
         quipu_source::ErrorKind::Truncated => CUT,
@@ -273,7 +278,7 @@ pub fn source_rule(kind: quipu_source::ErrorKind) -> &'static str {
     }
 }
 
-/// How many findings of one rule are kept one by one; the rest are only counted.
+/// Number of findings of one rule that are kept one by one; the rest are only counted.
 pub const KEPT_PER_RULE: u64 = 8;
 
 /// A bounded collection of findings: the first [`KEPT_PER_RULE`] of each rule, then counts.
@@ -294,7 +299,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Adds one violation; `describe` runs only if it is kept.
+    /// Adds one violation. `describe` is called only if the finding is kept.
     #[cold]
     pub fn add(
         &mut self,
@@ -311,8 +316,8 @@ impl Found {
         }
     }
 
-    /// Adds a finding made elsewhere, with its count. One that names the record of a fault takes the place of one that does
-    /// not: what carries a trace is looked at before the trace is read.
+    /// Adds a finding that another component made, with its count. A finding that names the record of a fault replaces one of
+    /// the same fault that does not: the file that carries a trace is examined before the trace is read.
     pub fn push(&mut self, finding: Finding) {
         let is_met = |known: &&mut Finding| {
             known.place.record.is_none() && known.message == finding.message && known.is_same_fault(&finding)
@@ -335,10 +340,10 @@ impl Found {
         }
     }
 
-    /// Reads to the end, and takes what was found out of each batch before `take` has it.
+    /// Reads to the end. Moves the findings out of each batch before passing it to `take`.
     ///
     /// # Errors
-    /// Those of the reader and of `take`, which end it; what was found before stays.
+    /// Errors of the reader and of `take` end the read; earlier findings stay in the collection.
     pub fn read(
         &mut self,
         reader: &mut dyn Reader,
@@ -347,7 +352,7 @@ impl Found {
         self.read_until(reader, &|| false, take)
     }
 
-    /// The same, or until it is cancelled.
+    /// Like [`read`](Found::read), but stops early once `is_cancelled` returns true.
     ///
     /// # Errors
     /// As [`read`](Found::read).
@@ -366,7 +371,7 @@ impl Found {
         Ok(())
     }
 
-    /// Adds to the rule's count and returns how many there were before.
+    /// Adds `n` to the count of a rule and returns the count before that.
     fn count(&mut self, rule: &Text, n: u64) -> u64 {
         match self.rules.iter_mut().find(|(name, _)| name == rule) {
             Some((_, count)) => {
@@ -381,17 +386,17 @@ impl Found {
         }
     }
 
-    /// True if nothing was found.
+    /// True if there are no findings.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// How many violations there were in all.
+    /// Total number of violations, including those that were not kept.
     pub fn total(&self) -> u64 {
         self.rules.iter().map(|(_, count)| count).sum()
     }
 
-    /// The worst severity, if anything was found.
+    /// The worst severity, if there are findings.
     pub fn worst(&self) -> Option<Severity> {
         self.kept.iter().map(|finding| finding.severity).max()
     }
@@ -401,7 +406,7 @@ impl Found {
         &self.kept
     }
 
-    /// The findings, in the order of discovery; the last of each rule carries the count of those not kept.
+    /// The findings in the order of discovery. The last of each rule also stands for those that were not kept.
     pub fn into_vec(self) -> Vec<Finding> {
         self.kept
     }

@@ -1,12 +1,12 @@
-//! The one way to open what is written: files and folders that appear under their name when they are complete, and not
-//! before; devices, pipes and sockets, which are written into as they are.
+//! The only way to open an output: files and folders that appear under their name once they are complete, and devices, pipes
+//! and sockets, which are written directly.
 //!
-//! What is written goes to a hidden name beside the final one, on the same file system, and is renamed at the end. If it
-//! does not come to that (an error, a signal, a panic) the hidden one is removed; what a killed process left is removed by the
-//! next one that writes to the same name. What goes to a device, a pipe or a
-//! socket waits in a temporary file and is copied at the end, so that no reader gets half an output there either.
+//! Output goes to a hidden name in the same folder, on the same file system, and is renamed at the end. If it is never
+//! finished (an error, a signal, a panic), the hidden file is removed; what a killed process left is removed by the next
+//! process that writes to the same name. Output for a device, a pipe or a socket is collected in a temporary file and copied
+//! at the end, so that no reader gets half of it there either.
 //!
-//! An input is never written over, under whatever name: [`quipu_source::Reading`] says which files those are.
+//! An input is never overwritten, under whatever name: [`quipu_source::Reading`] knows which files are inputs.
 
 use crate::error::{Error, ErrorKind, Result};
 use quipu_source::{Closings, OutputFile, Temporary, is_input};
@@ -16,32 +16,32 @@ use std::io::{self, Seek, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-/// What hidden names end with.
+/// Suffix of hidden names.
 const PART: &str = ".part";
-/// How many hidden names are tried.
+/// Number of hidden names to try.
 const MAX_ATTEMPTS: u32 = 100;
 
-/// How deep a folder that is to be replaced is searched for inputs: traces have two levels.
+/// Depth to which a folder that is to be replaced is searched for inputs: traces have two levels.
 const MAX_DEPTH: u32 = 8;
 
-/// Whether what stands under the final name may be replaced.
+/// Whether an output may replace something that already has its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
-    /// It is an error if there is something, unless that is a character device, a pipe or a socket.
+    /// Any existing file or folder is an error, but not a character device, a pipe or a socket.
     Never,
-    /// A file is replaced by a file, a folder that holds nothing but a trace by a folder. A symbolic link stays, and what
-    /// it leads to is replaced. An input is not replaced.
+    /// A file may replace a file; a folder may replace a folder that holds nothing but a trace. A symbolic link stays, and
+    /// its target is replaced. An input is never replaced.
     Allowed,
 }
 
 impl From<bool> for Replace {
-    /// What an option says that lets things be replaced.
+    /// Converts the option that allows replacing.
     fn from(is_allowed: bool) -> Replace {
         if is_allowed { Replace::Allowed } else { Replace::Never }
     }
 }
 
-/// Makes sure that a file may be called `path`, for work that takes long before anything is written.
+/// Checks early whether an output file may have the name `path`, for work that takes long before it writes anything.
 ///
 /// # Errors
 /// As for [`Fresh::file`].
@@ -53,7 +53,7 @@ pub fn check_file(path: &Path, replace: Replace) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file at once.
+/// Writes a complete file in one call.
 ///
 /// # Errors
 /// As for [`Fresh::file`] and [`Fresh::commit`]; `Io` if it cannot be written.
@@ -64,9 +64,9 @@ pub fn put(path: &Path, bytes: &[u8], replace: Replace) -> Result<()> {
     fresh.commit()
 }
 
-/// Gives a file that is complete the name `to`, on the same file system, or writes it into a device, a pipe or a socket of
-/// that name. What a symbolic link leads to is replaced, and the link stays. The file is gone from `from` afterwards, but for
-/// what was written into something, or through a link.
+/// Gives a complete file the name `to`, on the same file system, or writes its content into the device, pipe or socket of
+/// that name. If `to` is a symbolic link, its target is replaced and the link stays. A file that was renamed is gone from
+/// `from`; one whose content was copied, into a special file or through a link, remains there.
 ///
 /// # Errors
 /// As for [`Fresh::file`] and [`Fresh::commit`].
@@ -90,7 +90,7 @@ pub fn rename(from: &Path, to: &Path, replace: Replace) -> Result<()> {
     fresh.commit()
 }
 
-/// A folder in which files of one output are made. Clones are about the same output.
+/// A folder in which the files of one output are created. Clones belong to the same output.
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -98,33 +98,33 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A folder for an output of its own, whose files [`Folder::judge`] judges.
+    /// Creates the handle of a folder with an output of its own, whose files [`Folder::judge`] checks.
     pub fn new(path: PathBuf) -> Folder {
         Folder { path, closings: Closings::default() }
     }
 
-    /// A folder in this one, for files of the same output.
+    /// A subfolder, for files of the same output.
     pub fn within(&self, path: impl AsRef<Path>) -> Folder {
         Folder { path: self.path.join(path), closings: self.closings.clone() }
     }
 
-    /// Makes a file of the output at `path`, where nothing may be.
+    /// Creates a file of the output at `path`, which must not exist.
     ///
     /// # Errors
-    /// `Io` if it cannot be made.
+    /// `Io` if the file cannot be created.
     pub fn create(&self, path: &Path) -> Result<OutputFile> {
         OutputFile::create_new(path, &self.closings).map_err(|cause| cannot("create", path, cause))
     }
 
-    /// Takes a file that was opened as `path` for one of the output.
+    /// Adds a file that was opened as `path` to the output.
     pub fn take(&self, file: File, path: &Path) -> OutputFile {
         OutputFile::new(file, path, &self.closings)
     }
 
-    /// Makes sure that all files of the output are closed, and could be.
+    /// Checks that all files of the output are closed, and that closing them succeeded.
     ///
     /// # Errors
-    /// `Io` for the first file that could not be closed; `Internal` if one is open.
+    /// `Io` for the first file whose closing failed; `Internal` if a file is still open.
     pub fn judge(&self) -> Result<()> {
         judge(&self.closings, &self.path, &self.path)
     }
@@ -144,8 +144,8 @@ impl AsRef<Path> for Folder {
     }
 }
 
-/// Makes sure that all files of an output are closed, and could be. They were written at `from` or in it, and the output is to be
-/// called `to`.
+/// Checks that all files of an output are closed, and that closing them succeeded. They were written at `from` or in it, and
+/// errors name them as parts of `to`, the final name.
 fn judge(closings: &Closings, from: &Path, to: &Path) -> Result<()> {
     if let Some((file, cause)) = closings.take_failed() {
         let file = match file.strip_prefix(from) {
@@ -164,10 +164,10 @@ fn judge(closings: &Closings, from: &Path, to: &Path) -> Result<()> {
     }
 }
 
-/// A hidden folder beside `path`, for what is made on the way to it; removed when this is dropped.
+/// Creates a hidden folder next to `path`, for intermediate files; it is removed when the result is dropped.
 ///
 /// # Errors
-/// `Io` if it cannot be made.
+/// `Io` if it cannot be created.
 pub fn folder_beside(path: &Path) -> Result<Temporary> {
     let name = path.file_name().unwrap_or_default();
     let mut attempt = 0;
@@ -185,25 +185,26 @@ pub fn folder_beside(path: &Path) -> Result<Temporary> {
     }
 }
 
-/// A file or folder in the making.
+/// An output file or folder that is not complete yet.
 #[derive(Debug)]
 pub struct Fresh {
     temporary: Temporary,
-    /// How the files were closed that were made for it.
+    /// Records how the files of the output were closed.
     closings: Closings,
     path: PathBuf,
     replace: Replace,
     goal: Goal,
-    /// Keeps it for this process, which may be one of another machine to those that look.
+    /// A lock that keeps the hidden file from being removed by a process on another machine, which cannot see that this one
+    /// runs.
     held: Option<File>,
 }
 
-/// What is in the making.
+/// The kind of output.
 #[derive(Debug)]
 enum Goal {
     File,
     Folder,
-    /// What is written into as it is, and what waits for that.
+    /// A special file that is written directly, and the temporary file with its content until then.
     Special {
         into: File,
         written: File,
@@ -211,12 +212,12 @@ enum Goal {
 }
 
 impl Fresh {
-    /// Begins a file that will be called `path`, or what is to be written into a device, a pipe or a socket of that name.
-    /// Opening a pipe waits for its reader. Drop the file before [`commit`](Fresh::commit), which says whether it could be
-    /// closed and refuses to give a name to what is still open.
+    /// Begins a file that will be called `path`, or the content of the device, pipe or socket of that name. Opening a pipe
+    /// waits for its reader. Drop the file before [`commit`](Fresh::commit), which reports whether it could be closed and
+    /// refuses to name an output that is still open.
     ///
     /// # Errors
-    /// `Usage` if there is something that must stay, or no name; `Io` if it cannot be made.
+    /// `Usage` if something that must stay has the name, or if there is no name; `Io` if the file cannot be created.
     pub fn file(path: &Path, replace: Replace) -> Result<(Fresh, OutputFile)> {
         check_place(path, replace, None)?;
         if let Some(meta) = is_special(path) {
@@ -232,8 +233,8 @@ impl Fresh {
         Fresh::begin(path, replace, Goal::File, &OutputFile::create_new)
     }
 
-    /// Begins a folder that will be called `path`; files go into the folder returned. A folder in its place may be replaced
-    /// if all that it holds is what `may_go` says is part of a trace.
+    /// Begins a folder that will be called `path`; files go into the returned folder. An existing folder may be replaced if
+    /// `may_go` says of everything in it that it is part of a trace.
     ///
     /// # Errors
     /// As for [`Fresh::file`].
@@ -245,7 +246,7 @@ impl Fresh {
         Ok((fresh, folder))
     }
 
-    /// Makes a file or folder under a hidden name that nothing else has, and removes what killed processes left of such.
+    /// Creates a file or folder under an unused hidden name, and removes hidden files that killed processes left.
     fn begin<T>(
         path: &Path,
         replace: Replace,
@@ -266,7 +267,7 @@ impl Fresh {
             hidden.push(name);
             hidden.push(format!(".{}-{attempt}{PART}", std::process::id()));
             match Temporary::make(&path.with_file_name(hidden), |temporary| make(temporary, &closings)) {
-                // Another of this process, or what a killed one left.
+                // Another output of this process, or a leftover of a killed process with the same number.
                 Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => {
                     attempt += 1;
                 }
@@ -282,14 +283,14 @@ impl Fresh {
         }
     }
 
-    /// Gives it its name, or copies it to where it goes.
+    /// Gives the output its name, or copies it into its special file.
     ///
     /// # Errors
-    /// `Usage` if something of that name has appeared meanwhile that must stay; `Io` if it cannot be done. Then it is
+    /// `Usage` if something that must stay has got that name meanwhile; `Io` if it cannot be done. The output is then
     /// removed.
     pub fn commit(self) -> Result<()> {
         let Fresh { temporary, closings, path, replace, goal, held } = self;
-        // It is complete once it has its name.
+        // Keep the lock until the output has its name.
         let _held = held;
         let failed = |cause: io::Error| match cause.kind() {
             io::ErrorKind::AlreadyExists if replace == Replace::Never => taken(&path),
@@ -318,7 +319,8 @@ impl Fresh {
             }
             Goal::Folder if replace == Replace::Never => Err(taken(&path)),
             Goal::Folder => {
-                // A folder cannot be renamed over another: the old one steps aside, and comes back if that fails.
+                // A folder cannot be renamed over another: the old one is moved aside, and moved back if renaming the new one
+                // fails.
                 let mut aside = temporary.path().to_owned().into_os_string();
                 aside.push(".old");
                 fs::rename(&path, &aside).map_err(failed)?;
@@ -332,14 +334,14 @@ impl Fresh {
     }
 }
 
-/// Locks what is in the making, if its file system has locks.
+/// Locks a hidden file or folder, if its file system supports locks.
 fn hold(path: &Path) -> Option<File> {
     let file = File::open(path).ok()?;
     file.try_lock().ok()?;
     Some(file)
 }
 
-/// Removes what processes that are no more left on the way to a name. What fails there is no matter to who writes now.
+/// Removes hidden files for `name` that processes left which no longer run. Failures do not matter to the current output.
 fn remove_left(path: &Path, name: &OsStr) {
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -356,24 +358,24 @@ fn remove_left(path: &Path, name: &OsStr) {
     }
 }
 
-/// Whether a process runs. Where nothing says so, all do.
+/// Whether a process runs. On systems without `/proc`, every process counts as running.
 fn is_alive(process: &str) -> bool {
     let processes = Path::new("/proc");
     !processes.join("self").exists() || processes.join(process).exists()
 }
 
-/// Gives a file a name that nothing may have: a link fails where a rename would replace.
+/// Gives a file a name that must not exist: creating a link fails where a rename would replace.
 fn name(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => fs::remove_file(from),
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => Err(cause),
-        // Not all file systems have links.
+        // Not all file systems support hard links.
         Err(_) if to.symlink_metadata().is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
         Err(_) => fs::rename(from, to),
     }
 }
 
-/// What a symbolic link leads to; nothing if there is no link.
+/// The target of a symbolic link; `None` if the path is not a link.
 fn follow_link(path: &Path) -> Result<Option<PathBuf>> {
     if !path.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) {
         return Ok(None);
@@ -384,7 +386,7 @@ fn follow_link(path: &Path) -> Result<Option<PathBuf>> {
     })
 }
 
-/// The metadata of a device, a pipe or a socket; `None` of anything else.
+/// The metadata of a device, a pipe or a socket; `None` for anything else.
 fn is_special(path: &Path) -> Option<Metadata> {
     fs::metadata(path).ok().filter(|meta| !meta.is_file() && !meta.is_dir())
 }
@@ -400,7 +402,7 @@ fn open_special(path: &Path, meta: &Metadata) -> io::Result<File> {
     File::options().write(true).open(path)
 }
 
-/// True for what is not replaced but written into, without losing what it held: all but disks.
+/// True for special files that are written to directly, without losing earlier content: all but block devices.
 fn is_sink(meta: &Metadata) -> bool {
     #[cfg(unix)]
     if std::os::unix::fs::FileTypeExt::is_block_device(&meta.file_type()) {
@@ -409,14 +411,14 @@ fn is_sink(meta: &Metadata) -> bool {
     !meta.is_file() && !meta.is_dir()
 }
 
-/// Refuses to write over what must stay.
+/// Refuses to overwrite anything that must stay.
 fn check_place(path: &Path, replace: Replace, may_go: Option<&dyn Fn(&Path) -> bool>) -> Result<()> {
     let is_folder = may_go.is_some();
     let Ok(own) = path.symlink_metadata() else { return Ok(()) };
     let refuse = |what: &str, hint: &str| {
         Err(Error::usage(what).in_file(path.display().to_string()).hint(hint.to_owned()))
     };
-    // Of a link, what it leads to counts; where that is nothing, following it says so.
+    // For a link, its target counts; if the target does not exist, following the link reports that.
     let meta = if own.is_symlink() { fs::metadata(path).ok() } else { Some(own) };
     if let Some(meta) = &meta {
         if is_input(meta) || lies_in_input(path) || (is_folder && holds_input(path, MAX_DEPTH)) {
@@ -457,13 +459,13 @@ fn check_place(path: &Path, replace: Replace, may_go: Option<&dyn Fn(&Path) -> b
     Ok(())
 }
 
-/// True for what lies in a folder that is an input: all that it holds belongs to the trace.
+/// True for a path inside a folder that is an input: everything in the folder belongs to the trace.
 fn lies_in_input(path: &Path) -> bool {
     let Ok(path) = fs::canonicalize(path) else { return false };
     path.ancestors().skip(1).any(|folder| fs::metadata(folder).is_ok_and(|meta| is_input(&meta)))
 }
 
-/// True for a folder that holds an input.
+/// True if a folder contains an input, down to `depth` levels.
 fn holds_input(folder: &Path, depth: u32) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     entries.flatten().any(|entry| {
@@ -474,7 +476,7 @@ fn holds_input(folder: &Path, depth: u32) -> bool {
     })
 }
 
-/// The error of a name that is taken.
+/// The error for a name that is taken.
 #[cold]
 fn taken(path: &Path) -> Error {
     Error::usage("there is something of that name already")
@@ -482,7 +484,7 @@ fn taken(path: &Path) -> Error {
         .hint("name another, or say --force to replace it".to_owned())
 }
 
-/// The error of an output that is an input.
+/// The error for an output that is an input.
 #[cold]
 fn input(path: &Path) -> Error {
     Error::usage("this is an input, and is never written over")
@@ -490,20 +492,20 @@ fn input(path: &Path) -> Error {
         .hint("name another file or folder to write".to_owned())
 }
 
-/// The error of a file that cannot be written, listed, …; of what is in the making, the name is that which it is to get.
+/// The error for a file that cannot be written, listed, …. For a hidden path, it shows the final name of the output.
 #[cold]
 pub fn cannot(what: &str, path: &Path, cause: io::Error) -> Error {
     let path = final_name(path);
     Error::new(ErrorKind::Io, format!("cannot {what} it")).in_file(path.display().to_string()).because(cause)
 }
 
-/// What a path means to who named the output: hidden names, which [`Fresh::begin`] and [`folder_beside`] make, become that name.
+/// A path as the user knows it: hidden names made by [`Fresh::begin`] and [`folder_beside`] become the name of the output.
 fn final_name(path: &Path) -> PathBuf {
     let shown = |part: std::path::Component<'_>| Some(hidden_for(part.as_os_str().to_str()?)?.0.to_owned());
     path.components().map(|part| shown(part).map_or(part.as_os_str().to_owned(), Into::into)).collect()
 }
 
-/// What a hidden name is for, and the number of the process that made it.
+/// The output name of a hidden name, and the number of the process that made it.
 fn hidden_for(hidden: &str) -> Option<(&str, &str)> {
     let hidden = hidden.strip_prefix('.')?;
     let hidden = hidden.strip_suffix(PART).or_else(|| hidden.strip_suffix(".way"))?;
@@ -553,7 +555,7 @@ mod tests {
             at(format!(".out.{ended_pid}-3.part")),
         ];
         stays.iter().for_each(|path| fs::write(path, b"stays").unwrap());
-        // As one of another machine would hold it.
+        // Lock it as a process on another machine would.
         let held = hold(&stays[5]).unwrap();
         let goes = [at(format!(".out.{ended_pid}-0.part")), at(format!(".out.{ended_pid}-1.part"))];
         fs::write(&goes[0], b"goes").unwrap();
@@ -563,7 +565,7 @@ mod tests {
         assert!(stays.iter().all(|path| path.exists()));
         assert!(goes.iter().all(|path| !path.exists()));
         drop((file, held));
-        // What was locked before is not any more.
+        // The file that was locked before is not locked any more.
         let (second, other) = Fresh::file(&home.join("out"), Replace::Never).unwrap();
         assert!(!stays[5].exists());
         drop((second, other));

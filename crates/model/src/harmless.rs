@@ -1,10 +1,9 @@
-//! Words out of traces where they could do harm: on terminals, which obey control characters, and in spreadsheets, which
-//! reckon with formulas.
+//! Makes text from traces safe for terminals, which obey control characters, and for spreadsheets, which evaluate formulas.
 
 use std::io::Write;
 
-/// True for characters that terminals obey or that reorder a line: control characters, overrides of the direction of
-/// writing, separators of lines and paragraphs.
+/// True for characters that terminals obey or that reorder a line: control characters, direction overrides, and separators of
+/// lines and paragraphs.
 pub fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -20,7 +19,8 @@ pub fn escape(c: char, out: &mut Vec<u8>) {
     let _ = if number < 0x80 { write!(out, "\\x{number:02x}") } else { write!(out, "\\u{{{number:x}}}") };
 }
 
-/// Appends text, but its control characters, and bytes that are no UTF-8, as escapes. Those that `keeps` names stay.
+/// Appends text with its control characters, and bytes that are not UTF-8, as escapes. Characters for which `keeps` returns
+/// true stay.
 pub fn append(text: &[u8], keeps: impl Fn(char) -> bool, out: &mut Vec<u8>) {
     for chunk in text.utf8_chunks() {
         let mut plain = 0;
@@ -38,10 +38,10 @@ pub fn append(text: &[u8], keeps: impl Fn(char) -> bool, out: &mut Vec<u8>) {
 
 /// Appends a text as a cell of comma-separated values, in quotes if it needs them or `quoted` asks for them.
 ///
-/// Control characters but line feed and tab are escapes, and so are bytes that are no UTF-8. A spreadsheet takes a text that
-/// begins with `=`, `+`, `-`, `@` or a tab for a formula: such a text gets an apostrophe before it, unless it is a number.
-/// So does one that begins with apostrophes and then one of these, so that readers can undo it: they take one
-/// apostrophe away from a cell where apostrophes stand before such a character.
+/// Control characters other than line feed and tab, and bytes that are not UTF-8, become escapes. A spreadsheet treats a text
+/// that begins with `=`, `+`, `-`, `@` or a tab as a formula: such a text gets an apostrophe before it, unless it is a
+/// number. A text that begins with apostrophes followed by one of these also gets one, so that readers can undo it: they
+/// remove one apostrophe from a cell in which apostrophes precede such a character.
 pub fn csv_cell(text: &[u8], quoted: bool, out: &mut Vec<u8>) {
     let quoted = quoted || text.iter().any(|byte| b",\"\r\n".contains(byte));
     if quoted {
@@ -64,12 +64,12 @@ pub fn csv_cell(text: &[u8], quoted: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a text as a field of a table with tabs between fields and a line for each row.
+/// Appends a text as a field of a table that has tabs between fields and one line for each row.
 ///
-/// As in [`csv_cell`], control characters and bytes that are no UTF-8 are escapes, and what a spreadsheet takes for a formula
-/// has an apostrophe before it; tabs and line feeds are escapes, too.
+/// As in [`csv_cell`], control characters and bytes that are not UTF-8 become escapes, and an apostrophe precedes a text that
+/// a spreadsheet would treat as a formula. Tabs and line feeds also become escapes.
 pub fn tsv_field(text: &[u8], out: &mut Vec<u8>) {
-    // A tab at the beginning is an escape, which is no formula.
+    // A leading tab becomes an escape, which does not begin a formula.
     if is_formula(text) && text.first() != Some(&b'\t') {
         out.push(b'\'');
     }

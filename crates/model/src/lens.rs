@@ -4,8 +4,8 @@
 //! (0 … `span.records`), so it orders rows across lenses. Columns that were not asked for stay empty; see
 //! [`Columns`].
 //!
-//! `for_each_lens!` is the only list of lenses: the sets of columns, the fields of a batch, copying, and what a conversion
-//! says of rows that it drops come from it.
+//! `for_each_lens!` is the only list of lenses. From it come the column sets, the fields of a batch, the copying of rows, and
+//! the words in which a conversion reports dropped rows.
 
 use crate::Columns;
 use crate::column::{Cells, CellsRef, Column, ColumnRef, Lists, Maybe, Store, Strings};
@@ -15,9 +15,9 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 use zerocopy::{Immutable, IntoBytes};
 
-/// Calls a macro with the list of lenses: the field of a batch, the rows, and their columns. A set of columns has its bit and
-/// its stable name, then what people call its rows, or what it adds to them, if a conversion counts that. `before_next` marks
-/// rows that stand at the record that follows them.
+/// Calls a macro with the list of lenses: the field of a batch, the type of its rows, and the columns. Each column set has
+/// its bit, its stable name and, if conversions count it, the words for its rows or for the detail that it adds.
+/// `before_next` marks rows that are placed at the record that follows them.
 macro_rules! for_each_lens {
     ($then:ident) => {
         $then! {
@@ -34,11 +34,11 @@ macro_rules! for_each_lens {
             instrs: Instrs {
                 /// Rows of the instrs lens with `at`, `pc`, `size`, `flags`.
                 INSTRS = 8 "instrs" "instructions";
-                /// What sort of control flow each instruction is.
+                /// The kind of control flow of each instruction.
                 INSTR_CLASS = 9 "instrs.class" "classes of instructions";
                 /// Whether each branch was taken.
                 INSTR_TAKEN = 10 "instrs.taken" "outcomes of branches";
-                /// Where each indirect branch went.
+                /// Target address of each indirect branch.
                 INSTR_TARGET = 11 "instrs.target" "targets of branches";
                 /// The bytes of each instruction, as an index into the batch's code table.
                 INSTR_CODE = 12 "instrs.code" "bytes of instructions";
@@ -112,7 +112,7 @@ macro_rules! named_u8 {
             }
 
             fn give(self) -> Column {
-                // In place: both have one byte.
+                // In place: both have one byte per value.
                 Column { cells: Cells::U8(self.into_iter().map(|cell| cell as u8).collect()), valid: None }
             }
 
@@ -129,7 +129,7 @@ macro_rules! named_u8 {
 }
 
 named_u8! {
-    /// What an access does to memory.
+    /// The effect of an access on memory.
     AccessKind {
         /// A load.
         Read = 0 "read",
@@ -139,9 +139,9 @@ named_u8! {
         Prefetch = 2 "prefetch",
         /// A software prefetch of instructions.
         PrefetchInstr = 3 "prefetch-instr",
-        /// Lines of data are flushed.
+        /// A flush of data cache lines.
         FlushData = 4 "flush-data",
-        /// Lines of instructions are flushed.
+        /// A flush of instruction cache lines.
         FlushInstr = 5 "flush-instr",
         /// An instruction fetch; only with [`Columns::ACCESS_FETCH`](crate::Columns::ACCESS_FETCH).
         Fetch = 6 "fetch",
@@ -155,8 +155,8 @@ impl AccessKind {
     }
 }
 
-/// The most bytes of an access that analyses and simulators take. No instruction touches more at once; a trace that
-/// says otherwise is damaged, and following it line by line would take gigabytes. Flushes may be larger.
+/// The largest access that analyses and simulators accept, in bytes. No instruction touches more at once; a trace that claims
+/// so is damaged, and following it line by line would take gigabytes. Flushes may be larger.
 pub const MAX_ACCESS_BYTES: u32 = 1 << 20;
 
 rows! {
@@ -173,7 +173,7 @@ rows! {
 }
 
 impl Accesses {
-    /// True if an access, flushes excepted, has more than [`MAX_ACCESS_BYTES`].
+    /// True if an access other than a flush has more than [`MAX_ACCESS_BYTES`].
     // PERF: almost no batch has one, and the first look over the sizes alone is vectorised.
     #[inline]
     pub fn has_oversized(&self) -> bool {
@@ -186,8 +186,8 @@ impl Accesses {
             && !self.kind.get(row).is_some_and(|kind| kind.is_flush())
     }
 
-    /// Removes the accesses, flushes excepted, that have more than [`MAX_ACCESS_BYTES`], and calls `removed` with the
-    /// record index inside the batch and the size of each.
+    /// Removes accesses, other than flushes, of more than [`MAX_ACCESS_BYTES`]. Calls `removed` with the record index inside
+    /// the batch and the size of each.
     #[cold]
     pub fn remove_oversized(&mut self, mut removed: impl FnMut(u32, u32)) {
         let all = std::mem::take(self);
@@ -201,43 +201,43 @@ impl Accesses {
 }
 
 named_u8! {
-    /// What sort of control flow an instruction is.
+    /// The kind of control flow of an instruction.
     InstrClass {
         /// Falls through.
         Other = 0 "non-branch",
-        /// Always goes to a fixed place.
+        /// Always jumps to a fixed address.
         DirectJump = 1 "direct-jump",
-        /// Goes to a computed place.
+        /// Jumps to a computed address.
         IndirectJump = 2 "indirect-jump",
-        /// Goes to a fixed place or falls through.
+        /// Jumps to a fixed address or falls through.
         ConditionalJump = 3 "conditional-jump",
-        /// Calls a fixed place.
+        /// Calls a fixed address.
         DirectCall = 4 "direct-call",
-        /// Calls a computed place.
+        /// Calls a computed address.
         IndirectCall = 5 "indirect-call",
         /// Returns.
         Return = 6 "return",
-        /// Enters the kernel by `sysenter`, whose return does not come after it.
+        /// Enters the kernel by `sysenter`, after which execution does not continue with the next instruction.
         Sysenter = 7 "sysenter",
     }
 }
 
 impl InstrClass {
-    /// True for all classes that may leave the straight line.
+    /// True for all classes that may divert control flow.
     pub const fn is_branch(self) -> bool {
         !matches!(self, InstrClass::Other | InstrClass::Sysenter)
     }
 
-    /// True if the place is computed at run time.
+    /// True if the target is computed at run time.
     pub const fn is_indirect(self) -> bool {
         matches!(self, InstrClass::IndirectJump | InstrClass::IndirectCall | InstrClass::Return)
     }
 }
 
 named_u8! {
-    /// Whether a branch left the straight line.
+    /// Whether a branch was taken.
     Taken {
-        /// It fell through, or is no branch.
+        /// It fell through, or is not a branch.
         No = 0 "no",
         /// It was taken.
         Yes = 1 "yes",
@@ -248,11 +248,11 @@ named_u8! {
 
 /// Bits of [`Instrs::flags`].
 pub mod instr_flags {
-    /// A further iteration of a string loop: executed, but not fetched again. Not counted as an instruction.
+    /// A further iteration of a string loop: executed, but not fetched again. It does not count as an instruction.
     pub const NO_FETCH: u8 = 1;
     /// Executed in a kernel region.
     pub const KERNEL: u8 = 2;
-    /// The trace gave the encoding anew right here.
+    /// The trace states the encoding anew at this instruction.
     pub const NEW_CODE: u8 = 4;
 
     /// The names of the bits, for schemas.
@@ -263,7 +263,7 @@ pub mod instr_flags {
     }
 }
 
-/// The value of [`Instrs::code`] where the trace has no encoding.
+/// The value of [`Instrs::code`] if the trace has no encoding for the instruction.
 pub const NO_CODE: u32 = u32::MAX;
 
 rows! {
@@ -294,7 +294,7 @@ named_u8! {
 }
 
 rows! {
-    /// Functions and system calls entered and left, with values as the trace has them. Names of functions stand in
+    /// Functions and system calls entered and left, with values as recorded. The names of functions are in
     /// [`Meta::functions`](crate::Meta::functions), or among the types of a batch.
     pub struct Calls: "calls" derived "Functions and system calls entered and left.", len function {
         at: Vec<u32> => "Index of the record that *follows* the call's values (they may take several records).";
@@ -308,37 +308,37 @@ rows! {
 }
 
 named_u8! {
-    /// What happens to a thread, or to the core that runs it.
+    /// An event in the life of a thread, or of the core that runs it.
     ThreadEvent {
         /// The thread's first record; the value is its process.
         Start = 0 "start",
         /// The thread ends.
         Stop = 1 "stop",
-        /// The value is the clock, in the unit of [`Meta::clock`](crate::Meta::clock).
+        /// A clock reading; the value is in the unit of [`Meta::clock`](crate::Meta::clock).
         Clock = 2 "clock",
-        /// The value is the processor that runs the thread from here on.
+        /// The value is the processor that runs the thread from now on.
         Cpu = 3 "cpu",
         /// The core has nothing to run for one unit of time.
         Idle = 4 "idle",
         /// The core waits for another core for one unit of time.
         Wait = 5 "wait",
-        /// The thread enters the kernel with the call whose number is the value.
+        /// The thread enters the kernel with a system call; the value is the call's number.
         Syscall = 6 "syscall",
-        /// That call may block.
+        /// The system call may block.
         MayBlock = 7 "may-block",
-        /// A signal or interrupt takes the thread away from the PC in the value.
+        /// A signal or interrupt interrupts the thread at the PC in the value.
         Interrupt = 8 "interrupt",
         /// The thread returns from a signal or interrupt.
         Resume = 9 "resume",
-        /// The call before failed; the value is the error's number.
+        /// The previous call failed; the value is the error number.
         Failed = 10 "failed",
-        /// Kernel code of the call whose number is the value begins.
+        /// Kernel code of the system call begins; the value is the call's number.
         KernelEnter = 11 "kernel-enter",
-        /// That kernel code ends.
+        /// Kernel code of the system call ends.
         KernelLeave = 12 "kernel-leave",
-        /// The thread asks that the thread in the value run in its place.
+        /// The thread asks for the thread in the value to run in its place.
         SwitchTo = 13 "switch-to",
-        /// The call puts its thread to rest until another thread wakes it or its timeout is over.
+        /// The call suspends its thread until another thread wakes it or its timeout expires.
         Park = 14 "park",
         /// The call wakes the thread in the value.
         Wake = 15 "wake",
@@ -358,11 +358,11 @@ rows! {
 }
 
 impl Threads {
-    /// The columns that have rows of their own among these, with the event of those rows.
+    /// The columns that stand for rows of one event each, with that event.
     pub const OF_COLUMNS: [(Columns, ThreadEvent); 2] =
         [(Columns::THREAD_CLOCK, ThreadEvent::Clock), (Columns::THREAD_CPU, ThreadEvent::Cpu)];
 
-    /// Removes all rows of an event; returns how many there were.
+    /// Removes all rows of an event and returns their number.
     pub fn remove(&mut self, event: ThreadEvent) -> u64 {
         let (n_rows, mut n_kept) = (self.len(), 0);
         for row in 0..n_rows {
@@ -388,21 +388,21 @@ rows! {
 }
 
 named_u8! {
-    /// What happens to a region of memory.
+    /// A change of a memory region.
     RegionEvent {
-        /// From here on it holds elements of a type.
+        /// From now on it holds elements of a type.
         Add = 0 "add",
-        /// From here on nothing is known of what begins there.
+        /// From now on nothing is known about the region that begins there.
         Remove = 1 "remove",
     }
 }
 
 rows! {
-    /// Regions of memory whose type is known from here on, or no more. Where regions lie over each other, an address belongs to
-    /// the one that was added last; a removal ends the one that was added last of those that begin at its address.
+    /// Memory regions whose type becomes known or unknown. If regions overlap, an address belongs to the one that was added
+    /// last; a removal ends the one that was added last among those that begin at its address.
     ///
-    /// Regions belong to memory, not to what is read of a trace: those of records before a window, and of threads that were not
-    /// asked for, come in batches of no records ([`Batch::leave_regions`](crate::Batch::leave_regions)).
+    /// Regions belong to memory, not to the part of a trace that is read: regions of records before a window, and of threads
+    /// that were not asked for, come in batches without records ([`Batch::leave_regions`](crate::Batch::leave_regions)).
     pub struct Regions: "regions" derived "Regions of memory whose type is known from here on, or no more.", len what {
         at: Vec<u32> => "Record index inside the batch.";
         what: Vec<RegionEvent> => "What happens.";

@@ -1,11 +1,11 @@
 //! The vocabulary that every Quipu crate shares.
 //!
-//! This crate knows no format and reads no file. It names things: where a record stands ([`Place`]),
-//! what went wrong ([`Error`]), what a trace did wrong ([`Finding`]), how rows travel ([`Batch`], [`lens`],
-//! [`table`]), what a trace format offers ([`Format`], [`Trace`], [`Reader`], [`Printer`], [`Transform`]), what an analysis
-//! is ([`Pass`], [`Tool`], [`Report`]) and what it leaves for people to read ([`doc`]).
+//! This crate knows no format and reads no file. It defines where a record is ([`Place`]), why an operation failed
+//! ([`Error`]), what is wrong with a trace ([`Finding`]), how rows travel ([`Batch`], [`lens`], [`table`]), the interface of
+//! a trace format ([`Format`], [`Trace`], [`Reader`], [`Printer`], [`Transform`]), that of an analysis ([`Pass`], [`Tool`],
+//! [`Report`]) and the documents that an analysis makes for people ([`doc`]).
 //!
-//! Start with [`Trace`] to read, with [`Pass`] to analyse.
+//! To read traces, start with [`Trace`]; to analyse them, start with [`Pass`].
 
 #![warn(missing_docs)]
 

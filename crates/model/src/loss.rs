@@ -1,7 +1,7 @@
-//! What of a trace could not be read: how much, and between which places.
+//! The parts of a trace that could not be read: their size, and the places around them.
 //!
-//! A [`Loss`] is one gap. A [`Finding`] or an [`Error`] carries the gap that it caused;
-//! [`Lost`] adds the gaps of a whole run up.
+//! A [`Loss`] is one gap. A [`Finding`] or an [`Error`] carries the gap that it caused; [`Lost`] adds up the gaps of a whole
+//! run.
 
 use crate::error::{Error, ErrorKind, Place};
 use crate::finding::Finding;
@@ -9,19 +9,19 @@ use crate::number::counted;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// How much is lost, as far as it is known.
+/// The size of a loss, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Amount {
-    /// This much.
+    /// Exactly this much.
     Exactly(u64),
-    /// This much, perhaps more.
+    /// At least this much.
     AtLeast(u64),
-    /// Nothing tells how much.
+    /// Unknown.
     #[default]
     Unknown,
 }
 
-/// A number, an object with `at_least`, or `null` where it is unknown.
+/// Serializes as a number, an object with `at_least`, or `null` if the amount is unknown.
 impl Serialize for Amount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -33,7 +33,7 @@ impl Serialize for Amount {
 }
 
 impl Amount {
-    /// Both together.
+    /// The sum of both amounts.
     pub fn plus(self, other: Amount) -> Amount {
         match (self, other) {
             (Amount::Exactly(a), Amount::Exactly(b)) => Amount::Exactly(a.saturating_add(b)),
@@ -45,7 +45,7 @@ impl Amount {
         }
     }
 
-    /// What is lost at the least.
+    /// The lower bound of the amount; 0 if unknown.
     pub fn least(self) -> u64 {
         match self {
             Amount::Exactly(n) | Amount::AtLeast(n) => n,
@@ -53,7 +53,7 @@ impl Amount {
         }
     }
 
-    /// The number, if it is known exactly.
+    /// The amount, if it is known exactly.
     pub fn exactly(self) -> Option<u64> {
         match self {
             Amount::Exactly(n) => Some(n),
@@ -61,20 +61,20 @@ impl Amount {
         }
     }
 
-    /// A number that is known exactly or not at all.
+    /// An exact amount, or `Unknown` for `None`.
     pub fn known(n: Option<u64>) -> Amount {
         n.map_or(Amount::Unknown, Amount::Exactly)
     }
 }
 
-/// One gap in a trace: what lies between the place where reading stopped and the place where it continued.
+/// One gap in a trace, between the place where reading stopped and the place where it continued.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// Records, as tools see them.
+    /// Lost records, as tools count them.
     pub records: Amount,
-    /// Instructions.
+    /// Lost instructions.
     pub instrs: Amount,
-    /// Bytes of the inflated stream.
+    /// Lost bytes of the inflated stream.
     pub bytes: Amount,
     /// The place after the last good record.
     pub stopped: Place,
@@ -83,12 +83,12 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// A gap of unknown size from this place to the end.
+    /// A gap of unknown size from this place to the end of the trace.
     pub fn from(stopped: Place) -> Loss {
         Loss { stopped, ..Loss::default() }
     }
 
-    /// What is lost by damage of what carries a trace: as much as the carrier says.
+    /// The gap that damage of a carrying file causes, with the numbers that this file knows.
     pub fn by_carrier(damage: &quipu_source::CarrierDamage, stopped: Place) -> Loss {
         Loss {
             records: Amount::known(damage.records),
@@ -98,7 +98,7 @@ impl Loss {
         }
     }
 
-    /// Adds a later gap: the sum reaches from where this one begins to where that one ends.
+    /// Adds a later gap: the sum extends from the beginning of this one to the end of that one.
     pub fn add(&mut self, later: Loss) {
         self.records = self.records.plus(later.records);
         self.instrs = self.instrs.plus(later.instrs);
@@ -107,16 +107,16 @@ impl Loss {
     }
 }
 
-/// All gaps of a run together.
+/// All gaps of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// The gaps, in the order of discovery. One that stands for several is their sum.
+    /// The gaps, in the order of discovery. A gap may be the sum of several.
     pub gaps: Vec<Loss>,
 }
 
 impl Lost {
-    /// What findings and the error of a run, with the findings before it, say is lost. An error that says nothing of it lost all
-    /// after its place.
+    /// Collects the gaps of the findings of a run, of its error, and of the findings in the error. An error about the trace
+    /// that does not state a loss loses everything after its place.
     pub fn of(findings: &[Finding], error: Option<&Error>) -> Lost {
         let of_error = error.and_then(|error| {
             let is_of_trace = matches!(
@@ -129,7 +129,7 @@ impl Lost {
         let of_findings =
             findings.iter().chain(before).filter_map(|finding| finding.loss.as_deref().cloned());
         let mut gaps: Vec<Loss> = of_findings.chain(of_error).collect();
-        // The order of reading is no matter: of one file the first gap is the one that stands first in it.
+        // The order of reading does not matter: within one file, gaps are sorted by offset.
         let place = |gap: &Loss| {
             let Place { file, member, offset, .. } = &gap.stopped;
             offset.filter(|_| member.is_none() && *file == gaps[0].stopped.file)
@@ -145,7 +145,7 @@ impl Lost {
         self.gaps.is_empty()
     }
 
-    /// The sum of all gaps, from the first one's beginning to the last one's end.
+    /// The sum of all gaps, from the beginning of the first to the end of the last.
     pub fn sum(&self) -> Option<Loss> {
         let mut gaps = self.gaps.iter().cloned();
         let mut sum = gaps.next()?;
@@ -154,7 +154,7 @@ impl Lost {
     }
 }
 
-/// `1,000 instructions (2,345 records) are lost between … and …`: a sentence without its end.
+/// Formats as `1,000 instructions (2,345 records) are lost between … and …`, a sentence without a full stop.
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(sum) = self.sum() else { return f.write_str("nothing is lost") };
@@ -181,7 +181,7 @@ impl fmt::Display for Lost {
         };
         match (&first.resumed, first.stopped.is_empty()) {
             (_, true) => Ok(()),
-            // Of what follows in other files, no place is known.
+            // For a continuation in another file, no place is known.
             (Some(resumed), false) if !is_somewhere(resumed) || *resumed == first.stopped => {
                 write!(f, " at {}", first.stopped)
             }

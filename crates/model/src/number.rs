@@ -1,9 +1,9 @@
-//! Numbers as people type them, on command lines and in options of tools, and as people read them: the one place that knows
-//! suffixes.
+//! Numbers in the forms that people type on command lines and in options of tools, and in the forms that people read. The
+//! only place that knows the suffixes.
 
 use std::ops::RangeInclusive;
 
-/// Suffixes of counts with what they stand for; the longest first.
+/// Suffixes of counts and their factors; longer suffixes first.
 const SUFFIXES: [(&str, u64); 7] = [
     ("Ki", 1 << 10),
     ("Mi", 1 << 20),
@@ -27,7 +27,7 @@ pub fn grouped(n: u64) -> String {
     text
 }
 
-/// The noun for `n` things, where one is called `one`: its plural ends in `s`, or in `es` after `s` and `h`.
+/// The noun for `n` things whose singular is `one`: the plural ends in `s`, or in `es` after `s` and `h`.
 pub fn noun(n: u64, one: &str) -> String {
     let ending = match (n, one.ends_with(['s', 'h'])) {
         (1, _) => "",
@@ -48,19 +48,20 @@ pub fn counted(n: u64, one: &str) -> String {
     format!("{} {}", grouped(n), noun(n, one))
 }
 
-/// Why a text is no number.
+/// The reason why a text is not a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotANumber {
-    /// It does not look like one.
+    /// The text does not have the form of a number.
     Malformed,
-    /// It needs more than 64 bits.
+    /// The number needs more than 64 bits.
     TooLarge,
 }
 
-/// A count: decimal, or hex with `0x`; `k` or `K`, `M`, `G` for thousands, `Ki`, `Mi`, `Gi` for powers of two.
+/// Parses a count: decimal, or hex with `0x`; suffixes `k` or `K`, `M`, `G` for powers of 1000, `Ki`, `Mi`, `Gi` for powers
+/// of 1024.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason, if the text is not such a number.
 ///
 /// ```
 /// use quipu_model::number;
@@ -76,11 +77,11 @@ pub fn count(text: &str) -> Result<u64, NotANumber> {
     }
 }
 
-/// A size in bytes: as [`count`] has it, but `K`, `M` and `G`, in either case, are powers of two as well, since no
-/// cache has 32,000 bytes.
+/// Parses a size in bytes: like [`count`], but `K`, `M` and `G`, in either case, are powers of 1024, because no cache has
+/// 32,000 bytes.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason, if the text is not such a number.
 ///
 /// ```
 /// use quipu_model::number;
@@ -100,10 +101,10 @@ pub fn bytes(text: &str) -> Result<u64, NotANumber> {
     scaled(&short[..short.len() - 1], factor)
 }
 
-/// A range of counts: `A..B` without B, `A..` and `..B` without an end, `A` alone.
+/// Parses a range of counts: `A..B` excludes B; `A..` and `..B` are open at one end; `A` is a single number.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A sentence that says what is wrong with the text.
 ///
 /// ```
 /// use quipu_model::number;
@@ -124,10 +125,10 @@ pub fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
     Ok(first..=last)
 }
 
-/// A count as [`count`] has it, or what is wrong with it in words.
+/// Parses a count like [`count`].
 ///
 /// # Errors
-/// A sentence for people who typed it.
+/// A sentence for the person who typed the text.
 pub fn worded(text: &str) -> Result<u64, String> {
     count(text).map_err(|why| match why {
         NotANumber::Malformed => format!("expected a number such as 4096, 0x1000, 4k or 4Ki, found `{text}`"),
@@ -137,7 +138,7 @@ pub fn worded(text: &str) -> Result<u64, String> {
 
 fn scaled(digits: &str, factor: u64) -> Result<u64, NotANumber> {
     let (digits, radix) = digits.strip_prefix("0x").map_or((digits, 10), |hex| (hex, 16));
-    // The standard parser takes a sign; a count has none.
+    // The standard parser accepts a sign, but a count has none.
     if digits.starts_with('+') {
         return Err(NotANumber::Malformed);
     }

@@ -1,8 +1,8 @@
-//! Options: what a tool, a format or a transform can be asked for, described once and checked once.
+//! Options of tools, formats and transforms, described once and checked once.
 //!
-//! An [`OptionSpec`] says all that is known of an option. Help texts, flags of the command line and pages are made from it, and
-//! [`Options::parse`] is the only place that reads values: an unknown name and a value of another kind are errors there, so code
-//! that asks for a value finds one.
+//! An [`OptionSpec`] describes everything about an option. Help texts, command-line flags and pages are generated from it,
+//! and [`Options::parse`] is the only place that reads values. Unknown names and values of the wrong kind are rejected there,
+//! so code that asks for a value always finds one.
 //!
 //! ```
 //! use quipu_model::options::{Given, Kind, OptionSpec, Options};
@@ -27,41 +27,42 @@ pub use near::nearest;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// What is known of an option.
+/// The description of an option.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OptionSpec {
     /// Name, in lower case with dashes.
     pub name: &'static str,
-    /// A letter for the command line, besides.
+    /// One-letter name for the command line, if there is one.
     pub short: Option<char>,
-    /// What its values are.
+    /// Kind of the values.
     pub kind: Kind,
-    /// What a value looks like in help texts: `BYTES`, `N`, `NAME`; empty for a flag that takes none.
+    /// Placeholder for a value in help texts: `BYTES`, `N`, `NAME`; empty for a flag, which takes none.
     pub value: &'static str,
-    /// The value that counts if none is given, or a word for what happens then (`all`, `none`). Giving it is giving nothing.
+    /// The value if none is given, or a word for what happens then (`all`, `none`). Giving this text is the same as giving
+    /// nothing.
     pub default: &'static str,
-    /// One sentence for people.
+    /// One sentence that describes the option to people.
     pub doc: &'static str,
-    /// Whether it may be given several times.
+    /// Whether the option may be given several times.
     pub repeats: Repeats,
-    /// The value that its name alone stands for, where a value may be left out.
+    /// The value if the option is given by its name alone; `None` if a value is required.
     pub bare: Option<&'static str>,
-    /// The heading in help texts; empty for none.
+    /// Heading above the option in help texts; empty for none.
     pub group: &'static str,
-    /// Options that cannot be given together with it.
+    /// Options that cannot be combined with this one.
     pub excludes: &'static [&'static str],
-    /// An option without which it says nothing.
+    /// An option without which this one has no effect.
     pub needs: Option<&'static str>,
 }
 
-/// What the values of an option are.
+/// The kind of an option's values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// Yes or no.
     Flag,
-    /// A number as [`number::count`] has it: `1000`, `0x3e8`, `1k`, `1Ki`.
+    /// A number in the syntax of [`number::count`]: `1000`, `0x3e8`, `1k`, `1Ki`.
     Count,
-    /// A size as [`number::bytes`] has it: `32768`, `32K`.
+    /// A size in the syntax of [`number::bytes`]: `32768`, `32K`.
     Bytes,
     /// A size that is a power of two.
     PowerOfTwo,
@@ -69,29 +70,29 @@ pub enum Kind {
     Share,
     /// One of these words, in either case.
     Choice(&'static [&'static str]),
-    /// Numbers as [`number::range`] has them: `A..B` without B.
+    /// A range in the syntax of [`number::range`]: `A..B` excludes B.
     Range,
-    /// A set of ordinals in the words of a format.
+    /// A set of ordinals in a syntax of the format.
     Set,
     /// The name of a file or folder.
     Path,
-    /// Anything; the code that asks for it reads it.
+    /// Any text; the code that uses the option parses it.
     Text,
 }
 
 /// Whether an option may be given several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
-    /// The last value counts.
+    /// No: the last value counts.
     No,
-    /// All values count.
+    /// Yes: all values count.
     Yes,
-    /// All values count, and commas part several in one text.
+    /// Yes: all values count, and one text may hold several, separated by commas.
     Commas,
 }
 
 impl OptionSpec {
-    /// An option that is given once, under no heading.
+    /// An option that is given once and has no heading.
     pub const fn new(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> OptionSpec {
         let value = match kind {
             Kind::Flag => "",
@@ -118,70 +119,70 @@ impl OptionSpec {
         }
     }
 
-    /// A flag that is off if it is not given.
+    /// A flag that is off by default.
     pub const fn flag(name: &'static str, doc: &'static str) -> OptionSpec {
         OptionSpec::new(name, Kind::Flag, "false", doc)
     }
 
-    /// The same with a letter for the command line.
+    /// Adds a one-letter name.
     pub const fn short(self, letter: char) -> OptionSpec {
         OptionSpec { short: Some(letter), ..self }
     }
 
-    /// The same with another word for values.
+    /// Replaces the placeholder for values.
     pub const fn value(self, value: &'static str) -> OptionSpec {
         OptionSpec { value, ..self }
     }
 
-    /// The same with another default.
+    /// Replaces the default.
     pub const fn default(self, default: &'static str) -> OptionSpec {
         OptionSpec { default, ..self }
     }
 
-    /// The same with another sentence.
+    /// Replaces the description.
     pub const fn doc(self, doc: &'static str) -> OptionSpec {
         OptionSpec { doc, ..self }
     }
 
-    /// The same under a heading.
+    /// Puts the option under a heading.
     pub const fn group(self, group: &'static str) -> OptionSpec {
         OptionSpec { group, ..self }
     }
 
-    /// The same, given any number of times.
+    /// Lets the option be given any number of times.
     pub const fn repeated(self) -> OptionSpec {
         OptionSpec { repeats: Repeats::Yes, ..self }
     }
 
-    /// The same, given any number of times or with commas.
+    /// Lets the option be given any number of times, or with several values separated by commas.
     pub const fn listed(self) -> OptionSpec {
         OptionSpec { repeats: Repeats::Commas, ..self }
     }
 
-    /// The same, whose name alone stands for a value.
+    /// Lets the option be given by its name alone, which then stands for `value`.
     pub const fn bare(self, value: &'static str) -> OptionSpec {
         OptionSpec { bare: Some(value), ..self }
     }
 
-    /// The same, only together with another.
+    /// Requires another option.
     pub const fn needs(self, name: &'static str) -> OptionSpec {
         OptionSpec { needs: Some(name), ..self }
     }
 
-    /// The same, not together with these.
+    /// Excludes other options.
     pub const fn excludes(self, excludes: &'static [&'static str]) -> OptionSpec {
         OptionSpec { excludes, ..self }
     }
 
-    /// Makes sure that `text` is one value of the option.
+    /// Checks that `text` is a valid value of the option.
     ///
     /// # Errors
-    /// `Usage` with what is wanted and what was found.
+    /// `Usage` that says what is allowed and what was found.
     pub fn check(&self, text: &str) -> Result<()> {
         self.read(text).map(drop)
     }
 
-    /// What a text says; `None` if it says the same as giving nothing.
+    /// Parses a text; `None` if it means the same as not giving the option.
     fn read(&self, text: &str) -> Result<Option<Value>> {
         let text = match self.bare {
             Some(bare) if text.is_empty() => bare,
@@ -195,7 +196,7 @@ impl OptionSpec {
         }
     }
 
-    /// The one text of all that say the same.
+    /// The one spelling for all texts that mean the same value.
     fn canonical<'t>(&self, text: &'t str, value: &Value) -> &'t str {
         match (self.kind, value) {
             (_, Value::Flag(is_on)) => {
@@ -213,7 +214,7 @@ impl OptionSpec {
         }
     }
 
-    /// The error for a value of another kind.
+    /// The error for a value of the wrong kind.
     fn refuse(&self, found: &str) -> Error {
         let name = self.name;
         let wanted = match self.kind {
@@ -265,7 +266,7 @@ impl Kind {
     }
 }
 
-/// A value that was read; texts stand beside it.
+/// A parsed value, without the text that it was parsed from.
 #[derive(Clone, Debug, PartialEq)]
 enum Value {
     Flag(bool),
@@ -275,34 +276,34 @@ enum Value {
     Text,
 }
 
-/// What was asked for, not checked yet: names with values, in their order.
+/// Options as given, not checked yet: names with values, in the order given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given(Vec<(String, String)>);
 
 impl Given {
-    /// Adds a value; of an option that does not repeat, the last counts.
+    /// Adds a value. If the option does not repeat, the last value counts.
     pub fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.0.push((name.into(), value.into()));
     }
 
-    /// Adds a value if there is one.
+    /// Adds a value unless it is `None`.
     pub fn add_some(&mut self, name: &str, value: Option<impl ToString>) {
         if let Some(value) = value {
             self.add(name, value.to_string());
         }
     }
 
-    /// The names with their values.
+    /// The names with their values, in the order given.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The last value of a name.
+    /// The last value given for a name.
     pub fn last(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
-    /// True if nothing is given.
+    /// True if no option is given.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -337,13 +338,13 @@ impl IntoIterator for Given {
     }
 }
 
-/// Values that were checked. Without a value of its own, an option has its default.
+/// Checked values. An option that has no value here has its default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     set: Vec<Set>,
 }
 
-/// One value.
+/// The value of one option.
 #[derive(Clone, Debug, PartialEq)]
 struct Set {
     name: &'static str,
@@ -352,11 +353,11 @@ struct Set {
 }
 
 impl Options {
-    /// Checks what is given to `owner`, which has the options of `specs`.
+    /// Checks the options `given` to `owner`, whose options are `specs`. Error messages name the owner.
     ///
     /// # Errors
-    /// `Usage` for an unknown name, a value of another kind, two options that exclude each other, and one without another that
-    /// it needs.
+    /// `Usage` for an unknown name, a value of the wrong kind, two options that exclude each other, and an option whose
+    /// required other option is not given.
     pub fn parse<'s>(
         owner: &str,
         specs: impl IntoIterator<Item = &'s OptionSpec> + Clone,
@@ -389,10 +390,10 @@ impl Options {
         Ok(options)
     }
 
-    /// Gives an option a value; of one that does not repeat, in place of another.
+    /// Sets an option. If it does not repeat, the new value replaces the old one.
     ///
     /// # Errors
-    /// `Usage` for a value of another kind.
+    /// `Usage` for a value of the wrong kind.
     pub fn put(&mut self, spec: &OptionSpec, text: &str) -> Result<()> {
         let value = spec.read(text)?;
         if spec.repeats == Repeats::No {
@@ -405,7 +406,7 @@ impl Options {
         Ok(())
     }
 
-    /// True if the option has a value of its own.
+    /// True if a value was given for the option.
     pub fn has(&self, spec: &OptionSpec) -> bool {
         self.last(spec).is_some()
     }
@@ -415,12 +416,12 @@ impl Options {
         matches!(self.value(spec), Some(Value::Flag(true)))
     }
 
-    /// The number; 0 where the default is none.
+    /// The number that was given or is the default; 0 if neither is a number.
     pub fn count(&self, spec: &OptionSpec) -> u64 {
         self.number(spec).unwrap_or_default()
     }
 
-    /// The number, if one is given or the default is one.
+    /// The number that was given or is the default; `None` if neither is a number.
     pub fn number(&self, spec: &OptionSpec) -> Option<u64> {
         match self.value(spec) {
             Some(Value::Number(number)) => Some(number),
@@ -428,12 +429,12 @@ impl Options {
         }
     }
 
-    /// The number as a length, as near as it comes.
+    /// The number as a `usize`, saturating; see [`count`](Options::count).
     pub fn length(&self, spec: &OptionSpec) -> usize {
         usize::try_from(self.count(spec)).unwrap_or(usize::MAX)
     }
 
-    /// The share; 0 where the default is none.
+    /// The share that was given or is the default; 0 if neither is a share.
     pub fn share(&self, spec: &OptionSpec) -> f64 {
         match self.value(spec) {
             Some(Value::Share(share)) => share,
@@ -441,28 +442,28 @@ impl Options {
         }
     }
 
-    /// The word: the one that is given, or the default.
+    /// The word that was given, or the default.
     pub fn word<'o>(&'o self, spec: &OptionSpec) -> &'o str {
         self.text(spec).unwrap_or(spec.default)
     }
 
-    /// The text, if one is given.
+    /// The text, if one was given.
     pub fn text(&self, spec: &OptionSpec) -> Option<&str> {
         self.last(spec).map(|set| set.text.as_str())
     }
 
-    /// The file or folder, if one is given.
+    /// The path, if one was given.
     pub fn path(&self, spec: &OptionSpec) -> Option<&Path> {
         self.text(spec).map(Path::new)
     }
 
-    /// All texts of an option that repeats, in their order.
+    /// All texts of an option that repeats, in the order given.
     pub fn texts<'o>(&'o self, spec: &OptionSpec) -> impl Iterator<Item = &'o str> + use<'o> {
         let name = spec.name;
         self.set.iter().filter(move |set| set.name == name).map(|set| set.text.as_str())
     }
 
-    /// All ranges of an option, in their order.
+    /// All ranges of an option, in the order given.
     pub fn ranges<'o>(&'o self, spec: &OptionSpec) -> impl Iterator<Item = RangeInclusive<u64>> + use<'o> {
         self.values(spec).filter_map(|value| match value {
             Value::Range(range) => Some(range.clone()),
@@ -470,7 +471,7 @@ impl Options {
         })
     }
 
-    /// All numbers of an option that repeats, in their order.
+    /// All numbers of an option that repeats, in the order given.
     pub fn numbers<'o>(&'o self, spec: &OptionSpec) -> impl Iterator<Item = u64> + use<'o> {
         self.values(spec).filter_map(|value| match value {
             Value::Number(number) => Some(*number),
@@ -478,7 +479,7 @@ impl Options {
         })
     }
 
-    /// All names with their texts, in the order in which they were given, where that matters.
+    /// All given options with their texts, in the order given.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.set.iter().map(|set| (set.name, set.text.as_str()))
     }
@@ -500,15 +501,16 @@ impl Options {
     }
 }
 
-/// How many names an error lists.
+/// Upper limit on the names that an error lists.
 const MAX_NAMED: usize = 24;
 
-/// The error for an option that `owner` has not: the nearest of those that it has, or all.
+/// The error for an option that `owner` does not have. It suggests the nearest known option, or lists all.
 pub fn unknown<'n>(owner: &str, name: &str, known: impl IntoIterator<Item = &'n str>) -> Error {
     unknown_part(owner, "option", name, known)
 }
 
-/// The error for a part, such as an option or a column, that `owner` has not: the nearest of those that it has, or all.
+/// The error for a part, such as an option or a column, that `owner` does not have. It suggests the nearest known one, or
+/// lists all.
 pub fn unknown_part<'n>(
     owner: &str,
     part: &str,

@@ -1,4 +1,4 @@
-//! What an analysis is: forked for each piece of a trace, fed batches, merged in the trace's order, rendered once.
+//! The interface of analyses: forked for each piece of a trace, fed batches, merged in the trace's order, finished once.
 
 use crate::batch::Batch;
 use crate::columns::Columns;
@@ -12,43 +12,43 @@ use crate::table::ColumnTable;
 use crate::trace::{Shard, Trace};
 use std::any::Any;
 
-/// An analysis at work.
+/// A running analysis.
 ///
 /// `merge` is associative and is called in the order of shards and pieces, so an answer never depends on the number
 /// of threads.
 pub trait Pass: Send + Sized + 'static {
-    /// An empty pass with the same options for one piece of `shard`. The engine runs forks only: state that is kept in the pass
-    /// that [`Tool::build`] returned never reaches the result.
+    /// Creates an empty pass with the same options for one piece of `shard`. The engine runs forks only: state that is kept
+    /// in the pass that [`Tool::build`] returned never reaches the result.
     fn fork(&self, shard: &Shard) -> Self;
 
-    /// Takes in one batch. One virtual call each; the loop over rows is inside.
+    /// Processes one batch. This is one virtual call for each batch; the loop over rows is inside.
     fn consume(&mut self, batch: &Batch) -> Result<()>;
 
-    /// Takes in what several cores did side by side, a batch of each, of as many records: the first record of each came
-    /// before the second of any. Only passes of order [`Time`](Order::Time) are given that, all others each core alone.
+    /// Processes one batch of each core, when several cores run side by side. All batches have the same number of records:
+    /// the first record of each core came before the second record of any. Only passes of order [`Time`](Order::Time) get
+    /// such batches; all others see each core alone.
     ///
     /// # Errors
-    /// `Unsupported` unless a pass says otherwise: a pass that wants the order of time must know what to make of cores side
-    /// by side.
+    /// `Unsupported` by default: a pass that needs the order of time must be written for cores that run side by side.
     fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()> {
         let _ = batches;
         Err(Error::unsupported("this analysis takes threads one after the other, not cores side by side")
             .hint("leave out the scheduler"))
     }
 
-    /// True if nothing that comes can change the result any more. Reading may then stop; it need not.
+    /// True if no further record can change the result. Reading may then stop, but need not.
     fn has_enough(&self) -> bool {
         false
     }
 
-    /// Adds what a pass saw that read the records right after this one's.
+    /// Merges the state of a pass that read the records right after this one's.
     fn merge(&mut self, later: Self) -> Result<()>;
 
-    /// The result.
+    /// Ends the analysis and returns its result.
     fn finish(self) -> Result<Box<dyn Report>>;
 }
 
-/// A [`Pass`] as a trait object; implemented for every pass.
+/// A [`Pass`] as a trait object, implemented for every pass.
 pub trait DynPass: Send {
     /// See [`Pass::fork`].
     fn fork(&self, shard: &Shard) -> Box<dyn DynPass>;
@@ -58,7 +58,7 @@ pub trait DynPass: Send {
     fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()>;
     /// See [`Pass::has_enough`].
     fn has_enough(&self) -> bool;
-    /// See [`Pass::merge`]. An internal error if `later` is another sort of pass.
+    /// See [`Pass::merge`]. An internal error if `later` is another type of pass.
     fn merge(&mut self, later: Box<dyn DynPass>) -> Result<()>;
     /// See [`Pass::finish`].
     fn finish(self: Box<Self>) -> Result<Box<dyn Report>>;
@@ -100,60 +100,60 @@ impl<P: Pass> DynPass for P {
     }
 }
 
-/// The registered face of a pass.
+/// An analysis as registered: describes itself and builds passes.
 pub trait Tool: Sync {
     /// Name, needs and options.
     fn info(&self) -> &'static ToolInfo;
 
-    /// What its result has.
+    /// The shape of its result: fields, keys and tables.
     fn result(&self) -> Shape;
 
-    /// What it reads of a trace with these options.
+    /// The parts of a trace that the analysis reads with these options.
     ///
     /// # Errors
-    /// `Missing` if the trace lacks what it needs; `Usage` for a table or column that there is not.
+    /// `Missing` if the trace lacks something that the tool needs; `Usage` for a table or column that does not exist.
     fn reads(&self, options: &Options, trace: &dyn Trace) -> Result<Reads> {
         let _ = options;
         let info = self.info();
         Ok(Reads { columns: info.needs.of(info.name, trace)?, tables: Vec::new(), order: info.order })
     }
 
-    /// The pass, ready to be forked, for one trace.
+    /// Builds the pass for one trace, ready to be forked.
     fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>>;
 
-    /// What it can hand on row by row while it reads, besides its result.
+    /// Rows that the tool can hand on while it reads, in addition to its result; `None` if it has none.
     fn rows(&self) -> Option<&'static dyn RowTool> {
         None
     }
 
-    /// True if what it says of a part of a trace means nothing, so that it must see whole shards, undivided.
+    /// True if results for part of a trace would be meaningless, so that the tool must see whole shards, undivided.
     fn wants_whole_traces(&self) -> bool {
         false
     }
 
-    /// True if it reads the trace more than once, which a pipe cannot.
+    /// True if the tool reads the trace more than once, which is impossible for a pipe.
     fn reads_again(&self) -> bool {
         false
     }
 
-    /// True if who asks for the analysis called `tool` of this trace should be told this as well: what a format's own
-    /// companions of a trace have to say to it.
+    /// True if this tool should also run when the analysis called `tool` is requested for `trace`: for tools that report on
+    /// files that a format keeps next to a trace.
     fn accompanies(&self, tool: &str, trace: &dyn Trace) -> bool {
         let _ = (tool, trace);
         false
     }
 }
 
-/// What is known of a tool without opening a trace.
+/// The description of a tool, available without opening a trace.
 #[derive(Debug)]
 pub struct ToolInfo {
     /// Name, as on the command line.
     pub name: &'static str,
     /// One line for people.
     pub summary: &'static str,
-    /// What the tool needs of a trace.
+    /// The tool's requirements on a trace.
     pub needs: Needs,
-    /// How it must see the trace.
+    /// The order in which it must see the trace.
     pub order: Order,
     /// Its options.
     pub options: &'static [OptionSpec],
@@ -162,7 +162,7 @@ pub struct ToolInfo {
 }
 
 impl ToolInfo {
-    /// Checks what is given to the tool.
+    /// Checks the options given to the tool.
     ///
     /// # Errors
     /// As [`Options::parse`].
@@ -171,19 +171,19 @@ impl ToolInfo {
     }
 }
 
-/// What a tool needs of a trace.
+/// A tool's requirements on a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
-    /// Only this format, for tools on native records.
+    /// The only format that the tool works with, for tools on native records; `None` for any format.
     pub format: Option<&'static str>,
-    /// Columns without which it cannot work.
+    /// Columns without which the tool cannot work.
     pub required: Columns,
-    /// Columns that it uses where a trace has them.
+    /// Columns that the tool uses if the trace has them.
     pub optional: Columns,
 }
 
 impl Needs {
-    /// The columns to ask of `trace`, or an error that names what is missing.
+    /// The columns to request from `trace`, or an error that names what is missing.
     pub fn of(&self, tool: &str, trace: &dyn Trace) -> Result<Columns> {
         if let Some(format) = self.format
             && format != trace.meta().format
@@ -208,47 +208,47 @@ impl Needs {
     }
 }
 
-/// What a pass reads of a trace.
+/// The parts of a trace that a pass reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reads {
     /// Columns of lenses.
     pub columns: Columns,
-    /// Tables, by their positions in [`Trace::tables`]. They stand among the tables of each batch, with those of others.
+    /// Tables, by position in [`Trace::tables`]. The batches may also contain tables that other passes asked for.
     pub tables: Vec<usize>,
-    /// How it must see the trace.
+    /// The order in which it must see the trace.
     pub order: Order,
 }
 
-/// How a pass must see the trace, from loose to strict.
+/// The order in which a pass must see the trace, from loose to strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
-    /// Any pieces, merged in order.
+    /// Arbitrary pieces, merged in order.
     Pieces,
-    /// Each shard from its beginning to its end.
+    /// Each shard from beginning to end.
     Shards,
-    /// One stream, merged by time.
+    /// One stream of all shards, merged by time.
     Time,
 }
 
-/// What a pass leaves: a structure of [`result!`](crate::result!), and how people see it.
+/// The result of a pass: a structure made by [`result!`](crate::result!), and its form for people.
 pub trait ReportBody: Fields + Send + 'static {
     /// The result for people.
     fn document(&self, detail: Detail) -> Document;
 
-    /// What was found wrong with the trace, where the pass looks for that.
+    /// Faults of the trace, if the pass looks for them.
     fn findings(&self) -> Vec<Finding> {
         Vec::new()
     }
 
-    /// True if the pass judged the trace and found errors, listed among the findings or only counted.
+    /// True if the pass checked the trace and found errors, whether they are among the findings or only counted.
     fn is_flawed(&self) -> bool {
         self.findings().iter().any(|finding| finding.severity == Severity::Error)
     }
 }
 
-/// A [`ReportBody`] as a trait object; implemented for every one of them.
+/// A [`ReportBody`] as a trait object, implemented for every report body.
 pub trait Report: Send + 'static {
-    /// The result as tables, the first of which is called `name`; see [`tables`].
+    /// The result as tables. The first is called `name`; see [`tables`].
     fn tables(&self, name: &str) -> Vec<ColumnTable>;
 
     /// The result as JSON. Its keys are stable.
@@ -263,7 +263,7 @@ pub trait Report: Send + 'static {
     /// See [`ReportBody::is_flawed`].
     fn is_flawed(&self) -> bool;
 
-    /// For callers that know the concrete report.
+    /// For callers that know the concrete type of the report.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -293,10 +293,10 @@ impl<B: ReportBody> Report for B {
     }
 }
 
-/// How much a document shows.
+/// The amount of detail in a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// The few lines that belong on one screen with others.
+    /// The few lines that fit on one screen together with other results.
     Brief,
     /// Everything.
     Full,

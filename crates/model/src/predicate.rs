@@ -1,7 +1,7 @@
-//! Choosing rows by what their columns say: one description for `view`, queries and other programs.
+//! Selecting rows by the values of their columns: one description for `view`, queries and other programs.
 //!
-//! The columns are found by their roles, or else by their names: `tid`, `pc`, `addr` with `size`, `time`; every column of
-//! names for kinds; any other by its name ([`Condition`]).
+//! Columns are found by their roles, or else by their names: `tid`, `pc`, `addr` with `size`, `time`. Kinds are looked up in
+//! all columns of names; any other column is found by its name ([`Condition`]).
 
 use crate::batch::Batch;
 use crate::column::{CellsRef, ColumnRef};
@@ -17,53 +17,53 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Which rows are wanted. What is empty or `None` asks for nothing; all that is given must hold.
+/// Selects rows. Empty and `None` fields impose no condition; all other conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Predicate {
     /// Rows of these threads.
     pub threads: Vec<ThreadId>,
-    /// Rows with one of these names in a column of names, or of one of these families.
+    /// Rows that have one of these names, or a name of one of these families, in a column of names.
     pub kinds: Vec<String>,
-    /// Rows of instructions at these addresses.
+    /// Rows whose instruction is at one of these addresses.
     pub pc: Option<RangeInclusive<u64>>,
     /// Rows that touch at least one of these addresses.
     pub addr: Option<RangeInclusive<u64>>,
-    /// Rows between these readings of the clock.
+    /// Rows whose clock reading is in this range.
     pub time: Option<RangeInclusive<u64>>,
-    /// What columns must hold that are named.
+    /// Conditions on columns given by name.
     pub columns: Vec<Condition>,
-    /// A condition of any shape.
+    /// A condition of arbitrary form.
     pub filter: Option<Filter>,
 }
 
-/// A condition of any shape over the columns of a table, such as an expression of SQL. It knows no table yet.
+/// A condition of arbitrary form over the columns of a table, such as an SQL expression. It is not bound to a table yet.
 pub trait RowFilter: fmt::Debug + Send + Sync {
-    /// The text that it was made of. Two of the same text choose the same rows.
+    /// The source text. Two filters with the same text select the same rows.
     fn text(&self) -> &str;
 
-    /// Moves what simpler conditions say of it into `predicate`, which a reader may use to leave out parts of a trace, and
-    /// returns what is left of it.
+    /// Moves the parts that can be written as simpler conditions into `predicate`, which a reader may use to skip parts of a
+    /// trace. Returns the rest of the filter.
     fn narrow(&self, schema: &Schema, predicate: &mut Predicate) -> Option<Filter>;
 
-    /// True if it compares something with this text.
+    /// True if the filter compares a column with this text.
     fn has_text(&self, text: &str) -> bool;
 
-    /// Matches it with the columns of a table.
+    /// Binds the filter to the columns of a table.
     ///
     /// # Errors
-    /// `Usage` for a column that there is not, and for values that do not go together.
+    /// `Usage` for an unknown column, and for values whose types do not fit.
     fn bind(&self, schema: &Schema) -> Result<Box<dyn RowTest>>;
 }
 
-/// A [`RowFilter`] that is ready for the rows of a table.
+/// A [`RowFilter`] bound to a table.
 pub trait RowTest: fmt::Debug + Send + Sync {
-    /// The positions of the columns that it looks at.
+    /// The positions of the columns that it reads.
     fn columns(&self) -> &[usize];
 
-    /// Keeps those of `rows` that pass; `column_at` lends the columns of all `n_rows` rows of a batch.
+    /// Removes from `rows` those that do not pass; `column_at` lends the columns of all `n_rows` rows of a batch.
     ///
     /// # Errors
-    /// `Usage` for a row that it cannot be computed for.
+    /// `Usage` for a row on which the filter cannot be evaluated.
     fn retain<'c>(
         &self,
         n_rows: usize,
@@ -83,43 +83,43 @@ impl PartialEq for Filter {
     }
 }
 
-/// What stands beside the rows of a batch: what their indexes point into, and what is added to positions.
+/// Context of the rows of a batch: what indexes in rows refer to, and offsets for ordinals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside<'b> {
-    /// The dictionaries; none for rows that have texts in their place.
+    /// The dictionaries; `None` if rows contain texts instead of indexes.
     pub dicts: Option<&'b Dicts>,
-    /// The functions.
+    /// The types, which have the names of functions.
     pub types: Option<&'b Types>,
-    /// What is added to columns of ordinals.
+    /// Offsets that are added to columns of ordinals.
     pub ordinals: Ordinals,
 }
 
 impl<'b> Beside<'b> {
-    /// What a batch has.
+    /// The context that a batch provides.
     pub fn of(batch: &'b Batch, ordinals: Ordinals) -> Beside<'b> {
         Beside { dicts: Some(&batch.dicts), types: Some(&batch.types), ordinals }
     }
 }
 
-/// What one column must hold.
+/// A condition on one column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// Its name.
+    /// Name of the column.
     pub column: String,
-    /// Its value. A row without a value fails every test but [`Accept::Present`].
+    /// Accepted values. A row without a value fails every test but [`Accept::Present`].
     pub accept: Accept,
 }
 
-/// Which values pass.
+/// The values that pass a test.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Accept {
-    /// Whole numbers within a range; numbers with a fraction, too.
+    /// Numbers in this range, whether whole or with a fraction.
     Between(RangeInclusive<i128>),
-    /// Numbers with a fraction within a range.
+    /// Numbers with a fraction in this range.
     Floats(RangeInclusive<f64>),
-    /// One of these texts, names of numbers or entries of a dictionary.
+    /// Any of these texts: a text, the name of a number, or an entry of a dictionary.
     Texts(Vec<String>),
-    /// That there is a value, or that there is none.
+    /// Rows that have a value if true, rows that have none if false.
     Present(bool),
 }
 
@@ -129,7 +129,7 @@ impl Predicate {
         *self == Predicate::default()
     }
 
-    /// The same, with what the filter says of columns of this table as simpler conditions.
+    /// Moves conditions on columns of this table out of the filter and into simpler conditions.
     #[must_use]
     pub fn narrowed(mut self, schema: &Schema) -> Predicate {
         if let Some(filter) = self.filter.take() {
@@ -139,7 +139,7 @@ impl Predicate {
     }
 }
 
-/// A predicate made ready for one table.
+/// A predicate bound to one table.
 #[derive(Debug, Default)]
 pub struct Chosen {
     tests: Vec<(usize, Test)>,
@@ -147,20 +147,20 @@ pub struct Chosen {
     filter: Option<Box<dyn RowTest>>,
 }
 
-/// Columns of names with the numbers that are wanted.
+/// Columns of names, each with the numbers of the selected names.
 type Kinds = Vec<(usize, Vec<u64>)>;
 
 #[derive(Debug)]
 enum Test {
     OneOf(Vec<u64>),
     Within(RangeInclusive<u64>),
-    /// The value is the first address touched; the column with the count of bytes follows.
+    /// The value is the first address touched; the second field is the column with the number of bytes.
     Touches(RangeInclusive<u64>, Option<usize>),
-    /// What a column that is named must hold, and how its rows say that they have no value.
+    /// A condition on a named column, with its convention for missing values.
     Named(Value, Missing, Shift),
 }
 
-/// What a value must be, by the type of its column.
+/// The condition on a value, by the type of its column.
 #[derive(Debug)]
 enum Value {
     Unsigned(RangeInclusive<u64>),
@@ -168,12 +168,12 @@ enum Value {
     Float(RangeInclusive<f64>),
     OneOf(Vec<u64>),
     Texts(Vec<String>),
-    /// Entries of the dictionary with this number.
+    /// Entries of the dictionary with this number that are one of these texts.
     OfDict(u32, Vec<String>),
     Present(bool),
 }
 
-/// What is added to a column of ordinals.
+/// The offset to add to a column of ordinals.
 #[derive(Clone, Copy, Debug)]
 enum Shift {
     None,
@@ -181,7 +181,7 @@ enum Shift {
     Instrs,
 }
 
-/// What rows can be chosen by: the role of the column, its usual name, and what people call it.
+/// Built-in choices: the role of the column, its usual name, and the word for people.
 const CHOICES: [(Role, &str, &str); 4] = [
     (Role::THREAD, "tid", "thread"),
     (Role::PC, "pc", "pc"),
@@ -189,22 +189,22 @@ const CHOICES: [(Role, &str, &str); 4] = [
     (Role::TIME, "time", "time"),
 ];
 
-/// The column for something, by its role or else by its name.
+/// The position of a column, by its role or else by its name.
 fn position(schema: &Schema, role: Role, name: &str) -> Option<usize> {
     schema.position_of(role).or_else(|| schema.position(name))
 }
 
-/// Whether the bitmap of a column, if it has one, says that a row has a value.
+/// True unless the column has a bitmap that says that the row has no value.
 fn is_there(column: ColumnRef<'_>, row: u32) -> bool {
     column.valid.is_none_or(|valid| valid.get(row as usize))
 }
 
 impl Chosen {
-    /// Finds the columns.
+    /// Binds a predicate to the columns of a table.
     ///
     /// # Errors
-    /// `Usage` if the table lacks a column that the predicate asks about, if a column has no values of the sort that is asked
-    /// for, or no column knows a kind.
+    /// `Usage` if the table lacks a column of the predicate, if a column has values of the wrong type, or if no column knows
+    /// a kind.
     pub fn new(predicate: &Predicate, schema: &Schema) -> Result<Chosen> {
         let column = |role: Role| {
             let name = CHOICES.iter().find(|(other, ..)| *other == role).map_or("", |(_, name, _)| *name);
@@ -215,7 +215,7 @@ impl Chosen {
         };
         let mut tests = Vec::new();
         if !predicate.threads.is_empty() {
-            // The column has what the trace has, which packs further traces' threads.
+            // The column contains thread ids as the trace packs them, together with the number of a further trace.
             let threads = predicate.threads.iter().map(|thread| thread.packed()).collect();
             tests.push((column(Role::THREAD)?, Test::OneOf(threads)));
         }
@@ -251,7 +251,7 @@ impl Chosen {
         self.tests.is_empty() && self.kinds.is_empty() && self.filter.is_none()
     }
 
-    /// The columns that are looked at.
+    /// The columns that are read.
     pub fn columns(&self) -> impl Iterator<Item = usize> {
         let sizes = self.tests.iter().filter_map(|(_, test)| match test {
             Test::Touches(_, size) => *size,
@@ -262,15 +262,15 @@ impl Chosen {
         tested.chain(sizes).chain(self.kinds.iter().map(|(position, _)| *position)).chain(filtered)
     }
 
-    /// Replaces `out` by the numbers of the rows that pass, ascending.
+    /// Replaces `out` by the indexes of the rows that pass, ascending.
     ///
     /// # Errors
-    /// `Usage` for a row that the filter cannot be computed for.
+    /// `Usage` for a row on which the filter cannot be evaluated.
     pub fn choose(&self, rows: &dyn Table, beside: Beside<'_>, out: &mut Vec<u32>) -> Result<()> {
         self.choose_from(rows.n_rows(), |position| rows.column(position), beside, out)
     }
 
-    /// The same for rows whose columns are lent one by one.
+    /// Like [`choose`](Chosen::choose), for rows whose columns are lent one by one.
     ///
     /// # Errors
     /// As [`choose`](Chosen::choose).
@@ -323,12 +323,12 @@ impl Chosen {
     }
 }
 
-/// A predicate made ready for a table and for those that [say more](Trace::details) of its rows: what the table has no column
-/// for is asked of each row's own table. A row whose own table has no such column does not pass.
+/// A predicate bound to a table and to the tables that hold [details](Trace::details) of its rows. Conditions on columns that
+/// the table lacks are evaluated on the detail table of each row. A row whose detail table lacks the column does not pass.
 #[derive(Debug, Default)]
 pub struct Sieve {
     own: Chosen,
-    /// Whether rows are chosen by those of other tables as well.
+    /// Whether some conditions are evaluated on detail tables.
     is_detailed: bool,
     details: Vec<(usize, Chosen)>,
     rows: Vec<u32>,
@@ -336,10 +336,10 @@ pub struct Sieve {
 }
 
 impl Sieve {
-    /// Finds the columns.
+    /// Binds a predicate to the table and to its detail tables.
     ///
     /// # Errors
-    /// As [`Chosen::new`], where neither the table nor one that says more of its rows has such a column, or knows the kind.
+    /// As [`Chosen::new`], if neither the table nor any of its detail tables has a column or knows a kind.
     pub fn new(predicate: &Predicate, trace: &dyn Trace, table: usize) -> Result<Sieve> {
         let schemas = trace.tables()?;
         let schema = &schemas[table];
@@ -365,7 +365,7 @@ impl Sieve {
         let has_pc = |schema: &Schema| asked.pc.is_none() || has(schema, Role::PC, "pc");
         let has_addr = |schema: &Schema| asked.addr.is_none() || has(schema, Role::ADDRESS, "addr");
         if !all.iter().any(|schema| has_pc(schema)) || !all.iter().any(|schema| has_addr(schema)) {
-            // Which of both there is not, and what there is instead.
+            // This error says which column is missing, and what can be chosen instead.
             return Err(Chosen::new(predicate, schema)
                 .err()
                 .unwrap_or_else(|| Error::usage("no such column")));
@@ -384,13 +384,13 @@ impl Sieve {
         Ok(Sieve { own, is_detailed: true, details, ..Sieve::default() })
     }
 
-    /// The tables that must be read after the one whose rows are chosen, in this order.
+    /// The detail tables to read after the table whose rows are selected, in this order.
     pub fn tables(&self) -> impl Iterator<Item = usize> {
         self.details.iter().map(|(number, _)| *number)
     }
 
-    /// Replaces `out` by the numbers of the rows of the batch's first table that pass, ascending. After it, the batch has
-    /// [those](Sieve::tables) that say more of its rows.
+    /// Replaces `out` by the indexes of the rows of the batch's first table that pass, ascending. The batch's further tables
+    /// must be [the detail tables](Sieve::tables).
     ///
     /// # Errors
     /// As [`Chosen::choose`].
@@ -427,7 +427,7 @@ impl Value {
             Accept::Present(present) => Some(Value::Present(*present)),
             Accept::Floats(range) => Value::float(range.clone(), &field.ty),
             Accept::Between(range) => match &field.ty {
-                // Positions in what a batch has beside its rows, which mean nothing to others.
+                // These are indexes into data of a batch, so numeric ranges mean nothing.
                 Type::Dict(_) | Type::Code | Type::Function | Type::Value => None,
                 Type::F32 | Type::F64 => Value::float(*range.start() as f64..=*range.end() as f64, &field.ty),
                 ty => match ty.storage() {
@@ -478,7 +478,7 @@ impl Value {
         let is_one = |texts: &[String], value: &[u8]| texts.iter().any(|text| text.as_bytes() == value);
         match self {
             Value::Unsigned(range) => range.contains(&number()),
-            Value::Signed(range) => range.contains(&(number() as i64)), // A two's complement.
+            Value::Signed(range) => range.contains(&(number() as i64)), // Interprets the number as a two's complement.
             Value::Float(range) => match column.cells {
                 CellsRef::F32(cells) => cells.get(row).is_some_and(|cell| range.contains(&f64::from(*cell))),
                 CellsRef::F64(cells) => cells.get(row).is_some_and(|cell| range.contains(cell)),
@@ -498,7 +498,7 @@ impl Value {
     }
 }
 
-/// The part of a range that numbers of a type can reach, if there is one.
+/// The part of a range that numbers of a type can represent, if any.
 fn within<T>(
     range: &RangeInclusive<i128>,
     least: i128,
@@ -509,7 +509,7 @@ fn within<T>(
     (start <= end).then(|| narrow(start)..=narrow(end))
 }
 
-/// What rows of a table can be chosen by.
+/// For error messages: the words by which rows of a table can be selected.
 fn choices(schema: &Schema) -> String {
     let mut known: Vec<&str> = CHOICES
         .iter()
@@ -525,7 +525,7 @@ fn choices(schema: &Schema) -> String {
     }
 }
 
-/// The columns of names.
+/// The columns of names, with their positions.
 fn named(schema: &Schema) -> impl Iterator<Item = (usize, &Arc<Names>)> {
     schema.fields.iter().enumerate().filter_map(|(position, field)| match &field.ty {
         Type::Enum(names) => Some((position, names)),
@@ -533,7 +533,7 @@ fn named(schema: &Schema) -> impl Iterator<Item = (usize, &Arc<Names>)> {
     })
 }
 
-/// The columns and numbers that the words stand for.
+/// Columns of names with the numbers that these words stand for.
 fn kinds(words: &[String], schema: &Schema) -> Result<Kinds> {
     if words.is_empty() {
         return Ok(Vec::new());
@@ -555,13 +555,13 @@ fn kinds(words: &[String], schema: &Schema) -> Result<Kinds> {
     Ok(numbers_of(&wanted, schema))
 }
 
-/// The same for tables that may each be a kind themselves, by their names: `None` for those without any of the kinds, no
-/// columns for those that are one.
+/// The same for several tables, whose own names also count as kinds. `None` for tables without any of the kinds; no columns,
+/// and so no condition, for tables whose name is one of the kinds.
 fn kinds_of(words: &[String], schemas: &[&Schema]) -> Result<Vec<Option<Kinds>>> {
     if words.is_empty() {
         return Ok(vec![Some(Vec::new()); schemas.len()]);
     }
-    // Of several tables of one name, all but the first have a number after it.
+    // If several tables have the same name, all but the first have a number after it.
     let is_table = |schema: &Schema, word: &str| {
         let first = schema.name.rsplit_once('@').map_or(&*schema.name, |(first, _)| first);
         is_same(&schema.name, word) || is_same(first, word)
@@ -586,7 +586,7 @@ fn kinds_of(words: &[String], schemas: &[&Schema]) -> Result<Vec<Option<Kinds>>>
     Ok(schemas.iter().map(of_table).collect())
 }
 
-/// The names that a word stands for in columns of names. A word for several kinds goes before a kind of that name.
+/// The names in columns of names that a word stands for. A word for a group takes precedence over a single name.
 fn names_for<'s>(word: &str, schemas: &[&'s Schema]) -> Vec<&'s str> {
     let columns = || schemas.iter().flat_map(|schema| named(schema)).map(|(_, names)| names);
     let mut groups = columns().flat_map(|names| names.groups().map(move |group| (names, group)));
@@ -597,7 +597,7 @@ fn names_for<'s>(word: &str, schemas: &[&'s Schema]) -> Vec<&'s str> {
     names.find(|name| !name.is_empty() && is_same(name, word)).into_iter().collect()
 }
 
-/// All words that columns of names know.
+/// All words that columns of names accept.
 fn known_kinds<'s>(schemas: &[&'s Schema]) -> Vec<&'s str> {
     let columns = || schemas.iter().flat_map(|schema| named(schema)).map(|(_, names)| names);
     let groups = columns().flat_map(|names| names.groups()).map(|(group, _)| group);
@@ -605,7 +605,7 @@ fn known_kinds<'s>(schemas: &[&'s Schema]) -> Vec<&'s str> {
     groups.chain(names.filter(|name| !name.is_empty())).collect()
 }
 
-/// The numbers of names in each column of names.
+/// For each column of names, the numbers of the wanted names.
 fn numbers_of(wanted: &[&str], schema: &Schema) -> Kinds {
     let chosen = |names: &Names| -> Vec<u64> {
         names.iter().filter(|(_, name)| wanted.contains(name)).map(|(number, _)| number).collect()
@@ -613,12 +613,12 @@ fn numbers_of(wanted: &[&str], schema: &Schema) -> Kinds {
     named(schema).map(|(position, names)| (position, chosen(names))).collect()
 }
 
-/// True if two words differ at most in how their parts are joined.
+/// True if two words differ at most in `-` and `_`.
 fn is_same(name: &str, word: &str) -> bool {
     name == word || name.replace('-', "_") == word
 }
 
-/// The error for a word that stands for nothing; proposes what contains it, or else everything.
+/// The error for an unknown kind; it suggests the kinds that contain the word, or else all.
 fn unknown_kind(word: &str, mut known: Vec<&str>) -> Error {
     if known.iter().any(|name| name.contains(word)) {
         known.retain(|name| name.contains(word));
@@ -630,7 +630,7 @@ fn bytes(size: Option<ColumnRef<'_>>, row: u32) -> u64 {
     size.map_or(1, |column| column.number(row as usize))
 }
 
-/// True if an access of `size` bytes at `addr` has a byte in `range`; one of no bytes counts as one byte.
+/// True if an access of `size` bytes at `addr` touches an address in `range`; a size of 0 counts as one byte.
 fn touches(range: &RangeInclusive<u64>, addr: u64, size: u64) -> bool {
     let last = addr.saturating_add(size.saturating_sub(1));
     addr <= *range.end() && last >= *range.start()

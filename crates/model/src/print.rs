@@ -1,60 +1,60 @@
-//! Printing native records as people read them.
+//! Printing native records for people.
 
 use crate::batch::Batch;
 use crate::error::Error;
 
-/// Prints rows of a format's derived table as text lines, the way the format's users know them.
+/// Prints rows of a format's derived table as lines of text, in the form that the format's users know.
 pub trait Printer: Send {
-    /// The lines before the first record.
+    /// Writes the lines before the first record.
     fn begin(&mut self, out: &mut Vec<u8>);
 
-    /// Prints the rows of `batch.tables[0]` whose numbers are in `rows` (ascending). `base` is the number of
-    /// records and instructions printed as ordinals instead of the shard's own: see [`Ordinals`].
+    /// Prints the rows of `batch.tables[0]` whose indexes are in `rows` (ascending). `ordinals` is added to the ordinals of
+    /// records and instructions, so that positions in a merged stream can be printed: see [`Ordinals`].
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>);
 
-    /// True if no record to come will be printed, so that reading may stop.
+    /// True if no further record will be printed, so that reading may stop.
     fn is_done(&self) -> bool {
         false
     }
 
-    /// Whether it writes what [`Paint`] says. What others print has no colours but those that the trace itself has in its
-    /// texts.
+    /// Whether it writes the sequences of [`Paint`]. Other printers write no colours except those in the trace's own texts.
     fn paints(&self) -> bool {
         true
     }
 
-    /// What kept a record from being printed in full, once: a file that a part of it should go to, say.
+    /// The reason why a record could not be printed in full, returned once; for example, a file for part of it could not be
+    /// written.
     fn failure(&mut self) -> Option<Error> {
         None
     }
 
-    /// The lines after the last record.
+    /// Writes the lines after the last record.
     fn end(&mut self, out: &mut Vec<u8>);
 }
 
-/// What a format adds to the printing of rows of its tables.
+/// A format's additions to the printing of rows of its tables.
 ///
-/// Tables say by their columns which record a row belongs to; what of a trace is to be printed may be said in the format's
-/// own words, and values of any shape ([`Type::Value`](crate::schema::Type::Value)) are written in its own way.
+/// Columns say which record a row belongs to. A form selects rows by conditions in the format's own words, and writes values
+/// of arbitrary shape ([`Type::Value`](crate::schema::Type::Value)) in the format's way.
 pub trait RowForm: Send {
-    /// Takes out those of the rows of `batch.tables[0]` that are not to be printed.
+    /// Removes the rows of `batch.tables[0]` that are not to be printed.
     fn choose(&mut self, batch: &Batch, rows: &mut Vec<u32>);
 
-    /// True if no row to come will be printed.
+    /// True if no further row will be printed.
     fn is_done(&self) -> bool;
 
-    /// Appends a value of a row, as JSON: its first node is given.
+    /// Appends a value of a row as JSON; `node` is the value's first node.
     fn json(&mut self, batch: &Batch, row: u32, node: u32, out: &mut Vec<u8>);
 
-    /// Appends a value of a row as people read it: its first node is given.
+    /// Appends a value of a row as text for people; `node` is the value's first node.
     fn text(&mut self, batch: &Batch, row: u32, node: u32, out: &mut Vec<u8>);
 
-    /// What kept a value from being written in full, once.
+    /// The reason why a value could not be written in full, returned once.
     fn failure(&mut self) -> Option<Error>;
 }
 
-/// What to add to the ordinals of a batch: 0 for a shard read alone; in a merged stream, the difference between the
-/// position in the stream and the position in the shard (wrapping).
+/// Offsets for the ordinals of a batch: 0 for a shard read alone; in a merged stream, the difference between the position in
+/// the stream and the position in the shard (wrapping).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ordinals {
     /// Added to record ordinals.
@@ -63,7 +63,7 @@ pub struct Ordinals {
     pub instrs: u64,
 }
 
-/// What to write around each sort of text: terminal colour sequences, or nothing.
+/// Strings to write around each class of text: terminal colour sequences, or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Paint {
     /// Before ordinals and thread names.

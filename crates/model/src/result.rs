@@ -1,7 +1,7 @@
-//! Results: structures that are JSON and tables by one description.
+//! Results: structures whose JSON, tables and documentation come from one description.
 //!
-//! [`result!`](crate::result!) makes a structure whose fields have a sentence each. JSON, tables, and the pages that list keys
-//! come from that description alone, so that none of them can say anything else than the others.
+//! [`result!`](crate::result!) defines a structure with a sentence for each field. JSON, tables, and the pages that list keys
+//! are all made from that description, so they cannot contradict each other.
 //!
 //! | a field's type | in JSON | in tables |
 //! |---|---|---|
@@ -25,24 +25,24 @@ pub use serde;
 use serde::Serialize;
 use serde::ser::SerializeMap;
 
-/// What may stand in a field of a result.
+/// A type that a field of a result may have.
 pub trait Value: Serialize {
-    /// How many columns it has in the table that it stands in. Constants, since each row asks for them.
+    /// Number of columns that the value takes in its table. A constant, because it is needed for each row.
     const N_CELLS: usize = 1;
-    /// How many tables begin in it.
+    /// Number of tables that the lists in the value need.
     const N_TABLES: usize = 0;
-    /// Whether it is a structure: a list of such is a table.
+    /// Whether the value is a structure: a list of structures becomes a table.
     const IS_STRUCTURE: bool = false;
 
-    /// What it is.
+    /// The kind of the value.
     fn kind() -> Kind;
 
-    /// True if a field marked `perhaps` is left out of JSON with this value.
+    /// True if a field marked `perhaps` is omitted from JSON when it has this value.
     fn is_nothing(&self) -> bool {
         false
     }
 
-    /// Writes the keys of a structure into an object that is open.
+    /// Writes the keys of a structure into an open JSON object.
     ///
     /// # Errors
     /// Those of the serializer.
@@ -51,28 +51,28 @@ pub trait Value: Serialize {
         Ok(())
     }
 
-    /// Appends its cells to [`N_CELLS`](Value::N_CELLS) columns.
+    /// Appends the value's cells to [`N_CELLS`](Value::N_CELLS) columns.
     fn cells(&self, cells: &mut Cells<'_>);
 
-    /// Appends rows to the [`N_TABLES`](Value::N_TABLES) tables of the lists in it.
+    /// Appends rows to the [`N_TABLES`](Value::N_TABLES) tables for the lists in the value.
     fn rows(&self, rows: &mut Rows<'_>) {
         let _ = rows;
     }
 }
 
-/// A structure of [`result!`](crate::result!).
+/// A structure defined with [`result!`](crate::result!).
 pub trait Fields: Value {
-    /// What it has.
+    /// The description of the structure.
     fn shape() -> Shape;
 }
 
-/// A value as JSON.
+/// Converts a value to JSON.
 pub fn json(value: &(impl Serialize + ?Sized)) -> serde_json::Value {
     // Structures of numbers, texts and lists always have a JSON form.
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// Writes a field into an object that is open.
+/// Writes a field into an open JSON object, unless its marks omit it.
 ///
 /// # Errors
 /// Those of the serializer.
@@ -89,13 +89,13 @@ pub fn put<M: SerializeMap, V: Value>(map: &mut M, marks: &Marks, value: &V) -> 
     }
 }
 
-/// Makes a structure of results: JSON, tables and documentation by one description.
+/// Defines a structure of results, with JSON, tables and documentation from one description.
 ///
-/// A field has its type, then perhaps `as` and a form that it is written in ([`Hex`](crate::result::Hex)), marks, and a
-/// sentence. Marks are `flat` (the keys of that structure stand here themselves), `perhaps` (left out of JSON where it has
-/// nothing to say), `only_in_tables` (a number that readers of JSON take from others), `key` (tables of lists below begin with
-/// this column) and `named("type")` (the key, where it is not the field's name). Fields that are not part of the result stand
-/// `beside` the others.
+/// A field has a type, optionally `as` and a form in which it is written ([`Hex`](crate::result::Hex)), marks, and a
+/// sentence. The marks are `flat` (the keys of the field's structure appear directly in this object), `perhaps` (omitted from
+/// JSON if it has nothing to say), `only_in_tables` (omitted from JSON because readers can compute it from other keys), `key`
+/// (tables of nested lists begin with this column) and `named("type")` (the key, if it differs from the field's name). Fields
+/// in the block `beside` are not part of the result.
 ///
 /// ```
 /// use quipu_model::result;
@@ -201,7 +201,7 @@ macro_rules! result {
     (@value $self:ident $field:ident $Form:ident) => { &$Form(&$self.$field) };
 }
 
-/// Makes types whose method `name` says their value into texts of results.
+/// Implements serialization and results for types whose method `name` returns a stable name: the value is that text.
 #[macro_export]
 macro_rules! result_names {
     ($($ty:ty),* $(,)?) => {$(

@@ -1,6 +1,6 @@
-//! Where rows come from: a native table, or a lens with what stands before its columns.
+//! Sources of rows: a native table, or a lens with additional columns in front.
 //!
-//! Readers of rows name a table or lens, and have the same columns by the same names, all of them: other programs
+//! Everything that reads rows by name uses this, so that all have the same columns by the same names: other programs
 //! (`quipu_engine::rows`), analyses over any table, expressions.
 
 use crate::batch::{Batch, Span};
@@ -13,25 +13,26 @@ use crate::table::TableBuf;
 use crate::trace::Trace;
 use std::sync::Arc;
 
-/// Columns that stand before those of a lens: the shard, the record, the thread, the process.
+/// Number of columns added in front of those of a lens: shard, record, thread, process.
 pub const N_OWN: usize = 4;
 
-/// A name that begins so is one of a lens.
+/// Prefix of a name that always means a lens.
 const OF_LENS: &str = "lens.";
 
-/// A table or lens.
+/// A table or a lens.
 #[derive(Clone, Debug)]
 pub struct RowSource {
-    /// The number of the table; `None` for a lens.
+    /// Position of the table in `Trace::tables`; `None` for a lens.
     pub table: Option<usize>,
     /// The position of the lens in [`Columns::LENSES`]; `None` for a table.
     pub lens: Option<usize>,
-    /// All columns.
+    /// The columns, including those added in front.
     pub schema: Arc<Schema>,
 }
 
 impl RowSource {
-    /// The table or lens of a name. Where both have it, the table is meant; `lens.NAME` is always the lens.
+    /// Finds a table or lens by name. If a table and a lens have the same name, the table is found; `lens.NAME` always means
+    /// the lens.
     ///
     /// # Errors
     /// As [`find_table`].
@@ -50,10 +51,10 @@ impl RowSource {
         }
     }
 
-    /// The tables that are known now, and the lenses that the trace can fill.
+    /// All tables known so far, and all lenses that the trace can fill.
     ///
     /// # Errors
-    /// What reading says, where a schema has to be read first.
+    /// Errors of reading, if a schema has to be read first.
     pub fn all(trace: &dyn Trace) -> Result<Vec<RowSource>> {
         let table = |(table, schema)| RowSource { table: Some(table), lens: None, schema };
         let tables = trace.tables()?.into_iter().enumerate().map(table);
@@ -62,7 +63,7 @@ impl RowSource {
         Ok(tables.chain(lenses().filter(is_filled)).collect())
     }
 
-    /// The name by which [`find`](RowSource::find) has it, whatever else has the name.
+    /// A name with which [`find`](RowSource::find) finds exactly this source.
     pub fn full_name(&self) -> String {
         match self.lens {
             Some(_) => format!("{OF_LENS}{}", self.schema.name),
@@ -70,22 +71,22 @@ impl RowSource {
         }
     }
 
-    /// The column that has to be asked for to fill a field; `None` where nothing has to be.
+    /// The lens column to request for the field at this position; `None` if nothing has to be requested.
     pub fn column_of(&self, position: usize) -> Option<Columns> {
         self.lens?;
         let field = self.schema.fields.get(position).filter(|_| position >= N_OWN)?;
         Columns::named(&format!("{}.{}", self.schema.name, field.name))
     }
 
-    /// True if the trace can fill a field.
+    /// True if the trace can fill the field at this position.
     pub fn is_filled(&self, position: usize, trace: &dyn Trace) -> bool {
         self.column_of(position).is_none_or(|column| trace.columns().has(column))
     }
 
-    /// What has to be asked for to have these fields of the rows that a predicate may choose; nothing for a table.
+    /// The lens columns to request for these fields of the rows that a predicate may select; none for a table.
     ///
     /// # Errors
-    /// `Missing` for what the trace does not carry.
+    /// `Missing` if the trace lacks a column.
     pub fn columns(&self, fields: &[usize], predicate: &Predicate, trace: &dyn Trace) -> Result<Columns> {
         let Some(lens) = self.lens else { return Ok(Columns::NONE) };
         let rows = rows_of_lens(lens, trace, predicate);
@@ -99,14 +100,14 @@ impl RowSource {
         Ok(columns)
     }
 
-    /// The rows of a lens in a batch, whose columns `records` precedes; `None` for a table.
+    /// The rows of a lens in a batch; `records` holds their record positions. `None` for a table.
     pub fn of_lens<'b>(&self, batch: &'b Batch, records: &'b [u64]) -> Option<LentRows<'b>> {
         let rows = batch.lenses().nth(self.lens?)?.1;
         Some(LentRows::of_lens(&batch.span, rows, records))
     }
 }
 
-/// All lenses.
+/// All lenses, with the columns added in front.
 fn lenses() -> impl Iterator<Item = RowSource> {
     let none = Batch::default();
     let all: Vec<RowSource> = none
@@ -121,7 +122,7 @@ fn lenses() -> impl Iterator<Item = RowSource> {
     all.into_iter()
 }
 
-/// Fills `records` with the positions of the records that the rows of a lens belong to, counted from 1.
+/// Replaces `records` by the positions, counted from 1, of the records that the rows of a lens belong to.
 pub fn positions(span: &Span, rows: &dyn TableBuf, records: &mut Vec<u64>) {
     let at = rows.column(0);
     records.clear();
@@ -129,7 +130,7 @@ pub fn positions(span: &Span, rows: &dyn TableBuf, records: &mut Vec<u64>) {
         .extend((0..rows.n_rows()).map(|row| span.first_record.wrapping_add(at.number(row)).wrapping_add(1)));
 }
 
-/// Rows of one batch, with what stands before the columns of a lens.
+/// The rows of a table or lens in one batch, with the columns added in front of a lens.
 #[derive(Clone, Copy)]
 pub struct LentRows<'b> {
     own: Option<[ColumnRef<'b>; N_OWN]>,
@@ -148,12 +149,12 @@ impl<'b> LentRows<'b> {
         LentRows { own: None, rows }
     }
 
-    /// Rows of a lens. `records` has the positions of their records, or nothing if no one looks at them.
+    /// Rows of a lens. `records` holds the positions of their records; it may be empty if that column is not read.
     pub fn of_lens(span: &Span, rows: &'b dyn TableBuf, records: &'b [u64]) -> LentRows<'b> {
         LentRows { own: Some(own(span, records, rows.n_rows())), rows }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn n_rows(&self) -> usize {
         self.rows.n_rows()
     }
@@ -164,14 +165,14 @@ impl<'b> LentRows<'b> {
             None => self.rows.column(position),
             Some(own) => match own.get(position) {
                 Some(column) => *column,
-                // The first column of a lens is the position in the batch.
+                // The first column of a lens is the record index in the batch, which the added columns replace.
                 None => self.rows.column(position - N_OWN + 1),
             },
         }
     }
 }
 
-/// What stands before the columns of a lens.
+/// The columns added in front of those of a lens.
 pub fn own<'b>(span: &Span, records: &'b [u64], n_rows: usize) -> [ColumnRef<'b>; N_OWN] {
     let constant = |number| ColumnRef::of(CellsRef::Constant(number, n_rows));
     [
@@ -191,13 +192,14 @@ fn own_fields() -> [Field; N_OWN] {
     ]
 }
 
-/// All columns of a lens, or of rows like one, for readers that do not know which batch a row is of.
+/// The schema of a lens, or of rows like those of a lens, with the added columns in place of the record index in the batch.
 pub fn lens_schema(lens: &Schema) -> Arc<Schema> {
     let fields = own_fields().into_iter().chain(lens.fields.iter().skip(1).cloned());
     Arc::new(Schema { fields: fields.collect(), ..lens.clone() })
 }
 
-/// What has to be asked for to have rows of a lens: all that the trace has, but fetches only where they are asked for.
+/// The columns to request for rows of a lens: all rows that the trace has, but instruction fetches only if the predicate
+/// names them.
 fn rows_of_lens(lens: usize, trace: &dyn Trace, predicate: &Predicate) -> Columns {
     let rows = Columns::LENSES[lens].rows;
     let is_fetch = |name: &String| name == "fetch";
@@ -218,10 +220,10 @@ fn rows_of_lens(lens: usize, trace: &dyn Trace, predicate: &Predicate) -> Column
     rows | more.and(of_lens).and(trace.columns())
 }
 
-/// The table of a name. Those that the trace teaches are learned only if no other has the name.
+/// Finds a table by name. Tables that must be learned from the whole trace are learned only if no known table has the name.
 ///
 /// # Errors
-/// `Usage` if there is none; what learning says.
+/// `Usage` if there is no such table; errors of learning.
 pub fn find_table(trace: &dyn Trace, name: &str) -> Result<(usize, Arc<Schema>)> {
     let find = || -> Result<Option<(usize, Arc<Schema>)>> {
         Ok(trace.tables()?.into_iter().enumerate().find(|(_, schema)| schema.name == name))
@@ -236,10 +238,10 @@ pub fn find_table(trace: &dyn Trace, name: &str) -> Result<(usize, Arc<Schema>)>
     }
 }
 
-/// How many tables an error names.
+/// Upper limit on the tables that an error names.
 const MAX_NAMED: usize = 12;
 
-/// The error for a table that is not there; proposes those with the name in theirs, or else the first.
+/// The error for an unknown table; it suggests the tables whose names contain this one, or else the first ones.
 fn unknown_table(name: &str, known: &[Arc<Schema>]) -> Error {
     let word = name.to_lowercase();
     let near: Vec<&str> =

@@ -1,9 +1,9 @@
-//! Analyses whose answer is rows: one for each thing that they meet, handed on while they read.
+//! Analyses whose result is rows, handed on while they read.
 //!
-//! What needs the place and the order of records, and so is no function of one row, is such an analysis: each access with its
-//! reuse distance, each miss of a cache. Rows are those of a structure of [`rows!`](crate::rows!) as lenses are: the first
-//! column is the position of the record in its batch, in whose place readers have the shard, the record, the thread and the
-//! process ([`LentRows`](crate::row_source::LentRows)).
+//! They are for values that depend on the position and order of records, and so cannot be computed from one row: the reuse
+//! distance of each access, each miss of a cache. Rows are those of a structure made by [`rows!`](crate::rows!), as in
+//! lenses: the first column is the index of the record in its batch, which readers see replaced by the shard, the record, the
+//! thread and the process ([`LentRows`](crate::row_source::LentRows)).
 
 use crate::batch::{Batch, Span};
 use crate::doc::Document;
@@ -17,33 +17,33 @@ use crate::trace::{Shard, Trace};
 use std::fmt;
 use std::sync::Arc;
 
-/// An analysis that hands on rows.
+/// An analysis that hands on rows while it reads.
 pub trait RowTool: Sync {
     /// Name, needs and options.
     fn info(&self) -> &'static ToolInfo;
 
-    /// What the columns mean, the first of which is the position of the record in its batch.
+    /// The schema of the rows. The first column is the index of the record in its batch.
     fn rows(&self) -> &'static Arc<Schema>;
 
-    /// The option whose value may stand without its name.
+    /// The option whose value may be given without the option's name.
     fn leading(&self) -> Option<&'static OptionSpec> {
         None
     }
 
-    /// What it reads of a trace for the columns that `taker` wants.
+    /// The parts of a trace that the analysis reads for the columns that `taker` wants.
     ///
     /// # Errors
-    /// `Missing` if the trace lacks what it needs.
+    /// `Missing` if the trace lacks something that the analysis needs.
     fn reads(&self, options: &Options, trace: &dyn Trace, taker: &dyn RowTaker) -> Result<Reads> {
         let _ = (options, taker);
         let info = self.info();
         Ok(Reads { columns: info.needs.of(info.name, trace)?, tables: Vec::new(), order: info.order })
     }
 
-    /// The pass, ready to be forked, for one trace. What it reports in the end is of no interest.
+    /// Builds the pass for one trace, ready to be forked. Its report is ignored.
     ///
     /// # Errors
-    /// `Usage` for options that make no sense, `Missing` if the trace lacks what it needs.
+    /// `Usage` for options that make no sense, `Missing` if the trace lacks something that the analysis needs.
     fn build(
         &self,
         options: &Options,
@@ -52,33 +52,34 @@ pub trait RowTool: Sync {
     ) -> Result<Box<dyn DynPass>>;
 }
 
-/// Receives the rows of a [`RowTool`]. What it wants changes no value, only how much work there is.
+/// Receives the rows of a [`RowTool`]. The columns that it wants change no value, only the amount of work.
 pub trait RowTaker: Send + Sync + fmt::Debug {
-    /// True if someone looks at the column of this name. Others may be left without values.
+    /// True if the column of this name is read. Other columns may be left without values.
     fn wants(&self, column: &str) -> bool;
 
-    /// True if rows of a shard may be wanted.
+    /// True if rows of this shard may be wanted.
     fn wants_shard(&self, shard: &Shard) -> bool;
 
-    /// Takes rows of one batch. False if no more are wanted.
+    /// Takes rows of one batch. Returns false if no more rows are wanted.
     ///
     /// # Errors
-    /// Whatever ends the run.
+    /// Errors that end the run.
     fn take(&self, span: &Span, rows: &dyn TableBuf) -> Result<bool>;
 }
 
-/// Makes rows out of batches: what differs between passes of a [`RowTool`] that do nothing else. A clone of a new one is new.
+/// Makes rows from batches: the part that differs between passes of [`RowTool`]s that do nothing else. Cloning a maker that
+/// has not begun gives another such maker.
 pub trait RowMaker: Clone + Send + 'static {
-    /// The rows of one batch.
+    /// The type of the rows.
     type Rows: TableBuf + Default;
 
-    /// Readies a new one for a shard.
+    /// Prepares a new maker for a shard.
     fn begin(&mut self, shard: &Shard);
 
-    /// Adds the rows of a batch to none.
+    /// Appends the rows of a batch to `rows`, which is empty.
     ///
     /// # Errors
-    /// What it cannot do.
+    /// Errors of the analysis.
     fn rows(&mut self, batch: &Batch, rows: &mut Self::Rows) -> Result<()>;
 }
 
@@ -88,13 +89,13 @@ pub struct RowPass<M: RowMaker> {
     maker: M,
     rows: M::Rows,
     taker: Arc<dyn RowTaker>,
-    /// Whether each shard is by itself, so that those that no one wants rows of are left out.
+    /// Whether each shard is analysed by itself, so that shards whose rows are not wanted can be skipped.
     is_by_shard: bool,
     is_over: bool,
 }
 
 impl<M: RowMaker> RowPass<M> {
-    /// A pass that is forked for each shard, or once for the whole trace, as `order` says.
+    /// Creates a pass that is forked for each shard, or once for the whole trace, depending on `order`.
     pub fn new(maker: M, order: Order, taker: Arc<dyn RowTaker>) -> RowPass<M> {
         let is_by_shard = order == Order::Shards;
         RowPass { maker, rows: M::Rows::default(), taker, is_by_shard, is_over: false }

@@ -1,12 +1,12 @@
-//! Structures of vectors as tables.
+//! Structures of vectors that are tables.
 
-/// Makes a structure of columns with its [`Schema`](crate::schema::Schema), and what a table can do.
+/// Defines a structure of columns with its [`Schema`](crate::schema::Schema), and implements the traits of tables for it.
 ///
-/// After the name of the structure stand the name of the table, `exact` or `derived`, and a sentence; then, if they are needed,
-/// `len COLUMN`, the column that says how many rows there are (the first one otherwise), and `codes COLUMN`, the one with
-/// indexes into the code table. Each column has its name in the structure (and in the table, if that is another one), what its
-/// values are stored in ([`Store`](crate::column::Store)), their type (that of the store otherwise), what else
-/// [`Field`](crate::schema::Field) has, and a sentence.
+/// The name of the structure is followed by the name of the table, `exact` or `derived`, and a sentence; then, if needed,
+/// `len COLUMN`, the column whose length is the number of rows (by default the first), and `codes COLUMN`, the column with
+/// indexes into the code table. Each column has its name in the structure (and in the table, if that differs), the type of
+/// its storage ([`Store`](crate::column::Store)), the type of its values (by default that of the storage), further properties
+/// of a [`Field`](crate::schema::Field), and a sentence.
 ///
 /// ```
 /// use quipu_model::schema::{Missing, Role, Type};
@@ -41,7 +41,7 @@ macro_rules! rows {
         $vis struct $Name { $(#[doc = $sentence] pub $field: $store,)* }
 
         impl $Name {
-            /// What the columns mean.
+            /// The schema of the table.
             pub fn table_schema() -> &'static ::std::sync::Arc<$crate::schema::Schema> {
                 static SCHEMA: ::std::sync::LazyLock<::std::sync::Arc<$crate::schema::Schema>> =
                     ::std::sync::LazyLock::new(|| {
@@ -58,29 +58,29 @@ macro_rules! rows {
                 &SCHEMA
             }
 
-            /// How many rows there are.
+            /// Number of rows.
             #[inline]
             pub fn len(&self) -> usize {
                 $crate::rows!(@len self [$($len)?] $($field)*)
             }
 
-            /// True without rows.
+            /// True if there are no rows.
             #[inline]
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
 
-            /// Removes all rows, keeping the buffers.
+            /// Removes all rows but keeps the buffers.
             pub fn clear(&mut self) {
                 self.truncate(0);
             }
 
-            /// Keeps the first rows.
+            /// Keeps the first `rows` rows.
             pub fn truncate(&mut self, rows: usize) {
                 $($crate::column::Store::cut(&mut self.$field, rows);)*
             }
 
-            /// Appends some rows of others. `rename` gives each index into the code table its new value.
+            /// Appends rows of another structure. `rename` maps each index into the code table to its new value.
             #[inline]
             pub fn append(
                 &mut self,

@@ -1,10 +1,10 @@
-//! What the columns of tables, lenses and results mean: one description that every reader of rows uses.
+//! The meaning of the columns of tables, lenses and results: one description that every reader of rows uses.
 //!
-//! A [`Schema`] is a constant of the code, kept in a `static`, or learned from a trace; both are the same type, so nothing
-//! that reads rows can tell them apart. The schema alone is enough to print rows as JSON or CSV, to choose among them, and to
-//! hand them to a query engine; values of any shape are printed by their format ([`RowForm`](crate::print::RowForm)).
+//! A [`Schema`] is a constant of the code, kept in a `static`, or learned from a trace; both have the same type, so readers
+//! of rows cannot tell them apart. The schema alone is enough to print rows as JSON or CSV, to filter them, and to hand them
+//! to a query engine; values of arbitrary shape are printed by their format ([`RowForm`](crate::print::RowForm)).
 //!
-//! Numbers of roles, units and flags are those of self-describing streams.
+//! Roles, units and flags have the same numbers as in self-describing streams.
 
 mod names;
 mod storage;
@@ -17,7 +17,7 @@ use crate::options::unknown_part;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Text that is a constant of the code, or learned from a file.
+/// Text that is either a constant of the code or learned from a file.
 pub type Text = Cow<'static, str>;
 
 /// The columns of a table.
@@ -27,16 +27,16 @@ pub struct Schema {
     pub name: Text,
     /// One sentence for people.
     pub doc: Text,
-    /// Tells schemas of one name apart.
+    /// Distinguishes schemas of the same name.
     pub key: SchemaKey,
-    /// Whether rows can be turned back into the same bytes.
+    /// Whether rows can be converted back into the same bytes.
     pub fidelity: Fidelity,
     /// The columns, in order.
     pub fields: Vec<Field>,
 }
 
 impl Schema {
-    /// A schema whose columns are known without a trace.
+    /// A schema whose columns are known without reading a trace.
     pub fn new(
         name: impl Into<Text>,
         fidelity: Fidelity,
@@ -51,10 +51,10 @@ impl Schema {
         self.fields.iter().position(|field| field.name == name)
     }
 
-    /// Position of the column that a user has called `name`.
+    /// Position of the column `name`, as given by a user.
     ///
     /// # Errors
-    /// `Usage` if there is none.
+    /// `Usage` if there is no such column.
     pub fn column_named(&self, name: &str) -> Result<usize> {
         self.position(name).ok_or_else(|| {
             let names = self.fields.iter().map(|field| field.name.as_ref());
@@ -67,20 +67,20 @@ impl Schema {
         self.fields.iter().position(|field| field.role == Some(role))
     }
 
-    /// True if the rows are an interpretation: they cannot be turned back into the same bytes.
+    /// True if the rows are an interpretation, which cannot be converted back into the same bytes.
     pub fn is_derived(&self) -> bool {
         self.fidelity == Fidelity::Derived
     }
 }
 
-/// Tells schemas of one name apart, as two producers or two epochs of a stream may have them; 0 for constants.
+/// Distinguishes schemas of the same name, which two producers or two epochs of a stream may have; 0 for constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SchemaKey(pub u128);
 
-/// Whether rows of a table are what a file holds, or an interpretation.
+/// Whether rows of a table are exactly the content of a file, or an interpretation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fidelity {
-    /// Bytes to rows to bytes is the identity.
+    /// Converting bytes to rows and back gives the same bytes.
     Exact,
     /// The rows are an interpretation of the bytes.
     Derived,
@@ -93,15 +93,15 @@ pub struct Field {
     pub name: Text,
     /// One sentence for people.
     pub doc: Text,
-    /// What a value is.
+    /// Type of the values.
     pub ty: Type,
-    /// How a row says that it has no value.
+    /// Convention for rows without a value.
     pub missing: Missing,
-    /// What the column is for, if that is known.
+    /// Purpose of the column, if known.
     pub role: Option<Role>,
-    /// What numbers count.
+    /// Unit of the numbers.
     pub unit: Unit,
-    /// How values are best shown and stored.
+    /// Hints for showing and storing values.
     pub flags: FieldFlags,
 }
 
@@ -119,27 +119,27 @@ impl Field {
         }
     }
 
-    /// The same with a number that stands for "none".
+    /// Sets a number that means "no value".
     pub fn missing(self, sentinel: impl Into<u64>) -> Field {
         Field { missing: Missing::Is(sentinel.into()), ..self }
     }
 
-    /// The same with a bitmap of the rows that have a value.
+    /// Adds a bitmap of the rows that have a value.
     pub fn optional(self) -> Field {
         Field { missing: Missing::Bitmap, ..self }
     }
 
-    /// The same with a role.
+    /// Sets the role.
     pub fn role(self, role: Role) -> Field {
         Field { role: Some(role), ..self }
     }
 
-    /// The same with a unit.
+    /// Sets the unit.
     pub fn unit(self, unit: Unit) -> Field {
         Field { unit, ..self }
     }
 
-    /// The same, with numbers shown in hexadecimal.
+    /// Shows numbers in hexadecimal.
     pub fn hex(self) -> Field {
         Field { flags: self.flags | FieldFlags::HEX, ..self }
     }
@@ -150,19 +150,19 @@ impl Field {
     }
 }
 
-/// How a row says that it has no value in a column.
+/// The convention by which rows have no value in a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
     /// Every row has a value.
     #[default]
     Never,
-    /// This number stands for "none": for columns that are filled in hot loops.
+    /// This number means "no value"; for columns that are filled in hot loops.
     Is(u64),
     /// [`Column::valid`](crate::column::Column::valid) says which rows have a value.
     Bitmap,
 }
 
-/// What a column is for, so that a reader finds it whatever its name is.
+/// The purpose of a column, by which readers find it whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Role(pub u16);
 
@@ -171,7 +171,7 @@ macro_rules! roles {
         impl Role {
             $($(#[$doc])* pub const $name: Role = Role($number);)*
 
-            /// The name of a role that is known, as in the metadata of files.
+            /// The name of a known role, as in the metadata of files.
             pub fn name(self) -> Option<&'static str> {
                 match self {
                     $(Role::$name => Some(stringify!($name)),)*
@@ -179,7 +179,7 @@ macro_rules! roles {
                 }
             }
 
-            /// The role of that name.
+            /// The role with this name.
             pub fn named(name: &str) -> Option<Role> {
                 match name {
                     $(stringify!($name) => Some(Role::$name),)*
@@ -190,9 +190,9 @@ macro_rules! roles {
     };
 }
 
-// Up to 18 those of self-describing streams; from 0x8000 on our own.
+// Roles up to 18 are those of self-describing streams; those from 0x8000 are our own.
 roles! {
-    /// A reading of a clock.
+    /// A clock reading.
     TIME = 1;
     /// A processor.
     CPU = 2;
@@ -202,44 +202,44 @@ roles! {
     THREAD = 4;
     /// Address of an instruction.
     PC = 5;
-    /// First byte of an access to memory.
+    /// First byte of a memory access.
     ADDRESS = 6;
-    /// Bytes of that access.
+    /// Number of bytes of that access.
     SIZE = 7;
-    /// What that access does.
+    /// Kind of that access.
     ACCESS_KIND = 8;
     /// Number of a call.
     CALL_NUMBER = 9;
-    /// What a call returned.
+    /// Return value of a call.
     RETURNED = 10;
     /// An argument of a call.
     ARGUMENT = 11;
     /// A function.
     FUNCTION = 12;
-    /// How long something took.
+    /// A duration.
     DURATION = 13;
     /// Number of a system call.
     SYSCALL = 14;
     /// Bytes transferred.
     BYTES = 15;
-    /// How many there are.
+    /// A count.
     COUNT = 16;
-    /// How bad it is.
+    /// A severity.
     SEVERITY = 17;
     /// A probe.
     PROBE = 18;
     /// Position among the records of a shard, counted from 1.
     RECORD = 0x8000;
-    /// Instructions up to and including the record.
+    /// Number of instructions up to and including the record.
     INSTR = 0x8001;
 }
 
-/// What the numbers of a column count: `B`, `ns`, `cycles`, `Hz`, `%`, or nothing in particular.
+/// The unit of the numbers in a column: `B`, `ns`, `cycles`, `Hz`, `%`, or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unit(pub Option<Text>);
 
 impl Unit {
-    /// Nothing in particular.
+    /// No unit.
     pub const NONE: Unit = Unit(None);
     /// Bytes.
     pub const BYTES: Unit = Unit(Some(Cow::Borrowed("B")));
@@ -247,14 +247,14 @@ impl Unit {
     pub const MICROSECONDS: Unit = Unit(Some(Cow::Borrowed("us")));
 }
 
-/// How values of a column are best shown and stored: bits.
+/// Hints for showing and storing the values of a column, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FieldFlags(pub u16);
 
 impl FieldFlags {
-    /// Nothing is known.
+    /// No hints.
     pub const NONE: FieldFlags = FieldFlags(0);
-    /// Neighbours differ by little.
+    /// Neighbouring values differ by little.
     pub const DELTA: FieldFlags = FieldFlags(1);
     /// There are few distinct values.
     pub const FEW: FieldFlags = FieldFlags(2);
@@ -274,7 +274,7 @@ impl std::ops::BitOr for FieldFlags {
     }
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
     /// 0 or 1, in a byte.
@@ -299,35 +299,35 @@ pub enum Type {
     F32,
     /// A floating-point number of 64 bits.
     F64,
-    /// As many bytes: wider numbers, identifiers.
+    /// A fixed number of bytes: wide numbers, identifiers.
     Fixed(u32),
     /// An address of 64 bits.
     Address,
-    /// A reading of 64 bits of the clock with this number.
+    /// A 64-bit reading of the clock with this number.
     Time {
-        /// The clock.
+        /// Number of the clock.
         clock: u32,
     },
-    /// A number that stands for one of some names. A number without a name is shown as a number.
+    /// A number for which a name may exist. A number without a name is shown as a number.
     Enum(Arc<Names>),
-    /// A number whose bits have names.
+    /// A number whose bits may have names.
     Flags(Arc<Names>),
-    /// An index of 32 bits into the dictionary of this number, which grows while a trace is read:
+    /// A 32-bit index into the dictionary with this number, which grows while a trace is read:
     /// [`Batch::dicts`](crate::Batch::dicts).
     Dict(u32),
-    /// UTF-8.
+    /// UTF-8 text.
     Text,
-    /// Bytes of any sort.
+    /// Arbitrary bytes.
     Bytes,
-    /// An instruction: an index of 32 bits into [`Batch::codes`](crate::Batch::codes).
+    /// An instruction: a 32-bit index into [`Batch::codes`](crate::Batch::codes).
     Code,
-    /// A function: an index of 32 bits into [`Batch::types`](crate::Batch::types).
+    /// A function: a 32-bit index into [`Batch::types`](crate::Batch::types).
     Function,
-    /// As many values of one type as there are.
+    /// A list of values, described by this field.
     List(Arc<Field>),
-    /// A value of each member.
+    /// One value for each member.
     Struct(Arc<[Field]>),
-    /// A value of any shape: an index of 32 bits of its first node in the values of the batch.
+    /// A value of arbitrary shape: the 32-bit index of its first node in the values of the batch.
     Value,
 }
 

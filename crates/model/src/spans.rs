@@ -1,14 +1,14 @@
-//! A value for each of many numbers, most of them in long runs of one value: the lines that large accesses touch.
+//! A map from numbers to values for data with long runs of the same value, such as the lines that large accesses touch.
 //!
-//! A run takes as much memory as a single number, so accesses of a megabyte cost no more than those of a byte. Runs are
-//! never more than twice the number of changes, nor more than the numbers that have a value.
+//! A run takes as much memory as a single number, so accesses of a megabyte cost no more than those of a byte. There are
+//! never more runs than twice the number of changes, nor more than numbers that have a value.
 
 use std::collections::BTreeMap;
 
-/// Runs of numbers, each with one value; no two of them share a number, and no two neighbours have one value.
+/// Runs of numbers, each with one value. Runs do not overlap, and adjacent runs have different values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spans<V> {
-    /// By the first number: the last one, and the value.
+    /// For the first number of each run, its last number and the value.
     runs: BTreeMap<u64, (u64, V)>,
 }
 
@@ -19,7 +19,7 @@ impl<V> Default for Spans<V> {
 }
 
 impl<V: Copy + PartialEq> Spans<V> {
-    /// Gives each number from `first` to `last` the value that `change` makes of the one that it has, if any.
+    /// Sets each number from `first` to `last` to the value that `change` returns for its current value, if any.
     pub fn change(&mut self, first: u64, last: u64, mut change: impl FnMut(Option<V>) -> V) {
         if last < first {
             return;
@@ -28,7 +28,7 @@ impl<V: Copy + PartialEq> Spans<V> {
         if let Some(next) = last.checked_add(1) {
             self.split(next);
         }
-        // The first number that no run has had yet; none after the last of all numbers.
+        // The first number not visited yet; `None` after the largest possible number.
         let mut next = Some(first);
         let mut gaps = Vec::new();
         for (begin, (end, value)) in self.runs.range_mut(first..=last) {
@@ -53,22 +53,22 @@ impl<V: Copy + PartialEq> Spans<V> {
         (*last >= number).then_some(*value)
     }
 
-    /// The runs by ascending number: first, last, value.
+    /// The runs in ascending order: first number, last number, value.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64, V)> + '_ {
         self.runs.iter().map(|(first, (last, value))| (*first, *last, *value))
     }
 
-    /// All values, a run each.
+    /// The values of all runs.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.runs.values_mut().map(|(_, value)| value)
     }
 
-    /// How many numbers have a value; of 2^64, one is not counted.
+    /// How many numbers have a value; saturates if all 2^64 have one.
     pub fn n_numbers(&self) -> u64 {
         self.iter().fold(0, |sum: u64, (first, last, _)| sum.saturating_add(length(first, last)))
     }
 
-    /// How many numbers from `first` to `last` have a value; of 2^64, one is not counted.
+    /// How many numbers from `first` to `last` have a value; saturates if all 2^64 have one.
     pub fn n_within(&self, first: u64, last: u64) -> u64 {
         let before = self.runs.range(..first).next_back();
         let runs = before.into_iter().chain(self.runs.range(first..=last.max(first)));
@@ -83,12 +83,12 @@ impl<V: Copy + PartialEq> Spans<V> {
         self.runs.is_empty()
     }
 
-    /// Takes all values away.
+    /// Removes all values.
     pub fn clear(&mut self) {
         self.runs.clear();
     }
 
-    /// Makes a run begin at `at` if one lies over it.
+    /// Splits the run that contains `at`, if any, so that a run begins there.
     fn split(&mut self, at: u64) {
         if let Some((_, (last, value))) = self.runs.range_mut(..at).next_back()
             && *last >= at
@@ -99,7 +99,7 @@ impl<V: Copy + PartialEq> Spans<V> {
         }
     }
 
-    /// Joins neighbours of one value, from the run before `first` to that after `last`.
+    /// Joins adjacent runs with the same value, from the run before `first` to that after `last`.
     fn join(&mut self, first: u64, last: u64) {
         let begin = self.runs.range(..first).next_back().map_or(first, |(begin, _)| *begin);
         let end = last.saturating_add(1);
@@ -130,7 +130,7 @@ impl<V: Copy + PartialEq> Spans<V> {
     }
 }
 
-/// How many numbers a run has.
+/// How many numbers a run has; saturates.
 fn length(first: u64, last: u64) -> u64 {
     (last - first).saturating_add(1)
 }

@@ -1,8 +1,8 @@
-//! Tables: rows as columns, with the schema that says what they mean.
+//! Tables: rows stored as columns, with a schema that describes them.
 //!
-//! [`Table`] is all that JSON, CSV, choosing, queries and other programs ever see of native records, of lenses and of results.
-//! [`TableBuf`] is a table that a reader fills again and again: rows of a structure of vectors ([`rows!`](crate::rows!)), or
-//! [`ColumnTable`], whose columns only a trace knows.
+//! JSON, CSV, filters, queries and other programs see native records, lenses and results only as [`Table`]s. A [`TableBuf`]
+//! is a table that a reader fills again and again: rows of a structure of vectors ([`rows!`](crate::rows!)), or a
+//! [`ColumnTable`], whose columns are known only at run time.
 
 use crate::column::{Cells, Column, ColumnRef};
 use crate::schema::{Schema, Type};
@@ -13,44 +13,44 @@ use std::sync::Arc;
 
 /// Rows, column by column.
 pub trait Table: Send {
-    /// What the columns mean.
+    /// The schema: names, types and meaning of the columns.
     fn schema(&self) -> &Arc<Schema>;
 
-    /// How many rows there are.
+    /// Number of rows.
     fn n_rows(&self) -> usize;
 
-    /// The column at this position of the schema; without values if it was not asked for.
+    /// The column at this position of the schema; it has no values if it was not asked for.
     ///
     /// # Panics
     /// If the schema has no such column, as slices do.
     fn column(&self, position: usize) -> ColumnRef<'_>;
 
-    /// All columns, given away without a copy.
+    /// Converts the table into its columns without copying.
     fn into_columns(self: Box<Self>) -> Vec<Column>
     where
         Self: 'static;
 }
 
-/// Rows that are filled, copied and emptied.
+/// A table that can be filled, copied and cleared.
 pub trait TableBuf: Table + Any + fmt::Debug {
-    /// Removes all rows, keeping the buffers.
+    /// Removes all rows but keeps the buffers.
     fn clear(&mut self);
 
-    /// An empty table of the same schema.
+    /// Creates an empty table with the same schema.
     fn fresh(&self) -> Box<dyn TableBuf>;
 
-    /// Appends some rows of a table of the same kind; of another one, nothing. `rename` gives each index into the code table
-    /// its new value.
+    /// Appends rows of a table of the same type; does nothing for another type. `rename` maps each index into the code table
+    /// to its new value.
     fn extend_rows(&mut self, from: &dyn TableBuf, rows: Range<usize>, rename: &dyn Fn(u32) -> u32);
 }
 
 impl dyn TableBuf {
-    /// The rows as what they are.
+    /// The table as its concrete type.
     pub fn get<T: TableBuf>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// The rows as what they are, to be filled.
+    /// The table as its concrete type, for filling.
     pub fn get_mut<T: TableBuf>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
@@ -61,16 +61,16 @@ impl dyn TableBuf {
     }
 }
 
-/// Rows whose columns only their schema knows.
+/// A table whose columns are known only from its schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnTable {
     schema: Arc<Schema>,
-    /// The columns, as the schema lists them; all of one length.
+    /// The columns in the order of the schema; all have the same length.
     pub columns: Vec<Column>,
 }
 
 impl ColumnTable {
-    /// No rows.
+    /// Creates a table without rows.
     pub fn new(schema: Arc<Schema>) -> ColumnTable {
         let columns = schema.fields.iter().map(Column::new).collect();
         ColumnTable { schema, columns }

@@ -1,7 +1,8 @@
-//! Which thread: the number that the trace gives it, and the trace that it is of.
+//! Identity of a thread: the number that its trace gives it, and which trace that is.
 //!
-//! Numbers have 64 bits, as `pthread_self` gives them. Traces that are read together are workloads, whose threads may have
-//! the same numbers; so the workload stands beside the number, never in it, unless a format packs both into one word.
+//! Numbers have 64 bits, as `pthread_self` returns them. Traces that are read together are called workloads, and their
+//! threads may have equal numbers; so the workload is kept next to the number, never in it, unless a format packs both into
+//! one word.
 
 use crate::number::{self, NotANumber};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -10,8 +11,9 @@ use std::str::FromStr;
 
 /// A thread of a trace.
 ///
-/// As text, `5747`, or `W1.T5747` if it is of a further trace; `1:5747` is read too. As JSON, the keys `thread` and, of a
-/// further trace, `workload`: numbers beyond 2^53 keep all digits, which readers that take numbers for floating-point lose.
+/// Formatted as `5747`, or `W1.T5747` for a thread of a further trace; `1:5747` is also parsed. In JSON it has the keys
+/// `thread` and, for a further trace, `workload`. Numbers beyond 2^53 keep all digits there; readers that convert numbers to
+/// floating point lose some.
 ///
 /// ```
 /// use quipu_model::ThreadId;
@@ -22,21 +24,21 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId {
-    /// Position of its trace among those opened together, counted from 0.
+    /// Position of the thread's trace among those opened together, counted from 0.
     pub workload: u16,
-    /// Its number in that trace; 0 if the trace does not say.
+    /// Number of the thread in that trace; 0 if the trace does not state it.
     pub tid: u64,
 }
 
-/// Bits of a number below the workload, where both are packed into one word.
+/// Number of low bits for the thread's number in a word that also holds the workload.
 const PACKED_TID_BITS: u32 = 48;
 const PACKED_TID_MASK: u64 = (1 << PACKED_TID_BITS) - 1;
 
 impl ThreadId {
-    /// Stands for the thread of a core that runs none.
+    /// Stands for the thread of an idle core.
     pub const IDLE: ThreadId = ThreadId { workload: 0, tid: u64::MAX };
 
-    /// The thread of a word as DynamoRIO packs it: the workload in the upper 16 bits; all ones is [`ThreadId::IDLE`].
+    /// Unpacks a word in DynamoRIO's form, which has the workload in the upper 16 bits; all ones is [`ThreadId::IDLE`].
     pub fn from_packed(word: u64) -> ThreadId {
         match word {
             u64::MAX => ThreadId::IDLE,
@@ -44,7 +46,7 @@ impl ThreadId {
         }
     }
 
-    /// The word that DynamoRIO has for it: the number alone, below the workload where it is of a further trace.
+    /// Packs the thread into a word in DynamoRIO's form: the number, and the workload in the upper 16 bits.
     pub fn packed(self) -> u64 {
         match self.workload {
             0 => self.tid,
@@ -58,7 +60,7 @@ impl ThreadId {
     }
 }
 
-/// True for the first workload, which output does not name.
+/// True for the first workload, which output does not mention.
 pub fn is_first_workload(workload: &u16) -> bool {
     *workload == 0
 }
@@ -75,7 +77,7 @@ impl Serialize for ThreadId {
     }
 }
 
-/// Writes a list of threads for JSON: their numbers, or texts such as `W1.T5747` where they are of further traces.
+/// Serializes a list of threads: as numbers, or as texts such as `W1.T5747` for threads of further traces.
 ///
 /// # Errors
 /// Those of the serializer.
@@ -92,7 +94,7 @@ pub fn numbers<S: Serializer>(threads: &[ThreadId], serializer: S) -> Result<S::
     }))
 }
 
-/// A thread of the first trace.
+/// Converts a number into a thread of the first trace.
 impl From<u64> for ThreadId {
     fn from(tid: u64) -> ThreadId {
         ThreadId { workload: 0, tid }
@@ -108,7 +110,7 @@ impl fmt::Display for ThreadId {
     }
 }
 
-/// Why a text names no thread.
+/// The reason why a text is not a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotAThread {
     text: String,

@@ -1,4 +1,4 @@
-//! What a trace format offers: recognise, open, describe, split into shards, read.
+//! The interface of a trace format: recognise, open, describe, split into shards, read.
 
 use crate::batch::Batch;
 use crate::code::SharedCodes;
@@ -26,15 +26,16 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// One trace format, as one static value. The program knows formats only through this.
+/// A trace format, as a static value. The program accesses formats only through this trait.
 pub trait Format: Sync {
     /// Name, title and options.
     fn info(&self) -> &'static FormatInfo;
 
-    /// Says how sure this format is that `source` is one of its traces; reads a few bytes at most.
+    /// Says how sure this format is that `source` is one of its traces. Reads a few bytes at most.
     fn probe(&self, source: &Source) -> Confidence;
 
-    /// The same for a source that no format recognises by its first bytes: only those pay for a look at megabytes.
+    /// Like [`probe`](Format::probe), but may read megabytes. Called only for sources that no format recognises by their
+    /// first bytes.
     fn probe_far(&self, source: &Source) -> Confidence {
         let _ = source;
         Confidence::No
@@ -43,13 +44,13 @@ pub trait Format: Sync {
     /// Opens a trace: reads headers, not records.
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>>;
 
-    /// True if a file of this name in a folder is taken for a part of one of its traces, whatever it holds.
+    /// True if a file of this name in a folder counts as part of one of its traces, whatever its content.
     fn claims(&self, name: &str) -> bool {
         let _ = name;
         false
     }
 
-    /// The folder whose files are read where `folder` is opened: itself, or one that lies in it.
+    /// The folder whose files are read when `folder` is opened: itself, or a folder in it.
     fn folder_read(&self, folder: &Source) -> Source {
         folder.clone()
     }
@@ -59,112 +60,114 @@ pub trait Format: Sync {
         &[]
     }
 
-    /// True if traces of the format may carry those of others: see [`Format::carried`].
+    /// True if traces of the format may contain traces of other formats; see [`Format::carried`].
     fn carries(&self) -> bool {
         false
     }
 
-    /// The traces of other formats that `source` carries and that are all it has; none if it is a trace of this format.
+    /// The traces of other formats that `source` carries, if it has no records besides; empty if it is a trace of this
+    /// format.
     ///
     /// # Errors
-    /// What reading says.
+    /// Errors of reading.
     fn carried(&self, source: &Source) -> Result<Vec<Carried>> {
         let _ = source;
         Ok(Vec::new())
     }
 
-    /// Files outside of `source` that opening it reads, too. They go along where the trace is put elsewhere.
+    /// Files outside of `source` that opening it also reads. They must be copied along with the trace.
     ///
     /// # Errors
-    /// What reading says.
+    /// Errors of reading.
     fn beside(&self, source: &Source) -> Result<Vec<Source>> {
         let _ = source;
         Ok(Vec::new())
     }
 
-    /// What a trace says of itself record by record, where it describes itself.
+    /// The trace's description of itself, record by record, for formats that describe themselves.
     ///
     /// # Errors
-    /// `Unsupported` if traces of the format do not; what opening says.
+    /// `Unsupported` if traces of the format do not describe themselves; errors of opening.
     fn describe(&self, source: &Source, options: &OpenOptions) -> Result<Description> {
         let _ = options;
         let message = format!("traces of format {} do not describe themselves", self.info().name);
         Err(Error::unsupported(message).in_file(source.name()))
     }
 
-    /// What can be made of its traces: parts, edits, texts, by the names of the verbs.
+    /// Transforms of its traces (parts, edits, texts), named after the verbs.
     fn transforms(&self) -> &'static [&'static dyn Transform] {
         &[]
     }
 
-    /// How two of its traces are compared, if that is known.
+    /// The comparison of two of its traces; `None` if the format has none.
     fn comparison(&self) -> Option<&'static dyn Comparison> {
         None
     }
 
-    /// How it takes records of other formats, if it can.
+    /// The writer that converts records of other formats into this one; `None` if the format has none.
     fn record_writer(&self) -> Option<&'static dyn RecordWriter> {
         None
     }
 
-    /// How records of any format are run through its back ends, which write a folder, if it has such. Traces of its own are run
-    /// by its transform of the name `run`.
+    /// The writer that runs records of any format through its back ends, which write a folder; `None` if the format has none.
+    /// Traces of the format itself go through its transform called `run`.
     fn runner(&self) -> Option<&'static dyn RecordWriter> {
         None
     }
 
-    /// The rules that its traces must follow, in the order of the manual: all that findings may name, and all that the
-    /// tool `check` looks at.
+    /// The rules for its traces, in the order of the manual: all that findings refer to, and all that the tool `check`
+    /// checks.
     fn rules(&self) -> &'static [RuleInfo] {
         &[]
     }
 }
 
-/// A trace that another one carries.
+/// A trace that another file carries.
 #[derive(Clone, Debug)]
 pub struct Carried {
-    /// Name of its format, if that is said.
+    /// Name of its format, if the carrying file states it.
     pub format: Option<String>,
-    /// Its bytes.
+    /// The bytes of the trace.
     pub source: Source,
-    /// What is wrong with what carries it, as far as that is known without reading what is carried.
+    /// Findings about the carrying file, as far as they are known without reading the carried trace.
     pub findings: Arc<[Finding]>,
-    /// Reading says of all that is lost where it stood: other findings are about nothing that is missing.
+    /// Whether reading reports every loss at its place, so that the other findings of the carrying file are not about missing
+    /// data.
     pub is_counted: bool,
 }
 
-/// What [`Format::describe`] gives.
+/// The result of [`Format::describe`].
 #[derive(Clone, Debug, Default)]
 pub struct Description {
-    /// For people: a line for each record.
+    /// Text for people: one line for each record.
     pub text: String,
-    /// For programs.
+    /// JSON for programs.
     pub json: serde_json::Value,
-    /// What is wrong with it.
+    /// Faults of the description.
     pub findings: Vec<Finding>,
 }
 
-/// What is known of a format without opening a trace.
+/// The description of a format, available without opening a trace.
 #[derive(Debug)]
 pub struct FormatInfo {
     /// Short name, as on the command line.
     pub name: &'static str,
     /// One line for people.
     pub title: &'static str,
-    /// Usual endings of file names.
+    /// Usual file name extensions.
     pub extensions: &'static [&'static str],
-    /// What its traces may hold that no lens shows, so that no other format gets it: for the ledger of conversions.
+    /// Kinds of content that no lens shows and that conversion to another format therefore drops, in the words of the ledger.
     pub beyond_lenses: &'static [&'static str],
     /// The page that describes the format, relative to the repository's root.
     pub doc: &'static str,
-    /// Options with which its traces are opened.
+    /// Options for opening its traces.
     pub options: &'static [OptionSpec],
-    /// Options with which its records are printed.
+    /// Options for printing its records.
     pub print_options: &'static [OptionSpec],
 }
 
 impl FormatInfo {
-    /// Checks what a trace is to be opened with.
+    /// Checks the options for opening a trace.
     ///
     /// # Errors
     /// As [`Options::parse`].
@@ -172,7 +175,7 @@ impl FormatInfo {
         Options::parse(&format!("format {}", self.name), self.options, &options.given)
     }
 
-    /// Makes sure that a source is one file, for formats whose traces are.
+    /// Checks that a source is a file, for formats whose traces are single files.
     ///
     /// # Errors
     /// `Unsupported` for a folder.
@@ -184,7 +187,7 @@ impl FormatInfo {
         Ok(())
     }
 
-    /// Checks what records are to be printed with.
+    /// Checks the options for printing records.
     ///
     /// # Errors
     /// As [`Options::parse`].
@@ -193,41 +196,42 @@ impl FormatInfo {
     }
 }
 
-/// How sure a format is that a source is one of its traces.
+/// The confidence of a format that a source is one of its traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
     /// It is not.
     No,
-    /// Nothing speaks against it; a name or a lone header field speaks for it.
+    /// The content allows it; a name or a single header field suggests it.
     Maybe,
-    /// It has no mark, but its values make sense, one after the other.
+    /// The format has no signature, but a series of values makes sense.
     Likely,
-    /// The content says so.
+    /// The content proves it.
     Sure,
 }
 
-/// How to open a trace.
+/// Options for opening a trace.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// Name of the format to read the source as, whatever it looks like; if `None`, the format that recognises it.
+    /// Name of the format to read the source as, without recognition; if `None`, the format that recognises the source.
     pub format: Option<String>,
     /// Options for the format; see [`FormatInfo::options`].
     pub given: Given,
-    /// Only these threads (all if empty).
+    /// The threads to read; all if empty.
     pub threads: Vec<ThreadId>,
-    /// Only these shards, by position (all if empty).
+    /// The shards to read, by position; all if empty.
     pub shards: Vec<u32>,
 }
 
-/// An opened trace: what it is, what it can show, how it splits. Cheap to open, immutable, shared by threads.
+/// An opened trace: describes itself, its columns and its shards, and starts reads. Cheap to open, immutable, shared by
+/// threads.
 pub trait Trace: Send + Sync {
-    /// What the trace says of itself.
+    /// The trace's metadata.
     fn meta(&self) -> &Meta;
 
-    /// The parts that can be read alone, in the trace's own order.
+    /// The parts that can be read on their own, in the trace's order.
     fn shards(&self) -> &[Shard];
 
-    /// One of them.
+    /// The shard with this number.
     ///
     /// # Errors
     /// `Usage` if the trace has no such shard.
@@ -236,26 +240,27 @@ pub trait Trace: Send + Sync {
         shard.ok_or_else(|| Error::usage(format!("the trace has no shard {}", id.0)))
     }
 
-    /// The lens columns that this very trace can fill.
+    /// The lens columns that this trace can fill.
     fn columns(&self) -> Columns;
 
-    /// The native tables, as far as they are known now; scans name them by their positions.
+    /// The native tables known so far. Scans refer to them by position.
     ///
     /// # Errors
-    /// What reading says, where a schema has to be read first.
+    /// Errors of reading, if a schema has to be read first.
     fn tables(&self) -> Result<Vec<Arc<Schema>>>;
 
-    /// Learns the tables that only reading the whole trace teaches; [`tables`](Trace::tables) lists them from then on, after
-    /// those that it had. Nothing for formats without such.
+    /// Reads the whole trace to learn tables that cannot be known otherwise. [`tables`](Trace::tables) then also lists these,
+    /// after those known before. Does nothing for formats without such tables.
     ///
     /// # Errors
-    /// `Unsupported` for what can be read only once; what reading says.
+    /// `Unsupported` for a trace that can be read only once; errors of reading.
     fn learn(&self) -> Result<()> {
         Ok(())
     }
 
-    /// The tables that say field by field what rows of this one say, by their positions: each row of it has at most one such row,
-    /// which has the same number of its record. Rows are chosen by what stands there, too ([`Sieve`](crate::Sieve)).
+    /// Positions of the tables that hold details of the rows of a table, field by field. Each row of the table has at most
+    /// one row among them, which has the same record number. Conditions on rows also apply to these details
+    /// ([`Sieve`](crate::Sieve)).
     fn details(&self, _table: usize) -> Range<usize> {
         0..0
     }
@@ -263,11 +268,11 @@ pub trait Trace: Send + Sync {
     /// Starts one sequential read.
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>>;
 
-    /// Prints records as people read them; prints rows of the first *derived* table.
+    /// Creates a printer of records for people, which prints rows of the first *derived* table.
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>>;
 
-    /// The part of the trace outside which nothing is printed with these options, where the trace knows a quick way to
-    /// it.
+    /// A window that contains everything printed with these options, if the trace can quickly jump to it; otherwise
+    /// everything.
     ///
     /// # Errors
     /// `Usage` if an option is wrong.
@@ -275,12 +280,13 @@ pub trait Trace: Send + Sync {
         Ok(Window::All)
     }
 
-    /// Prints records as JSON objects, one a line, where a record has more to it than the columns of a table.
+    /// Creates a printer of records as JSON objects, one on each line, for formats whose records hold more than the columns
+    /// of a table.
     fn json_printer(&self, _options: &PrintOptions) -> Result<Option<Box<dyn Printer>>> {
         Ok(None)
     }
 
-    /// How rows of tables are chosen, and values in them written, where the schema does not say all of it.
+    /// The format's way of selecting rows and of writing values, where the schema does not determine it.
     ///
     /// # Errors
     /// `Usage` if an option is wrong.
@@ -288,35 +294,35 @@ pub trait Trace: Send + Sync {
         Ok(None)
     }
 
-    /// Reads the whole trace once for what its header does not say, where that is quick and the header says little; nothing
-    /// for formats whose headers say enough. If `is_cancelled` becomes true, facts are about the part before. Callers want
-    /// [`surveyed`].
+    /// Reads the whole trace once to learn facts that its header does not state; does nothing for formats where the header
+    /// says enough or reading is slow. If `is_cancelled` becomes true, the facts are about the part read so far. Call
+    /// [`surveyed`] instead.
     fn survey(&self, _is_cancelled: &dyn Fn() -> bool) -> Surveyed {
         Surveyed::default()
     }
 
-    /// The concrete trace, for tools of its own format.
+    /// The concrete trace, for tools of the same format.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 
-    /// The trace whose records this one delivers in another order, or in part; `None` for one that reads files itself.
+    /// The trace whose records this one delivers in another order, or in part; `None` for a trace that reads files itself.
     fn origin(&self) -> Option<&dyn Trace> {
         None
     }
 
-    /// The same records arranged by the cores that they ran on, as recorded: each shard is a core. A core that rests has
-    /// no records for it.
+    /// The same records, arranged by the cores that they ran on according to the trace: each shard is a core. There are no
+    /// records for idle time.
     ///
     /// # Errors
-    /// `Unsupported` or `Missing` where the trace does not tell which cores its threads ran on.
+    /// `Unsupported` or `Missing` if the trace does not say on which cores its threads ran.
     fn by_core(&self) -> Result<Box<dyn Trace>> {
         Err(Error::unsupported(format!("traces of format {} cannot be arranged by core", self.meta().format)))
     }
 
-    /// Reads all shards at once, as cores that run side by side, where only that makes sense: where one scheduler decides
-    /// what each of them runs. `None` where shards are read by themselves. A window of instructions or of time is one of each
-    /// thread that the scheduler is given.
+    /// Reads all shards at once, as cores that run side by side. Only for traces in which one scheduler decides what each
+    /// core runs; `None` for traces whose shards are read separately. A window of instructions or of time applies to each
+    /// scheduled thread.
     ///
     /// # Errors
     /// As for [`scan`](Trace::scan).
@@ -325,20 +331,20 @@ pub trait Trace: Send + Sync {
         Ok(None)
     }
 
-    /// How native records of threads become those of cores; `None` if there is no such form, so that what schedules
-    /// threads onto cores has no native records.
+    /// Converts native records of threads into those of cores; `None` if the format has no such records, so that a trace
+    /// scheduled onto cores has no native records.
     fn core_form(&self) -> Option<&'static dyn CoreForm> {
         None
     }
 
-    /// How often readers of this trace have delivered what proved damaged later, by a checksum after it. If it grows while
-    /// the trace is read, whatever was made of the batches is worth nothing; the same scans, begun anew, leave the damage out.
+    /// Number of times that readers of this trace delivered data that a later checksum proved damaged. If it grows while the
+    /// trace is read, results from the batches are invalid; repeating the same scans leaves the damaged data out.
     fn n_delivered_damaged(&self) -> u64 {
         0
     }
 
-    /// The programs and libraries that the traced processes had in memory, as far as the trace says it; nothing for formats
-    /// that do not. What is wrong with such a list leaves it short.
+    /// The programs and libraries in the memory of the traced processes, as far as the trace states them; empty for formats
+    /// that do not. If the list is damaged, the damaged part is missing.
     fn modules(&self) -> Vec<Module> {
         self.origin().map_or_else(Vec::new, Trace::modules)
     }
@@ -349,33 +355,33 @@ pub trait Trace: Send + Sync {
     }
 }
 
-/// A program or library, or one part of it, where it lay while it was traced.
+/// A program or library, or a part of it, at the address where it was loaded in the traced process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
-    /// Its bytes in memory.
+    /// Addresses that it occupied in memory.
     pub addresses: Range<u64>,
-    /// What leads from these addresses to those of its file.
+    /// Relation between these addresses and those in its file.
     pub placed: Placed,
-    /// Its file, on the machine that was traced.
+    /// Path of its file on the traced machine.
     pub path: PathBuf,
 }
 
-/// How addresses of a file became those of a process.
+/// The relation between addresses in a file and in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed {
-    /// This was added to each.
+    /// This offset was added to each address of the file.
     By(u64),
-    /// The lowest of them came here.
+    /// The lowest address of the file became this one.
     From(u64),
 }
 
-/// Said where a part of a trace has nothing of the threads that were chosen.
+/// The message if a part of a trace contains no record of the selected threads.
 pub const PARTS_COUNT_ALL: &str =
     "where a file holds several threads, parts count the records of all; take it apart first: quipu split";
 
-/// Reads something, and once more without the damage if some of what was read proved damaged later
-/// ([`Trace::n_delivered_damaged`]); what comes of the read before is dropped. Each read finds all damage that the one before has
-/// let it reach, so this ends. A read that was cancelled is not begun anew.
+/// Calls `read`, and calls it again if data proved damaged after it had been delivered ([`Trace::n_delivered_damaged`]). The
+/// result of the previous call is dropped, and the new read leaves that damage out. Each read gets past the damage that the
+/// previous one found, so this ends. A cancelled read is not repeated.
 ///
 /// # Errors
 /// Those of `read`.
@@ -387,14 +393,15 @@ pub fn settled<T, E>(
     settled_by(|| trace.n_delivered_damaged(), is_cancelled, read)
 }
 
-/// What only reading a whole trace shows ([`Trace::survey`]), without what proved damaged later.
+/// Surveys a whole trace ([`Trace::survey`]), without data that proved damaged later.
 pub fn surveyed(trace: &(impl Trace + ?Sized), is_cancelled: &dyn Fn() -> bool) -> Surveyed {
     let read = || Ok::<_, Infallible>(trace.survey(is_cancelled));
     let Ok(surveyed) = settled(trace, is_cancelled, read);
     surveyed
 }
 
-/// The same for a part of a trace, such as one of its files: `n_damaged` says how often that delivered what proved damaged.
+/// Like [`settled`], for part of a trace, such as one of its files: `n_damaged` counts how often that part delivered damaged
+/// data.
 ///
 /// # Errors
 /// Those of `read`.
@@ -412,114 +419,115 @@ pub fn settled_by<T, E>(
     }
 }
 
-/// How native records look in a file of a core that several threads run on.
+/// Native records in the form of a file for a core on which several threads run.
 pub trait CoreForm: Send + Sync {
-    /// Writes what stands before the records of a thread that the core turns to; nothing if they begin with a header, which
-    /// names the thread.
+    /// Writes the records that precede those of a thread to which the core switches; nothing if `records` begin with a
+    /// header, which names the thread.
     fn turn(&self, thread: ThreadId, process: u64, records: &[u8], out: &mut Vec<u8>);
 
-    /// Writes one record of a core that rests.
+    /// Writes one record of an idle core.
     fn rest(&self, out: &mut Vec<u8>);
 
-    /// Makes records of a thread those of this core, with clock readings replaced by `clock` if there is one.
+    /// Changes records of a thread into records of this core, with clock readings replaced by `clock` if it is given.
     fn adopt(&self, records: &mut [u8], core: u64, clock: Option<u64>);
 
-    /// The same for the last `n` rows of a native table, which get the ordinals of `at`.
+    /// The same for the last `n` rows of a native table, which get the ordinals in `at`.
     fn adopt_rows(&self, rows: &mut dyn TableBuf, n: usize, at: CoreRow);
 
-    /// Appends one row of a core that rests to a native table.
+    /// Appends one row of an idle core to a native table.
     ///
     /// # Errors
     /// `Unsupported` for a table without such rows.
     fn rest_row(&self, rows: &mut dyn TableBuf, at: CoreRow) -> Result<()>;
 }
 
-/// Where a row of a native table stands once its record is one of a core.
+/// The position of a row of a native table after its record has become one of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoreRow {
-    /// Its record, counted from 1.
+    /// Ordinal of its record, counted from 1.
     pub record: u64,
-    /// Instructions up to and including that record.
+    /// Number of instructions up to and including that record.
     pub instr: u64,
     /// The core.
     pub core: u64,
-    /// The core's clock, where the record is a clock reading.
+    /// The core's clock, if the record is a clock reading.
     pub clock: Option<u64>,
 }
 
-/// How to print records.
+/// Options for printing records.
 #[derive(Clone, Debug, Default)]
 pub struct PrintOptions {
     /// Syntax of disassembly; the architecture's usual one if `None`.
     pub syntax: Option<quipu_isa::Syntax>,
-    /// Whether to print what is usually left out.
+    /// Whether to also print what is usually left out.
     pub verbose: bool,
     /// Options for the format; see [`FormatInfo::print_options`].
     pub given: Given,
 }
 
-/// What a trace says of itself.
+/// The metadata of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Meta {
     /// Name of the format.
     pub format: Text,
-    /// One line for people: what sort of trace it is.
+    /// One line for people that says what kind of trace it is.
     pub title: String,
-    /// Version of the format, in its own words.
+    /// Version of the format, in the format's own notation.
     pub version: Option<String>,
     /// Architecture of the instructions, if known.
     pub arch: Option<Arch>,
-    /// What the clock counts.
+    /// The clock of the trace, if it has one.
     pub clock: Option<Clock>,
     /// Bytes in a cache line of the traced machine.
     pub line_bytes: Option<u64>,
     /// Bytes in a page of the traced machine.
     pub page_bytes: Option<u64>,
-    /// How many files there are.
+    /// Number of files.
     pub n_files: u64,
-    /// Size as the container has it, which progress is measured by, if known.
+    /// Size of the container in bytes, by which progress is measured; `None` if unknown.
     pub packed_bytes: Option<u64>,
-    /// Size on disk, if known and another one: where the trace stands in a stream, that of its frames.
+    /// Size on disk in bytes, if it is known and differs from `packed_bytes`: for a trace inside a stream, the size of its
+    /// frames.
     pub disk_bytes: Option<u64>,
-    /// Size of the inflated streams, if the containers say it.
+    /// Size of the inflated streams in bytes, if the containers state it.
     pub inflated_bytes: Option<u64>,
     /// Traced functions and system calls with their names.
     pub functions: Vec<Function>,
-    /// The threads that were arranged onto cores, in the order of their files; empty if shards are files themselves.
+    /// The threads that were arranged onto cores, in the order of their files; empty if the shards are files themselves.
     pub arranged: Vec<ThreadId>,
     /// Further facts, in the format's own words.
     pub facts: Vec<Fact>,
-    /// What the trace carries and what it lacks.
+    /// The kinds of information that the trace carries or lacks.
     pub carries: Vec<Carries>,
-    /// How many of the instructions that were executed the trace has.
+    /// The share of the executed instructions that the trace contains.
     pub instrs: Recorded,
-    /// How many of the accesses to data it has.
+    /// The share of the data accesses that the trace contains.
     pub data: Recorded,
-    /// Whether its writer has ended it, if traces of the format say so; it may still be written.
+    /// Whether its writer has finished it, for formats that mark the end; `false` if it may still be growing.
     pub is_ended: Option<bool>,
-    /// What was odd when opening.
+    /// Findings from opening the trace.
     pub findings: Vec<Finding>,
 }
 
-/// What reading a whole trace told of it.
+/// The result of surveying a whole trace.
 #[derive(Debug, Default)]
 pub struct Surveyed {
     /// Facts, in the format's own words.
     pub facts: Vec<Fact>,
-    /// What was odd.
+    /// Findings from the survey.
     pub findings: Vec<Finding>,
-    /// What kept it from being read to its end; facts are about the part before.
+    /// The error that ended the survey early, if any; the facts are about the part before it.
     pub error: Option<Error>,
 }
 
-/// What a clock counts.
+/// The clock of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Clock {
-    /// Ticks in a second.
+    /// Ticks per second.
     pub per_second: u64,
-    /// The clock's value at the start of 1970 UTC, if it tells the time of day.
+    /// The clock's value at the start of 1970 UTC, if it measures the time of day.
     pub unix_epoch: Option<u64>,
-    /// Whether readings stand before and after each system call, so that its latency is known.
+    /// Whether clock readings surround each system call, so that its latency is known.
     #[serde(skip)]
     pub frames_calls: bool,
 }
@@ -527,21 +535,21 @@ pub struct Clock {
 /// A traced function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Function {
-    /// The trace's id.
+    /// Id of the function in the trace.
     pub id: u64,
-    /// Its names; several if they are aliases, sorted.
+    /// Names of the function, sorted; more than one if there are aliases.
     pub names: Vec<String>,
-    /// How many arguments are recorded.
+    /// Number of recorded arguments.
     #[serde(rename = "args")]
     pub n_args: u64,
-    /// True if it never returns.
+    /// Whether the function never returns.
     pub noret: bool,
-    /// Which of several traces names it, counted from 0: each has ids of its own.
+    /// The trace that names the function, counted from 0 among those opened together: each has ids of its own.
     #[serde(skip_serializing_if = "is_first")]
     pub workload: u16,
 }
 
-/// Whether a workload is the first one, which JSON does not mention.
+/// Whether a workload is the first one, which JSON omits.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_first(workload: &u16) -> bool {
     *workload == 0
@@ -554,24 +562,24 @@ pub struct Fact {
     pub key: Text,
     /// Label for people.
     pub label: Text,
-    /// The value.
+    /// The value, as JSON.
     pub value: serde_json::Value,
-    /// The value is a number that counting reached when it ended; there may be more.
+    /// Whether the value is a lower bound: counting ended there, and there may be more.
     pub is_least: bool,
 }
 
 impl Fact {
-    /// A fact that is known.
+    /// A fact whose value is exact.
     pub fn new(key: impl Into<Text>, label: impl Into<Text>, value: impl Serialize) -> Fact {
         Fact { key: key.into(), label: label.into(), value: result::json(&value), is_least: false }
     }
 
-    /// A count, if counting ends at `limit`.
+    /// A count; it is a lower bound if counting ended at `limit`.
     pub fn counted_up_to(key: impl Into<Text>, label: impl Into<Text>, n: u64, limit: u64) -> Fact {
         Fact { is_least: n >= limit, ..Fact::new(key, label, n) }
     }
 
-    /// The value for programs: of a number that may be more, an object with `at_least`.
+    /// The value for programs; a lower bound is an object with the key `at_least`.
     pub fn json(&self) -> serde_json::Value {
         if self.is_least {
             result::json(&BTreeMap::from([("at_least", &self.value)]))
@@ -581,13 +589,13 @@ impl Fact {
     }
 }
 
-/// How much of what happened a trace has.
+/// How much of the execution a trace contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recorded {
-    /// All of it.
+    /// Everything.
     #[default]
     All,
-    /// What missed a small cache that was simulated while tracing.
+    /// Only what missed a small cache that was simulated while tracing.
     Filtered,
     /// Nothing.
     Nothing,
@@ -606,7 +614,7 @@ impl Recorded {
 
 crate::result_names!(Recorded);
 
-/// What a trace lacks that was filtered while it was traced, as the beginning of a sentence; `None` if nothing was.
+/// A clause that says what was filtered out while tracing; `None` if nothing was.
 pub fn filtered_sentence(fetches: Recorded, data: Recorded) -> Option<String> {
     let what = match (fetches, data) {
         (Recorded::Filtered, Recorded::Filtered) => "fetches and accesses to data",
@@ -617,19 +625,19 @@ pub fn filtered_sentence(fetches: Recorded, data: Recorded) -> Option<String> {
     Some(format!("filtered while it was traced: {what} that a small cache had are not in it"))
 }
 
-/// One sort of information that a trace may carry.
+/// One kind of information that a trace may carry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Carries {
     /// Stable name: `data-accesses`, `encodings`, …
     pub what: Text,
     /// Whether this trace has it.
     pub has: bool,
-    /// A word on how or why, or empty.
+    /// A few words on how or why, or empty.
     pub note: Text,
 }
 
 impl Carries {
-    /// One sort of information, whether the trace has it, and a note.
+    /// Creates an entry: the kind of information, whether the trace has it, and a note.
     pub fn new(what: impl Into<Text>, has: bool, note: impl Into<Text>) -> Carries {
         Carries { what: what.into(), has, note: note.into() }
     }
@@ -639,7 +647,7 @@ impl Carries {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardId(pub u32);
 
-/// What the records of a shard have in common.
+/// The common property of the records of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShardKind {
     /// One thread.
@@ -667,61 +675,62 @@ crate::result_names!(ShardKind);
 /// The smallest part of a trace that is complete in itself.
 #[derive(Clone, Debug, Default)]
 pub struct Shard {
-    /// Its number.
+    /// Number of the shard.
     pub id: ShardId,
     /// Name for people: the file.
     pub name: String,
-    /// What its records have in common.
+    /// The common property of its records.
     pub kind: ShardKind,
-    /// Its first (often only) thread, if known.
+    /// Its first (often its only) thread, if known.
     pub thread: Option<ThreadId>,
     /// The process of that thread, if known.
     pub process: Option<u64>,
-    /// Number of the core, if it is one and its number is known.
+    /// Number of the core, if the shard is a core with a known number.
     pub core: Option<u64>,
-    /// How many pieces can be read independently (at least 1). A core is read as one, whatever this says.
+    /// Number of pieces that can be read independently (at least 1). A shard of kind `Core` is always read as a whole.
     pub pieces: u32,
-    /// Size on disk, if known.
+    /// Size on disk in bytes, if known.
     pub packed_bytes: Option<u64>,
-    /// A reading of the trace's clock that none of its records comes before, if one is known without reading them.
+    /// A lower bound for the clock readings of its records, if one is known without reading them.
     pub begins: Option<u64>,
-    /// What tells it from other shards while the trace grows, if its name may change then.
+    /// Identifies the shard while the trace grows, if its name may change meanwhile.
     pub key: Option<u128>,
 }
 
 impl Shard {
-    /// The number by which results call the core, if the shard is one: its own, or that of the shard if it is not known.
+    /// The core's number in results, if the shard is a core: its own number, or that of the shard if the former is unknown.
     pub fn core_number(&self) -> Option<u64> {
         (self.kind == ShardKind::Core).then(|| self.core.unwrap_or(u64::from(self.id.0)))
     }
 }
 
-/// What to read: one sequential read over one shard, producing only what was asked for.
+/// A request to read: one sequential read over one shard that produces only what was asked for.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    /// Which shard.
+    /// The shard to read.
     pub shard: ShardId,
-    /// Which pieces of it; all if `None`. A range that is not all excludes a window.
+    /// The pieces to read; all if `None`. A range cannot be combined with a window.
     pub pieces: Option<Range<u32>>,
     /// Lens columns to fill, and whether raw bytes are wanted.
     pub columns: Columns,
     /// Tables to fill, as positions in [`Trace::tables`].
     pub tables: Vec<usize>,
-    /// The part of the shard wanted.
+    /// The part of the shard to read.
     pub window: Window,
-    /// How many records of the window to read at most. What a jump into the middle repeats on top does not count.
+    /// Maximum number of records of the window to read. Records that a jump into the middle repeats at the start do not
+    /// count.
     pub most: u64,
-    /// Whether to count what no lens shows, for [`Batch::beyond`].
+    /// Whether to count content that no lens shows, for [`Batch::beyond`].
     pub beyond: bool,
-    /// Where batches end.
+    /// Additional places where batches end.
     pub cut: Cut,
-    /// Most records in a batch.
+    /// Maximum number of records in a batch.
     pub batch_records: u32,
-    /// Whether decompression runs ahead on threads of its own; pointless where other shards keep all cores busy.
+    /// Whether to decompress ahead on separate threads; useless if other shards keep all cores busy.
     pub ahead: bool,
-    /// How many bytes of buffers the read may use, about; readers of many shards at once get little.
+    /// Approximate limit on the bytes of buffers; small when many shards are read at once.
     pub buffer_bytes: usize,
-    /// Where many reads keep their instructions together. For callers that look instructions up by index and nothing else.
+    /// A table in which many reads keep their instructions together. For callers that only look instructions up by index.
     pub codes: Option<Arc<SharedCodes>>,
 }
 
@@ -744,21 +753,21 @@ impl Scan {
         }
     }
 
-    /// How a reader of the bytes of a shard, one after the other, stays within these buffers.
+    /// Options for reading the shard's bytes sequentially within the limit on buffers.
     pub fn stream(&self) -> StreamOptions {
         let block_bytes = (self.buffer_bytes / 8).clamp(16 << 10, 256 << 10);
         let ahead = if self.ahead { Ahead::Thread { blocks: 4 } } else { Ahead::Inline };
         StreamOptions { block_bytes, ahead, workers: 1 }
     }
 
-    /// The same read with these columns.
+    /// Sets the columns to fill.
     pub fn columns(mut self, columns: Columns) -> Scan {
         self.columns = columns;
         self
     }
 }
 
-/// Which part of a shard: everything, or a half-open range of records, instructions or clock ticks.
+/// The part of a shard to read: everything, or a half-open range of records, instructions or clock ticks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Window {
     /// Everything.
@@ -766,34 +775,34 @@ pub enum Window {
     All,
     /// Records by ordinal, counted from 0: `2..5` is the third to the fifth.
     Records(Range<u64>),
-    /// Instructions by ordinal, counted from 0, with the records that belong to them.
+    /// Instructions by ordinal, counted from 0, together with the records that belong to them.
     Instrs(Range<u64>),
-    /// Records between two clock readings; the end is excluded, but an end of `u64::MAX` is none.
+    /// Records between two clock readings. The end is excluded, but `u64::MAX` as end means no end.
     Clock(Range<u64>),
 }
 
 impl Window {
-    /// True if a clock reading ends a window of time that ends at `end`. Cores that never ran have readings of all ones, so
-    /// no reading ends a window whose end is `u64::MAX`.
+    /// True if `reading` ends a clock window whose end is `end`. Cores that never ran have readings of all ones, so no
+    /// reading ends a window whose end is `u64::MAX`.
     #[inline]
     pub fn ends_at_clock(end: u64, reading: u64) -> bool {
         reading >= end && end != u64::MAX
     }
 }
 
-/// Where batches end besides where they are full.
+/// Places where batches end, in addition to ending when they are full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// Before each clock reading: for merging shards by time, and for intervals of time.
     pub clock: bool,
-    /// Right before each instruction whose ordinal, counted from 0, is a multiple of this.
+    /// Before each instruction whose ordinal, counted from 0, is a multiple of this.
     pub instrs: Option<NonZeroU64>,
-    /// Where the thread changes, even in a read of nothing but native bytes; other batches never mix threads anyway.
+    /// At each change of thread, even in a read of native bytes only; other batches never mix threads anyway.
     pub threads: bool,
 }
 
 impl Cut {
-    /// By size only.
+    /// Only when they are full.
     pub const SIZE: Cut = Cut { clock: false, instrs: None, threads: false };
     /// Also before each clock reading.
     pub const CLOCK: Cut = Cut { clock: true, ..Cut::SIZE };
@@ -801,44 +810,45 @@ impl Cut {
 
 /// One sequential read in progress.
 pub trait Reader: Send {
-    /// The next batch, or `None` at the end. The batch belongs to the reader and is valid until the next call;
-    /// the caller may take vectors out of it.
+    /// Returns the next batch, or `None` at the end. The batch belongs to the reader and is valid until the next call; the
+    /// caller may take vectors out of it.
     ///
-    /// A batch may be empty of records and carry findings only. After an error the read is over.
+    /// A batch may have no records and only carry findings. After an error the read is over.
     fn read(&mut self) -> Result<Option<&mut Batch>>;
 
-    /// The batch that the last [`read`](Reader::read) delivered, once more; an empty one before the first. A merge of
-    /// many readers looks at a batch first and hands it on later.
+    /// The batch that the last [`read`](Reader::read) returned; an empty one before the first. A merge of many readers
+    /// inspects a batch first and hands it on later.
     fn batch(&mut self) -> &mut Batch;
 
-    /// How many bytes of the source this read has used up so far, as they lie on disk, about; for progress only.
-    /// `None` if that is unknown.
+    /// Approximate number of bytes on disk that this read has consumed so far; for progress only. `None` if unknown.
     fn packed_bytes(&self) -> Option<u64> {
         None
     }
 }
 
-/// Cores that run side by side, one record each at every step.
+/// A read of cores that run side by side, one record each at every step.
 pub trait Rounds {
-    /// What all cores did next, or `None` at the end: a batch of each, in the order in which they take turns, all of as
-    /// many records. The first records of all of them come before the second of any. Batches are valid until the next call.
+    /// Returns the next records of all cores, or `None` at the end: one batch for each core, in the order in which they take
+    /// turns, all with the same number of records. The first records of all cores come before the second of any. The batches
+    /// are valid until the next call.
     ///
     /// # Errors
-    /// What a reader could not go on after. It ends that thread only: reading may go on.
+    /// An error that ends reading one thread. Reading may continue with the other threads.
     fn read(&mut self) -> Result<Option<&mut [Batch]>>;
 
-    /// Bounds what the next call of [`read`](Rounds::read) delivers: it ends before a step that could give a core more records
-    /// than `of_each` has for it, or all cores together more than `in_all`, but not before the first step. Rests do not count.
+    /// Limits the batches of the next call of [`read`](Rounds::read): it stops before a step that could give a core more
+    /// records than its entry in `of_each`, or all cores together more than `in_all`, but never before the first step.
+    /// Records of idle cores do not count.
     fn limit_records(&mut self, of_each: &[u64], in_all: u64);
 
-    /// What the scheduler has done with each core so far, by core.
+    /// Statistics of the scheduler so far, for each core.
     fn dispatched(&self) -> Vec<Dispatched>;
 
     /// See [`Reader::packed_bytes`].
     fn packed_bytes(&self) -> u64;
 }
 
-/// What a scheduler did with one core.
+/// Statistics of a scheduler for one core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dispatched {
     /// Switches from one thread to another.
@@ -847,26 +857,26 @@ pub struct Dispatched {
     pub thread_to_idle: u64,
     /// Switches from idling to a thread.
     pub idle_to_thread: u64,
-    /// Decisions to go on with the same thread.
+    /// Decisions to continue with the same thread.
     pub same_thread: u64,
     /// Threads that had used up their quantum.
     pub preemptions: u64,
-    /// Threads that went to another core.
+    /// Threads that moved to another core.
     pub migrations: u64,
-    /// Threads that a core without work took from another core.
+    /// Threads that this core, having no work, took from another core.
     pub steals: u64,
-    /// Times when the threads that wait were spread anew.
+    /// Times that waiting threads were redistributed among cores.
     pub rebalances: u64,
     /// Threads that were not run because enough cores were busy.
     pub limited: u64,
-    /// Requests to go on with a certain thread.
+    /// Requests to continue with a certain thread.
     pub direct_requests: u64,
-    /// Those of them that were met.
+    /// Direct requests that were met.
     pub direct_switches: u64,
 }
 
 impl Dispatched {
-    /// Both together.
+    /// The sum of both.
     pub fn plus(self, other: Dispatched) -> Dispatched {
         Dispatched {
             thread_to_thread: self.thread_to_thread + other.thread_to_thread,

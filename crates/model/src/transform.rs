@@ -1,7 +1,7 @@
-//! Transforms and comparisons: what a format makes of its traces beside reading them.
+//! Transforms and comparisons: what a format can do with its traces apart from reading them.
 //!
-//! A verb that changes or compares traces finds what a format offers by name, hands over what the user said as options, and
-//! shows the facts that come back; it knows no format.
+//! A verb that changes or compares traces looks up the format's transform by name, passes it the user's options, and shows
+//! the facts that it returns. The verb itself knows no format.
 
 use crate::damaged::{Damaged, Reading};
 use crate::doc::Block;
@@ -14,7 +14,7 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// What is known of a transform or a comparison without opening a trace.
+/// The description of a transform or a comparison, available without opening a trace.
 #[derive(Debug)]
 pub struct TransformInfo {
     /// The verb: `trim`, `edit`, `disassemble`, …
@@ -26,7 +26,7 @@ pub struct TransformInfo {
 }
 
 impl TransformInfo {
-    /// Checks what is given for traces of `format`.
+    /// Checks the options given for traces of `format`.
     ///
     /// # Errors
     /// As [`Options::parse`].
@@ -35,70 +35,70 @@ impl TransformInfo {
     }
 }
 
-/// One thing that can be made of a trace: another trace, or its text.
+/// An operation that makes another file of a trace: a changed trace, or its text.
 pub trait Transform: Sync {
     /// Name, title and options.
     fn info(&self) -> &'static TransformInfo;
 
-    /// True if it reads the source more than once, which a pipe cannot, where it is asked for this.
+    /// True if it reads the source more than once with these options, which is impossible for a pipe.
     fn reads_again(&self, options: &Options) -> bool {
         let _ = options;
         false
     }
 
-    /// Why it has no option of this name, where other formats' transforms of the same name have one.
+    /// The reason why it has no option of this name although transforms of the same name in other formats have one; `None` if
+    /// there is no particular reason.
     fn lacks(&self, option: &str) -> Option<&'static str> {
         let _ = option;
         None
     }
 
-    /// Does it. The output appears under its name when all of it is written, and not at all after an error.
+    /// Runs the transform. The output appears under its name once it is complete, and never after an error.
     ///
     /// # Errors
-    /// For damage of the trace, unless [`TransformJob::damaged`] keeps what is made of it.
-    /// `Usage` if an option is wrong, or the output exists and may not be replaced; what reading and writing
-    /// say; `Io` if the progress wants an end.
+    /// Damage of the trace, unless [`TransformJob::damaged`] keeps the output. `Usage` if an option is wrong, or if the
+    /// output exists and may not be replaced. `Io` if the caller cancels. Errors of reading and writing.
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed>;
 }
 
-/// What is to be transformed, and what is to come of it.
+/// A request for a transform: input, options and output.
 #[derive(Clone, Copy)]
 pub struct TransformJob<'a> {
-    /// What is read.
+    /// The trace to read.
     pub source: &'a Source,
-    /// How it is opened.
+    /// Options for opening it.
     pub opening: &'a OpenOptions,
-    /// What the user said; see [`TransformInfo::options`].
+    /// Options that the user gave; see [`TransformInfo::options`].
     pub options: &'a Options,
-    /// What is written.
+    /// Path of the output.
     pub output: &'a Path,
-    /// Whether a file of that name may be replaced.
+    /// Whether an existing file of that name may be replaced.
     pub replace: bool,
-    /// The container that was asked for, by its name; the format's usual one, or what the name of the output tells, if
-    /// none was.
+    /// Name of the container that was asked for. If `None`, the name of the output decides, or else the format's usual
+    /// container is used.
     pub container: Option<&'a str>,
-    /// How hard to pack; the usual if `None`.
+    /// Compression level; the container's default if `None`.
     pub level: Option<u32>,
-    /// Whether what is made of a damaged trace is kept.
+    /// Whether the output is kept if the input proves damaged.
     pub damaged: Damaged,
-    /// Whether the first damage is an error of its own.
+    /// Whether the first damage ends the transform with an error of its own.
     pub strict: bool,
-    /// Threads that may work; 0 for as many as there are cores.
+    /// Number of threads to use; 0 for as many as there are cores.
     pub threads: usize,
-    /// What knows the sequence of all threads.
+    /// Maps windows of the merged sequence of all threads to windows of shards.
     pub sequence: &'a dyn Sequence,
 }
 
-/// What knows the sequence of all threads of a trace by time, which formats do not.
+/// Knows the sequence of all threads of a trace by time, which formats do not know.
 pub trait Sequence: Sync {
-    /// What each shard contributes to a window of the sequence: a window of each, in their order.
+    /// The window of each shard, in order, that a window of the sequence covers.
     ///
     /// # Errors
-    /// What reading says that has to be read to know it; `Io` if the caller wants an end.
+    /// Errors of the reading that this needs; `Io` if the caller cancels.
     fn parts(&self, trace: &dyn Trace, window: &Window) -> Result<Vec<Window>>;
 }
 
-/// A sequence of one shard, where nothing has to be known of others.
+/// The sequence of a trace with a single shard, whose windows need no mapping.
 #[derive(Clone, Copy, Debug)]
 pub struct OneShard;
 
@@ -111,8 +111,8 @@ impl Sequence for OneShard {
     }
 }
 
-/// How to pack what goes into containers of any format: as asked for by name, or else as the name of the output ends, or else
-/// not at all.
+/// The packing for an output in a container: the one asked for by name, or else the one that the file name ending of the
+/// output means, or else none.
 ///
 /// # Errors
 /// `Usage` if there is no such container or level.
@@ -130,13 +130,13 @@ pub fn packing_for(container: Option<&str>, level: Option<u32>, output: &Path) -
     };
     let levels = packing.levels().map(|levels| u32::from(*levels.start())..=u32::from(*levels.end()));
     let level = check_level(level, levels, packing.name())?;
-    Ok(PackOptions { packing, level: level.map(|level| level as u8) }) // A level that there is.
+    Ok(PackOptions { packing, level: level.map(|level| level as u8) }) // The level was checked.
 }
 
-/// A level as it was asked for.
+/// Checks a requested level against those of a container.
 ///
 /// # Errors
-/// `Usage` if the container has no such level, or none to choose from.
+/// `Usage` if the container has no such level, or no levels at all.
 pub fn check_level(
     level: Option<u32>,
     levels: Option<RangeInclusive<u32>>,
@@ -154,29 +154,29 @@ pub fn check_level(
     }
 }
 
-/// What came of a transform.
+/// The result of a transform.
 #[derive(Clone, Debug, Default)]
 pub struct Transformed {
-    /// What was done, in the format's own words.
+    /// Facts about what was done, in the format's own words.
     pub facts: Vec<Fact>,
-    /// What people see of it in place of the facts, where these are no lines.
+    /// Blocks to show to people in place of the facts, if these do not fit on lines.
     pub shown: Vec<Block>,
-    /// From which record on what was written is doubtful, file by file; that of a single file may stand in `reading`.
+    /// For each output file, the record from which on it is doubtful; for a single file, this may be in `reading` instead.
     pub doubtful: Vec<Doubtful>,
-    /// How reading went.
+    /// The outcome of reading.
     pub reading: Reading,
-    /// What the caller may not expect of the result: that nothing was chosen, nothing was replaced.
+    /// Warnings about the result, for example that nothing was selected or nothing was replaced.
     pub notes: Vec<String>,
-    /// True if it is not what the program did, whatever the findings are.
+    /// True if the output does not represent what the program did, whatever the findings are.
     pub is_flawed: bool,
 }
 
-/// A file that is doubtful from a record on.
+/// A file that is doubtful from some record onwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubtful {
-    /// Its name in the folder that was written; `None` for the output itself.
+    /// Name of the file in the output folder; `None` for the output itself.
     pub file: Option<String>,
-    /// The number of records before the first damage.
+    /// Number of records before the first damage.
     pub from: u64,
 }
 
@@ -185,62 +185,63 @@ pub trait Comparison: Sync {
     /// Name, title and options.
     fn info(&self) -> &'static TransformInfo;
 
-    /// Writes what differs. An error that ends reading stands in what is given back.
+    /// Writes the differences. An error that ends reading is part of the result, not an error of this function.
     ///
     /// # Errors
-    /// `Usage` if an option is wrong; what opening and writing say.
+    /// `Usage` if an option is wrong; errors of opening and writing.
     fn run(&self, job: &CompareJob<'_>, progress: &dyn Progress, out: &mut dyn Write) -> Result<Compared>;
 }
 
-/// What is to be compared, and how the answer looks.
+/// A request for a comparison: both traces, options and the form of the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct CompareJob<'a> {
     /// The old trace.
     pub old: &'a Source,
-    /// The new one.
+    /// The new trace.
     pub new: &'a Source,
-    /// How both are opened.
+    /// Options for opening both.
     pub opening: &'a OpenOptions,
-    /// What the user said; see [`TransformInfo::options`].
+    /// Options that the user gave; see [`TransformInfo::options`].
     pub options: &'a Options,
-    /// Colours of the text.
+    /// Colours of the answer as text.
     pub paint: Paint,
-    /// Whether the answer is for programs: a JSON object a line.
+    /// Whether the answer is for programs: one JSON object on each line.
     pub json: bool,
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Compared {
-    /// True if nothing differs.
+    /// True if there are no differences.
     pub is_same: bool,
-    /// How reading the old trace and the new one went: of one that could not be read to its end, the rest was compared.
+    /// The outcome of reading the old trace and the new one. If one could not be read to its end, the part before was
+    /// compared.
     pub readings: [Reading; 2],
 }
 
-/// Receives how far work is, and may end it.
+/// Receives progress, and can cancel the work.
 pub trait Progress: Sync {
-    /// `records` more records and `packed_bytes` more packed bytes of the source are done.
+    /// Reports that `records` more records and `packed_bytes` more packed bytes of the source are done.
     fn advance(&self, records: u64, packed_bytes: u64);
 
-    /// How many packed bytes the whole work has; `None` if that is not known.
+    /// Sets the packed bytes of the whole work; `None` if unknown.
     fn expect(&self, packed_bytes: Option<u64>) {
         let _ = packed_bytes;
     }
 
-    /// True if the caller wants the work to end.
+    /// True if the caller wants to cancel the work.
     fn is_cancelled(&self) -> bool;
 
-    /// Nothing, or the error of work that was ended.
+    /// Returns an error if the caller has cancelled the work.
     ///
     /// # Errors
-    /// `Io` if the caller wants the work to end.
+    /// `Io` if the caller has cancelled the work.
     fn go_on(&self) -> Result<()> {
         if self.is_cancelled() { Err(Error::new(ErrorKind::Io, "interrupted")) } else { Ok(()) }
     }
 }
 
-/// Reports nothing.
+/// Ignores progress and never cancels.
 #[derive(Clone, Copy, Debug)]
 pub struct Silent;
 

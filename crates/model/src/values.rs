@@ -1,9 +1,9 @@
 //! Structured values: calls with arguments of any shape, as flat arrays.
 //!
-//! A value is a [`Node`] in an array; what it is made of stands right after it, so that a value with all its parts is one
-//! run of nodes and nothing is allocated for each call. Types (functions, structures, enumerations, sets of flags, stack
-//! frames) are met while reading, like instructions: [`Types`] has each once and only grows within one read, and nodes
-//! carry an index into it.
+//! A value is a [`Node`] in an array. The parts of a composite value follow its node directly, so a value with all its parts
+//! is a run of consecutive nodes, and nothing is allocated for each call. Types (functions, structures, enumerations, sets of
+//! flags, stack frames) are discovered while reading, like instructions: [`Types`] holds each once and only grows during a
+//! read, and nodes carry an index into it.
 //!
 //! ```text
 //! calls[i] ─▶ args[first..end] ─▶ (index, node) … ─▶ nodes:  array(2) uint uint   string ─▶ bytes
@@ -12,12 +12,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Index of a type that stands for "none".
+/// Index that means "no type".
 pub const NO_TYPE: u32 = u32::MAX;
-/// Index of a node that stands for "none".
+/// Index that means "no node".
 pub const NO_NODE: u32 = u32::MAX;
 
-/// What sort of value a node is.
+/// The kind of value that a node holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -29,7 +29,7 @@ pub enum Kind {
     True,
     /// A negative number; the payload is its magnitude.
     Negative,
-    /// A number that is not negative.
+    /// A non-negative number.
     Unsigned,
     /// A 32-bit float; the payload is its bits.
     Float,
@@ -39,31 +39,31 @@ pub enum Kind {
     Text,
     /// Raw memory.
     Blob,
-    /// A string of code units of 32 bits each, little-endian in the bytes.
+    /// A string of 32-bit code units, stored little-endian in the bytes.
     Wide,
     /// A value of an enumeration; the payload is the number as a two's complement.
     Enum,
     /// A set of flags; the payload is the number.
     Flags,
-    /// A list; its parts follow.
+    /// A list; its items follow.
     Array,
-    /// A structure; its members follow, as many as its type has.
+    /// A structure; its members follow, as many as its type lists.
     Struct,
     /// An address or handle.
     Pointer,
-    /// One thing shown twice: for people, then for machines. Both follow.
+    /// The same thing in two forms, for people and for machines; both follow in this order.
     Pair,
 }
 
 /// One value, or the head of a composite one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What it is.
+    /// Kind of value.
     pub kind: Kind,
-    /// Its type, or [`NO_TYPE`].
+    /// Index of its type, or [`NO_TYPE`].
     pub ty: u32,
-    /// Scalars: the value. Strings and blobs: offset and length in the bytes. Composites: how many parts, and the index
-    /// of the first node after all of them. See the methods.
+    /// For scalars, the value. For strings and blobs, offset and length in the bytes. For composites, the number of parts and
+    /// the index of the first node after all of them. The methods take it apart.
     pub payload: u64,
 }
 
@@ -73,23 +73,23 @@ impl Node {
         Node { kind, ty: NO_TYPE, payload }
     }
 
-    /// Two halves in the payload: for strings and blobs, offset and length; for composites, number of parts and the index
-    /// after the last.
+    /// Both halves of the payload: offset and length for strings and blobs; number of parts and the index of the first node
+    /// after all of them for composites.
     pub fn halves(self) -> (u32, u32) {
-        ((self.payload >> 32) as u32, self.payload as u32) // Both halves, on purpose.
+        ((self.payload >> 32) as u32, self.payload as u32) // The truncations take the halves.
     }
 
-    /// A payload of two halves.
+    /// Joins two halves into a payload.
     pub fn join(high: u32, low: u32) -> u64 {
         u64::from(high) << 32 | u64::from(low)
     }
 
-    /// True if parts follow.
+    /// True if parts follow this node.
     pub fn is_composite(self) -> bool {
         matches!(self.kind, Kind::Array | Kind::Struct | Kind::Pair)
     }
 
-    /// The value as 64 bits, as far as it is one: numbers as a two's complement, floats as their bits, 0 for the rest.
+    /// The value as 64 bits: numbers as a two's complement, floats as their bits, 0 for anything else.
     pub fn bits(self) -> u64 {
         match self.kind {
             Kind::True => 1,
@@ -105,49 +105,51 @@ impl Node {
 /// One argument of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arg {
-    /// Its position among the arguments of the function.
+    /// Position among the arguments of the function.
     pub index: u32,
-    /// Its value.
+    /// Index of the node with its value.
     pub node: u32,
 }
 
-/// One call, complete or not.
+/// One call, whether or not it was recorded completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its number, given by the trace in the order of entering.
+    /// Number of the call, assigned by the trace in the order in which calls begin.
     pub number: u64,
-    /// The thread that made it.
+    /// Thread that made the call.
     pub thread: u64,
-    /// Its function, as an index into the types.
+    /// Its function, as an index into [`Types`].
     pub function: u32,
-    /// Bits that the format gives a meaning to.
+    /// Bits whose meaning the format defines.
     pub flags: u32,
-    /// Bits that the trace holds for this call, as they are.
+    /// Bits that the trace stores for this call, unchanged.
     pub stored_flags: u64,
-    /// Its arguments, as a range of [`Values::args`], by ascending index, each index once; what is missing was not recorded.
+    /// Its arguments, as a range of [`Values::args`]: ascending by index, each index at most once. A missing index was not
+    /// recorded.
     pub args: (u32, u32),
-    /// The value returned, or [`NO_NODE`].
+    /// Index of the node with the returned value, or [`NO_NODE`].
     pub result: u32,
     /// Its stack, innermost frame first, as a range of [`Values::frames`].
     pub stack: (u32, u32),
-    /// True if the stack was recorded, even if it is empty.
+    /// Whether the stack was recorded, even if it is empty.
     pub has_stack: bool,
-    /// Bytes of the plain stream from the end of the call before this one, or the start, to its own end; 0 if it has no end.
+    /// Number of bytes of the plain stream from the end of the previous call, or the start, to the end of this one; 0 if it
+    /// has no end.
     pub stream_bytes: u64,
 }
 
 /// The calls of one batch with all their values.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
-    /// The calls: call `i` is record `i` of the batch.
+    /// The calls; call `i` is record `i` of the batch.
     pub calls: Vec<Call>,
-    /// Arguments of all calls.
+    /// Arguments of all calls; calls refer to ranges.
     pub args: Vec<Arg>,
     /// Values of all calls.
     pub nodes: Vec<Node>,
     /// Bytes of all strings and blobs.
     pub bytes: Vec<u8>,
-    /// Stack frames of all calls, as indexes into the types.
+    /// Stack frames of all calls, as indexes into [`Types`]; calls refer to ranges.
     pub frames: Vec<u32>,
 }
 
@@ -162,12 +164,12 @@ impl Values {
         self.frames.get(call.stack.0 as usize..call.stack.1 as usize).unwrap_or(&[])
     }
 
-    /// The node at `index`; null if there is none.
+    /// The node at `index`; a null node if there is none.
     pub fn node(&self, index: u32) -> Node {
         self.nodes.get(index as usize).copied().unwrap_or(Node::scalar(Kind::Null, 0))
     }
 
-    /// The index of the node after the value at `index` and all its parts.
+    /// The index of the first node after the value at `index` and all its parts.
     pub fn behind(&self, index: u32) -> u32 {
         let node = self.node(index);
         if node.is_composite() {
@@ -184,19 +186,19 @@ impl Values {
         self.bytes.get(start..start.saturating_add(len as usize)).unwrap_or(&[])
     }
 
-    /// Adds a text, and returns the index of its node.
+    /// Appends a text and returns the index of its node.
     pub fn push_text(&mut self, text: &[u8]) -> u32 {
-        let index = self.nodes.len() as u32; // A batch has far less than 2^32 nodes, and bytes.
+        let index = self.nodes.len() as u32; // A batch has far fewer than 2^32 nodes and bytes.
         self.nodes.push(Node::scalar(Kind::Text, Node::join(self.bytes.len() as u32, text.len() as u32)));
         self.bytes.extend_from_slice(text);
         index
     }
 
-    /// Copies a call's arguments, result and stack to the end of other values, and returns the call as it is there. The
-    /// call itself is not added to the list of calls.
+    /// Copies a call's arguments, result and stack to the end of `to`, and returns the call with its ranges there. Does not
+    /// add it to the list of calls.
     pub fn copy_call(&self, call: &Call, to: &mut Values) -> Call {
         let mut copy = *call;
-        copy.args.0 = to.args.len() as u32; // As many as there are bytes at most, which are fewer than 2^32.
+        copy.args.0 = to.args.len() as u32; // There are at most as many as bytes, which are fewer than 2^32.
         for arg in self.args_of(call) {
             let node = self.copy_value(arg.node, to);
             to.args.push(Arg { index: arg.index, node });
@@ -233,7 +235,7 @@ impl Values {
         start
     }
 
-    /// Removes everything, keeping the buffers.
+    /// Removes everything but keeps the buffers.
     pub fn clear(&mut self) {
         self.calls.clear();
         self.args.clear();
@@ -243,43 +245,43 @@ impl Values {
     }
 }
 
-/// A function: how it is called and what its arguments are.
+/// A function: its name and those of its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FunctionType {
-    /// The trace's id.
+    /// Id of the function in the trace.
     pub id: u64,
-    /// Its name.
+    /// Name of the function, as bytes.
     pub name: Vec<u8>,
-    /// The names of its arguments.
+    /// Names of its arguments, in order.
     pub args: Vec<Vec<u8>>,
-    /// Bits that the format derives from the name; calls have them too.
+    /// Bits that the format derives from the name; calls also have them.
     pub flags: u32,
 }
 
 /// A structure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StructType {
-    /// The trace's id.
+    /// Id of the structure in the trace.
     pub id: u64,
-    /// Its name; empty if it has none.
+    /// Name of the structure; empty if it has none.
     pub name: Vec<u8>,
-    /// The names of its members; an empty one belongs to a structure whose members count as those of this one.
+    /// Names of its members. An empty name belongs to a nested structure whose members count as members of this one.
     pub members: Vec<Vec<u8>>,
 }
 
-/// An enumeration, or a set of flags: names for numbers.
+/// An enumeration or a set of flags: names for numbers.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct NamedNumbers {
-    /// The trace's id.
+    /// Id of the type in the trace.
     pub id: u64,
-    /// Names and numbers as the trace lists them; numbers of enumerations as a two's complement.
+    /// Names and numbers in the order of the trace; numbers of enumerations as a two's complement.
     pub names: Vec<(Vec<u8>, u64)>,
-    /// Positions in `names`, by number, then position.
+    /// Positions in `names`, sorted by number; only the first of each number.
     by_number: Vec<u32>,
 }
 
 impl NamedNumbers {
-    /// These names, in this order.
+    /// Creates the type from names in the order of the trace.
     pub fn new(id: u64, names: Vec<(Vec<u8>, u64)>) -> NamedNumbers {
         let mut by_number: Vec<u32> = (0..u32::try_from(names.len()).unwrap_or(u32::MAX)).collect();
         by_number.sort_by_key(|position| names[*position as usize].1);
@@ -287,7 +289,7 @@ impl NamedNumbers {
         NamedNumbers { id, names, by_number }
     }
 
-    /// The first name of a number.
+    /// The first name listed for a number.
     pub fn name(&self, number: u64) -> Option<&[u8]> {
         let found =
             self.by_number.binary_search_by_key(&number, |position| self.names[*position as usize].1).ok()?;
@@ -301,12 +303,12 @@ impl fmt::Debug for NamedNumbers {
     }
 }
 
-/// A frame of a stack; what is not known is `None`.
+/// A frame of a stack; unknown fields are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// The trace's id.
+    /// Id of the frame in the trace.
     pub id: u64,
-    /// The file of the program or library.
+    /// The program or library file.
     pub module: Option<Vec<u8>>,
     /// The function.
     pub function: Option<Vec<u8>>,
@@ -314,7 +316,7 @@ pub struct Frame {
     pub file: Option<Vec<u8>>,
     /// The line of the source file.
     pub line: Option<u64>,
-    /// Bytes from the start of the function, or of the module.
+    /// Offset in bytes from the start of the function, or of the module.
     pub offset: Option<u64>,
 }
 
@@ -333,7 +335,7 @@ pub enum Type {
     Frame(Frame),
 }
 
-/// The types of one read, in order of first appearance. Append-only; shared, not copied, when it changes hands.
+/// The types of one read, in order of first appearance. Append-only; copies share the types.
 #[derive(Clone, Debug, Default)]
 pub struct Types(Vec<Arc<Type>>);
 
@@ -350,7 +352,7 @@ impl Types {
         self.0.get(index as usize).map(|ty| &**ty)
     }
 
-    /// The function at `index`, if it is one.
+    /// The function at `index`, if the type there is a function.
     pub fn function(&self, index: u32) -> Option<&FunctionType> {
         match self.get(index) {
             Some(Type::Function(function)) => Some(function),
@@ -363,17 +365,17 @@ impl Types {
         &self.0
     }
 
-    /// How many there are.
+    /// Number of types.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True without types.
+    /// True if there are no types.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Forgets the types from position `len` on: for a reader that has to read an event again.
+    /// Removes the types from position `len` onwards, for a reader that has to read an event again.
     pub fn truncate(&mut self, len: usize) {
         self.0.truncate(len);
     }

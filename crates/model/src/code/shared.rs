@@ -1,18 +1,18 @@
-//! Instructions that thousands of reads keep in one place.
+//! An instruction table that many concurrent reads share.
 
 use super::Code;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Instructions of the first segment, as a power of two; each further segment is twice as long as the one before.
+/// Number of instructions in the first segment, as a power of two; each further segment is twice as long as the previous one.
 const FIRST_LOG2: u32 = 10;
-/// Segments up to 2^32 instructions.
+/// Number of segments that 2^32 instructions need.
 const N_SEGMENTS: usize = 33 - FIRST_LOG2 as usize;
 
-/// One table for many reads: files of one program hold mostly the same instructions, each of which stands here once.
+/// One table for many reads: the files of one program hold mostly the same instructions, and the table stores each once.
 ///
-/// Append-only. Reading needs no lock, learning does.
+/// Append-only. Reading takes no lock; adding does.
 #[derive(Debug)]
 pub struct SharedCodes {
     segments: [OnceLock<Box<[OnceLock<Code>]>>; N_SEGMENTS],
@@ -20,12 +20,12 @@ pub struct SharedCodes {
     index: Mutex<Index>,
 }
 
-/// Where instructions stand.
+/// Finds the number of an instruction.
 #[derive(Debug, Default)]
 struct Index {
-    /// The first instruction that any read gave at an address.
+    /// The first instruction that any read added at each address.
     first: HashMap<u64, u32>,
-    /// Others at these addresses.
+    /// Further instructions at these addresses.
     more: HashMap<Code, u32>,
 }
 
@@ -40,7 +40,7 @@ impl Default for SharedCodes {
 }
 
 impl SharedCodes {
-    /// The number of an instruction, and whether it is the first that any read gave at its address.
+    /// Adds an instruction if it is new. Returns its number, and whether it is the first that any read added at its address.
     pub fn learn(&self, code: Code) -> (u32, bool) {
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         let next = self.len.load(Ordering::Relaxed);
@@ -54,36 +54,36 @@ impl SharedCodes {
             let segment = self.segments[segment].get_or_init(|| {
                 (0..1_usize << (FIRST_LOG2 as usize + segment)).map(|_| OnceLock::new()).collect()
             });
-            // No other thread has this number, because the lock is held.
+            // No other thread can have this number, because the lock is held.
             let _ = segment[at].set(code);
             self.len.store(next + 1, Ordering::Release); // Readers stop long before 2^32 distinct instructions.
         }
         (number, number == first)
     }
 
-    /// The number of the first instruction that any read gave at `pc`.
+    /// The number of the first instruction that any read added at `pc`.
     pub fn first_at(&self, pc: u64) -> Option<u32> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner).first.get(&pc).copied()
     }
 
-    /// The instruction with a number.
+    /// The instruction with this number.
     pub fn get(&self, number: u32) -> Option<&Code> {
         let (segment, at) = place(number);
         self.segments.get(segment)?.get()?.get(at)?.get()
     }
 
-    /// How many there are so far.
+    /// Number of instructions so far.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Acquire) as usize
     }
 
-    /// True if there is none yet.
+    /// True if there are no instructions yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The segment of a number, and where it stands there.
+/// The segment that holds a number, and the position in that segment.
 fn place(number: u32) -> (usize, usize) {
     let shifted = u64::from(number) + (1 << FIRST_LOG2);
     let log2 = shifted.ilog2();

@@ -1,8 +1,8 @@
-//! A bit for each row.
+//! A bitmap with one bit for each row.
 
 use std::ops::Range;
 
-/// A bit for each row: whether it has a value.
+/// A bitmap that says for each row whether it has a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bits {
     words: Vec<u64>,
@@ -10,17 +10,17 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// How many bits there are.
+    /// Number of bits.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True without bits.
+    /// True if there are no bits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bits, 64 to a word, the first in the lowest place; those past the end are 0.
+    /// The bits, 64 to a word, the first in the lowest position; those past the end are 0.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
@@ -30,7 +30,7 @@ impl Bits {
         row < self.len && self.words.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
     }
 
-    /// How many bits are set.
+    /// Number of bits that are set.
     pub fn count_ones(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -46,10 +46,10 @@ impl Bits {
         self.len += 1;
     }
 
-    /// Appends a bit many times.
+    /// Appends the same bit `times` times.
     pub fn push_all(&mut self, bit: bool, times: usize) {
         let mut left = times;
-        // To the end of the word, then whole words.
+        // Single bits up to the next word boundary, then whole words.
         while left > 0 && (!self.len.is_multiple_of(64) || left < 64) {
             self.push(bit);
             left -= 1;
@@ -59,12 +59,12 @@ impl Bits {
         (0..left % 64).for_each(|_| self.push(bit));
     }
 
-    /// Appends some bits of others; those past their end are false.
+    /// Appends bits of another bitmap; bits past its end are false.
     pub fn extend_rows(&mut self, from: &Bits, rows: Range<usize>) {
         rows.for_each(|row| self.push(from.get(row)));
     }
 
-    /// Keeps the first bits.
+    /// Keeps the first `len` bits.
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
             self.words.truncate(len.div_ceil(64));
@@ -75,7 +75,7 @@ impl Bits {
         }
     }
 
-    /// Removes all bits, keeping the buffer.
+    /// Removes all bits but keeps the buffer.
     pub fn clear(&mut self) {
         self.words.clear();
         self.len = 0;

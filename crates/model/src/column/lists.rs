@@ -1,11 +1,11 @@
-//! Lists of numbers, filled one number after the other.
+//! A column of lists of numbers.
 
 use super::{Cells, Column};
 
-/// A list of numbers of 64 bits for each row, all in one buffer.
+/// A list of 64-bit numbers for each row, all in one buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lists {
-    /// Where each list begins, and where the last ends; empty without rows.
+    /// Start of each list in `items`, followed by the end of the last; empty if there are no rows.
     pub(super) offsets: Vec<i32>,
     pub(super) items: Box<Column>,
 }
@@ -18,7 +18,7 @@ impl Default for Lists {
 }
 
 impl Lists {
-    /// The list of a row; none past the end.
+    /// The list of a row; empty past the end.
     pub fn get(&self, row: usize) -> &[u64] {
         match (self.offsets.get(row..row.saturating_add(2)), &self.items.cells) {
             (Some([start, end]), Cells::U64(items)) => {
@@ -36,14 +36,14 @@ impl Lists {
         }
     }
 
-    /// Keeps the first rows.
+    /// Keeps the first `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         self.offsets.truncate(rows + 1);
         self.items.truncate(self.offsets.last().map_or(0, |end| *end as usize));
     }
 }
 
-/// Notes that a list ends after `n_items`. Readers end a batch long before there are 2^31.
+/// Records that a list ends after `n_items` items in all. Readers end a batch long before there are 2^31.
 pub(super) fn end_row(offsets: &mut Vec<i32>, n_items: usize) {
     if offsets.is_empty() {
         offsets.push(0);

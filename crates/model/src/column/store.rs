@@ -1,4 +1,4 @@
-//! What a column may be inside a structure of vectors.
+//! The types that a column of a structure of vectors may have.
 
 use super::{Bits, Cells, CellsRef, Column, ColumnRef, Lists, Strings};
 use crate::schema::{Field, Type};
@@ -6,31 +6,31 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The values of one column of [`rows!`](crate::rows!): a vector of numbers or of kinds, texts, lists.
+/// The values of one column of [`rows!`](crate::rows!): a vector of numbers or of enumerated values, texts, lists.
 ///
 /// A column that was not asked for has no values, whatever the number of rows.
 pub trait Store: fmt::Debug + Default + Send + 'static {
-    /// What a value is, if the column says nothing else.
+    /// The type of the values, unless the column declares another.
     fn ty() -> Type;
 
-    /// The field of such a column.
+    /// Builds the schema's field for such a column.
     fn field(name: &'static str, ty: Type, doc: &'static str) -> Field {
         Field::new(name, ty, doc)
     }
 
-    /// How many values there are.
+    /// Number of values.
     fn n_values(&self) -> usize;
 
-    /// The values, lent.
+    /// Borrows the values as a column.
     fn lend(&self) -> ColumnRef<'_>;
 
-    /// The values, given away.
+    /// Converts the values into a column.
     fn give(self) -> Column;
 
-    /// Keeps the first rows.
+    /// Keeps the first `rows` rows.
     fn cut(&mut self, rows: usize);
 
-    /// Appends some rows of another; of one that was not asked for, nothing.
+    /// Appends rows of another column; nothing if that was not asked for.
     fn append(&mut self, from: &Self, rows: Range<usize>);
 }
 
@@ -121,22 +121,22 @@ impl Store for Lists {
     }
 }
 
-/// Values that some rows do not have.
+/// A column in which some rows have no value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Maybe<S> {
-    /// The values, with one of no meaning where there is none.
+    /// The values, with a placeholder in each row that has none.
     pub values: S,
-    /// Which rows have a value.
+    /// A bit for each row that has a value.
     pub valid: Bits,
 }
 
 impl<T: Copy + Default> Maybe<Vec<T>> {
-    /// The number of a row, if it has one.
+    /// The number in a row, if it has one.
     pub fn get(&self, row: usize) -> Option<T> {
         self.valid.get(row).then(|| self.values.get(row).copied().unwrap_or_default())
     }
 
-    /// Appends a row.
+    /// Appends a row; `None` for a row without a value.
     pub fn push(&mut self, value: Option<T>) {
         self.values.push(value.unwrap_or_default());
         self.valid.push(value.is_some());
@@ -155,7 +155,7 @@ impl Maybe<Strings> {
         self.valid.push(true);
     }
 
-    /// Appends rows without a text.
+    /// Appends `times` rows without a text.
     pub fn push_missing(&mut self, times: usize) {
         self.values.push_empty(times);
         self.valid.push_all(false, times);

@@ -1,34 +1,34 @@
-//! Texts and bytes of any length, in one buffer.
+//! Texts and byte strings of any length, in one buffer.
 
 use std::ops::Range;
 
-/// Texts, or bytes of any sort, end to end in one buffer: the layout of Arrow, so that nothing is copied on the way there.
+/// Texts, or arbitrary bytes, end to end in one buffer: the layout of Arrow, so that conversion to Arrow copies nothing.
 ///
 /// Offsets have 31 bits; readers end a batch long before its texts have 2 GiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strings {
-    /// Where each text begins, and where the last ends; empty without texts.
+    /// Start of each text in `bytes`, followed by the end of the last; empty if there are no texts.
     offsets: Vec<i32>,
     bytes: Vec<u8>,
 }
 
 impl Strings {
-    /// How many texts there are.
+    /// Number of texts.
     pub fn len(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// True without texts.
+    /// True if there are no texts.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of all texts.
+    /// Total length of all texts, in bytes.
     pub fn n_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The bytes of a row; none past the end.
+    /// The bytes of a row; empty past the end.
     pub fn get(&self, row: usize) -> &[u8] {
         match self.offsets.get(row..row.saturating_add(2)) {
             Some([start, end]) => self.bytes.get(*start as usize..*end as usize).unwrap_or(&[]),
@@ -36,7 +36,7 @@ impl Strings {
         }
     }
 
-    /// The text of a row; bytes that are not UTF-8 are replaced.
+    /// The text of a row; bytes that are not UTF-8 are replaced by U+FFFD.
     pub fn text(&self, row: usize) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.get(row))
     }
@@ -46,13 +46,13 @@ impl Strings {
         (0..self.len()).map(|row| self.get(row))
     }
 
-    /// Appends bytes of any sort.
+    /// Appends arbitrary bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.end_row(1);
     }
 
-    /// Appends a text; bytes that are not UTF-8 are replaced, so that a column of texts holds nothing else.
+    /// Appends a text; bytes that are not UTF-8 are replaced by U+FFFD, so that a column of texts holds valid UTF-8 only.
     pub fn push_text(&mut self, bytes: &[u8]) {
         match std::str::from_utf8(bytes) {
             Ok(_) => self.push(bytes),
@@ -60,7 +60,7 @@ impl Strings {
         }
     }
 
-    /// Appends empty texts.
+    /// Appends `times` empty texts.
     pub fn push_empty(&mut self, times: usize) {
         if times > 0 {
             self.end_row(times);
@@ -71,17 +71,17 @@ impl Strings {
         if self.offsets.is_empty() {
             self.offsets.push(0);
         }
-        // Readers end a batch long before that.
+        // Readers end a batch long before this overflows.
         let end = i32::try_from(self.bytes.len()).unwrap_or(i32::MAX);
         self.offsets.extend(std::iter::repeat_n(end, times));
     }
 
-    /// Appends some rows of others; those past their end are left out.
+    /// Appends rows of other strings; rows past their end are ignored.
     pub fn extend_rows(&mut self, from: &Strings, rows: Range<usize>) {
         (rows.start..rows.end.min(from.len())).for_each(|row| self.push(from.get(row)));
     }
 
-    /// Keeps the first rows.
+    /// Keeps the first `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         if rows < self.len() {
             self.offsets.truncate(rows + 1);
@@ -89,13 +89,13 @@ impl Strings {
         }
     }
 
-    /// Removes all rows, keeping the buffers.
+    /// Removes all rows but keeps the buffers.
     pub fn clear(&mut self) {
         self.offsets.clear();
         self.bytes.clear();
     }
 
-    /// The offsets, one more than there are rows (or none at all), and the bytes, as Arrow has them.
+    /// The offsets (one more than there are rows, or none at all) and the bytes, in Arrow's layout.
     pub fn into_parts(self) -> (Vec<i32>, Vec<u8>) {
         (self.offsets, self.bytes)
     }

@@ -1,7 +1,7 @@
-//! Which of some names a mistyped one is meant to be.
+//! Suggestions for mistyped names.
 
-/// The known name that is nearest to `name`, if one is so near that it may be meant: a third of its letters differ at most, or
-/// it begins like it.
+/// The known name that is nearest to `name`, if it is near enough to be meant: at most a third of the letters differ, or one
+/// of the two begins with the other.
 ///
 /// ```
 /// use quipu_model::options::nearest;
@@ -12,7 +12,7 @@
 /// ```
 pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let name = plain(name);
-    // A page of text is no mistyped name.
+    // A page of text is not a mistyped name.
     if name.is_empty() || name.len() > 64 {
         return None;
     }
@@ -26,12 +26,12 @@ pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Opti
     known.into_iter().filter_map(near).min_by_key(|(edits, _)| *edits).map(|(_, known)| known)
 }
 
-/// Letters as they are compared: case and the sort of dash do not matter.
+/// Normalises a name for comparison: upper and lower case are the same, and so are `_` and `-`.
 fn plain(name: &str) -> Vec<char> {
     name.chars().map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// How many letters have to be left out, put in or replaced, or exchanged with the next, to make one name the other.
+/// The number of letters that must be removed, inserted, replaced or swapped with the next to turn one name into the other.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -57,7 +57,7 @@ fn what_is_not_given_has_its_default() {
         assert_eq!(options.path(&FILE), None);
         assert!(!options.has(&TAKE) && !options.has(&FILE));
     }
-    // A number that is the default is given, all the same.
+    // A number that equals the default still counts as given.
     assert!(parse([("size", "64")]).unwrap().has(&SIZE));
 }
 

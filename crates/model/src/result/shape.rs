@@ -1,28 +1,28 @@
-//! What a result has: the description that its JSON, its tables and its documentation share.
+//! The shape of a result: the description that its JSON, its tables and its documentation share.
 
 use crate::schema::{Field, Type};
 use std::sync::Arc;
 
-/// What a structure of results has.
+/// The shape of a structure of results.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Name of the structure.
     pub name: &'static str,
-    /// What it is, as its comment says.
+    /// Description of the structure, taken from its doc comment.
     pub doc: &'static str,
     /// Its fields, in order.
     pub members: Vec<Member>,
 }
 
 impl Shape {
-    /// What it is, on one line.
+    /// The description on one line.
     pub fn about(&self) -> String {
         let lines = self.doc.lines().map(str::trim).filter(|line| !line.is_empty());
         lines.collect::<Vec<_>>().join(" ")
     }
 
-    /// The members whose keys stand in an object of this shape, those of flat structures among them; `false` beside those
-    /// that may be left out, or are only in tables.
+    /// The members whose keys appear in an object of this shape, including those of flat structures. The flag is false for
+    /// keys that may be omitted, or that appear only in tables.
     pub fn keys(&self) -> Vec<(Member, bool)> {
         let keys = |member: &Member| match member.kind.what {
             What::Fields(shape) if member.marks.is_flat => {
@@ -38,110 +38,110 @@ impl Shape {
 /// A field of a structure of results.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its key, and what else is special.
+    /// Key and other properties.
     pub marks: Marks,
     /// One sentence for people.
     pub doc: &'static str,
-    /// What it holds.
+    /// Kind of the value.
     pub kind: Kind,
 }
 
-/// What is special about a field.
+/// Properties of a field.
 #[derive(Clone, Copy, Debug)]
 pub struct Marks {
-    /// Key in JSON, and the column's name.
+    /// Key in JSON, and name of the column.
     pub key: &'static str,
-    /// The keys of the structure in it stand here themselves.
+    /// Whether the keys of the field's structure appear directly in the outer object.
     pub is_flat: bool,
-    /// It is left out of JSON where it has nothing to say.
+    /// Whether JSON omits the field if it has nothing to say.
     pub is_perhaps: bool,
-    /// JSON does not have it.
+    /// Whether JSON omits the field always.
     pub is_only_in_tables: bool,
-    /// Tables of lists below begin with it.
+    /// Whether tables of nested lists begin with this column.
     pub is_key: bool,
 }
 
 impl Marks {
-    /// Nothing special.
+    /// A field with this key and no other marks.
     pub const fn new(key: &'static str) -> Marks {
         Marks { key, is_flat: false, is_perhaps: false, is_only_in_tables: false, is_key: false }
     }
 
-    /// The keys of the structure in it stand here themselves.
+    /// Puts the keys of the field's structure directly into the outer object.
     pub const fn flat(self) -> Marks {
         Marks { is_flat: true, ..self }
     }
 
-    /// It is left out of JSON where it has nothing to say.
+    /// Omits the field from JSON if it has nothing to say.
     pub const fn perhaps(self) -> Marks {
         Marks { is_perhaps: true, ..self }
     }
 
-    /// JSON does not have it: readers of JSON take it from other keys.
+    /// Omits the field from JSON, because readers can compute it from other keys.
     pub const fn only_in_tables(self) -> Marks {
         Marks { is_only_in_tables: true, ..self }
     }
 
-    /// Tables of lists below begin with it.
+    /// Makes tables of nested lists begin with this column.
     pub const fn key(self) -> Marks {
         Marks { is_key: true, ..self }
     }
 
-    /// It has a key of its own.
+    /// Sets the key.
     pub const fn named(self, key: &'static str) -> Marks {
         Marks { key, ..self }
     }
 
-    /// A field with these marks.
+    /// Creates a field with these marks.
     pub fn member(self, kind: Kind, doc: &'static str) -> Member {
         Member { marks: self, doc, kind }
     }
 }
 
-/// What a value of a result is.
+/// The kind of a value in a result.
 #[derive(Clone, Debug)]
 pub struct Kind {
-    /// What it is where there is one.
+    /// The kind of value, if there is one.
     pub what: What,
-    /// True if there may be none: `null` in JSON.
+    /// True if the value may be missing, which is `null` in JSON.
     pub is_nullable: bool,
 }
 
-/// What a value is where there is one.
+/// The kinds of values, apart from being missing.
 #[derive(Clone, Debug)]
 pub enum What {
-    /// A cell of a row.
+    /// A cell in a row.
     Cell(Type),
-    /// A structure: cells of the same row.
+    /// A structure: several cells in the same row.
     Fields(fn() -> Shape),
-    /// A list whose items have names: cells of the same row.
+    /// A list whose items have fixed names: several cells in the same row.
     Items(fn() -> Shape),
     /// A list of structures: a table of its own.
     Rows(fn() -> Shape),
 }
 
 impl Kind {
-    /// A cell.
+    /// A cell of this type.
     pub fn cell(ty: Type) -> Kind {
         Kind { what: What::Cell(ty), is_nullable: false }
     }
 
-    /// A structure.
+    /// A structure of this shape.
     pub fn fields(shape: fn() -> Shape) -> Kind {
         Kind { what: What::Fields(shape), is_nullable: false }
     }
 
-    /// A list whose items have names.
+    /// A list of this shape, whose items have fixed names.
     pub fn items(shape: fn() -> Shape) -> Kind {
         Kind { what: What::Items(shape), is_nullable: false }
     }
 
-    /// The same, or nothing.
+    /// Allows the value to be missing.
     pub fn or_nothing(self) -> Kind {
         Kind { is_nullable: true, ..self }
     }
 
-    /// As many of these as there are.
+    /// A list of such values.
     pub fn list(self) -> Kind {
         let what = match self.what {
             What::Cell(ty) => {
@@ -153,7 +153,7 @@ impl Kind {
         Kind { what, is_nullable: false }
     }
 
-    /// The structure that it is, or that its items are.
+    /// The shape of the structure, or of the structures in the list; `None` for other values.
     pub fn shape(&self) -> Option<Shape> {
         match self.what {
             What::Cell(_) | What::Items(_) => None,

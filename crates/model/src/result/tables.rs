@@ -1,4 +1,4 @@
-//! Results as tables: a table for each list, at each level.
+//! Results as tables: one table for each list, at each level of nesting.
 
 use super::{Fields, Kind, Shape, Value, What};
 use crate::column::Column;
@@ -7,9 +7,9 @@ use crate::table::{ColumnTable, Table};
 use std::slice::IterMut;
 use std::sync::Arc;
 
-/// A result as tables. The first has one row and is called `name`; it is left out if the result has nothing but lists. Each
-/// list has a table called after the way to it. Rows of a list in a list begin with the keys of the row that they belong to;
-/// where that has none, with its position, counted from 0.
+/// Converts a result to tables. The first has one row and is called `name`; it is left out if the result consists of lists
+/// only. Each list has a table whose name is the path to the list. Rows of a nested list begin with the key columns of the
+/// row that they belong to, or with its position, counted from 0, if it has no key columns.
 pub fn tables<R: Fields>(name: &str, result: &R) -> Vec<ColumnTable> {
     let mut root = Level::new(name.to_owned(), &R::shape(), Vec::new());
     root.add(result, Row { columns: &[], keys: &[], at: 0 });
@@ -21,39 +21,39 @@ pub fn tables<R: Fields>(name: &str, result: &R) -> Vec<ColumnTable> {
     tables
 }
 
-/// The schemas of the tables that [`tables`] makes of a result of this shape, in its order.
+/// The schemas of the tables that [`tables`] makes from a result of this shape, in the same order.
 pub fn schemas(name: &str, shape: &Shape) -> Vec<Arc<Schema>> {
     let mut tables = Vec::new();
     Level::new(name.to_owned(), shape, Vec::new()).collect(&mut tables);
     tables.iter().map(|table| table.schema().clone()).filter(|schema| !schema.fields.is_empty()).collect()
 }
 
-/// The columns of a row that is being filled.
+/// Fills the columns of one row.
 pub struct Cells<'a> {
     columns: IterMut<'a, Column>,
 }
 
-/// The tables of the lists in a row.
+/// Fills the tables of the lists in one row.
 pub struct Rows<'a> {
     levels: IterMut<'a, Level>,
     row: Row<'a>,
 }
 
-/// A row that rows of lists in it begin with.
+/// A row that contains lists, whose rows begin with its key columns.
 #[derive(Clone, Copy)]
 struct Row<'a> {
     columns: &'a [Column],
-    /// Positions of the columns that it is known by; its own position if there are fewer than rows below begin with.
+    /// Positions of its key columns. If a nested table expects more columns than this, it gets the row's position.
     keys: &'a [usize],
     at: usize,
 }
 
-/// A table in the making.
+/// A table that is being filled, with the tables of nested lists.
 struct Level {
     table: ColumnTable,
-    /// How many columns are those of the rows above.
+    /// Number of columns that come from the rows above.
     n_inherited: usize,
-    /// Positions of the columns that rows below begin with.
+    /// Positions of the columns that rows of nested lists begin with.
     keys: Vec<usize>,
     below: Vec<Level>,
 }
@@ -65,9 +65,9 @@ impl Cells<'_> {
         }
     }
 
-    /// Fills the next column with a number: with a sign as a two's complement, floats as their bits.
+    /// Fills the next column with a number: signed values as a two's complement, floats as their bits.
     pub fn number(&mut self, number: u64) {
-        // The column is one for such numbers.
+        // The column accepts such numbers, so this cannot fail.
         self.add(|column| drop(column.push(number)));
     }
 
@@ -76,7 +76,7 @@ impl Cells<'_> {
         self.add(|column| drop(column.push_bytes(text.as_bytes())));
     }
 
-    /// Fills the next column with a list, whose items `fill` writes, each as the next column.
+    /// Fills the next column with a list. `fill` passes each item to its argument, which writes it.
     pub fn list(&mut self, fill: impl FnOnce(&mut dyn FnMut(&dyn Fn(&mut Cells<'_>)))) {
         self.add(|column| {
             let filled = column.push_list(|items| {
@@ -96,12 +96,12 @@ impl Cells<'_> {
 }
 
 impl Rows<'_> {
-    /// Leaves the next tables as they are.
+    /// Skips the next `n` tables.
     pub fn skip(&mut self, n: usize) {
         self.levels.by_ref().take(n).for_each(|_| {});
     }
 
-    /// Appends a row for each of some structures to the next table.
+    /// Appends one row for each structure to the next table.
     pub fn list<V: Value>(&mut self, items: &[V]) {
         if let Some(level) = self.levels.next() {
             items.iter().for_each(|item| level.add(item, self.row));
@@ -110,7 +110,7 @@ impl Rows<'_> {
 }
 
 impl Level {
-    /// An empty table of rows of this shape, which begin with `inherited` columns.
+    /// Creates an empty table for rows of this shape, which begin with the `inherited` columns.
     fn new(name: String, shape: &Shape, inherited: Vec<Field>) -> Level {
         let n_inherited = inherited.len();
         let mut columns = Columns { fields: inherited, keys: (0..n_inherited).collect(), lists: Vec::new() };
@@ -119,7 +119,7 @@ impl Level {
         columns.make_names_differ(n_inherited, name.rsplit('.').nth(1).unwrap_or_default());
         let Columns { fields, keys, lists } = columns;
         let mut below: Vec<Field> = keys.iter().filter_map(|key| fields.get(*key).cloned()).collect();
-        // The first table has one row, which needs no key.
+        // The first table has one row, so its nested tables need no key.
         if let Some((_, own)) = name.rsplit_once('.').filter(|_| n_own_keys == 0) {
             let doc = "Position of the row that this belongs to, from 0.";
             below.push(Field::new(format!("{own}.row"), Type::U64, doc));
@@ -132,14 +132,14 @@ impl Level {
         Level { table: ColumnTable::new(Arc::new(schema)), n_inherited, keys, below }
     }
 
-    /// Appends a row that begins with what another is known by.
+    /// Appends a row that begins with the key columns of the row `above`.
     fn add<V: Value>(&mut self, value: &V, above: Row<'_>) {
         let at = self.table.n_rows();
         let (first, own) = self.table.columns.split_at_mut(self.n_inherited);
         for (position, column) in first.iter_mut().enumerate() {
             match above.keys.get(position).and_then(|key| above.columns.get(*key)) {
                 Some(key) => column.extend_rows(key.as_ref(), above.at..above.at + 1),
-                // The column was made for positions.
+                // This column was made for positions.
                 None => drop(column.push(above.at as u64)),
             }
         }
@@ -156,11 +156,11 @@ impl Level {
     }
 }
 
-/// Columns of a table that is planned.
+/// The columns of a table that is being planned.
 struct Columns {
     fields: Vec<Field>,
     keys: Vec<usize>,
-    /// The lists, by the way to each.
+    /// Nested lists, each with the path to it.
     lists: Vec<(String, Shape)>,
 }
 
@@ -188,7 +188,7 @@ impl Columns {
         }
     }
 
-    /// Gives columns of rows above another name where the row has one of that name itself.
+    /// Renames inherited columns that have the same name as a column of the row itself.
     fn make_names_differ(&mut self, n_inherited: usize, above: &str) {
         let (inherited, own) = self.fields.split_at_mut(n_inherited);
         for field in inherited {

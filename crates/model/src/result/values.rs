@@ -1,4 +1,4 @@
-//! Numbers, texts and lists as values of results.
+//! Numbers, texts and lists as values in results.
 
 use super::{Cells, Fields, Kind, Marks, Rows, Shape, Value, put};
 use crate::schema::Type;
@@ -125,7 +125,7 @@ impl Value for BTreeSet<u64> {
     }
 }
 
-/// A number in hexadecimal: text in JSON, since many readers of JSON hold numbers in 53 bits.
+/// A number in hexadecimal. It is text in JSON, because many readers of JSON hold numbers in 53 bits.
 #[derive(Debug)]
 pub struct Hex<'a, T>(pub &'a T);
 
@@ -185,7 +185,7 @@ impl Value for Hex<'_, Vec<u64>> {
     }
 }
 
-/// Threads in a list: their numbers, or texts such as `W1.T5747` where they are of further traces.
+/// A list of threads: their numbers, or texts such as `W1.T5747` for threads of further traces.
 #[derive(Debug)]
 pub struct ThreadNames<'a, T>(pub &'a T);
 

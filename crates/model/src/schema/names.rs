@@ -1,11 +1,12 @@
-//! Names for numbers, and words that each stand for several of them.
+//! Names for numbers, and group names that each stand for several of them.
 
 use super::{Storage, Text};
 use std::sync::Arc;
 
 /// Names for the numbers of a column, or for its bits.
 ///
-/// Numbers of a file are sparse, those of the code mostly dense: pairs sorted by number, with a quick way to the first ones.
+/// Numbers in files are sparse, while those in the code are mostly dense. So names are stored as pairs sorted by number, with
+/// direct access to the dense ones at the front.
 ///
 /// ```
 /// use quipu_model::schema::{Names, Storage};
@@ -17,13 +18,13 @@ use std::sync::Arc;
 pub struct Names {
     storage: Storage,
     sorted: Vec<(u64, Text)>,
-    /// How many of the first pairs have their position as their number.
+    /// Number of leading pairs whose number equals their position.
     n_dense: usize,
     groups: Vec<(Text, Vec<u64>)>,
 }
 
 impl Names {
-    /// These names for numbers that are stored like this; of two names of a number, the first.
+    /// Creates names for numbers with this storage. If a number has two names, the first counts.
     pub fn new<N: Into<Text>>(storage: Storage, names: impl IntoIterator<Item = (u64, N)>) -> Names {
         let mut sorted: Vec<(u64, Text)> =
             names.into_iter().map(|(number, name)| (number, name.into())).collect();
@@ -33,24 +34,24 @@ impl Names {
         Names { storage, sorted, n_dense, groups: Vec::new() }
     }
 
-    /// Names for the numbers from 0 on.
+    /// Creates names for the numbers 0, 1, 2, ….
     pub fn dense(storage: Storage, names: &[&'static str]) -> Names {
         Names::new(storage, (0..).zip(names.iter().copied()))
     }
 
-    /// The same with a word that stands for all of these names. Names that there are not are left out.
+    /// Adds a group name that stands for all of these names. Unknown names are ignored.
     pub fn with_group(mut self, word: impl Into<Text>, members: &[&str]) -> Names {
         let numbers = members.iter().filter_map(|name| self.number(name)).collect();
         self.groups.push((word.into(), numbers));
         self
     }
 
-    /// Ready to be shared by schemas.
+    /// Wraps the names so that schemas can share them.
     pub fn shared(self) -> Arc<Names> {
         Arc::new(self)
     }
 
-    /// How the numbers are stored.
+    /// Storage of the numbers.
     pub fn storage(&self) -> Storage {
         self.storage
     }
@@ -70,17 +71,17 @@ impl Names {
         self.iter().find(|(_, other)| *other == name).map(|(number, _)| number)
     }
 
-    /// The numbers that a word stands for.
+    /// The numbers that a group name stands for.
     pub fn group(&self, word: &str) -> Option<&[u64]> {
         self.groups().find(|(other, _)| *other == word).map(|(_, numbers)| numbers)
     }
 
-    /// Words that each stand for several numbers, with these.
+    /// All group names, each with the numbers that it stands for.
     pub fn groups(&self) -> impl Iterator<Item = (&str, &[u64])> {
         self.groups.iter().map(|(word, numbers)| (&**word, &numbers[..]))
     }
 
-    /// All numbers with their names, by number.
+    /// All numbers with their names, sorted by number.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &str)> {
         self.sorted.iter().map(|(number, name)| (*number, &**name))
     }

@@ -1,8 +1,8 @@
-//! How values of each type are stored.
+//! The storage of each type of values.
 
 use super::Type;
 
-/// How the values of a column are stored.
+/// The storage of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
     /// One byte each.
@@ -13,30 +13,30 @@ pub enum Storage {
     U32,
     /// Eight bytes each.
     U64,
-    /// One byte each, with a sign.
+    /// Signed, one byte each.
     I8,
-    /// Two bytes each, with a sign.
+    /// Signed, two bytes each.
     I16,
-    /// Four bytes each, with a sign.
+    /// Signed, four bytes each.
     I32,
-    /// Eight bytes each, with a sign.
+    /// Signed, eight bytes each.
     I64,
     /// Floating-point numbers of four bytes each.
     F32,
     /// Floating-point numbers of eight bytes each.
     F64,
-    /// As many bytes each.
+    /// This many bytes each.
     Fixed(u32),
-    /// Bytes of any length.
+    /// Byte strings of any length.
     Strings,
-    /// As many items as there are.
+    /// Lists of items.
     Nested,
     /// A column for each member.
     Members,
 }
 
 impl Storage {
-    /// All bits set, which stands for "none" where a column of unsigned numbers keeps that number free.
+    /// The number with all bits set, which means "no value" in columns of unsigned numbers that do not use it.
     pub fn all_ones(self) -> u64 {
         match self {
             Storage::U8 => u8::MAX.into(),
@@ -48,7 +48,7 @@ impl Storage {
 }
 
 impl Type {
-    /// Plain numbers that are stored in this way; `None` for storage of something else.
+    /// The type of plain numbers with this storage; `None` if the storage is not for numbers.
     pub fn of_numbers(storage: Storage) -> Option<Type> {
         Some(match storage {
             Storage::U8 => Type::U8,
@@ -65,7 +65,7 @@ impl Type {
         })
     }
 
-    /// How values of this type are stored.
+    /// The storage of values of this type.
     pub fn storage(&self) -> Storage {
         match self {
             Type::Bool | Type::U8 => Storage::U8,
