@@ -1,5 +1,5 @@
-//! What the engine costs by itself: a trace that hands out the same batch again and again, and a pass that does next to
-//! nothing with it. What is left is the price of each batch.
+//! The cost of the engine itself: a trace that delivers the same batch again and again, and a pass that does almost nothing
+//! with it. What remains is the overhead of each batch.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -24,14 +24,14 @@ fn main() {
 
 const BATCHES: u64 = 100_000;
 
-/// One thread, one unit of 100 000 batches.
+/// One thread and one unit of 100 000 batches.
 #[divan::bench]
 fn run_batches(bencher: Bencher<'_, '_>) {
     let trace = Blank::new(1, BATCHES);
     bencher.counter(ItemsCount::new(BATCHES)).bench(|| run_all(&trace, &PIECES, 1));
 }
 
-/// Two threads, 1000 units of 100 batches: forks and merges are paid for a thousand times.
+/// Two threads and 1000 units of 100 batches, which pays for forking and merging a thousand times.
 #[divan::bench]
 fn run_small_units(bencher: Bencher<'_, '_>) {
     let trace = Blank::new(1000, BATCHES / 1000);
@@ -61,7 +61,7 @@ fn run_all(trace: &Blank, tool: &CountTool, threads: usize) -> u64 {
     run(trace, vec![planned], &options).expect("the trace is sound").records
 }
 
-/// Shards whose batches have a thousand records without rows, and a clock that ticks with each.
+/// A trace of shards whose batches have a thousand records without rows, and a clock that ticks with each batch.
 struct Blank {
     meta: Meta,
     shards: Vec<Shard>,

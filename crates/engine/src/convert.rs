@@ -1,4 +1,4 @@
-//! Conversion between formats: a plan before anything is read, records through lenses, a ledger at the end.
+//! Conversion between formats: a plan before reading, records through lenses, a ledger at the end.
 
 use crate::merge::Merge;
 use crate::watch::Watch;
@@ -9,25 +9,25 @@ use quipu_model::trace::{Fact, settled};
 use quipu_model::{Batch, Columns, Error, ErrorKind, Result, Scan, ShardId, Trace};
 use std::collections::BTreeMap;
 
-/// What a conversion will do, as far as the formats alone tell it.
+/// The effect of a conversion, as far as it is known from the formats and the trace's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversionPlan {
     /// Columns that are carried over.
     pub carried: Columns,
-    /// What the source has and the target has no room for.
+    /// Content that the source has and for which the target has no room, in the words of the ledger.
     pub dropped: Vec<String>,
-    /// What the target must write and the source does not say.
+    /// Content that the target must write although the source does not state it.
     pub made_up: Vec<&'static str>,
-    /// What it may have to write besides: only records show whether the source says it.
+    /// Content that the target may have to make up as well: only the records show whether the source states it.
     pub perhaps_made_up: Vec<&'static str>,
-    /// All columns that are read: those that are dropped are counted.
+    /// All columns that are read, including dropped ones, whose rows are counted.
     columns: Columns,
 }
 
 /// Plans a conversion.
 ///
 /// # Errors
-/// `Missing` if the source lacks what the target cannot do without.
+/// `Missing` if the source lacks columns that the target requires.
 pub fn plan_conversion(
     trace: &dyn Trace,
     target: &str,
@@ -62,23 +62,23 @@ pub fn plan_conversion(
     Ok(ConversionPlan { carried, dropped, made_up, perhaps_made_up, columns })
 }
 
-/// What came of a conversion.
+/// The result of a conversion.
 #[derive(Debug)]
 pub struct Converted {
-    /// What became of everything.
+    /// The outcome for everything.
     pub ledger: Ledger,
-    /// What was written, in the target's words.
+    /// Facts about the output, in the target format's words.
     pub facts: Vec<Fact>,
-    /// How reading went.
+    /// The outcome of reading.
     pub reading: Reading,
-    /// What is dropped wherever it is, in unknown amounts: lines of the ledger whose count means nothing.
+    /// Ledger lines whose count means nothing: content that the source may hold and that is dropped without being counted.
     pub uncounted: Vec<String>,
 }
 
-/// Converts a trace as planned. Threads come in the order of time.
+/// Converts a trace as planned. Threads are merged by time.
 ///
 /// # Errors
-/// What reading and writing say, and damage of the trace unless the job keeps what is made of it; then nothing is written.
+/// Errors of reading and writing, and damage of the trace unless the job keeps the output; then nothing is written.
 pub fn convert(
     plan: &ConversionPlan,
     writer: &dyn RecordWriter,
@@ -98,7 +98,7 @@ pub fn convert(
     });
     match done {
         Ok(facts) => converted.facts = facts,
-        // The format refuses a file without records, and what left none is to be said.
+        // The format refuses a file without records; the reason why no record is left is more useful.
         Err(refused) if is_empty && refused.kind() != ErrorKind::Internal => {
             return Err(converted.reading.nothing_left().unwrap_or(refused));
         }
@@ -108,10 +108,10 @@ pub fn convert(
 }
 
 impl ConversionPlan {
-    /// Makes sure that nothing was made up that the plan did not say.
+    /// Checks that the ledger lists nothing as made up that the plan did not announce.
     ///
     /// # Errors
-    /// `Internal` for a format that makes up what it does not declare.
+    /// `Internal` if a format makes up something that it does not declare.
     fn check(&self, ledger: &Ledger) -> Result<()> {
         let is_said = |what: &str| self.made_up.iter().chain(&self.perhaps_made_up).any(|said| *said == what);
         match ledger.lines().iter().find(|line| line.outcome == Outcome::MadeUp && !is_said(&line.what)) {
@@ -124,7 +124,7 @@ impl ConversionPlan {
     }
 }
 
-/// One read of the trace; what comes of it has no name yet.
+/// Reads the trace once. The output does not have its name yet.
 fn convert_once(
     plan: &ConversionPlan,
     writer: &dyn RecordWriter,
@@ -137,10 +137,10 @@ fn convert_once(
     let (mut ledger, mut uncounted) = (Ledger::default(), Vec::new());
     let mut intake = Intake::new(job.damaged).strict(job.strict);
     let at_opening = intake.take(&mut job.trace.meta().findings.clone(), SoFar::default());
-    // Only readers that leave out what proved damaged vouch for what they deliver.
+    // Only readers that leave out data that proved damaged vouch for what they deliver.
     let is_sound = job.trace.n_delivered_damaged() > 0;
     let so_far = |n| if is_sound { SoFar::vouched(n) } else { SoFar::unvouched(n) };
-    // What is counted at all.
+    // Number of records, and of kinds of content beyond the lenses that the format counts.
     let (mut n_records, mut n_counted) = (0, 0);
     let mut merge = Merge::new(job.trace, &scan, watch)?;
     let rest = |merge: &mut Merge<'_>| {
@@ -150,7 +150,8 @@ fn convert_once(
         Ok(merge.read()?.map(|merged| std::mem::take(&mut merged.batch.findings)))
     };
     at_opening.map_err(|refused| intake.read_on(refused, || rest(&mut merge)))?;
-    // The member that each shard is in, and what was written before that: a wrong count at its end is about all since then.
+    // For each shard, its current member and the number of records written before that member. A wrong record count at the
+    // end of a member makes everything since then doubtful.
     let mut members: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
     let mut read = || -> Result<()> {
         while let Some(merged) = merge.read()? {
@@ -179,7 +180,7 @@ fn convert_once(
     };
     let read = read();
     intake.end(read, so_far(sink.n_written()))?;
-    // What a format does not count may be in any of its records.
+    // Content that the format does not count may be in any of its records.
     for what in beyond_lenses.iter().skip(n_counted).filter(|_| n_records > 0) {
         ledger.add(what, Outcome::Dropped, 1);
         uncounted.push((*what).to_owned());
@@ -191,8 +192,8 @@ fn interrupted() -> Error {
     Error::new(quipu_model::ErrorKind::Io, "interrupted")
 }
 
-/// Writes rows that have no room into the ledger, then details that rows lose. Details of rows that are left out went with
-/// them. Rows that only a detail brought are counted by themselves, and the target does not see them.
+/// Enters dropped rows into the ledger, and then the details that kept rows lose. Details of dropped rows are not counted
+/// separately. Rows that exist only for a dropped detail are counted as that detail, and removed before the target sees them.
 fn count_lost(plan: &ConversionPlan, batch: &mut Batch, ledger: &mut Ledger) {
     let is_lost = |column| plan.columns.has(column) && !plan.carried.has(column);
     let mut lost = Columns::NONE;

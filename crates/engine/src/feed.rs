@@ -1,11 +1,12 @@
-//! What passes are fed with, and what they and their reading bring home.
+//! The forks of passes that work is fed to, and the findings and errors of reading for them.
 
 use crate::parts::Parts;
 use crate::plan::Planned;
 use quipu_model::{Batch, DynPass, Error, ErrorKind, Finding, Found, Result, Severity, Shard};
 use std::sync::{Mutex, PoisonError};
 
-/// The empty passes that all work is forked from. Passes are not `Sync`; a fork a unit does not wait long.
+/// The empty passes that all forks are made from. Passes are not `Sync`, so a mutex guards them; with one fork for each unit,
+/// it is hardly contended.
 pub(crate) struct Seeds(Mutex<Vec<Box<dyn DynPass>>>);
 
 impl Seeds {
@@ -13,7 +14,7 @@ impl Seeds {
         Seeds(Mutex::new(planned.into_iter().map(|planned| planned.pass).collect()))
     }
 
-    /// Empty passes for a part of `shard`.
+    /// Forks empty passes for a part of `shard`.
     pub(crate) fn fork(&self, shard: &Shard) -> Harvest {
         let seeds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Harvest::new(seeds.iter().map(|pass| pass.fork(shard)).collect())
@@ -25,13 +26,13 @@ impl Seeds {
     }
 }
 
-/// What one unit has brought, or several in a row.
+/// The passes, counts and losses of one unit, or of several in a row.
 pub(crate) struct Harvest {
     pub(crate) passes: Vec<Box<dyn DynPass>>,
     pub(crate) losses: Losses,
     pub(crate) records: u64,
     pub(crate) instrs: u64,
-    /// The same passes for each part, if the results are divided.
+    /// The same passes for each part of the trace, if results are divided.
     pub(crate) parts: Option<Parts>,
 }
 
@@ -43,19 +44,19 @@ impl Harvest {
     /// Feeds a batch to all passes.
     ///
     /// # Errors
-    /// What a pass could not do, which ends the whole run.
+    /// An error of a pass, which ends the whole run.
     pub(crate) fn feed(&mut self, batch: &Batch) -> Result<()> {
         self.records += u64::from(batch.span.records);
         self.instrs += u64::from(batch.span.instrs);
         self.passes.iter_mut().try_for_each(|pass| pass.consume(batch))
     }
 
-    /// True if no pass wants more. Parts have passes of their own, which are not asked.
+    /// True if no pass wants more records. Parts have passes of their own, which are not asked.
     pub(crate) fn has_enough(&self) -> bool {
         self.parts.is_none() && !self.passes.is_empty() && self.passes.iter().all(|pass| pass.has_enough())
     }
 
-    /// Adds what the part right after this one brought.
+    /// Merges the harvest of the unit right after this one.
     pub(crate) fn merge(&mut self, later: Harvest) -> Result<()> {
         self.records += later.records;
         self.instrs += later.instrs;
@@ -68,7 +69,7 @@ impl Harvest {
     }
 }
 
-/// What a trace did wrong, and what of it could not be read at all.
+/// Faults of a trace: its findings, and the first error of reading.
 #[derive(Default)]
 pub(crate) struct Losses {
     pub(crate) found: Found,
@@ -76,15 +77,15 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
-    /// Takes the findings out of a batch.
+    /// Moves the findings out of a batch.
     ///
     /// # Errors
-    /// In strict runs the first finding that is an error.
+    /// In strict runs, the first finding of severity `Error`.
     pub(crate) fn take(&mut self, batch: &mut Batch, strict: bool) -> Result<()> {
         self.take_all(batch.findings.drain(..), strict)
     }
 
-    /// Takes findings.
+    /// Adds findings.
     ///
     /// # Errors
     /// As [`take`](Losses::take).
@@ -102,10 +103,11 @@ impl Losses {
         Ok(())
     }
 
-    /// Keeps the first error as it is; others become findings, or a trace of a thousand broken files would show one.
+    /// Records an error of reading. The first is kept as it is; further ones become findings, so that a trace of a thousand
+    /// broken files shows all of them.
     ///
     /// # Errors
-    /// In strict runs the error itself, and in all runs one that is no fault of the trace.
+    /// In strict runs the error itself, and in all runs an error that is not a fault of the trace.
     pub(crate) fn lose(&mut self, error: Error, strict: bool) -> Result<()> {
         if strict || is_misuse(&error) {
             return Err(error);
@@ -132,7 +134,8 @@ impl Losses {
     }
 }
 
-/// Leaves accesses out that are too large to be true ([`Batch::refuse_oversized`]), and says which file they are in.
+/// Removes accesses that are too large to be true ([`Batch::refuse_oversized`]), and adds the file to the findings about
+/// them.
 pub(crate) fn refuse_oversized(batch: &mut Batch, shards: &[Shard]) {
     let n_found = batch.findings.len();
     batch.refuse_oversized();
@@ -143,7 +146,7 @@ pub(crate) fn refuse_oversized(batch: &mut Batch, shards: &[Shard]) {
     }
 }
 
-/// True if an error says that the caller is wrong rather than the trace.
+/// True if an error is the fault of the caller rather than of the trace.
 pub(crate) fn is_misuse(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Usage | ErrorKind::Internal)
 }

@@ -2,14 +2,14 @@
 //!
 //! The engine stands between traces and analyses and knows neither formats nor passes. It does four things:
 //!
-//! - [`run`] feeds passes: one read of the data for all of them, on as many threads as wanted. The answer never
-//!   depends on the number of threads, because the division into units is fixed and the results are merged in order.
-//! - [`Merge`] hands out batches to a converter or what else works through records: all shards as one sequence by time, or a
+//! - [`run`] feeds passes: one read of the data for all of them, on as many threads as wanted. The result never depends on
+//!   the number of threads, because the division into units is fixed and the results are merged in order.
+//! - [`Merge`] delivers batches to converters and other sequential consumers: all shards as one sequence by time, or a
 //!   window of it.
-//! - [`rows()`] hands out rows of a table or lens to other programs: chosen columns, chosen rows, read on many threads.
-//! - [`print()`] writes rows of a table as text, while others are read.
+//! - [`rows()`] delivers rows of a table or lens to other programs: chosen columns and rows, read on many threads.
+//! - [`print()`] writes rows of a table as text while reading continues on another thread.
 //!
-//! A caller that follows a run shares a [`Watch`] with it: a flag to stop it, and how far it has come.
+//! A caller that follows a run shares a [`Watch`] with it, which reports progress and carries a flag to cancel the run.
 //!
 //! ```
 //! use quipu_engine::{RunOptions, Watch, plan, run};
@@ -27,19 +27,19 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `plan` | a tool meets a trace |
-//! | `run` | which way to read, and what becomes of the pieces |
-//! | `units` | how a trace is divided, whatever the threads |
+//! | `plan` | binding a tool to a trace |
+//! | `run` | choosing how to read, and merging the results |
+//! | `units` | dividing a trace, independent of the number of threads |
 //! | `parts` | the same results for each interval and each core |
 //! | `work` | threads that work through units, and merge in order |
 //! | `merge` | many shards as one sequence |
 //! | `rows` | rows of a table or lens for other programs |
 //! | `print` | records as text |
-//! | `relay` | batches from one thread to another |
-//! | `window` | a part of that sequence as parts of the shards |
+//! | `relay` | passing batches from one thread to another |
+//! | `window` | mapping a part of that sequence to parts of the shards |
 //! | `share` | independent work inside a pass |
-//! | `convert` | records of one format for another |
-//! | `dispatch` | threads scheduled onto cores |
+//! | `convert` | converting records from one format to another |
+//! | `dispatch` | scheduling threads onto cores |
 //! | `rounds` | a part of what cores do side by side |
 //! | `starts` | a trace whose shards begin late |
 //! | `watch` | progress and cancellation |

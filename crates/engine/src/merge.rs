@@ -1,7 +1,7 @@
 //! Many shards as one sequence of batches, merged by time: threads and cores alike.
 //!
-//! A shard is cut into segments, each opened by a clock reading. The merge always hands out the shard whose next
-//! segment opens earliest (of several the first in the trace's order), and stays with it to the segment's end. Batches
+//! A shard is cut into segments, each opened by a clock reading. The merge always continues with the shard whose next segment
+//! opens earliest (if several do, with the first in the trace's order), and stays with it to the end of the segment. Batches
 //! are lent by their readers, never copied.
 
 use crate::feed::is_misuse;
@@ -15,47 +15,47 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What the buffers of all readers of one merge may take together, about.
+/// Approximate limit on the buffers of all readers of one merge, in bytes.
 const MERGE_BUFFER_BYTES: usize = 40 << 20;
-/// A reader with less would spend its time refilling.
+/// Lower limit on the buffers of one reader: with less, it would spend its time refilling.
 const MIN_BUFFER_BYTES: usize = 16 << 10;
-/// How many records the batches of all readers of one merge may hold together, about.
+/// Approximate limit on the records in the batches of all readers of one merge.
 const MERGE_BATCH_RECORDS: u32 = 128 << 10;
-/// A batch with less is dominated by what each batch costs.
+/// Lower limit on the records in a batch: with fewer, the overhead of each batch dominates.
 const MIN_BATCH_RECORDS: u32 = 128;
-/// With more readers at once, threads that run ahead for each would be too many.
+/// Upper limit on the readers that decompress ahead: with more, there would be too many threads.
 const MAX_READERS_AHEAD: usize = 16;
 
-/// A trace as one sequence of batches. See the module's page for the order.
+/// A trace as one sequence of batches. The module's documentation describes the order.
 pub struct Merge<'t> {
     trace: &'t dyn Trace,
     template: Scan,
     lanes: Vec<Lane>,
-    /// Shards that wait for their turn, by the clock that their batch opens a segment with; those without a reader by a clock
-    /// that they do not begin before.
+    /// Shards that wait for their turn, by the clock reading with which their batch opens a segment; those without a reader
+    /// by a lower bound for their first reading.
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
-    /// The shard whose batch was handed out last.
+    /// The shard of the batch that was delivered last.
     current: Option<u32>,
-    /// What stands before the next batch in the sequence.
+    /// The position of the next batch in the sequence.
     position: Position,
-    /// Where the window ends in the sequence.
+    /// The end of the window in the sequence.
     end: Position,
-    /// True once that is reached.
+    /// True once the end is reached.
     over: bool,
-    /// What went wrong before the first batch.
+    /// Errors from before the first batch.
     failed: VecDeque<Error>,
-    /// Whether what windows leave out counts.
+    /// Whether records that windows leave out count in positions.
     counts_skipped: bool,
 }
 
-/// One shard on its way into the merge.
+/// One shard of the merge.
 struct Lane {
     window: Window,
-    /// Records of the window that are wanted, at most.
+    /// Maximum number of records of the window to read.
     most: u64,
-    /// `None` before the shard's turn and after its end.
+    /// `None` before the shard's first turn and after its end.
     reader: Option<Box<dyn Reader>>,
-    /// What the sequence counts as seen of the shard.
+    /// The position in the shard up to which the sequence has counted.
     seen: Position,
     closed: bool,
 }
@@ -65,30 +65,30 @@ struct Lane {
 pub struct Merged<'m> {
     /// The batch. Its findings are for the caller to take.
     pub batch: &'m mut Batch,
-    /// What to add to the batch's ordinals, which count in the shard, to get those in the sequence. They count
-    /// everything that stands before, read or skipped, as far as the readers tell.
+    /// Offsets from the batch's ordinals, which count in the shard, to those in the sequence. The latter count everything
+    /// before the batch, read or skipped, as far as the readers know it.
     pub ordinals: Ordinals,
-    /// Which of the batch's records are wanted: all of them, but in the last batch of a window.
+    /// The records of the batch that are wanted: all of them, except in the last batch of a window.
     pub records: Range<u32>,
 }
 
 impl<'t> Merge<'t> {
-    /// The same read, whose shards keep their instructions in one table if there are many of them: files of one program hold
-    /// mostly the same. For callers that look instructions up by index and nothing else.
+    /// Makes all shards of a read keep their instructions in one table if there are many shards: files of one program hold
+    /// mostly the same ones. For callers that only look instructions up by index.
     pub fn sharing_codes(trace: &dyn Trace, template: Scan) -> Scan {
         let codes = (trace.shards().len() > MAX_READERS_AHEAD).then(Arc::default);
         Scan { codes, ..template }
     }
 
-    /// Begins to read all shards of `trace`, with the columns, tables, window and sizes of `template`
-    /// (its shard and pieces do not matter; what readers may buffer is divided among them).
+    /// Begins to read all shards of `trace`, with the columns, tables, window and sizes of `template`. Its shard and pieces
+    /// are ignored, and its buffer size is divided among the readers.
     ///
-    /// A window of records or instructions is one of the sequence, and what it skips is read without columns right
-    /// here; `watch` can cancel that, and the merge is empty then. For a trace of one shard the window is the shard's,
-    /// where the format can jump.
+    /// A window of records or instructions applies to the sequence, and this function reads what it skips, without columns.
+    /// `watch` can cancel that, and the merge is then empty. For a trace of one shard, the window is passed to the shard's
+    /// reader, so that the format can jump.
     ///
     /// # Errors
-    /// Wrong use only. A shard that cannot be read is reported by [`read`](Merge::read).
+    /// For wrong use only. Errors of reading a shard are reported by [`read`](Merge::read).
     pub fn new(trace: &'t dyn Trace, template: &Scan, watch: &Watch) -> Result<Merge<'t>> {
         let mut end = Position::MAX;
         let part = match &template.window {
@@ -108,17 +108,17 @@ impl<'t> Merge<'t> {
         Ok(merge)
     }
 
-    /// Begins to read the same window of each shard: that of `template`. What it leaves out is not counted, so the
-    /// sequence begins with its first record and instruction.
+    /// Begins to read the same window, that of `template`, of each shard. Records that it leaves out are not counted, so the
+    /// sequence begins with the first record and instruction that it delivers.
     ///
     /// # Errors
-    /// Wrong use only. A shard that cannot be read is reported by [`read`](Merge::read).
+    /// For wrong use only. Errors of reading a shard are reported by [`read`](Merge::read).
     pub fn of_each_shard(trace: &'t dyn Trace, template: &Scan) -> Result<Merge<'t>> {
         Merge::begin(trace, template, Part::same(trace, &template.window), false)
     }
 
-    /// The same, up to this many records of the sequence. Which these are is found by a read without columns right here, which
-    /// `watch` can cancel.
+    /// Like [`of_each_shard`](Merge::of_each_shard), but only the first `most` records of the sequence. This function finds
+    /// out which these are by a read without columns, which `watch` can cancel.
     ///
     /// # Errors
     /// As for [`of_each_shard`](Merge::of_each_shard).
@@ -132,7 +132,7 @@ impl<'t> Merge<'t> {
         Merge::begin(trace, template, part, false)
     }
 
-    /// Begins to read the given part of each shard.
+    /// Begins to read a given part of each shard.
     pub(crate) fn over(trace: &'t dyn Trace, template: &Scan, part: Part) -> Result<Merge<'t>> {
         Merge::begin(trace, template, part, true)
     }
@@ -164,11 +164,10 @@ impl<'t> Merge<'t> {
         Ok(merge)
     }
 
-    /// The next batch of the sequence, or `None` at its end.
+    /// Returns the next batch of the sequence, or `None` at its end.
     ///
     /// # Errors
-    /// What a reader could not go on after. It ends that shard only: the caller decides whether to stop, or to read
-    /// on with the others.
+    /// An error that ends reading one shard. The caller may stop, or continue with the other shards.
     pub fn read(&mut self) -> Result<Option<Merged<'_>>> {
         if let Some(error) = self.failed.pop_front() {
             return Err(error);
@@ -184,7 +183,7 @@ impl<'t> Merge<'t> {
         let mut before = self.position;
         self.lanes[index].seen = Position::behind(&span);
         if !self.counts_skipped && is_repeated(self.lanes[index].batch()) {
-            // It stands for a record that was left out, so it goes under the number of the one before.
+            // It repeats a record that was left out, so it gets the ordinal of the previous record.
             before.records = before.records.wrapping_sub(u64::from(span.records));
         } else {
             self.position = before.plus(Position::of(&span));
@@ -197,22 +196,22 @@ impl<'t> Merge<'t> {
         Ok(Some(Merged { batch: self.lanes[index].batch(), ordinals, records }))
     }
 
-    /// Which share of the trace is worked through, by bytes on disk, about; `None` if their number is unknown.
-    /// Looks at each shard: not for every batch.
+    /// Approximate share of the trace that has been read, by bytes on disk; `None` if their number is unknown. This visits
+    /// each shard, so do not call it for every batch.
     pub fn share(&self) -> Option<f64> {
         let total =
             self.trace.shards().iter().try_fold(0, |sum: u64, shard| sum.checked_add(shard.packed_bytes?))?;
         (total > 0).then(|| (self.packed_bytes() as f64 / total as f64).min(1.0))
     }
 
-    /// How many bytes on disk are worked through, about.
+    /// Approximate number of bytes on disk that have been read.
     pub(crate) fn packed_bytes(&self) -> u64 {
         let lanes = self.lanes.iter().zip(self.trace.shards());
         lanes.map(|(lane, shard)| lane.packed_bytes(shard)).fold(0, u64::saturating_add)
     }
 
-    /// Puts all shards into the queue, each with its first batch. Of shards that say when they begin, the first only is opened
-    /// here, which meets wrong use: many thousands may be read one after the other.
+    /// Puts all shards into the queue, each with its first batch. Among shards whose first clock reading is known, only the
+    /// first is opened here, which finds wrong use; many thousands of them may be read one after the other.
     fn line_up(&mut self) -> Result<()> {
         let open: Vec<u32> =
             (0..).zip(&self.lanes).filter(|(_, lane)| !lane.closed).map(|(i, _)| i).collect();
@@ -230,7 +229,7 @@ impl<'t> Merge<'t> {
         Ok(())
     }
 
-    /// A clock reading that a shard does not begin before, if it is read from its beginning.
+    /// A lower bound for the clock readings of a shard, if it is read from its beginning.
     fn begins(&self, shard: u32) -> Option<u64> {
         let is_from_start = match &self.lanes[shard as usize].window {
             Window::All => true,
@@ -240,19 +239,19 @@ impl<'t> Merge<'t> {
         self.trace.shards()[shard as usize].begins.filter(|_| is_from_start)
     }
 
-    /// Reads the first batch of a shard and puts that into the queue.
+    /// Reads the first batch of a shard and puts the shard into the queue.
     fn open(&mut self, shard: u32) -> Result<()> {
         if self.advance(shard)? {
             let span = self.lanes[shard as usize].batch().span;
-            // What the window left out of this shard stands before everything.
+            // What the window left out of this shard comes before everything else.
             self.skip_to(shard, &span);
-            // A shard that begins inside a segment goes first.
+            // A shard that begins inside a segment comes first.
             self.waiting.push(Reverse((span.opens.unwrap_or(0), shard)));
         }
         Ok(())
     }
 
-    /// The shard whose batch comes next; its reader holds that batch.
+    /// The shard that has the next batch; its reader holds that batch.
     fn next_shard(&mut self) -> Result<Option<u32>> {
         if let Some(shard) = self.current.take()
             && self.advance(shard)?
@@ -266,13 +265,13 @@ impl<'t> Merge<'t> {
             if self.lanes[shard as usize].reader.is_some() {
                 return Ok(Some(shard));
             }
-            // Its first record may be the next one.
+            // The shard's first record may be the next one of the sequence.
             self.open(shard)?;
         }
         Ok(None)
     }
 
-    /// Reads the next batch of a shard, opening it first where needed; false at its end.
+    /// Reads the next batch of a shard, opening the shard first if needed; false at its end.
     fn advance(&mut self, shard: u32) -> Result<bool> {
         let lane = &mut self.lanes[shard as usize];
         let more = match &mut lane.reader {
@@ -287,14 +286,14 @@ impl<'t> Merge<'t> {
             }
         };
         if !matches!(more, Ok(true)) {
-            // What the reader held is given back at once: thousands of them may end early.
+            // Drop the reader's buffers at once: thousands of shards may end early.
             lane.reader = None;
             lane.closed = true;
         }
         more
     }
 
-    /// Which records of the shard's batch lie before the end of the window; `None` if not even the first.
+    /// The records of the shard's batch that are before the end of the window; `None` if there are none.
     fn wanted(&mut self, shard: u32) -> Result<Option<Range<u32>>> {
         let span = self.lanes[shard as usize].batch().span;
         let left = self.end.records.saturating_sub(self.position.records);
@@ -309,7 +308,7 @@ impl<'t> Merge<'t> {
         Ok((n_records > 0 || span.records == 0).then_some(0..n_records))
     }
 
-    /// Counts what the shard's reader left out up to its batch, if that counts.
+    /// Counts the records that the shard's reader left out before its batch, if such records count.
     fn skip_to(&mut self, shard: u32, span: &Span) {
         let skipped = self.lanes[shard as usize].skip_to(Position::before(span));
         if self.counts_skipped {
@@ -328,18 +327,18 @@ impl<'t> Merge<'t> {
     }
 }
 
-/// True for what a jump repeats: more rows than records.
+/// True if a batch repeats records because of a jump: it then has more rows than records.
 fn is_repeated(batch: &Batch) -> bool {
     batch.tables.first().is_some_and(|rows| rows.n_rows() > batch.span.records as usize)
 }
 
 impl Lane {
-    /// The batch that was read last. Only for lanes in the queue or at their turn.
+    /// The batch that was read last. Only for lanes that are in the queue or have their turn.
     fn batch(&mut self) -> &mut Batch {
         self.reader.as_mut().expect("a shard in the merge has a reader").batch()
     }
 
-    /// Counts what the reader left out up to its batch, and returns how much that was.
+    /// Counts what the reader left out before its batch, and returns how much that was.
     fn skip_to(&mut self, position: Position) -> Position {
         let more = position.minus(self.seen);
         self.seen = self.seen.plus(more);
@@ -355,14 +354,14 @@ impl Lane {
     }
 }
 
-/// The read of each shard, small enough that all of them together stay within bounds.
+/// A template for the read of each shard, with sizes that keep all of them together within limits.
 pub(crate) fn divided(template: &Scan, at_once: usize) -> Scan {
     let at_once = at_once.max(1);
     let most_records = MERGE_BATCH_RECORDS / u32::try_from(at_once).unwrap_or(u32::MAX);
     Scan {
         pieces: None,
-        // PERF: a shard that is merged with no other needs no batch of its own for each reading of a clock; 10 M records of
-        // DTrace whose times all differ took 34 s to print in batches of one record.
+        // PERF: a shard that is not merged with others needs no batch for each clock reading; 10 M records of DTrace with
+        // distinct times took 34 s to print in batches of one record.
         cut: Cut { clock: at_once > 1 || template.cut.clock, ..template.cut },
         ahead: template.ahead && at_once <= MAX_READERS_AHEAD,
         buffer_bytes: template.buffer_bytes.min((MERGE_BUFFER_BYTES / at_once).max(MIN_BUFFER_BYTES)),

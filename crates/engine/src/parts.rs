@@ -1,38 +1,38 @@
-//! The same analyses once more for each part of a trace: intervals, cores.
+//! The same analyses repeated for each part of a trace: intervals, cores.
 //!
-//! A part's passes are forks like any other, fed with the part's batches only; readers end batches where parts begin. So
-//! every analysis can be had by interval and by core without knowing of either. An analysis that remembers (an LRU stack,
-//! a footprint) begins each part with nothing.
+//! The passes of a part are forks like any other, fed with the part's batches only; readers end batches where parts begin. So
+//! every analysis can be divided by interval and by core without knowing of either. An analysis with memory (an LRU stack, a
+//! footprint) begins each part empty.
 
 use quipu_model::{Batch, Cut, DynPass, Error, Report, Result, Shard, ShardKind, ThreadId};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-/// How results are divided, besides the whole.
+/// The division of results, in addition to those of the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Division {
     /// By intervals.
     pub intervals: Option<Intervals>,
-    /// By core: the shard, if shards are cores, else the processor that the trace says a thread runs on.
+    /// By core: the shard, if shards are cores; otherwise the processor on which a thread runs according to the trace.
     pub per_core: bool,
 }
 
-/// Intervals of a trace.
+/// The intervals of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intervals {
-    /// Of this many instructions of each shard. One begins right before its first instruction.
+    /// Of this many instructions in each shard. An interval begins right before its first instruction.
     Instrs(NonZeroU64),
-    /// Of this many ticks of the clock, for all shards together, beginning at multiples.
+    /// Of this many ticks of the clock, common to all shards, beginning at multiples of the number.
     Clock(NonZeroU64),
 }
 
 impl Division {
-    /// True if only the whole is wanted.
+    /// True if only results of the whole are wanted.
     pub fn is_none(&self) -> bool {
         *self == Division::default()
     }
 
-    /// Where batches must end for it.
+    /// Additional places where batches must end.
     pub(crate) fn cut(&self) -> Cut {
         match self.intervals {
             _ if self.is_none() => Cut::SIZE,
@@ -46,35 +46,36 @@ impl Division {
 
 /// The results of one part.
 pub struct Part {
-    /// The core, if parts are cores; none if the trace does not say.
+    /// The core, if parts are cores; `None` if the trace does not say which.
     pub core: Option<u64>,
     /// The shard, if parts are intervals of instructions.
     pub shard: Option<u32>,
-    /// That shard's thread, if it is one.
+    /// The thread of that shard, if the shard is one thread.
     pub thread: Option<ThreadId>,
     /// The interval, if parts are intervals.
     pub interval: Option<Interval>,
-    /// How many records were read of it.
+    /// Number of records read of this part.
     pub records: u64,
-    /// How many instructions.
+    /// Number of instructions read of this part.
     pub instrs: u64,
-    /// The results, in the order planned.
+    /// The results, in the order of the planned tools.
     pub reports: Vec<Box<dyn Report>>,
 }
 
-/// Which interval.
+/// An interval in the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// Counted from 1 at the first interval of the trace, or of the shard; empty ones are counted, and not reported.
+    /// Number of the interval, counted from 1 at the first interval of the trace or of the shard; empty intervals are counted
+    /// but not reported.
     pub number: u64,
-    /// Where it ends on the clock; for intervals of instructions, the last reading in it.
+    /// Clock reading at which the interval ends; for intervals of instructions, the last reading in it.
     pub end: u64,
 }
 
-/// More parts than this are a mistake, and take more memory than anybody has.
+/// Upper limit on the number of parts: more are a mistake, and would take more memory than machines have.
 const MAX_PARTS: usize = 100_000;
 
-/// Which part, in the order of reports.
+/// Identifies a part; ordered as in reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Slot {
     core: Option<u64>,
@@ -82,7 +83,7 @@ struct Slot {
     interval: u64,
 }
 
-/// The passes of one part, and what they were fed.
+/// The passes of one part, and counts of what they were fed.
 struct Share {
     passes: Vec<Box<dyn DynPass>>,
     thread: Option<ThreadId>,
@@ -91,11 +92,11 @@ struct Share {
     instrs: u64,
 }
 
-/// All parts met so far.
+/// All parts seen so far.
 pub(crate) struct Parts {
     division: Division,
     shares: BTreeMap<Slot, Share>,
-    /// The interval that each shard is in.
+    /// The current interval of each shard.
     now: BTreeMap<u32, u64>,
 }
 
@@ -104,10 +105,10 @@ impl Parts {
         Parts { division, shares: BTreeMap::new(), now: BTreeMap::new() }
     }
 
-    /// Feeds a batch to the passes of its part, which `fork` makes if there are none.
+    /// Feeds a batch to the passes of its part; `fork` creates them for a new part.
     ///
     /// # Errors
-    /// What a pass could not do; `Limit` for too many parts.
+    /// An error of a pass; `Limit` for too many parts.
     pub(crate) fn feed(
         &mut self,
         batch: &Batch,
@@ -131,7 +132,7 @@ impl Parts {
         share.passes.iter_mut().try_for_each(|pass| pass.consume(batch))
     }
 
-    /// Makes sure that one part more is not too many.
+    /// Checks that one more part is not too many.
     fn check_room(&self) -> Result<()> {
         let limit = MAX_PARTS as u64;
         match self.shares.len() < MAX_PARTS {
@@ -148,7 +149,7 @@ impl Parts {
             None => {}
             Some(Intervals::Clock(ticks)) => slot.interval = span.clock / ticks,
             Some(Intervals::Instrs(every)) => {
-                // What has no instruction belongs to the one before.
+                // A batch without instructions belongs to the interval before it.
                 let begun = span.first_instr / every;
                 let now = self.now.entry(span.shard).or_insert(begun);
                 if span.instrs > 0 {
@@ -160,12 +161,12 @@ impl Parts {
         slot
     }
 
-    /// Adds what was read right after this.
+    /// Merges the parts of what was read right after this.
     pub(crate) fn merge(&mut self, later: Parts) -> Result<()> {
         for (slot, share) in later.shares {
             match self.shares.get_mut(&slot) {
                 None => {
-                    // All shards together have no more than one may.
+                    // The limit also holds for all shards together.
                     self.check_room()?;
                     self.shares.insert(slot, share);
                 }
@@ -181,7 +182,7 @@ impl Parts {
         Ok(())
     }
 
-    /// The results, by core, by shard, by interval.
+    /// The results, ordered by core, shard and interval.
     pub(crate) fn finish(mut self) -> Result<Vec<Part>> {
         self.settle_before_the_first_reading()?;
         let first = self.shares.keys().map(|slot| slot.interval).min().unwrap_or(0);
@@ -206,7 +207,7 @@ impl Parts {
         self.shares.into_iter().map(finish).collect()
     }
 
-    /// What comes before any reading of the clock belongs to the first interval that has one.
+    /// Moves what comes before any clock reading into the first interval that has a reading.
     fn settle_before_the_first_reading(&mut self) -> Result<()> {
         if !matches!(self.division.intervals, Some(Intervals::Clock(_))) {
             return Ok(());
@@ -252,7 +253,7 @@ mod tests {
         };
         let mut parts = of_shard(0, MAX_PARTS - 2);
         parts.merge(of_shard(1, 2)).unwrap();
-        // A part that is there already is no further one.
+        // A part that exists already does not count again.
         parts.merge(of_shard(1, 2)).unwrap();
         let error = parts.merge(of_shard(2, 1)).unwrap_err();
         assert_eq!(error.kind(), quipu_model::ErrorKind::Limit);

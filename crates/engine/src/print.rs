@@ -1,10 +1,10 @@
-//! Records on their way to a stream: read by one thread, chosen and printed into large buffers by another, written by a
-//! third.
+//! Printing of records to a stream: one thread reads, another selects rows and prints them into large buffers, a third one
+//! writes.
 //!
-//! This is the one way from a trace to printed records, whatever the verb and the form: as the trace's own [`Printer`] has them,
-//! or as another one does that [`PrintJob::new`] is given, such as JSON lines and CSV of any table.
+//! All verbs and output forms print records in this way: with the trace's own [`Printer`], or with another one that is passed
+//! to [`PrintJob::new`], such as that for JSON lines or CSV of any table.
 //!
-//! Writing to a pipe waits for its reader; done on the side, printing need not wait with it.
+//! Writing to a pipe waits for its reader; because a separate thread writes, printing need not wait.
 
 use crate::feed::is_misuse;
 use crate::merge::Merge;
@@ -17,35 +17,35 @@ use quipu_model::{
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-/// A buffer goes to the writer when it holds this much.
+/// Size at which a buffer is handed to the writer.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// How many full buffers may wait for the writer.
+/// Maximum number of full buffers that wait for the writer.
 const MAX_WAITING: usize = 2;
 
-/// What is printed of a trace, and how.
+/// A request to print: rows, window and form.
 pub struct PrintJob<'p> {
-    /// The table whose rows are printed.
+    /// The table whose rows are printed, by position.
     pub table: usize,
-    /// Which rows.
+    /// Selects the rows.
     pub sieve: Sieve,
-    /// The part of the trace.
+    /// The part of the trace to print.
     pub window: Window,
-    /// What writes them.
+    /// Writes the rows.
     pub printer: Box<dyn Printer>,
-    /// Whether records have colours.
+    /// Colour sequences for records.
     pub paint: Paint,
-    /// Whether the first error in the trace ends it.
+    /// Whether the first error in the trace ends printing.
     pub strict: bool,
-    /// Whether people watch what is printed, so that no line may wait for others.
+    /// Whether people are watching the output, so that no line may wait for others.
     pub is_prompt: bool,
-    /// How many records to read at most. Those that a skip invents come on top.
+    /// Maximum number of records to read. Those that a skip invents do not count.
     pub limit: Option<u64>,
-    /// Threads that were chosen and should have records.
+    /// Threads that were asked for and should have records.
     pub awaited: &'p [ThreadId],
 }
 
-/// A printer that was chosen, or else the trace's own with these options.
+/// The given printer, or else the trace's own with these options.
 ///
 /// # Errors
 /// `Usage` for options that the trace's printer does not have.
@@ -58,8 +58,7 @@ pub fn or_own(
 }
 
 impl PrintJob<'_> {
-    /// All rows of a table, as this printer writes them; the trace's own with these options if
-    /// `None`.
+    /// Prints all rows of a table with this printer, or with the trace's own and these options if it is `None`.
     ///
     /// # Errors
     /// `Usage` for options that the trace's printer does not have.
@@ -82,46 +81,46 @@ impl PrintJob<'_> {
         })
     }
 
-    /// What has to be read for it.
+    /// The read that the job needs.
     pub fn scan(&self) -> Scan {
         let tables = std::iter::once(self.table).chain(self.sieve.tables()).collect();
         Scan { tables, window: self.window.clone(), ahead: true, ..Scan::new(ShardId(0)) }
     }
 }
 
-/// From where on what was printed is doubtful.
+/// The place from which printed records are doubtful.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubtful {
-    /// The file that is damaged; `None` if records of all files are counted.
+    /// The damaged file; `None` if records of all files are counted.
     pub file: Option<String>,
-    /// The number of records in it before the damage.
+    /// Number of records in the file (or in all) before the damage.
     pub from: u64,
 }
 
-/// What came of printing.
+/// The result of printing.
 #[derive(Debug, Default)]
 pub struct Shown {
-    /// How many records were printed.
+    /// Number of records printed.
     pub records: u64,
-    /// What was found wrong with the trace.
+    /// Findings about the trace.
     pub found: Found,
-    /// The first part that could not be read to its end.
+    /// The error of the first shard that could not be read to its end.
     pub error: Option<Error>,
-    /// A signal ended it.
+    /// Whether printing was cancelled, for example by a signal.
     pub cancelled: bool,
-    /// Printing stopped where bytes of the container proved damaged.
+    /// Whether printing stopped where bytes of the container proved damaged.
     pub is_stopped: bool,
-    /// Where the first damage is; `None` if nothing is damaged, or nothing says it.
+    /// The place of the first damage; `None` if there is none, or if its place is unknown.
     pub doubtful: Option<Doubtful>,
-    /// Threads that were awaited in vain; empty if the reader of the output wanted no more.
+    /// Expected threads without records; empty if the consumer of the output stopped reading.
     pub absent: Vec<ThreadId>,
-    /// The printer's last words, which the caller writes.
+    /// Text that the printer ends with, for the caller to write.
     pub end: Vec<u8>,
 }
 
 impl Shown {
-    /// The first damage counts, but for a later one that reaches further back in the same file: a wrong checksum is about all
-    /// that it stands for, also about what was odd in that.
+    /// Keeps the first damage, unless a later one reaches further back in the same file: a wrong checksum makes everything it
+    /// covers doubtful, including earlier oddities there.
     fn doubt(&mut self, here: Doubtful) {
         let is_before = |first: &Doubtful| here.file == first.file && here.from < first.from;
         if self.doubtful.as_ref().is_none_or(is_before) {
@@ -130,12 +129,12 @@ impl Shown {
     }
 }
 
-/// Why printing ended before the trace did.
+/// The reason why printing failed.
 #[derive(Debug)]
 pub enum Unprinted {
-    /// What ended reading, or what was asked for is not there.
+    /// Reading failed, or something that was asked for does not exist.
     Trace(Error),
-    /// What the output said.
+    /// Writing to the output failed.
     Output(io::Error),
 }
 
@@ -151,11 +150,11 @@ impl From<io::Error> for Unprinted {
     }
 }
 
-/// Prints the chosen rows of a merge, which reads the [scan](PrintJob::scan) of the job, to `out`. After each batch, `progress`
-/// gets the number of records so far and which share of everything that is, as far as known.
+/// Prints the selected rows of a merge, which reads the [scan](PrintJob::scan) of the job, to `out`. After each batch, calls
+/// `progress` with the number of records so far and the share of the whole, if known.
 ///
 /// # Errors
-/// What ends reading, and what `out` says.
+/// An error that ends reading, or an error of writing to `out`.
 pub fn print(
     mut job: PrintJob<'_>,
     merge: Merge<'_>,
@@ -183,17 +182,17 @@ pub fn print(
     })
 }
 
-/// Buffers between printing and writing; they are used over and over.
+/// Buffers that circulate between the printing and the writing thread.
 struct Buffers {
     current: Vec<u8>,
     full: SyncSender<Vec<u8>>,
     free: Receiver<Vec<u8>>,
-    /// Whether people are watching, so that lines must not wait.
+    /// Whether people are watching the output, so that lines must not wait.
     is_prompt: bool,
 }
 
 impl Buffers {
-    /// Hands on the current buffer if it is time; false if the writer takes no more.
+    /// Hands the current buffer to the writer if it is due; false if the writer accepts no more.
     fn pass_on(&mut self) -> bool {
         let is_due = self.current.len() >= BUFFER_BYTES || self.is_prompt;
         !is_due || self.send()
@@ -211,13 +210,13 @@ fn write_all(mut out: impl Write, full: &Receiver<Vec<u8>>, written: &Sender<Vec
     for buffer in full {
         out.write_all(&buffer)?;
         out.flush()?;
-        // After the last one it is not taken back.
+        // The last buffers are not taken back.
         let _ = written.send(buffer);
     }
     Ok(())
 }
 
-/// True if reading continues within the same file or member, where only something that carries it has lost a part.
+/// True if reading continues within the same file or member, because only the file that carries it has lost a part.
 fn is_lost_within(finding: &Finding) -> bool {
     let resumed = finding.loss.as_ref().and_then(|loss| loss.resumed.as_ref());
     resumed.is_some_and(|resumed| {
@@ -226,7 +225,7 @@ fn is_lost_within(finding: &Finding) -> bool {
     })
 }
 
-/// Prints to the end, or to where the reader of the output wants no more. A failed write is reported by the writer.
+/// Prints to the end, or until the consumer of the output stops reading. The writer reports failed writes.
 fn fill(
     mut arrivals: Arrivals,
     job: &mut PrintJob<'_>,
@@ -262,18 +261,18 @@ fn fill(
         if batch.span.records > 0 {
             absent.retain(|thread| *thread != batch.span.thread);
         }
-        // The container's checksum is wrong, or its bytes cannot be inflated, right before this batch. What follows may be read
-        // by verbs that count, not by one whose output is read while it is written. What a carrier has lost of a file is another
-        // matter: what precedes and follows it is as it was.
+        // The container's checksum is wrong, or its bytes cannot be inflated, right before this batch. Verbs that only count
+        // may read what follows, but one whose output is consumed while it is written must not. A loss in a file that carries
+        // the trace is different: the records before and after it are sound.
         let is_damage = |finding: &Finding| {
             finding.is_of_container() && finding.severity == Severity::Error && !is_lost_within(finding)
         };
         shown.is_stopped = batch.findings.iter().any(is_damage);
         if let Some(table) = batch.tables.first().filter(|_| !shown.is_stopped) {
-            // Positions are those that are printed.
+            // Conditions on positions refer to the ordinals that are printed.
             job.sieve.choose(batch, parcel.ordinals, &mut rows)?;
             let is_part = records != (0..batch.span.records) || job.limit.is_some();
-            // A skip invents rows: more of them than the batch has records, and none of them counts.
+            // A skip invents rows, so there are more of them than records in the batch, and none of them counts.
             if is_part && table.n_rows() <= batch.span.records as usize {
                 let end = u64::from(records.end).min(u64::from(records.start).saturating_add(left));
                 rows.retain(|&row| row >= records.start && u64::from(row) < end);
@@ -299,7 +298,7 @@ fn fill(
         }
         arrivals.give_back(parcel);
         shown.records += if shown.is_stopped { 0 } else { records.len() as u64 };
-        // Of a few records of a large trace, those few are the whole.
+        // If only a few records of a large trace were asked for, those few are the whole.
         let of_limit = job.limit.filter(|limit| *limit > 0).map(|limit| shown.records as f64 / limit as f64);
         progress(shown.records, share.into_iter().chain(of_limit).reduce(f64::max));
         if !buffers.pass_on() {

@@ -1,9 +1,9 @@
-//! Reading on a thread of its own: batches of a merge, carried over to the thread that prints them or makes rows of them.
+//! Reading on a thread of its own: the batches of a merge are passed to the thread that prints them or collects rows.
 //!
-//! Readers lend their batches, so what is printed has to change hands: the rows move and the reader gets used-up ones
-//! back, the instructions, types and texts of dictionaries met for the first time are copied, and that is all.
+//! Readers lend their batches, so the contents must change hands. Rows are moved, and the reader gets used ones back; only
+//! instructions, types and dictionary texts that are new are copied.
 //!
-//! Printing takes longer than reading; side by side they take little more than printing alone.
+//! Printing takes longer than reading; in parallel, both take little more time than printing alone.
 
 use crate::feed::refuse_oversized;
 use crate::merge::{Merge, Merged};
@@ -16,46 +16,46 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// How many batches may wait to be printed.
+/// Maximum number of batches that wait to be printed.
 const MAX_WAITING: usize = 8;
 
-/// The share of the trace that is read is reckoned once for this many batches.
+/// The share of the trace that has been read is computed once for this many batches.
 const BATCHES_PER_SHARE: u32 = 64;
 
-/// A batch on its way.
+/// A batch in transit.
 pub(crate) struct Parcel {
-    /// Its rows (of a table, or of the lens that goes along), values, findings, codes and types; other columns are left out.
+    /// Its rows (of the tables, or of the relayed lens), values, findings, codes and types; other columns are left out.
     pub(crate) batch: Batch,
     pub(crate) ordinals: Ordinals,
-    /// Which of its records are wanted.
+    /// The records of the batch that are wanted.
     pub(crate) records: Range<u32>,
-    /// Which share of the trace was read, as far as known.
+    /// Share of the trace that has been read, if known.
     pub(crate) share: Option<f64>,
     new_codes: Vec<Code>,
     new_types: Vec<Arc<Type>>,
     new_texts: Dicts,
 }
 
-/// The end where batches arrive.
+/// The receiving end.
 pub(crate) struct Arrivals {
     parcels: Receiver<Result<Parcel>>,
     used: SyncSender<Used>,
-    /// What was met so far, by shard, but for the shard of the batch that is printed.
+    /// Instructions, types and dictionaries so far, by shard; those of the shard of the current batch are in the batch.
     known: HashMap<u32, (CodeTable, Types, Dicts)>,
 }
 
-/// The end where a merge is read.
+/// The sending end, which reads a merge.
 pub(crate) struct Departures {
     parcels: SyncSender<Result<Parcel>>,
     used: Receiver<Used>,
-    /// The lens whose rows go along as the first table, by its position.
+    /// Position of the lens whose rows are sent as the first table.
     lens: Option<usize>,
 }
 
-/// Rows and values that were printed; their buffers are used again.
+/// Rows and values that have been printed; their buffers are reused.
 type Used = (Vec<Box<dyn TableBuf>>, Values);
 
-/// Both ends; the rows of this lens go along as the first table.
+/// Creates both ends. The rows of this lens, if any, are sent as the first table.
 pub(crate) fn relay(lens: Option<usize>) -> (Departures, Arrivals) {
     let (parcels, arriving) = sync_channel(MAX_WAITING);
     let (returning, used) = sync_channel(2 * MAX_WAITING);
@@ -64,13 +64,13 @@ pub(crate) fn relay(lens: Option<usize>) -> (Departures, Arrivals) {
 }
 
 impl Departures {
-    /// Says why there is nothing to read.
+    /// Reports an error instead of reading.
     pub(crate) fn fail(self, error: Error) {
-        // Without a receiver no one wants to know.
+        // If the receiver is gone, the error does not matter.
         let _ = self.parcels.send(Err(error));
     }
 
-    /// Reads the merge to its end, or until no more is wanted. A fault travels like a batch, and ends a shard only.
+    /// Reads the merge to its end, or until the receiver is gone. Errors are sent like batches; each ends one shard only.
     pub(crate) fn read_all(self, mut merge: Merge<'_>) {
         let shards = merge.shards();
         let mut n_known = HashMap::new();
@@ -103,7 +103,7 @@ impl Departures {
             None => std::mem::swap(&mut batch.tables, &mut tables),
             Some(lens) => tables = batch.take_lenses().nth(lens).into_iter().collect(),
         }
-        // What a reader still needs of the values it hands out, it keeps elsewhere.
+        // The reader keeps values elsewhere that it still needs.
         std::mem::swap(&mut batch.values, &mut values);
         let known = n_known.entry(batch.span.shard).or_default();
         let new_codes = batch.codes.as_slice().get(known.0..).unwrap_or(&[]).to_vec();
@@ -112,7 +112,7 @@ impl Departures {
         *known = (batch.codes.len(), batch.types.len(), batch.dicts.lengths().collect());
         let findings = std::mem::take(&mut batch.findings);
         let remarks = std::mem::take(&mut batch.remarks);
-        // Where all shards share their instructions, what both sides need is there.
+        // If all shards share their instructions, both ends use the shared table.
         let codes = CodeTable::sharing(batch.codes.shared().cloned());
         let batch = Batch { span: batch.span, tables, values, codes, findings, remarks, ..Batch::default() };
         Parcel { batch, ordinals, records, share: None, new_codes, new_types, new_texts }
@@ -120,10 +120,10 @@ impl Departures {
 }
 
 impl Arrivals {
-    /// The next batch, complete with the instructions that its rows point at; `None` at the end.
+    /// Returns the next batch, with the instructions that its rows refer to; `None` at the end.
     ///
     /// # Errors
-    /// What the merge could not go on after.
+    /// An error of the merge that ends reading one shard.
     pub(crate) fn next(&mut self) -> Result<Option<Parcel>, Error> {
         let Ok(parcel) = self.parcels.recv() else { return Ok(None) };
         let mut parcel = parcel?;
@@ -145,12 +145,12 @@ impl Arrivals {
         Ok(Some(parcel))
     }
 
-    /// Takes a batch back that was printed.
+    /// Takes back a batch that has been printed, to reuse its buffers.
     pub(crate) fn give_back(&mut self, parcel: Parcel) {
         let Batch { span, tables, mut values, codes, types, dicts, .. } = parcel.batch;
         self.known.insert(span.shard, (codes, types, dicts));
         values.clear();
-        // If there is no room, there are enough of them on their way.
+        // If the channel is full, enough buffers are already on their way.
         let _ = self.used.try_send((tables, values));
     }
 }

@@ -1,4 +1,4 @@
-//! Results as tables, those of parts among them.
+//! Results as tables, including the results of parts.
 
 use crate::parts::Part;
 use quipu_model::column::{Cells, Column};
@@ -6,12 +6,13 @@ use quipu_model::schema::{Fidelity, Field, Missing, Type};
 use quipu_model::{ColumnTable, Report, Schema, Table};
 use std::sync::Arc;
 
-/// What the rows of parts begin with, so that no analysis has to know that there are any.
+/// Columns that precede those of results of parts, so that no analysis has to know about parts.
 const OF_PART: [&str; 5] = ["trace", "interval", "core", "thread", "workload"];
 
-/// The tables of all results, each called after its tool. Where there are results of parts, rows begin with the columns
-/// `trace`, `interval`, `core`, `thread` and `workload` (of further traces); those of the whole come first, and have only
-/// the trace's name. A column that a table has itself keeps its name there, and that of the part is called `part.thread`.
+/// The tables of all results; each table is named after its tool. If there are results of parts, rows begin with the columns
+/// `trace`, `interval`, `core`, `thread` and `workload` (for further traces); those of the whole come first and only have the
+/// trace's name. If a table has a column with one of these names, that keeps its name, and the added one is called
+/// `part.thread` and so on.
 pub fn tables(trace: &str, tools: &[&str], reports: &[Box<dyn Report>], parts: &[Part]) -> Vec<ColumnTable> {
     let mut tables = Vec::new();
     for (at, (tool, report)) in tools.iter().zip(reports).enumerate() {
@@ -36,7 +37,7 @@ pub fn tables(trace: &str, tools: &[&str], reports: &[Box<dyn Report>], parts: &
     tables
 }
 
-/// A cell that all rows of a part have.
+/// A cell that all rows of a part have in common.
 #[derive(Clone, Copy)]
 enum Cell<'a> {
     Text(&'a str),
@@ -52,7 +53,7 @@ fn cells<'a>(trace: &'a str, part: &Part) -> [Option<Cell<'a>>; 5] {
     [Some(Cell::Text(trace)), interval, core, tid, workload]
 }
 
-/// The schema with the columns of parts in front.
+/// The schema of a table with the columns of parts in front.
 fn schema(of: &Schema) -> Schema {
     let field = |name: &&'static str| {
         let is_taken = of.fields.iter().any(|field| field.name == *name);
@@ -70,7 +71,7 @@ fn schema(of: &Schema) -> Schema {
     Schema::new(of.name.clone(), Fidelity::Derived, of.doc.clone(), fields)
 }
 
-/// Appends the rows of a table, after the columns of their part.
+/// Appends the rows of a table, after the cells of their part.
 fn append(to: &mut ColumnTable, from: &ColumnTable, part: [Option<Cell<'_>>; 5]) {
     let rows = from.n_rows();
     let (of_part, own) = to.columns.split_at_mut(part.len());
@@ -91,6 +92,6 @@ fn push(column: &mut Column, cell: Option<Cell<'_>>) {
             Ok(())
         }
     };
-    // The column was made for such cells.
+    // The column was made for such cells, so this cannot fail.
     drop(pushed);
 }

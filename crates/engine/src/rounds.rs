@@ -1,7 +1,7 @@
-//! A part of what cores do side by side, by records: of each core, or of all of them in turn.
+//! A part of a read of cores side by side, given by records: of each core, or of all cores in turn.
 //!
-//! Rests do not count, and neither do records that a skip of instructions repeats. A core that rests has no records before
-//! the part's first one and after its last, so what it does there is left out.
+//! Idle records do not count, and neither do records that a skip of instructions repeats. An idle core has no records before
+//! the part's first one and after its last, so its idle time there is left out.
 
 use crate::run::WindowOf;
 use crate::window::is_repeated;
@@ -9,12 +9,12 @@ use quipu_model::trace::{Dispatched, Rounds};
 use quipu_model::{Batch, Result, Span};
 use std::ops::Range;
 
-/// Rounds without what stands outside the part.
+/// Rounds restricted to a part.
 pub(crate) struct PartOfRounds<'r> {
     rounds: Box<dyn Rounds + 'r>,
     wanted: Range<u64>,
     of: WindowOf,
-    /// Records that count, by core.
+    /// Number of records that count, by core.
     counted: Vec<u64>,
 }
 
@@ -39,17 +39,18 @@ impl<'r> PartOfRounds<'r> {
         }
     }
 
-    /// Has the next round end before a record that stands across a border of the part. A core at rest has none, however long
-    /// it rests.
+    /// Makes the next round end before a record crosses a border of the part. A core that is idle has no records, however
+    /// long it is idle.
     fn limit_next(&mut self) {
         let left = |counted: u64| {
-            // Rests begin one record after the first.
+            // Idle records are delivered from one record after the first.
             let borders = [self.wanted.start, self.wanted.start.saturating_add(1), self.wanted.end];
             borders.into_iter().find(|border| counted < *border).map_or(u64::MAX, |border| border - counted)
         };
         match self.of {
             WindowOf::Sequence => {
-                // Of the step that reaches the border, some cores stand before it and some after: it is a round of its own.
+                // In the step that reaches the border, some cores are before it and some after it, so this step becomes a
+                // round of its own.
                 let in_all = left(self.total()) - 1;
                 self.rounds.limit_records(&[], in_all);
             }
@@ -103,7 +104,7 @@ impl Rounds for PartOfRounds<'_> {
     }
 }
 
-/// Leaves nothing of a batch but its place, its instructions' table and what is wrong.
+/// Removes everything from a batch except its position, its instruction table and its findings.
 fn empty(batch: &mut Batch) {
     let findings = std::mem::take(&mut batch.findings);
     batch.clear();

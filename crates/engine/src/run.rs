@@ -1,4 +1,4 @@
-//! Runs passes over a trace: chooses the way to read, feeds the passes, brings the results together.
+//! Running passes over a trace: chooses how to read, feeds the passes, merges their results.
 
 use crate::feed::{Harvest, Losses, Seeds, refuse_oversized};
 use crate::merge::Merge;
@@ -16,33 +16,33 @@ use quipu_model::{
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions<'a> {
-    /// How many threads work; 0 for as many as there are cores.
+    /// Number of threads to use; 0 for as many as there are cores.
     pub threads: usize,
-    /// Whether the first thing that is wrong with the trace ends the run. Otherwise it is noted, and reading continues.
+    /// Whether the first fault of the trace ends the run. Otherwise faults are recorded, and reading continues.
     pub strict: bool,
-    /// The part of the trace wanted.
+    /// The part of the trace to read.
     pub window: Window,
-    /// What that is a part of, if there are several shards.
+    /// Whether the window applies to the sequence of all shards or to each shard, if there are several.
     pub window_of: WindowOf,
-    /// How many records of the part to read at most.
+    /// Maximum number of records of the part to read.
     pub most_records: u64,
-    /// Whether those are records of each shard, or of what all of them make: the sequence, or what cores that run side by side
-    /// do in turn.
+    /// Whether that number applies to each shard, or to all shards together: to the sequence, or to cores that run side by
+    /// side, in turn.
     pub most_records_of: WindowOf,
-    /// Only these threads (all if empty). It leaves out records of other threads in shards that mix them; the window counts
-    /// them all the same.
+    /// The threads to analyse; all if empty. Records of other threads are left out of shards that mix threads, but the window
+    /// still counts them.
     pub threads_wanted: Vec<ThreadId>,
-    /// Which parts of the trace have results of their own.
+    /// The parts of the trace that get results of their own.
     pub division: Division,
     /// Receives progress and carries the cancel flag.
     pub watch: &'a Watch,
 }
 
 impl<'a> RunOptions<'a> {
-    /// All of the trace, on all cores, noting what is wrong.
+    /// The whole trace, on all cores, recording faults.
     pub fn new(watch: &'a Watch) -> RunOptions<'a> {
         RunOptions {
             threads: 0,
@@ -58,51 +58,51 @@ impl<'a> RunOptions<'a> {
     }
 }
 
-/// What a window is a part of.
+/// The unit to which a window applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WindowOf {
-    /// The sequence that [`Merge`] hands out, along which records and instructions of all shards count.
+    /// The sequence that [`Merge`] makes, along which records and instructions of all shards count.
     #[default]
     Sequence,
-    /// Each shard for itself.
+    /// Each shard separately.
     EachShard,
 }
 
-/// What a run brings.
+/// The result of a run.
 pub struct Outcome {
-    /// The results of the whole, in the order planned.
+    /// The results of the whole, in the order of the planned tools.
     pub reports: Vec<Box<dyn Report>>,
-    /// The results of the parts, by core, shard and interval; empty unless asked for.
+    /// The results of the parts, ordered by core, shard and interval; empty unless asked for.
     pub parts: Vec<Part>,
-    /// What the trace did wrong, in the trace's order. Not what it did wrong when it was opened:
-    /// [`Meta::findings`](quipu_model::Meta::findings) has that.
+    /// Faults of the trace, in the trace's order. Those found when it was opened are in
+    /// [`Meta::findings`](quipu_model::Meta::findings).
     pub findings: Found,
-    /// How many records were read.
+    /// Number of records read.
     pub records: u64,
-    /// How many instructions were read.
+    /// Number of instructions read.
     pub instrs: u64,
-    /// Threads that were wanted and had no records.
+    /// Threads that were asked for and had no records.
     pub absent_threads: Vec<ThreadId>,
-    /// True if the run was cancelled; the results are those of the part that was read.
+    /// Whether the run was cancelled; the results are then those of the part that was read.
     pub cancelled: bool,
-    /// What a scheduler did with each core, where one did.
+    /// The statistics of a scheduler for each core, if there was one.
     pub dispatched: Vec<Dispatched>,
-    /// The first part of the trace that could not be read to its end. Further ones are findings of rule
+    /// The error of the first part of the trace that could not be read to its end. Further ones are findings of rule
     /// `engine/unreadable`.
     pub error: Option<Error>,
 }
 
-/// Feeds all passes by one read of the data.
+/// Feeds all passes from one read of the data.
 ///
-/// The strictest order that a tool needs decides: pieces and whole shards are read on many threads, a merged stream on
-/// one. Passes that do not need the stream are forked for each shard even then, so they see what they always see.
-/// For the same trace and window the outcome is the same, whatever the number of threads.
+/// The strictest order that a tool needs decides how to read: pieces and whole shards on many threads, a merged stream on
+/// one. Even then, passes that do not need the stream are forked for each shard, so that they always see the same. For the
+/// same trace and window, the outcome is independent of the number of threads.
 ///
 /// # Errors
-/// What a pass cannot do; wrong use; an internal error for a panic of a reader or a pass; in strict runs, the first thing
-/// that is wrong with the trace.
+/// An error of a pass; wrong use; an internal error if a reader or a pass panics; in strict runs, the first fault of the
+/// trace.
 pub fn run(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) -> Result<Outcome> {
-    // Workers catch their own panics; this is for what is done right here.
+    // Workers catch their own panics; this is for work on the current thread.
     catch(|| run_here(trace, planned, options))
 }
 
@@ -160,7 +160,7 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
     })
 }
 
-/// The tables that any of these reads, each once.
+/// The tables that any of these tools reads, each once.
 fn tables(planned: &[Planned]) -> Vec<usize> {
     let mut tables: Vec<usize> = planned.iter().flat_map(|planned| &planned.reads.tables).copied().collect();
     tables.sort_unstable();
@@ -175,19 +175,19 @@ pub(crate) fn n_threads(wanted: usize) -> usize {
     }
 }
 
-/// What all ways to read have in common.
+/// State that all ways of reading share.
 struct Run<'r> {
     trace: &'r dyn Trace,
     columns: Columns,
     tables: Vec<usize>,
     threads: usize,
-    /// Whether records came of each of the threads wanted.
+    /// Whether each of the wanted threads has had records.
     met: Vec<AtomicBool>,
     options: &'r RunOptions<'r>,
 }
 
 impl Run<'_> {
-    /// Reads something as often as it takes to leave out what proves damaged.
+    /// Repeats a read until it leaves out everything that proved damaged.
     fn sound<T>(&self, read: impl FnMut() -> Result<T>) -> Result<T> {
         settled(self.trace, || self.options.watch.is_cancelled(), read)
     }
@@ -199,7 +199,7 @@ impl Run<'_> {
         Scan { cut, tables, most: self.options.most_records, ..Scan::new(ShardId(0)).columns(self.columns) }
     }
 
-    /// Readies a batch for passes. True if a batch is wanted; of one whose records are not, what it says of regions is left.
+    /// Prepares a batch for passes. True if its records are wanted; otherwise only its region changes and findings remain.
     fn wants(&self, batch: &mut Batch) -> bool {
         refuse_oversized(batch, self.trace.shards());
         let wanted = &self.options.threads_wanted;
@@ -216,7 +216,7 @@ impl Run<'_> {
         true
     }
 
-    /// Reading has stopped before the end: who did not come may have come later.
+    /// Reading has stopped before the end: threads that were missing may have come later.
     fn stop_looking(&self) {
         self.met.iter().for_each(|met| met.store(true, Ordering::Relaxed));
     }
@@ -230,10 +230,10 @@ impl Run<'_> {
         (!self.options.division.is_none()).then(|| Parts::new(self.options.division))
     }
 
-    /// Reads units on many threads, each into passes of its own, merged in order.
+    /// Reads units on many threads, each into passes of its own, which are merged in order.
     fn units(&self, planned: Vec<Planned>, units: &[Unit]) -> Result<Harvest> {
         let seeds = Seeds::new(planned);
-        // Where each thread has a unit of its own, threads that inflate ahead would only be in the way.
+        // If each thread has a unit of its own, additional threads that inflate ahead would only be in the way.
         let template = Scan { ahead: units.len() < self.threads, ..self.template() };
         self.expect(units.iter().map(|unit| unit.packed_bytes));
         let merged = self.sound(|| {
@@ -249,7 +249,7 @@ impl Run<'_> {
         Ok(merged.unwrap_or_else(|| seeds.into_harvest()))
     }
 
-    /// Reads one unit, up to its end, its fault, or the moment when it is no longer wanted.
+    /// Reads one unit, until its end, an error, or the moment when its result is no longer wanted.
     fn unit(
         &self,
         seeds: &Seeds,
@@ -297,12 +297,12 @@ impl Run<'_> {
         Ok(harvest)
     }
 
-    /// Reads all shards as one stream, by time.
+    /// Reads all shards as one stream, merged by time.
     fn stream(&self, planned: Vec<Planned>, part: window::Part) -> Result<Harvest> {
         let shards = self.trace.shards();
         self.expect(shards.iter().map(|shard| shard.packed_bytes.unwrap_or(0)));
         let template = Scan { ahead: self.threads > 1, ..self.template() };
-        // Forks of forks, since the passes themselves read the stream.
+        // The passes themselves read the stream, so a repeated read needs forks of them.
         let first = shards.first().cloned().unwrap_or_default();
         let seeds: Vec<_> = planned.iter().map(|planned| planned.pass.fork(&first)).collect();
         let mut sinks = Sinks::new(planned, shards.len());
@@ -359,7 +359,7 @@ impl Run<'_> {
         Ok(Harvest { losses, records, instrs, parts, ..Harvest::new(Vec::new()) })
     }
 
-    /// Reads cores side by side, as their scheduler has it.
+    /// Reads cores side by side, as their scheduler runs them.
     fn side_by_side<'t>(&'t self, planned: Vec<Planned>, rounds: Box<dyn Rounds + 't>) -> Result<Outcome> {
         let shards = self.trace.shards();
         let first = shards.first().cloned().unwrap_or_default();
@@ -427,8 +427,8 @@ impl Run<'_> {
     /// The trace as cores side by side, if it is read that way.
     ///
     /// # Errors
-    /// `Unsupported` if parts have results of their own, or only some threads are wanted, or instructions or a time of all
-    /// cores together are.
+    /// `Unsupported` if parts should have results of their own, if only some threads are wanted, or for a window of
+    /// instructions or time that applies to all cores together.
     fn rounds(&self) -> Result<Option<Box<dyn Rounds + '_>>> {
         let template = Scan { ahead: self.threads > 1, ..self.template() };
         let RunOptions { window, window_of, most_records, most_records_of, threads_wanted, division, .. } =
@@ -446,18 +446,18 @@ impl Run<'_> {
         Ok(Some(rounds))
     }
 
-    /// Tells the watch how much there is to do, if that is known of every part.
+    /// Passes the amount of work to the watch, if it is known for every part.
     fn expect(&self, packed_bytes: impl Iterator<Item = u64>) {
         let sum = packed_bytes.map(|bytes| (bytes > 0).then_some(bytes)).sum();
         self.options.watch.expect(if self.options.window == Window::All { sum } else { None });
     }
 }
 
-/// A part of a trace as cores side by side, if it is read that way: records of each core, or of all in turn, and
-/// instructions or a time of each thread.
+/// A part of a trace as cores side by side, if it is read that way: records of each core, or of all in turn, and instructions
+/// or time of each thread.
 ///
 /// # Errors
-/// `Unsupported` for instructions or a time of all cores together.
+/// `Unsupported` for a window of instructions or time that applies to all cores together.
 pub fn part_of_rounds<'t>(
     trace: &'t dyn Trace,
     template: Scan,
@@ -470,7 +470,7 @@ pub fn part_of_rounds<'t>(
     };
     let records = records.start..records.end.min(records.start.saturating_add(most_records));
     let is_whole = records == (0..u64::MAX);
-    // Where some records do not count, what they say of their thread tells them apart.
+    // If some records do not count, events of their thread distinguish them.
     let columns = if is_whole { template.columns } else { template.columns | Columns::THREADS };
     let is_of_threads = window == Window::All || window_of == WindowOf::EachShard;
     let scan = Scan { window, most: u64::MAX, columns, ..template };
@@ -486,7 +486,7 @@ pub fn part_of_rounds<'t>(
     }))
 }
 
-/// How many of a unit's bytes on disk are worked through, as the reader says, or by pieces.
+/// The number of a unit's bytes on disk that have been read, as the reader reports it, or else estimated from pieces.
 fn so_far(reader: &dyn Reader, shard: &Shard, unit: &Unit, piece: u32) -> u64 {
     let first = unit.pieces.as_ref().map_or(0, |pieces| pieces.start);
     let by_piece = || share(shard.packed_bytes.unwrap_or(0), piece.saturating_sub(first), shard.pieces);
@@ -496,19 +496,19 @@ fn so_far(reader: &dyn Reader, shard: &Shard, unit: &Unit, piece: u32) -> u64 {
 /// The passes that read a merged stream.
 struct Sinks {
     sinks: Vec<Sink>,
-    /// Records were fed to them.
+    /// Whether records have been fed to them.
     is_used: bool,
 }
 
 enum Sink {
     /// Takes the stream as it comes.
     Stream(Box<dyn DynPass>),
-    /// Has a fork for each shard met so far.
+    /// Has a fork for each shard seen so far.
     Shards { seed: Box<dyn DynPass>, forks: Vec<Option<Box<dyn DynPass>>> },
 }
 
 impl Sinks {
-    /// Makes the sinks ready for a read: after an earlier one, `seeds` take the places of the passes that read the stream.
+    /// Prepares the sinks for a read. After an earlier read, forks of `seeds` replace the passes that read the stream.
     fn begin(&mut self, seeds: &[Box<dyn DynPass>], first: &Shard) {
         let is_again = std::mem::replace(&mut self.is_used, true);
         if !is_again {
@@ -545,7 +545,7 @@ impl Sinks {
         Ok(())
     }
 
-    /// Feeds what cores did side by side; passes that do not need the stream see each core alone.
+    /// Feeds batches of cores that ran side by side; passes that do not need the stream see each core alone.
     fn feed_in_step(&mut self, shards: &[Shard], batches: &[Batch]) -> Result<()> {
         for sink in &mut self.sinks {
             match sink {
@@ -561,13 +561,13 @@ impl Sinks {
         Ok(())
     }
 
-    /// True if no pass wants more; of shards that are still to come, that is unknown.
+    /// True if no pass wants more records. For passes with a fork for each shard this is unknown, as further shards may come.
     fn have_enough(&self) -> bool {
         let has_enough = |sink: &Sink| matches!(sink, Sink::Stream(pass) if pass.has_enough());
         !self.sinks.is_empty() && self.sinks.iter().all(has_enough)
     }
 
-    /// One pass each, the forks merged in the order of the shards.
+    /// The pass of each sink; forks are merged in the order of the shards.
     fn into_passes(self) -> Result<Vec<Box<dyn DynPass>>> {
         let passes = self.sinks.into_iter().map(|sink| match sink {
             Sink::Stream(pass) => Ok(pass),

@@ -1,13 +1,13 @@
-//! Independent pieces of work, shared among threads.
+//! Independent tasks distributed over threads.
 
 use crate::run::n_threads;
 use std::sync::{Mutex, PoisonError};
 
-/// Does `work` on each of `tasks`, on this many threads (0 for as many as there are cores), and returns when all are done. Which
-/// thread does which task, and in what order, is left to chance: tasks must not depend on each other.
+/// Calls `work` on each of `tasks`, on this many threads (0 for as many as there are cores), and returns when all are done.
+/// The assignment of tasks to threads, and their order, is arbitrary: tasks must not depend on each other.
 ///
-/// For passes that keep many machines, and have something to do on each of them now and then; a panic of one continues in the
-/// caller.
+/// For passes that keep many simulated machines and occasionally have work for each of them. If a task panics, the panic
+/// continues in the caller.
 pub fn share<T: Send>(threads: usize, tasks: &mut [T], work: impl Fn(&mut T) + Sync) {
     let n = n_threads(threads).min(tasks.len());
     if n <= 1 {

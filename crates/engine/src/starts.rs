@@ -1,4 +1,4 @@
-//! The same trace, with each shard beginning at an instruction of its own.
+//! A view of a trace in which each shard begins at an instruction of its own.
 
 use crate::units::is_empty;
 use quipu_model::print::Printer;
@@ -8,10 +8,11 @@ use quipu_model::{Columns, Error, Meta, Reader, Result, Scan, Shard, Trace, Wind
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The same trace without the first instructions of each shard: of the first shard as many as the first number in `skips`
-/// says, and so on; nothing is left out of shards after the last number. Records come as after a skip of instructions.
+/// Leaves out the first instructions of each shard: as many as the shard's entry in `skips` says, and none in shards beyond
+/// its end. Records come as after a skip of instructions.
 ///
-/// Windows of such a trace count from where its shards begin; those of records begin at the first one.
+/// Windows of such a trace count from where its shards begin; a window of records starts counting at the first record
+/// delivered.
 pub fn begin_at(trace: Box<dyn Trace>, skips: Vec<u64>) -> Box<dyn Trace> {
     // A piece does not know where in its shard it begins.
     let shards = trace.shards().iter().map(|shard| Shard { pieces: 1, ..shard.clone() }).collect();

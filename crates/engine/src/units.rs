@@ -1,22 +1,23 @@
-//! How a trace is divided for passes that do not mind: the same units whatever the threads, so the same answer.
+//! Division of a trace into units for passes that accept any pieces: the same for any number of threads, so the result is the
+//! same.
 
 use crate::window::Part;
 use quipu_model::{Order, Scan, Shard, ShardKind, Trace, Window};
 use std::ops::Range;
 
-/// Pieces smaller than this on disk are taken together: forking and merging passes has a price too.
+/// Pieces that are smaller than this on disk are joined, because forking and merging passes also has a cost.
 const MIN_UNIT_PACKED_BYTES: u64 = 256 << 10;
 
 /// A part of a shard that is read in one go, into passes of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unit {
     pub(crate) shard: u32,
-    /// All of them if `None`.
+    /// The pieces; all if `None`.
     pub(crate) pieces: Option<Range<u32>>,
     pub(crate) window: Window,
-    /// Records of the window that are wanted, at most.
+    /// Maximum number of records of the window to read.
     pub(crate) most: u64,
-    /// Its share of the shard's size on disk; 0 if unknown.
+    /// The unit's share of the shard's size on disk, in bytes; 0 if unknown.
     pub(crate) packed_bytes: u64,
 }
 
@@ -33,7 +34,7 @@ impl Unit {
     }
 }
 
-/// Whole shards with their parts. Shards that are not wanted are left out.
+/// Whole shards with their windows. Shards that are not wanted are left out.
 pub(crate) fn whole_shards(shards: &[Shard], part: &Part) -> Vec<Unit> {
     let parts = part.windows.iter().zip(&part.most);
     let wanted = (0..).zip(shards).zip(parts).filter(|(_, (window, _))| !is_empty(window));
@@ -48,11 +49,11 @@ pub(crate) fn whole_shards(shards: &[Shard], part: &Part) -> Vec<Unit> {
         .collect()
 }
 
-/// Pieces, or as many small neighbours as make up one that is worth the trouble.
+/// Pieces; small adjacent ones are joined until a unit is worth the overhead.
 pub(crate) fn pieces(shards: &[Shard]) -> Vec<Unit> {
     let mut units = Vec::new();
     for (shard, info) in (0..).zip(shards) {
-        // What a core does depends on what it did before: who ran, and whether it was asked to switch.
+        // The records of a core depend on earlier ones: on the thread that ran, and whether it was asked to switch.
         let n_pieces = if info.kind == ShardKind::Core { 1 } else { info.pieces.max(1) };
         let per_unit = pieces_per_unit(info);
         let mut start = 0;

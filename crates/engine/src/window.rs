@@ -1,8 +1,8 @@
-//! A part of the merged sequence, as parts of the shards.
+//! Mapping of a part of the merged sequence to parts of the shards.
 //!
-//! "Skip a thousand records" means a thousand of the sequence. What each shard contributes to them is found by one read
-//! without columns, which costs little more than inflating; with that known, the wanted part is read by windows of
-//! the shards, in whatever order and on as many threads as suits, and formats jump to it.
+//! "Skip a thousand records" means a thousand of the sequence. One read without columns, which costs little more than
+//! inflating, finds out how many of them belong to each shard. Then the wanted part is read by windows of the shards, in any
+//! order and on as many threads as suits, and formats can jump to it.
 
 use crate::merge::Merge;
 use crate::watch::{Tally, Watch};
@@ -10,7 +10,7 @@ use quipu_model::lens::{ThreadEvent, instr_flags};
 use quipu_model::transform::Sequence;
 use quipu_model::{Batch, Columns, Error, Result, Scan, ShardId, Span, Trace, Window};
 
-/// A position in a shard or in the sequence: what stands before it.
+/// A position in a shard or in the sequence: the number of records and instructions before it. Also used for amounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) records: u64,
@@ -20,22 +20,22 @@ pub(crate) struct Position {
 impl Position {
     pub(crate) const MAX: Position = Position { records: u64::MAX, instrs: u64::MAX };
 
-    /// Where a batch begins in its shard.
+    /// The start of a batch in its shard.
     pub(crate) fn before(span: &Span) -> Position {
         Position { records: span.first_record, instrs: span.first_instr }
     }
 
-    /// How much a batch holds.
+    /// The number of records and instructions in a batch.
     pub(crate) fn of(span: &Span) -> Position {
         Position { records: u64::from(span.records), instrs: u64::from(span.instrs) }
     }
 
-    /// Where a batch ends in its shard.
+    /// The end of a batch in its shard.
     pub(crate) fn behind(span: &Span) -> Position {
         Position::before(span).plus(Position::of(span))
     }
 
-    /// Both together. Readers take ordinals from the trace, which may be lying, so no sum may overflow.
+    /// The sum of both. Readers take ordinals from the trace, which may be wrong, so sums saturate.
     pub(crate) fn plus(self, other: Position) -> Position {
         Position {
             records: self.records.saturating_add(other.records),
@@ -43,7 +43,7 @@ impl Position {
         }
     }
 
-    /// What is left of this without the other; at least nothing.
+    /// The difference, saturating at 0.
     pub(crate) fn minus(self, other: Position) -> Position {
         Position {
             records: self.records.saturating_sub(other.records),
@@ -52,15 +52,15 @@ impl Position {
     }
 }
 
-/// A part of a trace, shard by shard.
+/// A part of a trace, given for each shard.
 pub(crate) struct Part {
-    /// What is wanted of each shard.
+    /// The window of each shard.
     pub(crate) windows: Vec<Window>,
-    /// How many records of that are wanted, at most.
+    /// Maximum number of records to read of each window.
     pub(crate) most: Vec<u64>,
-    /// What of each shard is known to stand before that.
+    /// The number of records and instructions of each shard that are known to come before its window.
     pub(crate) before: Vec<Position>,
-    /// What went wrong on the way.
+    /// Errors of finding the windows.
     pub(crate) errors: Vec<Error>,
     pub(crate) cancelled: bool,
 }
@@ -78,25 +78,26 @@ impl Part {
         }
     }
 
-    /// The same part, to be read once more; what went wrong on the way was told.
+    /// The same part for a repeated read, without the errors, which have been reported.
     pub(crate) fn again(&self) -> Part {
         let (windows, most, before) = (self.windows.clone(), self.most.clone(), self.before.clone());
         Part { windows, most, before, errors: Vec::new(), cancelled: self.cancelled }
     }
 
-    /// Nothing of any shard.
+    /// An empty window of every shard.
     pub(crate) fn nothing(trace: &dyn Trace) -> Part {
         Part::same(trace, &Window::Records(0..0))
     }
 }
 
-/// Finds what each shard contributes to the first `most` records of the sequence that the same window of every shard makes.
+/// Finds which part of each shard contributes to the first `most` records of the sequence made of the same window of every
+/// shard.
 pub(crate) fn first_of(trace: &dyn Trace, window: &Window, most: u64, watch: &Watch) -> Result<Part> {
     let mut part = Part::same(trace, window);
     if most == u64::MAX {
         return Ok(part);
     }
-    // What a skip repeats is known by what it says of its thread.
+    // Records that a skip repeats are recognised by the events of their thread.
     let columns = Columns::THREADS.and(trace.columns());
     let template = Scan { window: window.clone(), ..Scan::new(ShardId(0)).columns(columns) };
     let mut merge = Merge::of_each_shard(trace, &template)?;
@@ -128,7 +129,7 @@ pub(crate) fn first_of(trace: &dyn Trace, window: &Window, most: u64, watch: &Wa
     Ok(part)
 }
 
-/// True for a clock reading and a processor in one record: what a skip of instructions repeats.
+/// True for a record with both a clock reading and a processor: a skip of instructions repeats these.
 pub(crate) fn is_repeated(batch: &Batch) -> bool {
     let has_both =
         |what: &[ThreadEvent]| what.contains(&ThreadEvent::Clock) && what.contains(&ThreadEvent::Cpu);
@@ -138,10 +139,10 @@ pub(crate) fn is_repeated(batch: &Batch) -> bool {
     }
 }
 
-/// Finds what each shard contributes to a window of the sequence.
+/// Finds the part of each shard that contributes to a window of the sequence.
 ///
-/// Reads from the start of the trace to the end of the window, or to its start if it has no end. A window of time, and
-/// any window of a lone shard, is a matter of the shards alone.
+/// Reads from the start of the trace to the end of the window, or to its start if it has no end. A window of time, and any
+/// window of a trace with one shard, needs no such read.
 pub(crate) fn resolve(trace: &dyn Trace, window: &Window, watch: &Watch) -> Result<Part> {
     let bounds = match window {
         Window::All | Window::Clock(_) => return Ok(Part::same(trace, window)),
@@ -170,10 +171,10 @@ pub(crate) fn resolve(trace: &dyn Trace, window: &Window, watch: &Watch) -> Resu
     })
 }
 
-/// What each shard contributes to a window of the merged sequence: a window of each shard, in their order.
+/// The part of each shard, in order, that contributes to a window of the merged sequence.
 ///
 /// # Errors
-/// What reading says that has to be read to know it; `Io` if the watch was cancelled.
+/// Errors of the reading that this needs; `Io` if the watch was cancelled.
 pub fn parts(trace: &dyn Trace, window: &Window, watch: &Watch) -> Result<Vec<Window>> {
     let part = resolve(trace, window, watch)?;
     if part.cancelled {
@@ -185,7 +186,7 @@ pub fn parts(trace: &dyn Trace, window: &Window, watch: &Watch) -> Result<Vec<Wi
     }
 }
 
-/// The sequence of all threads as it is merged here, for transforms of formats.
+/// The sequence of all threads as the engine merges it, for transforms of formats.
 #[derive(Debug)]
 pub struct InTime<'w>(pub &'w Watch);
 
@@ -195,32 +196,32 @@ impl Sequence for InTime<'_> {
     }
 }
 
-/// One end of a window of the sequence: what stands before it.
+/// One end of a window of the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bound {
     Record(u64),
-    /// Right before the instruction with this ordinal, counted from 0; the first has what stands before it.
+    /// Right before the instruction with this ordinal, counted from 0; records before the first instruction belong to it.
     Instr(u64),
 }
 
 impl Bound {
-    /// True if it bounds nothing.
+    /// True if the bound is unlimited.
     fn is_none(self) -> bool {
         matches!(self, Bound::Record(u64::MAX) | Bound::Instr(u64::MAX))
     }
 }
 
-/// A walk along the sequence that reads no columns.
+/// A read along the sequence without columns.
 struct Walk<'t> {
     trace: &'t dyn Trace,
     watch: &'t Watch,
     tally: Tally<'t>,
     merge: Merge<'t>,
-    /// How much of each shard the walk has passed.
+    /// Position in each shard that the walk has reached.
     seen: Vec<Position>,
-    /// How much of the sequence the walk has passed.
+    /// Position in the sequence that the walk has reached.
     total: Position,
-    /// The batch that the walk stands in.
+    /// The batch in which the walk currently is.
     batch: Option<Span>,
     errors: Vec<Error>,
     cancelled: bool,
@@ -242,7 +243,7 @@ impl<'t> Walk<'t> {
         })
     }
 
-    /// Goes to a bound; false if the trace ends before it.
+    /// Moves to a bound; false if the trace ends before it.
     fn to(&mut self, bound: Bound) -> Result<bool> {
         if matches!(bound, Bound::Instr(0)) {
             return Ok(true);
@@ -263,7 +264,7 @@ impl<'t> Walk<'t> {
         Ok(true)
     }
 
-    /// The batch that the walk stands in or before; `None` at the end.
+    /// The current batch, or the next one if that is used up; `None` at the end.
     fn batch(&mut self) -> Result<Option<Span>> {
         while self.batch.is_none() {
             if self.watch.is_cancelled() {
@@ -276,7 +277,7 @@ impl<'t> Walk<'t> {
                     if self.tally.batch(span.records) {
                         self.tally.flush(0);
                     }
-                    // One that has only what was found at the end of a shard stands nowhere.
+                    // A batch that only carries findings from the end of a shard has no position.
                     if span.records == 0 {
                         continue;
                     }
@@ -294,14 +295,14 @@ impl<'t> Walk<'t> {
         Ok(self.batch)
     }
 
-    /// How far the bound is from here, if it lies inside this batch.
+    /// The distance from here to the bound, if the bound is inside this batch.
     fn step_inside(&self, span: &Span, bound: Bound) -> Result<Option<Position>> {
         let seen = self.seen[span.shard as usize];
         let left = Position::behind(span).minus(seen);
         match bound {
             Bound::Record(record) => {
                 let records = record.saturating_sub(self.total.records);
-                // How many instructions these are does not matter: nothing but records is counted.
+                // The number of instructions does not matter, because only records are counted.
                 Ok((records < left.records).then_some(Position { records, instrs: 0 }))
             }
             Bound::Instr(instr) => {
@@ -316,7 +317,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// Where a shard ends whose window has no end: at once if it is known to be over.
+    /// The end of a shard for a window without end: the current position if the shard is known to be over.
     fn end_of(&self, shard: u32, seen: &Position) -> u64 {
         if self.merge.is_over(shard) { seen.records } else { u64::MAX }
     }
@@ -324,7 +325,7 @@ impl<'t> Walk<'t> {
 
 /// The ordinal in its shard, counted from 0, of the record that is instruction `instr` of a batch.
 ///
-/// The batch was read without columns, so its records are read once more; this happens once for each end of a window.
+/// The batch was read without columns, so its records are read again; this happens once for each end of a window.
 pub(crate) fn record_of_instr(trace: &dyn Trace, span: &Span, mut instr: u64) -> Result<u64> {
     if !trace.columns().has(Columns::INSTRS) {
         return Err(Error::missing("a window of instructions needs instrs, which this trace does not carry"));

@@ -1,7 +1,7 @@
 //! Threads that work through numbered units and merge the results strictly in order.
 //!
-//! Units are handed out in order. A result is merged as soon as all before it are; the worker that is there does the merging,
-//! outside the lock, one at a time. No worker starts a unit too far ahead of the merge, so that results never pile up.
+//! Units are handed out in order. A result is merged as soon as all earlier ones have been; any free worker merges, outside
+//! the lock, but only one at a time. No worker starts a unit too far ahead of the merge, so results never pile up.
 
 use quipu_model::{Error, ErrorKind, Result};
 use std::any::Any;
@@ -10,28 +10,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How many units beyond the merge may be begun or done, for each thread.
+/// Number of units, for each thread, that may be begun or done ahead of the merge.
 const LEAD_UNITS_PER_THREAD: usize = 3;
 
-/// What to do with `n_units` units on `threads` threads.
+/// A request: `n_units` units on `threads` threads.
 pub(crate) struct Work<'w, T> {
     pub(crate) n_units: usize,
     pub(crate) threads: usize,
-    /// Does one unit. An error is one of the whole work; it should give up early where `Gate` says so.
+    /// Processes one unit. An error ends the whole work; the function should give up early if the `Gate` is shut.
     pub(crate) unit: &'w (dyn Fn(usize, &Gate) -> Result<T> + Sync),
-    /// Adds the result of the next unit.
+    /// Merges the result of the next unit.
     pub(crate) merge: &'w (dyn Fn(&mut T, T) -> Result<()> + Sync),
-    /// True once no further unit should begin; those begun are still merged.
+    /// True once no further unit should begin; units that have begun are still merged.
     pub(crate) is_stopped: &'w (dyn Fn() -> bool + Sync),
 }
 
-/// Tells units whether anybody still wants their result.
+/// Lets units find out whether their result is still wanted.
 pub(crate) struct Gate {
     first_failed: AtomicUsize,
 }
 
 impl Gate {
-    /// True if an earlier unit has failed, so that this one's result cannot matter.
+    /// True if an earlier unit has failed, so that the result of this one cannot matter.
     pub(crate) fn is_shut(&self, unit: usize) -> bool {
         self.first_failed.load(Ordering::Relaxed) < unit
     }
@@ -46,7 +46,7 @@ struct State<T> {
     next: usize,
     /// The next unit to merge.
     due: usize,
-    /// Done, and not merged yet.
+    /// Results that are not merged yet.
     done: BTreeMap<usize, Result<T>>,
     merged: Option<T>,
     is_merging: bool,
@@ -57,7 +57,7 @@ impl<T: Send> Work<'_, T> {
     /// Works until all units are merged, one has failed, or the work is stopped. `None` if no unit was done.
     ///
     /// # Errors
-    /// That of the first unit, in order, that failed; a panic is an internal error.
+    /// The error of the first unit, in order, that failed; a panic becomes an internal error.
     pub(crate) fn run(&self) -> Result<Option<T>> {
         let pool = Pool {
             work: self,
@@ -75,7 +75,7 @@ impl<T: Send> Work<'_, T> {
         let helpers = self.threads.min(self.n_units).saturating_sub(1);
         std::thread::scope(|scope| {
             for _ in 0..helpers {
-                // Without a helper the others just take longer.
+                // If a helper cannot be started, the others just take longer.
                 let _ = std::thread::Builder::new()
                     .name("quipu-work".into())
                     .spawn_scoped(scope, || pool.serve());
@@ -98,7 +98,7 @@ struct Pool<'w, T> {
 }
 
 impl<T: Send> Pool<'_, T> {
-    /// What each thread does: merge what is due, else begin a unit, else wait, until nothing is left.
+    /// The loop of each thread: merges a due result, or else begins a unit, or else waits, until nothing is left.
     fn serve(&self) {
         let mut state = self.lock();
         loop {
@@ -120,7 +120,7 @@ impl<T: Send> Pool<'_, T> {
         }
     }
 
-    /// True if no unit is left to begin. What is begun is merged by those who did it, or are merging.
+    /// True if no unit is left to begin. Workers merge the units that have begun.
     fn is_over(&self, state: &State<T>) -> bool {
         state.next >= self.work.n_units || self.gate.is_shut(state.next) || (self.work.is_stopped)()
     }
@@ -165,15 +165,15 @@ impl<T: Send> Pool<'_, T> {
         state
     }
 
-    /// Nothing panics under the lock, so a poisoned one holds a whole state all the same.
+    /// No code panics under the lock, so a poisoned one still guards a consistent state.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Runs something; a panic becomes an internal error.
+/// Runs a closure; a panic becomes an internal error.
 pub(crate) fn catch<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What the panic left half done is thrown away with the work.
+    // State that the panic left inconsistent is dropped together with the work.
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = message(&*panic);
         Err(Error::new(ErrorKind::Internal, format!("a part of the work panicked: {text}")))

@@ -1,4 +1,4 @@
-//! What a conversion may make up: what its plan says, and nothing else.
+//! A conversion makes up only what its plan announces.
 
 use quipu_engine::{Watch, convert, plan_conversion};
 use quipu_model::convert::{
@@ -9,7 +9,7 @@ use quipu_model::{Batch, Columns, Damaged, ErrorKind, Options, Result};
 use quipu_testkit::MemoryTrace;
 use std::path::Path;
 
-/// A format that makes up names of things.
+/// A format that makes up content with this name.
 struct Inventor(&'static str);
 
 static INFO: RecordWriterInfo = RecordWriterInfo {

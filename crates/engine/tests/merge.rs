@@ -1,10 +1,10 @@
-//! What a merge hands out: batches by time, with ordinals of the sequence, and windows of it.
+//! The batches of a merge: ordered by time, with ordinals of the sequence, and windows of it.
 
 use quipu_engine::{Merge, Watch};
 use quipu_model::{Columns, Scan, ShardId, ShardKind, Trace, Window};
 use quipu_testkit::{MemoryShard, MemoryTrace};
 
-/// Each mark of the sequence with its ordinal in it, and errors as the merge reports them.
+/// Each mark of the sequence with its ordinal there; there must be no errors.
 fn marks_of(trace: &MemoryTrace, change: impl FnOnce(&mut Scan)) -> Vec<(u64, u64)> {
     let (marks, errors) = marks_and_errors(trace, change);
     assert_eq!(errors, Vec::<String>::new());
@@ -145,7 +145,7 @@ fn a_window_ends_before_its_last_instruction_even_inside_a_batch() {
 fn a_window_of_time_is_one_of_each_shard_and_ordinals_count_what_it_skips() {
     let trace = MemoryTrace::parse(THREE_SHARDS).unwrap();
     let marks = marks_of(&trace, |scan| scan.window = Window::Clock(20..40));
-    // Shard c has no record in the window, so its reader tells nothing of the two records before it.
+    // Shard c has no record in the window, so its reader does not count the two records before it.
     assert_eq!(marks, [(4, 4), (6, 3), (8, 5)]);
 }
 
@@ -245,7 +245,7 @@ fn a_window_of_each_shard_is_numbered_from_its_first_record() {
             marks.push((ordinal.wrapping_add(merged.ordinals.records), *value));
         }
     }
-    // Two records of each shard: its mark and a clock reading. Only in the first does the mark come before.
+    // Two records of each shard: its mark and a clock reading. Only in the first shard does the mark come first.
     assert_eq!(marks, [(0, 2), (3, 5), (5, 7)]);
 }
 
@@ -256,7 +256,7 @@ fn shards_that_say_when_they_begin_come_in_the_same_order() {
             let first = nth * 37 % 50;
             let shard = MemoryShard::new(format!("{nth}")).clock(first).mark(0, nth);
             let shard = shard.clock(first + 20).mark(0, 1000 + nth);
-            // A time that is known may be one before the first record.
+            // A known begin may be earlier than the first record.
             if says { shard.begins(first.saturating_sub(nth % 3)) } else { shard }
         };
         MemoryTrace::new((0..40).map(shard).collect())

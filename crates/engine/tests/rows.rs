@@ -1,5 +1,5 @@
-//! Rows for other programs: the same rows whatever the threads and the sizes of batches, chosen as one by one, with what could
-//! not be read told beside them.
+//! Rows for other programs: the same for any number of threads and any batch size, equal to selecting rows one by one, with
+//! everything that could not be read reported.
 
 use quipu_engine::{RowOrder, RowStream, Selection, rows};
 use quipu_model::schema::{Missing, Type};
@@ -13,7 +13,7 @@ fn random(seed: u64) -> Arc<dyn Trace> {
     Arc::new(MemoryTrace::random(seed, 4, 3000))
 }
 
-/// The rows of a selection, each as its numbers and bytes, and the stream at its end.
+/// The rows of a selection, each as text with its numbers and bytes, and the stream at its end.
 fn read(trace: &Arc<dyn Trace>, selection: &Selection) -> (Vec<String>, RowStream) {
     let mut stream = rows(trace.clone(), selection).unwrap();
     let mut lines = Vec::new();
@@ -49,7 +49,7 @@ fn line(table: &dyn Table, row: usize) -> String {
     fields.map(cell).collect::<Vec<_>>().join(" ")
 }
 
-/// The accesses of a trace by one reader after the other, as `shard record tid pid addr size kind pc`.
+/// The accesses of a trace, read one shard after the other, as `shard record tid pid addr size kind pc`.
 fn accesses(trace: &dyn Trace) -> Vec<String> {
     let mut lines = Vec::new();
     let columns = Columns::ACCESSES | Columns::ACCESS_PC;
@@ -119,7 +119,7 @@ fn rows_in_the_order_of_time_count_along_the_sequence() {
     assert_eq!(all(&trace, &part), ["3 2 0", "5 4 1"]);
     let part = Selection { window: Window::Records(2..6), ..ordered };
     assert_eq!(all(&trace, &part), ["3 2 0", "2 4 1"], "the same part in another order");
-    // A condition on positions means those that are delivered.
+    // A condition on positions refers to the positions that are delivered.
     let columns = vec![Condition { column: "record".to_owned(), accept: Accept::Between(3..=5) }];
     let predicate = Predicate { columns, ..Predicate::default() };
     let fifth = Selection { predicate: predicate.clone(), order: RowOrder::Time, ..Selection::new("marks") };
@@ -128,7 +128,7 @@ fn rows_in_the_order_of_time_count_along_the_sequence() {
     assert_eq!(all(&trace, &fifth), ["3 2 0", "5 3 0"]);
 }
 
-/// Whether a predicate describes a row, by the numbers of its columns.
+/// Whether a predicate selects a row, given the numbers of its columns.
 type IsChosen = fn(&[u64]) -> bool;
 
 #[test]
@@ -174,7 +174,7 @@ fn every_predicate_keeps_the_rows_that_it_describes() {
             let selection =
                 Selection { predicate: predicate.clone(), batch_rows, ..Selection::new("accesses") };
             assert_eq!(all(&trace, &selection).iter().collect::<Vec<_>>(), expected, "{number} {batch_rows}");
-            // What is not delivered can be looked at.
+            // Conditions can use columns that are not delivered.
             let counted = Selection { fields: Some(Vec::new()), ..selection };
             let n: usize = rows(trace.clone(), &counted).unwrap().map(|batch| batch.unwrap().n_rows()).sum();
             assert_eq!(n, expected.len(), "{number}");
@@ -303,7 +303,7 @@ fn a_whole_stream_says_how_far_it_has_come() {
 
 #[test]
 fn files_of_other_threads_stay_closed() {
-    // Reading the second shard would be a panic.
+    // Reading the second shard would panic.
     let text = "shard a\nthread 7 1\nmark 0 1\nread 16 4\nshard b\nthread 8 1\ncrash it is opened";
     let trace: Arc<dyn Trace> = Arc::new(MemoryTrace::parse(text).unwrap());
     let predicate = Predicate { threads: vec![7.into()], ..Predicate::default() };

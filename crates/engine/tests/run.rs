@@ -1,4 +1,4 @@
-//! What a run brings: the same for any number of threads, in the trace's order, whatever goes wrong.
+//! The outcome of a run: the same for any number of threads, in the trace's order, whatever goes wrong.
 
 use crate::tools::{PIECES, SHARDS, SIZES, STOP, TIME};
 use quipu_engine::{DispatchOptions, Outcome, RunOptions, Watch, WindowOf, dispatch, plan, run};
@@ -28,7 +28,7 @@ fn messages(found: &Found) -> Vec<String> {
     found.as_slice().iter().map(ToString::to_string).collect()
 }
 
-/// What the marks tool sees of a text, with one thread.
+/// The values that the marks tool sees in a trace given as text, on one thread.
 fn seen(text: &str, tool: &dyn Tool, window: Window) -> Vec<u64> {
     let trace = MemoryTrace::parse(text).unwrap();
     let outcome =
@@ -36,7 +36,7 @@ fn seen(text: &str, tool: &dyn Tool, window: Window) -> Vec<u64> {
     values(&outcome, 0)
 }
 
-/// All of an outcome that a caller can see.
+/// Everything in an outcome that a caller can see.
 fn everything(result: &Result<Outcome>) -> String {
     match result {
         Err(error) => format!("failed: {error}"),

@@ -1,4 +1,4 @@
-//! What system calls do to the threads that make them: block, rest, wake, hand over.
+//! The effects of system calls on the threads that make them: block, park, wake, hand over.
 //! SPEC: drmemtrace.md#scheduling-threads-onto-cores.
 
 use super::state::{Dispatcher, Head};
@@ -6,7 +6,7 @@ use quipu_model::ThreadId;
 use quipu_model::lens::ThreadEvent;
 
 impl Dispatcher {
-    /// A thread that was in this sort of call when tracing began starts at rest.
+    /// Parks a thread that was already in a parking call when tracing began.
     pub(super) fn begin_parked(&mut self, thread: usize) {
         let blocked = self.options.block_units(self.options.max_block_us).max(1);
         let state = &mut self.threads[thread];
@@ -14,16 +14,16 @@ impl Dispatcher {
         if !self.options.waits_forever {
             state.blocked = blocked;
         }
-        // The call itself comes among its first records.
+        // The call itself is among its first records and must not park it again.
         state.skips_park = true;
     }
 
-    /// Whether a thread leaves its core at this record because of the call that it has made, and for how long it
-    /// blocks. Calls are followed by what belongs to them, so it leaves at the instruction after that.
+    /// Whether a thread leaves its core at this record because of its last call, and for how long it blocks. Further records
+    /// of a call follow it, so the thread leaves at the first instruction after them.
     pub(super) fn leaves_call(&mut self, core: usize, thread: usize, head: &Head) -> (bool, u64) {
         let state = &self.threads[thread];
         let is_behind = (state.in_call || state.in_blocking_call) && head.is_instr;
-        // Kernel code that was traced belongs to the call.
+        // Traced kernel code belongs to the call.
         if !is_behind || self.cores[core].in_kernel {
             return (false, 0);
         }
@@ -42,11 +42,11 @@ impl Dispatcher {
         leaves
     }
 
-    /// Whether a call took so long that its thread was off the processor, and how long it blocks here.
+    /// Whether a call took so long that its thread left the processor, and for how long it blocks in the schedule.
     fn blocks(&self, thread: usize) -> (bool, u64) {
         let (state, options) = (&self.threads[thread], &self.options);
         if !self.frames_calls {
-            // QUIRK: the threshold stands for the latency, and is taken for units of time.
+            // QUIRK: the threshold is used in place of the latency, and as units of time although it is in microseconds.
             return (state.in_blocking_call, options.blocking_us);
         }
         let latency = state.clock.saturating_sub(state.clock_before_call);
@@ -54,7 +54,7 @@ impl Dispatcher {
         (latency >= threshold, options.block_units(latency))
     }
 
-    /// Takes in what a record says.
+    /// Updates the thread's state from a record.
     pub(super) fn event(&mut self, core: usize, thread: usize, event: Option<(ThreadEvent, u64)>) {
         let Some((what, value)) = event else { return };
         let state = &mut self.threads[thread];
@@ -86,7 +86,7 @@ impl Dispatcher {
         }
     }
 
-    /// A thread goes to rest, with the timeout of its call or without.
+    /// Parks a thread, with the timeout of its call if it has one.
     fn park(&mut self, core: usize, thread: usize) {
         let state = &mut self.threads[thread];
         if std::mem::take(&mut state.skips_park) {
@@ -94,17 +94,17 @@ impl Dispatcher {
         }
         state.is_parked = true;
         if !self.options.waits_forever && state.timeout == 0 {
-            // A schedule differs from the recorded one, so who should wake it may have done so already.
+            // The schedule differs from the recorded one, so the thread that should wake it may have done so already.
             state.timeout = self.options.max_block_us.max(1);
         }
         if state.timeout > 0 {
-            // None would mean for ever.
+            // 0 would mean that it waits without a limit.
             state.blocked = self.options.block_units(state.timeout).max(1);
             state.blocked_at = self.cores[core].time;
         }
     }
 
-    /// A thread shall run again; one that is not at rest will not go to rest the next time.
+    /// Wakes a thread. If it is not parked, its next parking call will have no effect.
     fn wake(&mut self, core: usize, target: usize) {
         let state = &mut self.threads[target];
         if state.is_over {

@@ -1,4 +1,4 @@
-//! Threads, each read at its own place.
+//! The threads of a trace, each read at its own position.
 
 use super::state::{Head, Heads, Known};
 use quipu_model::lens::{ThreadEvent, instr_flags};
@@ -6,49 +6,49 @@ use quipu_model::trace::Clock;
 use quipu_model::{Cursor, Error, Finding, Reader, TableBuf};
 use std::collections::VecDeque;
 
-/// A thread on its way.
+/// One thread that is being read.
 struct Lane {
-    /// `None` after its end.
+    /// `None` after the thread's end.
     reader: Option<Box<dyn Reader>>,
     at: Cursor,
     /// The last clock reading, in microseconds.
     clock: u64,
-    /// Native records up to the next one, which it includes.
+    /// Bytes of the native records up to and including the next record.
     raw: Vec<u8>,
 }
 
-/// All threads, and what went wrong with them.
+/// All threads, with the findings and errors of reading them.
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
-    /// Ticks of the clock in a second.
+    /// Ticks of the trace's clock per second.
     per_second: u64,
     pub(super) findings: Vec<Finding>,
     pub(super) errors: VecDeque<Error>,
-    /// What threads that have ended used up on disk.
+    /// Bytes on disk that finished threads have consumed.
     packed_bytes: u64,
-    /// Native records are delivered.
+    /// Whether native records are delivered.
     has_raw: bool,
 }
 
-/// What a thread can deliver without a decision of the scheduler.
+/// A limit on the records that a thread can deliver without a decision of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plain {
-    /// No more instructions than this.
+    /// Upper limit on instructions.
     pub(super) instrs: u64,
-    /// No instruction at all.
+    /// Whether it must stop before the first instruction.
     pub(super) until_instr: bool,
 }
 
-/// What some records hold.
+/// The instructions in a run of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
-    /// Instructions, without the last record.
+    /// Number of instructions, without the last record.
     pub(super) instrs: u64,
-    /// Whether the last record is one.
+    /// Whether the last record is an instruction.
     pub(super) ends_in_instr: bool,
 }
 
-/// What a record of these may make the scheduler do.
+/// Whether a record with this event may make the scheduler decide something.
 fn decides(what: ThreadEvent) -> bool {
     matches!(
         what,
@@ -86,7 +86,7 @@ impl Lanes {
         }
     }
 
-    /// The same with native records, of threads about which this much is known.
+    /// Also delivers native records; `known` is the knowledge about the threads from an earlier look.
     pub(super) fn with_raw(mut self, known: &[Known]) -> Lanes {
         self.has_raw = true;
         for (lane, known) in self.lanes.iter_mut().zip(known) {
@@ -95,17 +95,17 @@ impl Lanes {
         self
     }
 
-    /// Takes the native records up to the thread's next record, which they include.
+    /// Moves the native records up to and including the thread's next record to `out`.
     pub(super) fn take_raw(&mut self, thread: usize, out: &mut Vec<u8>) {
         out.append(&mut self.lanes[thread].raw);
     }
 
-    /// The native records that [`take_raw`](Lanes::take_raw) takes next.
+    /// The native records that [`take_raw`](Lanes::take_raw) would take.
     pub(super) fn raw(&self, thread: usize) -> &[u8] {
         &self.lanes[thread].raw
     }
 
-    /// Ticks of the clock as microseconds.
+    /// Converts ticks of the trace's clock to microseconds.
     fn micros(&self, ticks: u64) -> u64 {
         if self.per_second == 1_000_000 {
             return ticks;
@@ -114,7 +114,7 @@ impl Lanes {
         u64::try_from(micros).unwrap_or(u64::MAX)
     }
 
-    /// Microseconds as ticks of the clock.
+    /// Converts microseconds to ticks of the trace's clock.
     pub(super) fn ticks(&self, micros: u64) -> u64 {
         if self.per_second == 1_000_000 {
             return micros;
@@ -123,7 +123,7 @@ impl Lanes {
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    /// Looks at the first records of all threads, up to the first instruction or access.
+    /// Examines the first records of all threads, up to the first instruction or access.
     pub(super) fn begin(&mut self) -> Vec<Known> {
         (0..self.lanes.len()).map(|thread| self.known(thread)).collect()
     }
@@ -147,7 +147,7 @@ impl Lanes {
                 ThreadEvent::Stop => break,
                 _ => {}
             }
-            // QUIRK: a second reading ends this look, but is what the thread's turn is judged by.
+            // QUIRK: a second reading ends this examination, yet it is the one that determines the thread's turn.
             if known.begins_parked || readings.len() == 2 {
                 break;
             }
@@ -160,7 +160,7 @@ impl Lanes {
         known
     }
 
-    /// Makes sure that the thread's batch holds its next record; false at its end.
+    /// Makes the thread's batch hold its next record; false at the thread's end.
     fn fill(&mut self, thread: usize) -> bool {
         let lane = &mut self.lanes[thread];
         let Some(reader) = &mut lane.reader else { return false };
@@ -191,7 +191,7 @@ impl Lanes {
         false
     }
 
-    /// How many records of the current batch the thread can deliver without a decision, at most `most`.
+    /// Number of records in the current batch, at most `most`, that the thread can deliver without a decision.
     pub(super) fn plain(&mut self, thread: usize, plain: Plain, most: u32) -> u32 {
         let lane = &mut self.lanes[thread];
         let Some(reader) = &mut lane.reader else { return 0 };
@@ -212,7 +212,7 @@ impl Lanes {
         if allowed < rows.len() as u64 {
             let fetched =
                 rows.iter().zip(&batch.instrs.flags[at.instrs..]).filter(|(_, flags)| is_fetched(**flags));
-            // Below the number of rows.
+            // `allowed` is below the number of rows, so the cast loses nothing.
             if let Some((instr, _)) = fetched.take_while(|(row, _)| **row < end).nth(allowed as usize) {
                 end = *instr;
             }
@@ -220,7 +220,7 @@ impl Lanes {
         end.saturating_sub(at.record)
     }
 
-    /// What the next `n` records hold.
+    /// The instructions in the thread's next `n` records.
     pub(super) fn load(&mut self, thread: usize, n: u32) -> Load {
         let lane = &mut self.lanes[thread];
         let Some(reader) = &mut lane.reader else { return Load::default() };
@@ -235,14 +235,14 @@ impl Lanes {
         }
     }
 
-    /// The batch that holds the thread's next record, and where it stands there.
+    /// The batch that holds the thread's next record, and the position of that record.
     pub(super) fn batch(&mut self, thread: usize) -> Option<(&mut quipu_model::Batch, &mut Cursor)> {
         let lane = &mut self.lanes[thread];
         let reader = lane.reader.as_mut()?;
         Some((reader.batch(), &mut lane.at))
     }
 
-    /// Empty rows of the native tables that threads have.
+    /// Empty native tables like those of the threads.
     pub(super) fn fresh_tables(&mut self) -> Vec<Box<dyn TableBuf>> {
         let mut readers = self.lanes.iter_mut().filter_map(|lane| lane.reader.as_mut());
         readers
@@ -250,7 +250,7 @@ impl Lanes {
             .map_or_else(Vec::new, |reader| reader.batch().tables.iter().map(|table| table.fresh()).collect())
     }
 
-    /// The thread's clock has been read.
+    /// Sets the thread's clock, in microseconds.
     pub(super) fn set_clock(&mut self, thread: usize, micros: u64) {
         self.lanes[thread].clock = micros;
     }
@@ -288,7 +288,7 @@ impl Heads for Lanes {
     }
 }
 
-/// True if a reading is one: formats have none as 0 or as all ones.
+/// True if a clock reading is valid: formats use 0 and all ones for missing readings.
 fn is_known(ticks: u64) -> bool {
     ticks != 0 && ticks != u64::MAX
 }

@@ -1,19 +1,19 @@
-//! Threads scheduled onto cores: what a machine with a given number of cores might have made of the threads of a trace.
+//! Scheduling of threads onto cores: how a machine with a given number of cores might have run the threads of a trace.
 //!
-//! [`dispatch`] makes a trace of threads one of cores. All cores are read at once, a record of each at every step
-//! ([`Trace::rounds`]), so that the answer is the same each time. The rules are those of the drmemtrace launcher's
-//! scheduler in its serial form, which a page of docs/formats/drmemtrace.md tells (*Scheduling threads onto cores*); what is
-//! asked of a trace are instructions and the threads lens only, whatever the format.
+//! [`dispatch`] turns a trace of threads into one of cores. All cores are read at once, one record of each at every step
+//! ([`Trace::rounds`]), so that the result is always the same. The rules are those of the scheduler in DynamoRIO's drmemtrace
+//! launcher in its serial form, which docs/formats/drmemtrace.md describes (*Scheduling threads onto cores*). They need only
+//! instructions and the threads lens, so this works for any format.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `options` | what can be chosen |
-//! | `queue` | threads that wait, the best one first |
-//! | `state` | the scheduler as a state machine: what each core runs next |
-//! | `calls` | what system calls do to threads: block, rest, wake, hand over |
-//! | `lane` | threads, each read at its own place |
-//! | `clock` | what a core's clock says |
-//! | `copy` | records from one batch to another |
+//! | `options` | the scheduler's parameters |
+//! | `queue` | waiting threads, the best one first |
+//! | `state` | the scheduler as a state machine: the next thread of each core |
+//! | `calls` | effects of system calls on threads: block, park, wake, hand over |
+//! | `lane` | the threads, each read at its own position |
+//! | `clock` | the clock of a core |
+//! | `copy` | copying records from one batch to another |
 //! | `rounds` | batches of all cores, step by step |
 //! | `sequence` | the same as one sequence of records |
 
@@ -46,20 +46,21 @@ use state::Dispatcher;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The same threads, scheduled onto cores: each shard is a core.
+/// Schedules the threads of a trace onto cores: each shard of the result is a core.
 ///
 /// # Errors
-/// `Usage` if the options do not hold together; `Missing` if the trace has no instructions, which is what time is
-/// measured by; `Unsupported` if its shards are cores already.
+/// `Usage` if the options contradict each other; `Missing` if the trace has no instructions, which measure time;
+/// `Unsupported` if its shards are cores already.
 pub fn dispatch(trace: Box<dyn Trace>, options: DispatchOptions) -> Result<Box<dyn Trace>> {
     Ok(Box::new(DispatchedTrace::new(trace, options)?))
 }
 
-/// The same threads, scheduled onto cores, as one sequence: a trace of one shard, which has what the cores do at each step
-/// one after the other. Its rows are those of the threads' tables, with ordinals of the sequence; columns are left out.
+/// Schedules the threads of a trace onto cores, as one sequence: the result has one shard, with the records of all cores at
+/// each step one after the other. Its rows are those of the threads' tables, with ordinals of the sequence; it fills no lens
+/// columns.
 ///
 /// # Errors
-/// As for [`dispatch`]; `Unsupported` if rows of the format have no form for cores.
+/// As for [`dispatch`]; `Unsupported` if the format's rows have no form for cores.
 pub fn dispatch_in_sequence(trace: Box<dyn Trace>, options: DispatchOptions) -> Result<Box<dyn Trace>> {
     let mut cores = DispatchedTrace::new(trace, options)?;
     if cores.trace.core_form().is_none() {
@@ -97,7 +98,7 @@ impl DispatchedTrace {
             pieces: 1,
             ..Shard::default()
         });
-        // Tables stay with the threads, and native records unless they are wanted and have a form for cores.
+        // Tables remain with the threads, and so do native records unless they are wanted and have a form for cores.
         let has_native = options.native && trace.core_form().is_some();
         let without = if has_native { Columns::NONE } else { Columns::RAW };
         Ok(DispatchedTrace {
@@ -110,17 +111,17 @@ impl DispatchedTrace {
         })
     }
 
-    /// True if it is read as one sequence.
+    /// True if the trace is read as one sequence.
     fn is_sequence(&self) -> bool {
         !self.tables.is_empty()
     }
 
-    /// The threads at their beginnings, with these columns, and what is known of them.
+    /// Opens the threads at their beginnings, with these columns, and creates a scheduler that knows them.
     fn lanes(&self, scan: &Scan, window: &Window, has_raw: bool) -> Result<(Lanes, Dispatcher)> {
         let own = Columns::INSTRS | Columns::THREADS | Columns::THREAD_CLOCK;
         let shards = self.trace.shards();
         let columns = scan.columns.and(self.trace.columns()) | own.and(self.trace.columns());
-        // Records count on cores.
+        // Limits on records apply to cores, not to threads.
         let template = Scan { columns, window: window.clone(), most: u64::MAX, codes: None, ..scan.clone() };
         let template = Scan { cut: Cut::SIZE, ..divided(&template, shards.len()) };
         let clock = self.trace.meta().clock;
@@ -130,7 +131,7 @@ impl DispatchedTrace {
             Ok(Lanes::new(readers.collect::<Result<_>>()?, clock))
         };
         let (lanes, known) = if has_raw {
-            // Native records go to cores one by one, and the first look at a thread takes more than one.
+            // Native records are passed to cores one by one, but the first look at a thread needs more than one record.
             let ahead = Scan { columns: template.columns.minus(Columns::RAW), ..template.clone() };
             let known = open(&ahead)?.begin();
             let lanes = open(&Scan { batch_records: 1, ..template })?.with_raw(&known);
@@ -145,14 +146,14 @@ impl DispatchedTrace {
     }
 }
 
-/// A trace whose shards are the cores of a scheduler, or whose one shard is what all of them do.
+/// A trace whose shards are the cores of a scheduler, or whose single shard is the sequence of all cores.
 struct DispatchedTrace {
     trace: Box<dyn Trace>,
     options: DispatchOptions,
     shards: Vec<Shard>,
     meta: Meta,
     columns: Columns,
-    /// Those of the threads for a sequence; none for cores.
+    /// The tables of the threads for a sequence; empty for cores.
     tables: Vec<Arc<Schema>>,
 }
 

@@ -1,11 +1,11 @@
-//! What a scheduler of threads on cores can be told. SPEC: drmemtrace.md#scheduling-threads-onto-cores.
+//! Parameters of the scheduler of threads onto cores. SPEC: drmemtrace.md#scheduling-threads-onto-cores.
 
 use quipu_model::{Error, Result, ThreadId};
 
-/// More cores than this are a mistake.
+/// Upper limit on the number of cores; more are a mistake.
 pub const MAX_DISPATCH_CORES: usize = 1024;
 
-/// When a thread has run long enough while others wait.
+/// The time slice of a thread while others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantum {
     /// After this many instructions.
@@ -14,62 +14,62 @@ pub enum Quantum {
     Micros(u64),
 }
 
-/// Whose instructions a core's time counts.
+/// The instructions that a core's time counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoreTime {
-    /// Those of all cores, as DynamoRIO has it where one thread plays them all (`-core_serial`).
+    /// Those of all cores, as in DynamoRIO when one thread simulates all cores (`-core_serial`).
     Shared,
-    /// Its own, as DynamoRIO has it where each is played by a thread (`-core_sharded`).
+    /// Its own, as in DynamoRIO when a thread simulates each core (`-core_sharded`).
     Own,
 }
 
-/// How threads come to cores.
+/// How threads are scheduled onto cores.
 ///
 /// Simulated time advances by one unit with each instruction, and for each core with each of its own idle records; all
 /// options in microseconds are multiplied by [`units_per_us`](DispatchOptions::units_per_us).
 #[derive(Clone, Debug, PartialEq)]
 pub struct DispatchOptions {
-    /// How many cores there are.
+    /// Number of cores.
     pub cores: usize,
-    /// Whose instructions a core's time counts.
+    /// The instructions that a core's time counts.
     pub time: CoreTime,
-    /// How long a thread runs while others wait.
+    /// The time slice of a thread while others wait.
     pub quantum: Quantum,
     /// Units of time in a simulated microsecond.
     pub units_per_us: f64,
-    /// Whether, of threads of one priority, the one with the earliest clock runs first; otherwise the one that waits longest
-    /// does.
+    /// Whether, among threads of the same priority, the one with the earliest clock runs first; otherwise the one that has
+    /// waited longest does.
     pub by_clock: bool,
-    /// A call that is not said to block is taken for one that does from this latency on.
+    /// Latency from which a call is treated as blocking although it is not marked as possibly blocking.
     pub call_us: u64,
-    /// A call that may block is taken for one that does from this latency on.
+    /// Latency from which a call that is marked as possibly blocking is treated as blocking.
     pub blocking_us: u64,
-    /// What share of its latency in the trace a blocking call takes here.
+    /// Factor from a blocking call's latency in the trace to that in the schedule.
     pub block_scale: f64,
-    /// No call blocks longer than this.
+    /// Upper limit on the time that a call blocks.
     pub max_block_us: u64,
-    /// Whether a thread that waits for another without a timeout waits for ever.
+    /// Whether a thread that waits for another one without a timeout waits without limit.
     pub waits_forever: bool,
-    /// A thread that ran less long ago does not go to another core.
+    /// A thread that ran more recently than this does not move to another core.
     pub migration_us: u64,
-    /// How often the threads that wait are spread evenly.
+    /// Interval at which waiting threads are redistributed evenly.
     pub rebalance_us: u64,
-    /// A core without work looks for some at others every N idle records; never if 0.
+    /// A core without work looks for some at other cores every N idle records; never if 0.
     pub steal_idles: u64,
-    /// Whether any thread that waits may be next, instead of the first.
+    /// Whether the next thread is picked from the queue at random instead of from its front.
     pub at_random: bool,
-    /// Whether requests of threads for a certain other one to run, and to be put to rest, are followed.
+    /// Whether threads' requests to park, and to run a certain other thread, are followed.
     pub direct: bool,
-    /// The run ends when no more than this share of all threads is left.
+    /// The run ends when at most this share of all threads is left.
     pub end_share: f64,
-    /// The seed of the first layout of threads on cores; in turns if negative.
+    /// Seed for distributing threads to cores at the start; if negative, they are dealt out in turn.
     pub layout_seed: i64,
-    /// How many cores may be busy at once; all if 0.
+    /// Maximum number of cores that may be busy at once; all if 0.
     pub busy_cores: usize,
-    /// Threads that go before others (or after them, if negative).
+    /// Priorities of threads; higher ones run first, and the default is 0.
     pub priorities: Vec<(ThreadId, i32)>,
-    /// Whether native records are delivered, where the format has a form of them for cores. It takes time: records go to
-    /// cores one by one.
+    /// Whether native records are delivered, if the format has a form of them for cores. This is slow, because records are
+    /// then passed to cores one by one.
     pub native: bool,
 }
 
@@ -101,10 +101,10 @@ impl Default for DispatchOptions {
 }
 
 impl DispatchOptions {
-    /// Makes sure that the options hold together.
+    /// Checks that the options are consistent.
     ///
     /// # Errors
-    /// `Usage` with what is wrong.
+    /// `Usage` that says what is wrong.
     pub fn check(&self) -> Result<()> {
         if self.cores == 0 || self.cores > MAX_DISPATCH_CORES {
             return Err(Error::usage(format!(
@@ -128,12 +128,12 @@ impl DispatchOptions {
         Ok(())
     }
 
-    /// Simulated microseconds as units of time.
+    /// Converts simulated microseconds to units of time.
     pub(super) fn units(&self, micros: u64) -> u64 {
         (micros as f64 * self.units_per_us) as u64 // Saturates.
     }
 
-    /// How long a call blocks that took this many microseconds in the trace, in units of time.
+    /// The time, in units, that a call blocks which took this many microseconds in the trace.
     pub(super) fn block_units(&self, micros: u64) -> u64 {
         let scaled = (micros as f64 * self.block_scale) as u64;
         self.units(scaled.min(self.max_block_us))

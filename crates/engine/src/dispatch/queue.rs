@@ -1,17 +1,17 @@
 //! Threads that wait for a core, the best one first.
 //!
-//! Which thread stands last, and so is the one that goes when threads are spread anew, depends on the shape of the heap. It
-//! is DynamoRIO's, whose root has one child: children of `n` are `2n` and `2n + 1`, counted from 0 (QUIRK: for a heap
-//! counted from 0 they are usually `2n + 1` and `2n + 2`).
+//! The shape of the heap determines which thread is last, and that one moves when threads are redistributed. The shape is
+//! that of DynamoRIO, whose root has one child: the children of `n` are `2n` and `2n + 1`, counted from 0 (QUIRK: in a heap
+//! counted from 0, they are usually `2n + 1` and `2n + 2`).
 
-/// What decides who is better.
+/// The key by which waiting threads are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rank {
     /// Higher is better.
     pub(super) priority: i32,
-    /// How far the thread's clock has come; lower is better.
+    /// Progress of the thread's clock; lower is better.
     pub(super) progress: u64,
-    /// When it came into the queue; lower is better. Unique within a queue.
+    /// Order of arrival in the queue; lower is better. Unique within a queue.
     pub(super) turn: u64,
 }
 
@@ -22,14 +22,14 @@ impl Rank {
     }
 }
 
-/// A thread that waits.
+/// A thread that waits, with its rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) thread: usize,
     pub(super) rank: Rank,
 }
 
-/// The queue.
+/// A binary heap of waiting threads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue(Vec<Waiting>);
 
@@ -42,7 +42,7 @@ impl Queue {
         self.0.is_empty()
     }
 
-    /// All that wait, in no order that means anything.
+    /// All waiting threads, in an arbitrary order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Waiting> {
         self.0.iter()
     }
@@ -52,23 +52,23 @@ impl Queue {
         self.rise(self.0.len() - 1);
     }
 
-    /// Takes the best one.
+    /// Removes the best thread.
     pub(super) fn pop_first(&mut self) -> Option<Waiting> {
         self.take(0)
     }
 
-    /// Takes the one that stands last: not the best, unless it is the only one.
+    /// Removes the last thread of the heap: not the best one, unless it is the only one.
     pub(super) fn pop_last(&mut self) -> Option<Waiting> {
         self.0.pop()
     }
 
-    /// Takes the one at a position, modulo how many there are.
+    /// Removes the thread at a position, modulo the length.
     pub(super) fn pop_any(&mut self, number: u64) -> Option<Waiting> {
         let len = self.0.len() as u64;
         self.take(number.checked_rem(len)? as usize) // Below the length.
     }
 
-    /// Takes a certain thread; false if it does not wait here.
+    /// Removes this thread; false if it does not wait here.
     pub(super) fn remove(&mut self, thread: usize) -> bool {
         let position = self.0.iter().position(|waiting| waiting.thread == thread);
         position.is_some_and(|position| self.take(position).is_some())
@@ -110,7 +110,7 @@ impl Queue {
     }
 }
 
-/// Numbers at random, the same for the same seed: the minimal standard generator with the multiplier 48271.
+/// A pseudo-random generator with a fixed sequence for each seed: the minimal standard generator with multiplier 48271.
 #[derive(Clone, Debug)]
 pub(super) struct Dice(u64);
 
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn dice_fall_as_the_minimal_standard_says() {
-        // The ten thousandth number of the generator that starts with 1 is part of the C++ standard.
+        // The C++ standard specifies the ten thousandth number of the generator that starts with 1.
         let mut dice = Dice::new(1);
         let last = (0..10_000).map(|_| dice.roll()).last();
         assert_eq!(last, Some(399_268_537));

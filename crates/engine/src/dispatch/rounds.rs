@@ -1,8 +1,8 @@
 //! Batches of all cores, step by step, from batches of all threads.
 //!
-//! Between two decisions of the scheduler nothing changes but positions and counts. So where all cores are certain for some
-//! steps (each runs plain records, or rests for certain), these are copied at once; only steps at which some core has
-//! something to decide are taken one by one.
+//! Between two decisions of the scheduler, only positions and counts change. So where the next steps of all cores are certain
+//! (each runs plain records, or surely stays idle), the records of these steps are copied at once; only steps at which some
+//! core has something to decide are taken one by one.
 
 use super::clock::CoreClock;
 use super::copy::move_last;
@@ -14,28 +14,28 @@ use quipu_model::trace::{CoreForm, Dispatched, Rounds};
 use quipu_model::{Batch, Code, CodeTable, Columns, Result, Span, ThreadId};
 use std::collections::HashMap;
 
-/// Steps in a round, at most.
+/// Upper limit on the steps in a round.
 const MAX_STEPS: u32 = 1024;
-/// The pseudo-thread of a core that rests.
+/// The pseudo-process of an idle core.
 const IDLE_PROCESS: u64 = u64::MAX;
 
-/// Instructions as one core knows them.
+/// The code table of one core, which unites those of its threads.
 #[derive(Default)]
 pub(super) struct Codes {
     known: HashMap<Code, u32>,
-    /// For each thread, the core's name of each of its codes.
+    /// For each thread, the core's index of each of its codes.
     names: Vec<Vec<u32>>,
-    /// The table, when it is not in a batch.
+    /// The table, while it is not lent with a batch.
     pub(super) table: CodeTable,
 }
 
 impl Codes {
-    /// What the core calls a code of a thread.
+    /// The core's index for a code of a thread.
     pub(super) fn name(&self, thread: usize, code: u32) -> u32 {
         self.names.get(thread).and_then(|names| names.get(code as usize)).copied().unwrap_or(code)
     }
 
-    /// Learns the codes of a thread that are new in its batch.
+    /// Adds the codes of a thread's batch that are new.
     pub(super) fn learn(&mut self, thread: usize, batch: &Batch) {
         if self.names.len() <= thread {
             self.names.resize_with(thread + 1, Vec::new);
@@ -47,7 +47,7 @@ impl Codes {
     }
 }
 
-/// What a core has delivered.
+/// State of the records that a core has delivered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Delivered {
     records: u64,
@@ -55,42 +55,42 @@ struct Delivered {
     clock: CoreClock,
     /// Whether the last record was an instruction.
     last_is_instr: bool,
-    /// Bytes of its native form.
+    /// Number of bytes of the last record's native form.
     last_raw: usize,
-    /// The thread that native records were of last.
+    /// The thread of the last native record; `None` after idle records.
     raw_thread: Option<usize>,
 }
 
-/// All cores at work.
+/// A read of all cores.
 pub(super) struct CoreRounds {
     dispatcher: Dispatcher,
     lanes: Lanes,
-    /// What is wanted of each record.
+    /// Columns to fill for each record.
     wanted: Columns,
-    /// How native records look, if they are wanted.
+    /// The format's form of native records for cores, if native records are wanted.
     form: Option<&'static dyn CoreForm>,
     delivered: Vec<Delivered>,
     codes: Vec<Codes>,
-    /// What each core has done since the last round, in the order of turns, as the other two. PERF: batches are large, so
-    /// the lists change places, not what is in them.
+    /// Records of each core since the last round, in the order of turns, as in `next` and `round`. PERF: batches are large,
+    /// so the lists are swapped, not their contents.
     now: Vec<Batch>,
-    /// What belongs to the round after that.
+    /// Records that belong to the round after `now`.
     next: Vec<Batch>,
-    /// The round that is lent.
+    /// The round that is lent to the caller.
     round: Vec<Batch>,
-    /// Steps in `now`.
+    /// Number of steps in `now`.
     steps: u32,
-    /// Records that each core may have in a round, if that is bounded, and all together.
+    /// Limits on the records of each core in a round (empty if there are none), and of all cores together.
     most_of_each: Vec<u64>,
     most_in_all: u64,
-    /// What each core's next records hold.
+    /// Instructions in the next records of each core.
     loads: Vec<Load>,
     is_over: bool,
     #[cfg(test)]
     way: Way,
 }
 
-/// How tests want steps to be taken.
+/// The way in which tests want steps to be taken.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
@@ -138,13 +138,13 @@ impl CoreRounds {
         (1..=n_cores).map(move |turn| turn % n_cores)
     }
 
-    /// The turn of a core: where its batches stand.
+    /// The position of a core in the order of turns, and so of its batches.
     fn place(&self, core: usize) -> usize {
         core.checked_sub(1).unwrap_or(self.now.len() - 1)
     }
 
-    /// How many further steps the round may have, since they surely keep to the bounds of its records. A core that rests
-    /// does so to the round's end.
+    /// The number of further steps that certainly keep within the limits on the round's records. A core that is idle remains
+    /// so until the end of the round.
     fn allowed_steps(&self) -> u32 {
         let is_running = |core: &usize| match self.steps {
             0 => self.dispatcher.cores[*core].thread.is_some(),
@@ -160,11 +160,11 @@ impl CoreRounds {
         if let Some(records) = self.most_in_all.checked_div(n_running) {
             most = most.min(records.saturating_sub(u64::from(self.steps)));
         }
-        // Any round has a step.
+        // Every round has at least one step.
         most.max(u64::from(self.steps == 0)) as u32 // At most `MAX_STEPS`.
     }
 
-    /// How many steps, at most `steps`, are certain for all cores.
+    /// The number of steps, at most `steps`, that are certain for all cores.
     fn certain_steps(&mut self, mut steps: u32) -> u32 {
         #[cfg(test)]
         if self.way == Way::OneByOne {
@@ -193,7 +193,7 @@ impl CoreRounds {
         steps
     }
 
-    /// True if the next record of a thread belongs to the batch that the core has begun.
+    /// True if the thread's next record belongs to the batch that the core has begun.
     fn goes_on(&mut self, core: usize, thread: usize) -> bool {
         let span = self.now[self.place(core)].span;
         if span.records == 0 {
@@ -215,7 +215,7 @@ impl CoreRounds {
             let thread = self.dispatcher.cores[core].thread;
             *load = thread.map_or(Load::default(), |thread| self.lanes.load(thread, steps));
         }
-        // Instructions before the last step, then those before a core's own turn in it.
+        // Instructions before the last step, plus, further down, those before a core's own turn in it.
         let mut instrs = self.loads.iter().map(|load| load.instrs).sum::<u64>();
         for core in self.turns() {
             let load = self.loads[core];
@@ -241,7 +241,7 @@ impl CoreRounds {
         self.steps += steps;
     }
 
-    /// Takes one step; true if a round ends before it, or all with it.
+    /// Takes one step. True if the round ends before this step, or everything ends with it.
     fn step(&mut self) -> bool {
         let mut splits = false;
         for core in self.turns() {
@@ -281,7 +281,7 @@ impl CoreRounds {
         splits || self.is_over
     }
 
-    /// Takes one record, which may be a clock reading.
+    /// Delivers one record, which may be a clock reading.
     fn take_record(&mut self, core: usize, thread: usize, side: Side) {
         let Some(head) = self.lanes.head(thread) else { return };
         self.delivered[core].last_is_instr = head.is_instr;
@@ -328,14 +328,14 @@ impl CoreRounds {
         let first_event = to.threads.len();
         let names = codes.names.get(thread).map_or(&[][..], Vec::as_slice);
         batch.copy_records(at, n, to, self.wanted, |code| names.get(code as usize).copied().unwrap_or(code));
-        to.span.instrs += instrs as u32; // No more than records.
+        to.span.instrs += instrs as u32; // Not more than the records.
         if let Some(form) = self.form {
             let (delivered, start) = (&mut self.delivered[core], to.block.len());
             if delivered.raw_thread.replace(thread) != Some(thread) {
                 form.turn(to.span.thread, to.span.process, self.lanes.raw(thread), &mut to.block);
             }
             self.lanes.take_raw(thread, &mut to.block);
-            // Chunks begin with a copy of the last clock reading, which this core has read at a time of its own.
+            // Chunks begin with a copy of the last clock reading; the core's own reading replaces it.
             form.adopt(&mut to.block[start..], core as u64, delivered.clock.latest());
             delivered.last_raw = to.block.len() - start;
         }
@@ -345,7 +345,7 @@ impl CoreRounds {
         }
     }
 
-    /// A core rests for some steps.
+    /// Delivers idle records of a core.
     fn rest(&mut self, core: usize, n: u32, side: Side) {
         let place = self.place(core);
         let to = match side {
@@ -379,7 +379,7 @@ impl CoreRounds {
         }
     }
 
-    /// Takes back what was lent with the last round.
+    /// Takes the code tables back that were lent with the last round.
     fn take_back(&mut self) {
         for (place, core) in self.turns().enumerate() {
             let table = std::mem::take(&mut self.round[place].codes);
@@ -389,7 +389,7 @@ impl CoreRounds {
         }
     }
 
-    /// Makes the round that is to be lent of what was done.
+    /// Turns the records since the last round into the round to lend.
     fn lend(&mut self) -> &mut [Batch] {
         std::mem::swap(&mut self.round, &mut self.now);
         std::mem::swap(&mut self.now, &mut self.next);
@@ -421,7 +421,7 @@ impl CoreRounds {
     }
 }
 
-/// Which round a record belongs to.
+/// The round that a record belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Now,
@@ -434,7 +434,7 @@ impl Rounds for CoreRounds {
         if let Some(error) = self.lanes.errors.pop_front() {
             return Err(error);
         }
-        // What a round has left over is one of its own.
+        // If a round was cut short, what is left over is delivered as a round of its own.
         while !self.is_over {
             let allowed = self.allowed_steps();
             if allowed == 0 {

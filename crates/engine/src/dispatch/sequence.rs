@@ -1,8 +1,8 @@
-//! All cores as one sequence of records: what they do at each step, one after the other.
+//! All cores as one sequence of records: those of each step, one after the other.
 //!
-//! A record goes to the end of the sequence at its core's turn, so a sequence of one core is that core, and with several
-//! cores at work neighbours are of different threads. Ordinals count along the sequence. A core that rests has rows but no
-//! records: its rows have the ordinals of the record before.
+//! A record is appended to the sequence at its core's turn, so the sequence of one core equals that core, and with several
+//! busy cores adjacent records are of different threads. Ordinals count along the sequence. An idle core has rows but no
+//! records: its rows have the ordinals of the previous record.
 
 use super::clock::CoreClock;
 use super::copy::rows_of_next;
@@ -14,26 +14,26 @@ use quipu_model::trace::{CoreForm, CoreRow};
 use quipu_model::{Batch, Columns, Reader, Result, Span, ThreadId};
 use std::ops::Range;
 
-/// Rows in a batch, at most.
+/// Upper limit on the rows in a batch.
 const MAX_ROWS: u32 = 1024;
 
-/// The read of a sequence.
+/// A read of the sequence.
 pub(super) struct SequenceReader {
     dispatcher: Dispatcher,
     lanes: Lanes,
     form: &'static dyn CoreForm,
-    /// By core.
+    /// The clock of each core.
     clocks: Vec<CoreClock>,
     codes: Codes,
-    /// Records that are wanted of the sequence.
+    /// Records to deliver, as a range of the sequence.
     wanted: Range<u64>,
     records: u64,
     instrs: u64,
-    /// Rows in the batch.
+    /// Number of rows in the batch.
     n_rows: u32,
-    /// The core whose turn was last.
+    /// The core that had the last turn.
     core: usize,
-    /// What that core does and what belongs to the next batch.
+    /// A step of that core that belongs to the next batch.
     pending: Option<Step>,
     is_over: bool,
     batch: Batch,
@@ -63,7 +63,7 @@ impl SequenceReader {
         }
     }
 
-    /// What comes next. QUIRK: DynamoRIO begins with the second core.
+    /// The next step. QUIRK: DynamoRIO begins with the second core.
     fn next_step(&mut self) -> Step {
         self.pending.take().unwrap_or_else(|| {
             self.core = (self.core + 1) % self.clocks.len();
@@ -71,7 +71,7 @@ impl SequenceReader {
         })
     }
 
-    /// Takes what a core does into the batch; false if that belongs to the next one.
+    /// Adds a core's step to the batch; false if it belongs to the next batch.
     fn take(&mut self, step: Step) -> Result<bool> {
         match step {
             Step::Rest => self.rest(),
@@ -87,7 +87,7 @@ impl SequenceReader {
         if self.n_rows > 0 && !self.batch.span.thread.is_idle() {
             return Ok(false);
         }
-        // What a skip of records leaves out ends with its last record.
+        // A skip of records ends with the last record that it leaves out, and not with the idle rows after it.
         if self.wanted.start > 0 && self.records <= self.wanted.start {
             return Ok(true);
         }
@@ -119,7 +119,7 @@ impl SequenceReader {
         };
         let Some((theirs, cursor)) = self.lanes.batch(thread) else { return true };
         let n_records = theirs.span.records;
-        // Rows that a skip repeats are not counted. DynamoRIO takes them for synthetic.
+        // Rows that a skip repeats are not counted; DynamoRIO treats them as synthetic.
         let is_repeated = theirs.tables.first().is_some_and(|rows| rows.n_rows() > n_records as usize);
         let is_wanted = self.records >= self.wanted.start;
         if is_wanted && self.n_rows == 0 {
@@ -145,7 +145,7 @@ impl SequenceReader {
         true
     }
 
-    /// A batch without records at this place of the sequence.
+    /// The span of an empty batch at the current position of the sequence.
     fn span(&self) -> Span {
         Span { first_record: self.records, first_instr: self.instrs, ..Span::default() }
     }

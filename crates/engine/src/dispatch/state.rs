@@ -1,9 +1,9 @@
-//! The scheduler as a state machine: which thread each core runs next. It reads nothing and knows no batches.
+//! The scheduler as a state machine that determines the next thread of each core. It reads nothing and knows no batches.
 //!
-//! Cores take turns. At each turn a core delivers one record of its thread, or rests. What a core decides depends on the
-//! record that its thread would deliver next: it is looked at, and looked at again when the thread comes back. Decisions
-//! are made where threads enter blocking calls (`calls`), where a quantum is over, and where a thread ends; what runs next
-//! is chosen in `choose`. SPEC: drmemtrace.md#scheduling-threads-onto-cores.
+//! Cores take turns. At each turn a core delivers one record of its thread, or is idle. The decision depends on the record
+//! that the thread would deliver next: it is examined before it is delivered, and examined again when the thread comes back.
+//! Decisions are made where threads enter blocking calls (`calls`), where a quantum is over, and where a thread ends;
+//! `choose` selects the next thread. SPEC: drmemtrace.md#scheduling-threads-onto-cores.
 
 mod ahead;
 mod balance;
@@ -16,47 +16,47 @@ use quipu_model::lens::ThreadEvent;
 use quipu_model::trace::Dispatched;
 use std::collections::HashMap;
 
-/// The record that a thread delivers next.
+/// The next record of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Whether it is an instruction.
+    /// Whether the record is an instruction.
     pub(super) is_instr: bool,
-    /// What it says of threads and calls, if that matters here.
+    /// Its event of threads and calls, if that matters to the scheduler, with its value.
     pub(super) event: Option<(ThreadEvent, u64)>,
-    /// The thread's last clock reading, this record's included, in microseconds.
+    /// The thread's last clock reading, including this record's, in microseconds.
     pub(super) clock: u64,
 }
 
-/// The threads, each at its place.
+/// Access to the next record of each thread.
 pub(super) trait Heads {
-    /// The record that thread `thread` delivers next; `None` at its end.
+    /// The next record of thread `thread`; `None` at its end.
     fn head(&mut self, thread: usize) -> Option<Head>;
 }
 
-/// What a core does at its turn.
+/// The outcome of a core's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It delivers the next record of a thread.
+    /// It delivers the next record of this thread.
     Run(usize),
-    /// It rests.
+    /// It is idle.
     Rest,
-    /// All is over.
+    /// The whole run is over.
     Over,
 }
 
-/// What is known of a thread before it runs.
+/// Facts about a thread that are known before it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) thread: ThreadId,
     /// Its first clock reading.
     pub(super) first_clock: u64,
-    /// The last one before its first instruction.
+    /// The last clock reading before its first instruction.
     pub(super) clock: u64,
-    /// Whether it begins at rest, because it was in such a call when tracing began.
+    /// Whether it begins parked, because it was in a parking call when tracing began.
     pub(super) begins_parked: bool,
 }
 
-/// What one thread is up to.
+/// The state of one thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreadState {
     pub(super) workload: u16,
@@ -64,32 +64,32 @@ pub(super) struct ThreadState {
     base_clock: u64,
     pub(super) clock: u64,
     pub(super) is_over: bool,
-    /// Instructions in the quantum.
+    /// Instructions run in the current quantum.
     pub(super) instrs: u64,
-    /// Time in the quantum, up to `since`.
+    /// Time run in the current quantum, up to `since`.
     pub(super) ran: u64,
     pub(super) since: u64,
-    /// How long it blocks, from when on.
+    /// Time that it blocks, counted from `blocked_at`; 0 if it does not block.
     pub(super) blocked: u64,
     pub(super) blocked_at: u64,
-    /// At rest until another thread wakes it; also with a timeout, which `blocked` measures.
+    /// Parked until another thread wakes it; if it has a timeout, `blocked` holds that.
     pub(super) is_parked: bool,
-    /// Another thread woke it before it went to rest.
+    /// Another thread woke it before it parked, so the next parking call has no effect.
     pub(super) skips_park: bool,
-    /// Whom it asked to go on.
+    /// The thread that it asked to run in its place.
     pub(super) switch_to: Option<usize>,
     pub(super) timeout: u64,
     pub(super) in_call: bool,
     pub(super) in_blocking_call: bool,
     pub(super) clock_before_call: u64,
     last_run: u64,
-    /// The core that it runs on or waits for.
+    /// The core on which it runs or waits.
     pub(super) home: Option<usize>,
-    /// The one before.
+    /// The previous value of `home`.
     pub(super) last_home: Option<usize>,
 }
 
-/// What one core is up to.
+/// The state of one core.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CoreState {
     pub(super) thread: Option<usize>,
@@ -103,14 +103,14 @@ pub(super) struct CoreState {
     pub(super) idles: u64,
     pub(super) idles_in_a_row: u64,
     pub(super) in_kernel: bool,
-    /// Kernel code ends after this record.
+    /// Whether kernel code ends after the current record.
     pub(super) kernel_ends: bool,
-    /// Whether a thread came into the queue since the core last looked.
+    /// Whether a thread has joined the queue since the core last looked.
     pub(super) is_fresh: bool,
     pub(super) told: Dispatched,
 }
 
-/// What choosing brings.
+/// The result of choosing a core's next thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pick {
     Thread(usize),
@@ -124,23 +124,23 @@ pub(super) struct Dispatcher {
     pub(super) options: DispatchOptions,
     pub(super) threads: Vec<ThreadState>,
     pub(super) cores: Vec<CoreState>,
-    /// Threads at rest without a timeout.
+    /// Parked threads without a timeout.
     parked: Queue,
     parked_turns: u64,
-    /// Instructions of all cores.
+    /// Instructions run on all cores.
     pub(super) instrs: u64,
     live: usize,
-    /// How many cores run a thread.
+    /// Number of cores that run a thread.
     busy: usize,
     last_rebalance: u64,
     pub(super) by_number: HashMap<ThreadId, usize>,
     dice: Dice,
-    /// Whether clock readings frame calls, so that latencies are known.
+    /// Whether clock readings surround system calls, so that latencies are known.
     pub(super) frames_calls: bool,
 }
 
 impl Dispatcher {
-    /// Lays the threads out on cores.
+    /// Creates the scheduler and distributes the threads to the cores.
     pub(super) fn new(options: DispatchOptions, known: &[Known], frames_calls: bool) -> Dispatcher {
         let mut bases: HashMap<u16, u64> = HashMap::new();
         for thread in known {
@@ -213,7 +213,7 @@ impl Dispatcher {
         Rank { priority: state.priority, progress, turn }
     }
 
-    /// What `core` does at its turn.
+    /// Takes `core`'s turn.
     pub(super) fn step(&mut self, core: usize, heads: &mut impl Heads) -> Step {
         let time = self.time_at(core, 0);
         let state = &mut self.cores[core];
@@ -263,7 +263,7 @@ impl Dispatcher {
                 }
                 if self.cores[core].thread != Some(thread) {
                     if !is_preempted {
-                        // The record is looked at, and counted, once more when the thread comes back.
+                        // The record will be examined and counted again when the thread comes back.
                         let state = &mut self.threads[thread];
                         match self.options.quantum {
                             Quantum::Instrs(_) => {
@@ -282,7 +282,7 @@ impl Dispatcher {
         Step::Rest
     }
 
-    /// The time of a core's next turn, if it comes `later` units from now.
+    /// The time of a core's next turn, if that comes `later` units from now.
     pub(super) fn time_at(&self, core: usize, later: u64) -> u64 {
         let core = &self.cores[core];
         let instrs = match self.options.time {
@@ -292,7 +292,7 @@ impl Dispatcher {
         1 + instrs + core.idles + later
     }
 
-    /// By how much a core's time may go on between two of its turns.
+    /// The largest amount by which a core's time may advance between two of its turns.
     pub(super) fn pace(&self) -> u64 {
         match self.options.time {
             CoreTime::Shared => 1 + self.cores.iter().filter(|core| core.thread.is_some()).count() as u64,
@@ -300,7 +300,7 @@ impl Dispatcher {
         }
     }
 
-    /// Looks at a thread's next record.
+    /// Examines a thread's next record; `None` if the thread is over.
     fn head(&mut self, thread: usize, heads: &mut impl Heads) -> Option<Head> {
         if self.threads[thread].is_over {
             return None;
@@ -323,7 +323,7 @@ impl Dispatcher {
         }
     }
 
-    /// Counts a record towards the quantum; true if that is over, and the record is for the next one.
+    /// Counts a record towards the quantum. True if the quantum is over, so that the record belongs to the next one.
     fn ends_quantum(&mut self, core: usize, thread: usize, is_instr: bool, time: u64) -> bool {
         let state = &mut self.threads[thread];
         match self.options.quantum {
@@ -348,7 +348,7 @@ impl Dispatcher {
         true
     }
 
-    /// Gives `core` its next thread, which blocks for `blocked` if it is the one that ran.
+    /// Chooses the next thread of `core`; the thread that ran blocks for `blocked`.
     fn next_thread(&mut self, core: usize, blocked: u64, heads: &mut impl Heads) -> Pick {
         let before = self.cores[core].thread;
         loop {
@@ -375,7 +375,7 @@ impl Dispatcher {
         }
     }
 
-    /// A thread has no more records; true if all is over with that.
+    /// Marks a thread as having no more records; true if that ends the whole run.
     fn ends(&mut self, thread: usize) -> bool {
         if self.threads[thread].is_over {
             return false;
@@ -389,7 +389,7 @@ impl Dispatcher {
         self.live <= (self.threads.len() as f64 * self.options.end_share) as usize
     }
 
-    /// What `core` runs next, which ran `before`.
+    /// Chooses the next thread of `core`, which ran `before`.
     fn choose(&mut self, core: usize, blocked: u64, before: Option<usize>) -> Pick {
         let time = self.cores[core].time;
         if self.last_rebalance == 0 {
@@ -413,7 +413,7 @@ impl Dispatcher {
                 self.cores[core].told.direct_switches += 1;
                 return Pick::Thread(target);
             }
-            // It runs elsewhere; it shall not wait for what it has missed.
+            // The target runs elsewhere; it must not wait for a wake-up that it has missed.
             self.threads[target].skips_park = true;
         }
         if self.cores[core].queue.is_empty() && blocked == 0 {
@@ -436,7 +436,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes a thread out of wherever it waits, if it does.
+    /// Removes a thread from the queue in which it waits, if any, so that `core` can run it; false if it does not wait.
     fn takes_over(&mut self, core: usize, target: usize) -> bool {
         let mut came_from = None;
         if let Some(home) = self.threads[target].home
@@ -458,7 +458,7 @@ impl Dispatcher {
         true
     }
 
-    /// Nothing waits for `core`: it rests, or takes a thread from another core.
+    /// For a core whose queue is empty: takes a thread from another core, or else stays idle.
     fn rest_or_steal(&mut self, core: usize, before: Option<usize>) -> Pick {
         if self.live == 0 || self.is_over() {
             return Pick::Over;
@@ -473,7 +473,7 @@ impl Dispatcher {
         Pick::Rest
     }
 
-    /// Puts a thread into a queue: that of a core, or that of threads at rest.
+    /// Puts a thread into a queue: that of the core, or that of parked threads.
     pub(super) fn line_up(&mut self, core: usize, thread: usize) {
         if self.threads[thread].is_parked && self.threads[thread].blocked == 0 {
             self.parked_turns += 1;
@@ -491,12 +491,12 @@ impl Dispatcher {
         self.threads[thread].home = Some(core);
     }
 
-    /// Takes a thread out of those at rest; false if it is not there.
+    /// Removes a thread from the parked ones; false if it is not among them.
     pub(super) fn unpark(&mut self, thread: usize) -> bool {
         self.parked.remove(thread)
     }
 
-    /// Makes a thread the one that `core` runs; what ran before waits.
+    /// Makes a core run another thread, or none; the thread that ran before waits.
     fn set_thread(&mut self, core: usize, thread: Option<usize>) {
         let time = self.cores[core].time;
         let before = self.cores[core].thread;

@@ -1,5 +1,6 @@
-//! Schedules as strings, a letter for each record: the thread's, large for instructions and small for others; `_` for a
-//! rest. What random threads do is compared with the slow, plain way to take steps, one by one.
+//! Schedules as strings with a letter for each record: that of the thread, upper-case for instructions and lower-case for
+//! others, `_` for idle. Schedules of random threads are compared with those of the slow, plain way that takes steps one by
+//! one.
 
 use super::*;
 use crate::run::{WindowOf, part_of_rounds};
@@ -7,7 +8,7 @@ use quipu_model::ThreadId;
 use quipu_model::lens::ThreadEvent;
 use quipu_testkit::{MemoryShard, MemoryTrace, Record, Rng};
 
-/// A thread `A`, `B`, …, whose number is 1, 2, …, with its first clock reading.
+/// Thread `A`, `B`, … with number 1, 2, … and this first clock reading.
 fn thread(letter: char, clock: u64) -> MemoryShard {
     let number = u64::from(letter) - u64::from('A') + 1;
     MemoryShard::new(letter.to_string()).thread(number, 1).clock(clock)
@@ -16,7 +17,7 @@ fn thread(letter: char, clock: u64) -> MemoryShard {
 trait Thread {
     fn instrs(self, n: u64) -> Self;
     fn event(self, what: ThreadEvent, value: u64) -> Self;
-    /// A call that takes so long.
+    /// A call whose latency is `until - from`.
     fn call(self, blocks: bool, from: u64, until: u64) -> Self;
 }
 
@@ -36,7 +37,7 @@ impl Thread for MemoryShard {
     }
 }
 
-/// Small numbers, so that schedules are short: a microsecond is a unit of time.
+/// Options with small numbers, so that schedules are short: a microsecond is one unit of time.
 fn small(cores: usize) -> DispatchOptions {
     DispatchOptions {
         cores,
@@ -55,7 +56,7 @@ fn small(cores: usize) -> DispatchOptions {
     }
 }
 
-/// What each core does, and what is reported of it.
+/// The schedule of each core, and its statistics.
 fn run(
     threads: Vec<MemoryShard>,
     options: DispatchOptions,
@@ -126,7 +127,7 @@ fn a_priority_goes_before_the_clock() {
 
 #[test]
 fn a_call_that_blocked_keeps_its_thread_off_for_as_long() {
-    // 20 microseconds in the trace are 20 units here: 17 rests after what the other thread does meanwhile.
+    // 20 microseconds in the trace are 20 units here: 17 idle records after those of the other thread.
     let threads = vec![thread('A', 1).instrs(2).call(true, 5, 25).instrs(2), thread('B', 1).instrs(3)];
     let (cores, told) = run(threads, small(1));
     assert_eq!(cores, [format!("aAAaaaabBBB{}AA", "_".repeat(17))]);
@@ -177,7 +178,7 @@ fn a_request_to_switch_is_met_at_once() {
         thread('C', 1).instrs(2),
     ];
     let (cores, told) = run(threads.clone(), small(1));
-    // The thread that asked is at rest until its timeout is over, since no thread wakes it.
+    // The thread that asked is parked until its timeout expires, because no thread wakes it.
     assert!(cores[0].starts_with("aAaacCCbBB_"), "{}", cores[0]);
     assert!(cores[0].ends_with("_A"));
     assert_eq!((told[0].direct_requests, told[0].direct_switches), (1, 1));
@@ -219,7 +220,7 @@ fn a_thread_at_rest_waits_for_its_timeout_or_to_be_woken() {
     let waker = || thread('B', 1).instrs(1).event(ThreadEvent::Wake, 1).instrs(4);
     let options = || DispatchOptions { waits_forever: true, ..small(1) };
     assert_eq!(schedule(vec![sleeper(0), waker()], options()), ["aAaabBbBBABB"]);
-    // Woken too early, it does not go to rest.
+    // Woken too early, it does not park.
     let late = thread('A', 9).instrs(1).event(ThreadEvent::Syscall, 1).event(ThreadEvent::Park, 0).instrs(1);
     assert_eq!(schedule(vec![late, waker()], options()), ["bBbBBBBaAaaA"]);
 }
@@ -280,7 +281,7 @@ fn threads_of_one_core_get_equal_shares() {
 fn the_run_ends_when_few_threads_are_left() {
     let threads = (0..4).map(|i| thread(char::from(b'A' + i), 1).instrs(3 + 10 * u64::from(i))).collect();
     let cores = schedule(threads, DispatchOptions { end_share: 0.25, ..small(4) });
-    // The last of the four is left over.
+    // The last of the four threads is left over.
     assert!(cores.iter().all(|core| core.len() < 30), "{cores:?}");
 }
 
@@ -302,7 +303,7 @@ fn clocks_go_on_with_what_a_core_does() {
     assert_eq!(events, expected);
 }
 
-/// Threads that do everything that matters here, at random.
+/// Random threads that do everything that matters to the scheduler.
 fn random_threads(rng: &mut Rng) -> Vec<MemoryShard> {
     let n_threads = 1 + rng.below(7);
     (0..n_threads)
@@ -375,7 +376,7 @@ fn random_options(rng: &mut Rng) -> DispatchOptions {
     }
 }
 
-/// A record as a line.
+/// Formats a record as a line.
 fn line(batch: &quipu_model::Batch, at: u32) -> String {
     let instrs =
         batch.instrs.at.iter().zip(&batch.instrs.pc).map(|(row, pc)| (*row, format!("instr {pc:#x}")));
@@ -402,7 +403,7 @@ const EVERYTHING: Columns = Columns::INSTRS
     .or(Columns::THREAD_CLOCK)
     .or(Columns::THREAD_CPU);
 
-/// Everything that all cores do, in order: core, thread, record.
+/// All records of all cores, in order: core, thread, record.
 type Doings = Vec<(u32, u64, String)>;
 
 fn doings(
@@ -463,7 +464,7 @@ fn no_record_is_lost_and_none_comes_twice() {
         let (all, _) = doings(&trace, &options, rounds::Way::Together, 16);
         for shard in trace.shards() {
             let thread = u64::from(shard.id.0) + 1;
-            // Readings and processors are the core's.
+            // Clock readings and processors are those of the core.
             let is_kept = |text: &String| !text.starts_with("clock") && !text.starts_with("cpu");
             let found: Vec<&String> = all
                 .iter()
@@ -526,11 +527,11 @@ fn a_schedule_has_the_names_of_its_threads_and_says_that_nothing_of_them_is_stor
     let needs = quipu_model::pass::Needs { format: None, required: Columns::RAW, optional: Columns::NONE };
     let error = needs.of("counts", &*trace).unwrap_err();
     assert_eq!(error.message(), "tool `counts` needs raw, which this trace does not carry");
-    // Nor do these threads carry it as they were recorded.
+    // Nor do the threads as recorded carry raw records.
     assert_eq!(error.advice(), None);
 }
 
-/// All that the cores of a part do, in order: the core and the record.
+/// All records of a part of the cores' rounds, in order: the core and the record.
 fn part(trace: &dyn Trace, window: &Window, of: WindowOf, most: u64) -> Vec<(u32, String)> {
     let template = Scan::new(ShardId(0)).columns(EVERYTHING);
     let mut rounds = part_of_rounds(trace, template, (window, of), (most, of)).unwrap().unwrap();
@@ -547,7 +548,7 @@ fn part(trace: &dyn Trace, window: &Window, of: WindowOf, most: u64) -> Vec<(u32
     all
 }
 
-/// Counting records one by one, what is left of the whole is what a part has.
+/// Counts records one by one and checks that a part has exactly those of the whole that are in its range.
 #[test]
 fn a_part_by_records_is_what_the_whole_has_there() {
     let mut rng = Rng::new(25);
@@ -585,7 +586,7 @@ fn a_part_by_records_is_what_the_whole_has_there() {
     }
 }
 
-/// However long cores rest before and after the borders of a part, rounds are as long as without borders.
+/// However long cores are idle before and after the borders of a part, rounds are as long as without borders.
 #[test]
 fn a_core_that_rests_below_a_border_does_not_cut_rounds() {
     let threads = || vec![thread('A', 1).instrs(3), thread('B', 1).instrs(20_000)];

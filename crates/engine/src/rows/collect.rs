@@ -1,4 +1,4 @@
-//! Rows out of the batches of a reader: chosen, with the columns that are wanted, joined to batches of a useful size.
+//! Collecting rows from the batches of a reader: selected, reduced to the wanted columns, joined to batches of a useful size.
 
 use super::RowBatch;
 use super::exchange::Message;
@@ -13,30 +13,30 @@ use quipu_model::{Batch, Beside, Result, Trace};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A batch ends before a column of texts has more bytes.
+/// Limit on the bytes in a column of texts; a batch ends when one exceeds it.
 const MAX_TEXT_BYTES: usize = 64 << 20;
 
-/// Makes batches of rows.
+/// Collects batches of rows.
 pub(super) struct Collector {
     wanted: Arc<Wanted>,
-    /// How the format writes values of any shape.
+    /// The format's way of writing values of arbitrary shape.
     form: Option<Box<dyn RowForm>>,
-    /// Rows of the batch that are chosen.
+    /// Indexes of the selected rows of the current batch.
     rows: Vec<u32>,
     /// Positions of the records that rows of a lens belong to.
     records: Vec<u64>,
-    /// The columns of the batch to come.
+    /// The columns of the batch being collected.
     columns: Vec<Column>,
     n_rows: usize,
-    /// Positions count along the sequence of all shards.
+    /// Whether positions count along the sequence of all shards.
     counts_along: bool,
 }
 
 impl Collector {
-    /// Nothing collected yet.
+    /// Creates an empty collector.
     ///
     /// # Errors
-    /// What the format says of how it writes values.
+    /// An error of the format's [`RowForm`].
     pub(super) fn new(trace: &dyn Trace, wanted: &Arc<Wanted>) -> Result<Collector> {
         let form = if wanted.is_plain { None } else { trace.row_form(&PrintOptions::default())? };
         let columns = wanted.schema.fields.iter().map(Column::new).collect();
@@ -51,16 +51,17 @@ impl Collector {
         })
     }
 
-    /// Lets positions count along the sequence of all shards; a lens then stands as the first table of each batch.
+    /// Makes positions count along the sequence of all shards. Rows of a lens are then expected as the first table of each
+    /// batch.
     pub(super) fn counts_along(&mut self) {
         self.counts_along = true;
     }
 
-    /// Takes the rows of a batch that belong to some of its records, and its findings, and sends batches that are full; false if
+    /// Takes the rows of some of a batch's records, and the findings of the batch, and sends batches that are full. False if
     /// they are no longer wanted.
     ///
     /// # Errors
-    /// What kept a value from being written.
+    /// The reason why a value could not be written.
     pub(super) fn take(
         &mut self,
         batch: &mut Batch,
@@ -100,7 +101,7 @@ impl Collector {
         Ok(!is_full || self.flush(send))
     }
 
-    /// Sends what is collected; false if it is no longer wanted.
+    /// Sends the rows collected so far; false if they are no longer wanted.
     pub(super) fn flush(&mut self, send: &mut dyn FnMut(Message) -> bool) -> bool {
         if self.n_rows == 0 {
             return true;
@@ -111,7 +112,7 @@ impl Collector {
         send(Message::Rows(RowBatch::new(self.wanted.schema.clone(), columns, n_rows)))
     }
 
-    /// Takes all rows of a batch without a copy; the reader gets new buffers.
+    /// Moves all rows of a batch without copying; the reader gets new buffers.
     fn move_all(&mut self, batch: &mut Batch, n_rows: usize) {
         let wanted = &self.wanted;
         let (own, lens) = match wanted.lens() {
@@ -125,7 +126,7 @@ impl Collector {
                 std::mem::replace(table, fresh)
             }),
         };
-        // The first column of a lens is the position in the batch.
+        // The first column of a lens is the record index in the batch.
         let rows = rows.map(|rows| rows.into_columns()).unwrap_or_default();
         let rows = rows.into_iter().skip(usize::from(lens.is_some()));
         let mut columns: Vec<Option<Column>> = own.into_iter().chain(rows).map(Some).collect();
@@ -139,7 +140,7 @@ impl Collector {
         self.n_rows = n_rows;
     }
 
-    /// Copies some rows of a batch to the end.
+    /// Appends copies of some rows of a batch.
     fn copy(&mut self, batch: &Batch, rows: &[u32]) {
         let wanted = self.wanted.clone();
         let Some(table) = wanted.rows_of(batch, self.counts_along, &mut self.records) else { return };
@@ -159,7 +160,7 @@ impl Collector {
         }
     }
 
-    /// Adds to positions what makes them positions of the sequence.
+    /// Turns positions in a shard into positions in the sequence.
     fn shift(&mut self, ordinals: Ordinals, rows: Range<usize>) {
         for (column, field) in self.columns.iter_mut().zip(&self.wanted.schema.fields) {
             let more = match field.role {
@@ -175,7 +176,7 @@ impl Collector {
     }
 }
 
-/// The columns that stand before those of a lens.
+/// The columns added in front of those of a lens.
 fn own_columns(batch: &Batch, records: &[u64], n_rows: usize, wanted: &Wanted) -> Vec<Column> {
     let copy = |(field, from)| {
         let mut column = Column::new(field);
@@ -185,12 +186,12 @@ fn own_columns(batch: &Batch, records: &[u64], n_rows: usize, wanted: &Wanted) -
     wanted.inner.fields[..N_OWN].iter().zip(own(&batch.span, records, n_rows)).map(copy).collect()
 }
 
-/// Gives rows without a value to a column that was not filled.
+/// Appends rows without a value to a column that was not filled.
 fn pad(column: &mut Column, missing: Missing, n_rows: usize) {
     (column.len()..n_rows).for_each(|_| column.push_missing(missing));
 }
 
-/// Neighbours among rows, as ranges.
+/// Groups consecutive rows into ranges.
 fn runs(rows: &[u32]) -> impl Iterator<Item = Range<usize>> {
     rows.chunk_by(|row, next| *next == row + 1).map(|run| {
         let start = run[0] as usize;
@@ -198,7 +199,7 @@ fn runs(rows: &[u32]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// True if a column's texts have so much in them that a batch has to end.
+/// True if a column holds so much text that the batch should end.
 fn is_heavy(column: &Column) -> bool {
     match &column.cells {
         Cells::Strings(strings) => strings.n_bytes() > MAX_TEXT_BYTES,

@@ -1,25 +1,26 @@
-//! Batches of rows on their way from workers to who takes them, unit by unit or as they come, never too many at once.
+//! Passing batches of rows from workers to a consumer, in the order of units or as they come, with a limit on waiting
+//! batches.
 
 use super::RowBatch;
 use quipu_model::{Error, Finding};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What a worker has to say.
+/// A message of a worker.
 pub(super) enum Message {
     Rows(RowBatch),
-    /// What was found wrong with the trace.
+    /// Findings about the trace.
     Found(Vec<Finding>),
-    /// The rest of a unit cannot be read.
+    /// The rest of a unit cannot be read because of this error.
     Lost(Error),
 }
 
-/// Where workers leave messages.
+/// The queue between workers and the consumer.
 pub(super) struct Exchange {
     n_units: usize,
-    /// Whether messages of a unit wait for those of all units before it.
+    /// Whether messages of a unit wait for those of all previous units.
     is_ordered: bool,
-    /// How many messages may wait, besides as many of the unit whose turn it is.
+    /// Maximum number of waiting messages; the unit that is due may have as many again.
     room: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -27,12 +28,12 @@ pub(super) struct Exchange {
 
 #[derive(Default)]
 struct State {
-    /// Messages that wait, by unit; all under the first number where order does not matter.
+    /// Waiting messages by unit; if order does not matter, all are under number 0.
     waiting: BTreeMap<usize, VecDeque<Message>>,
     n_waiting: usize,
-    /// The unit whose messages are taken.
+    /// The unit whose messages are being taken.
     due: usize,
-    /// Units that were read to their end, from the one that is due on.
+    /// Units from the due one onwards that have been read to their end.
     ended: BTreeSet<usize>,
     is_stopped: bool,
 }
@@ -42,7 +43,7 @@ impl Exchange {
         Exchange { n_units, is_ordered, room, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Leaves a message of a unit, as soon as there is room; false if it is no longer wanted.
+    /// Adds a message of a unit as soon as there is room; false if it is no longer wanted.
     pub(super) fn push(&self, unit: usize, message: Message) -> bool {
         let lane = if self.is_ordered { unit } else { 0 };
         let mut state = self.lock();
@@ -50,7 +51,7 @@ impl Exchange {
             if state.is_stopped {
                 return false;
             }
-            // The unit that is due has room of its own, or all others could keep it waiting.
+            // The due unit has room of its own; otherwise the other units could block it.
             let n_own = state.waiting.get(&lane).map_or(0, VecDeque::len);
             if state.n_waiting < self.room || (lane == state.due && n_own < self.room) {
                 state.waiting.entry(lane).or_default().push_back(message);
@@ -62,13 +63,13 @@ impl Exchange {
         }
     }
 
-    /// Says that a unit has no more messages.
+    /// Marks a unit as having no more messages.
     pub(super) fn end(&self, unit: usize) {
         self.lock().ended.insert(unit);
         self.changed.notify_all();
     }
 
-    /// The next message, once it is there; `None` after the last.
+    /// Waits for the next message; `None` after the last.
     pub(super) fn pop(&self) -> Option<Message> {
         let mut state = self.lock();
         loop {
@@ -96,7 +97,7 @@ impl Exchange {
         }
     }
 
-    /// Lets all go home.
+    /// Stops the exchange: all waiting workers return.
     pub(super) fn stop(&self) {
         let mut state = self.lock();
         state.is_stopped = true;
@@ -104,7 +105,7 @@ impl Exchange {
         self.changed.notify_all();
     }
 
-    /// Nothing panics under the lock, so a poisoned one holds a whole state all the same.
+    /// No code panics under the lock, so a poisoned one still guards a consistent state.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

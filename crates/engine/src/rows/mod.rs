@@ -1,13 +1,12 @@
-//! Rows for other programs: a table or lens by its name, the columns and rows that are wanted, in batches that need nothing
-//! beside them.
+//! Rows for other programs: selected columns and rows of a table or lens, in self-contained batches.
 //!
-//! A query engine, Arrow, Python and a view in a browser ask for rows here, and for nothing else. What is not wanted is not
-//! read as far as the trace allows: columns of lenses that no one asked for are not decoded, a condition on the clock or on
-//! positions becomes a window that chunks are jumped over by, and files of other threads are left closed.
+//! Query engines, Arrow, Python and the view in a browser get rows through this module only. It avoids reading unwanted data
+//! as far as the trace allows: columns of lenses that were not asked for are not decoded, a condition on the clock or on
+//! positions becomes a window, so that chunks can be skipped, and files of other threads are not opened.
 //!
-//! Shards, and pieces of shards, are read on many threads; each batch of rows is made where it was read. In the trace's order,
-//! what was read ahead waits for its turn, within a bound. In the order of time, shards are merged as they are for printing,
-//! by one thread.
+//! Shards, and pieces of shards, are read on many threads, and each batch of rows is built on the thread that read it. In the
+//! trace's order, batches that were read ahead wait for their turn, up to a limit. In the order of time, one thread merges
+//! the shards as for printing.
 //!
 //! ```
 //! use quipu_engine::{Selection, rows};
@@ -56,32 +55,32 @@ use wanted::Wanted;
 pub use quipu_model::row_source::find_table;
 pub use wanted::{refuse_part, row_names};
 
-/// Which rows are wanted, and how they come.
+/// A request for rows.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// A native table, learned ones included, or a lens. Where both have the name, the table is meant; `lens.NAME` is always
-    /// the lens.
+    /// Name of a native table, including learned ones, or of a lens. If both exist, the table is used; `lens.NAME` always
+    /// means the lens.
     pub table: String,
-    /// The columns, in this order; all that the trace can fill if `None`. An empty list gives rows without columns, for
-    /// counting.
+    /// The columns to deliver, in this order; `None` for all that the trace can fill. An empty list gives rows without
+    /// columns, for counting.
     pub fields: Option<Vec<String>>,
-    /// Which rows. It may ask for columns that are not among the fields.
+    /// Selects the rows. It may refer to columns that are not among `fields`.
     pub predicate: Predicate,
-    /// The part of the trace: a window of the sequence that [`Merge`] makes, whatever the order.
+    /// The part of the trace: a window of the sequence that [`Merge`] makes, whatever `order` is.
     pub window: Window,
-    /// Only rows of these shards; all if empty.
+    /// The shards whose rows are wanted; all if empty.
     pub shards: Vec<ShardId>,
-    /// In which order.
+    /// The order of the rows.
     pub order: RowOrder,
-    /// How many rows to deliver at most.
+    /// Maximum number of rows to deliver.
     pub limit: u64,
-    /// How many rows a batch has, about; the last of a unit of work has fewer.
+    /// Approximate number of rows in a batch; the last batch of a unit of work has fewer.
     pub batch_rows: u32,
-    /// How many threads read; 0 for as many as there are cores.
+    /// Number of threads that read; 0 for as many as there are cores.
     pub threads: usize,
-    /// How many bytes of rows may wait for who takes them, about.
+    /// Approximate limit on the bytes of rows that wait for the consumer.
     pub buffer_bytes: usize,
-    /// Whether the first thing that is wrong with the trace ends the stream. Otherwise it is noted, and reading continues.
+    /// Whether the first fault of the trace ends the stream. Otherwise faults are recorded, and reading continues.
     pub strict: bool,
 }
 
@@ -104,20 +103,20 @@ impl Selection {
     }
 }
 
-/// In which order rows come.
+/// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowOrder {
-    /// Shard by shard, each in its order. Positions of records count in the shard.
+    /// Shard by shard, in the trace's order. Record positions count in the shard.
     #[default]
     Trace,
-    /// By the clock, as records are printed. Positions of records count along the sequence.
+    /// Merged by clock, as for printing. Record positions count along the sequence.
     Time,
-    /// As they are read. Positions of records count in the shard.
+    /// In the order in which they are read. Record positions count in the shard.
     Any,
 }
 
-/// Rows of a stream. They need nothing beside them: instructions are bytes, functions and entries of dictionaries are texts,
-/// values of any shape are JSON.
+/// Rows of a stream, which are self-contained: instructions are bytes, functions and entries of dictionaries are texts,
+/// values of arbitrary shape are JSON.
 #[derive(Debug)]
 pub struct RowBatch {
     schema: Arc<Schema>,
@@ -126,7 +125,7 @@ pub struct RowBatch {
 }
 
 impl RowBatch {
-    /// Rows of these columns, which may be none.
+    /// Creates a batch from columns; the list may be empty.
     pub fn new(schema: Arc<Schema>, columns: Vec<Column>, n_rows: usize) -> RowBatch {
         RowBatch { schema, columns, n_rows }
     }
@@ -150,10 +149,10 @@ impl Table for RowBatch {
     }
 }
 
-/// Rows as they are read. [`found`](RowStream::found) and [`error`](RowStream::error) say what could not be read, as the
-/// outcome of [`run`](crate::run()) does.
+/// An iterator over batches of rows. [`found`](RowStream::found) and [`error`](RowStream::error) report what could not be
+/// read, like the outcome of [`run`](crate::run()).
 ///
-/// Dropping it before its end cancels what is still being read.
+/// Dropping it before its end cancels reading.
 pub struct RowStream {
     schema: Arc<Schema>,
     trace: Arc<dyn Trace>,
@@ -167,20 +166,20 @@ pub struct RowStream {
     n_damaged_before: u64,
 }
 
-/// Where batches come from.
+/// The source of batches.
 enum Way {
     /// Workers that read units.
     Units(Arc<Exchange>),
-    /// A merge, whose batches are made rows here.
+    /// A merge on another thread; its batches are turned into rows here.
     Merged { arrivals: Arrivals, collector: Box<Collector>, ready: VecDeque<Message> },
 }
 
 /// Begins to deliver rows of a trace.
 ///
 /// # Errors
-/// `Usage` for a table, columns or conditions that there are not, and for a part of a table whose rows are no records;
-/// `Missing` for columns that this trace does not carry; what reading says where the tables, or what a window comes to, have
-/// to be learned first.
+/// `Usage` for a table, column or condition that does not exist, and for a part of a table whose rows are not records;
+/// `Missing` for columns that this trace does not carry; errors of reading, if tables have to be learned or a window has to
+/// be resolved first.
 pub fn rows(trace: Arc<dyn Trace>, selection: &Selection) -> Result<RowStream> {
     let watch = Arc::new(Watch::new());
     let n_damaged_before = trace.n_delivered_damaged();
@@ -224,7 +223,7 @@ pub fn rows(trace: Arc<dyn Trace>, selection: &Selection) -> Result<RowStream> {
     let n_batches = selection.buffer_bytes / wanted.bytes_per_batch();
     let is_ordered = selection.order != RowOrder::Any;
     let exchange = Arc::new(Exchange::new(units.len(), is_ordered, n_batches.max(2)));
-    // Where each thread has a unit of its own, threads that inflate ahead would only be in the way.
+    // If each thread has a unit of its own, additional threads that inflate ahead would only be in the way.
     let template = Scan { ahead: units.len() < n_cores, ..wanted.template.clone() };
     let work = Arc::new(Work { trace, wanted, units, template, watch, exchange, next: AtomicUsize::new(0) });
     stream.way = Way::Units(work.exchange.clone());
@@ -232,7 +231,7 @@ pub fn rows(trace: Arc<dyn Trace>, selection: &Selection) -> Result<RowStream> {
         let work = work.clone();
         match spawn(move || work.serve()) {
             Ok(thread) => stream.threads.push(thread),
-            // Without a helper the others just take longer.
+            // If a helper cannot be started, the others just take longer.
             Err(error) if at == 0 => return Err(error),
             Err(_) => break,
         }
@@ -240,7 +239,7 @@ pub fn rows(trace: Arc<dyn Trace>, selection: &Selection) -> Result<RowStream> {
     Ok(stream)
 }
 
-/// What the columns of a selection's rows mean, without reading any.
+/// The schema of the rows of a selection, without reading any.
 ///
 /// # Errors
 /// As [`rows`].
@@ -248,7 +247,7 @@ pub fn row_schema(trace: &dyn Trace, selection: &Selection) -> Result<Arc<Schema
     Ok(Wanted::new(trace, selection)?.schema)
 }
 
-/// The part of the trace, or of each of its shards, that is read for a selection; nothing outside is.
+/// The part of the trace, or of each of its shards, that is read for a selection.
 ///
 /// # Errors
 /// As [`rows`].
@@ -261,7 +260,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     thread.map_err(|error| Error::new(ErrorKind::Io, format!("no thread can be started: {error}")))
 }
 
-/// What workers share.
+/// State that the workers share.
 struct Work {
     trace: Arc<dyn Trace>,
     wanted: Arc<Wanted>,
@@ -273,7 +272,7 @@ struct Work {
 }
 
 impl Work {
-    /// What each thread does: one unit after the other, until none is left.
+    /// The loop of each thread: reads one unit after another until none is left.
     fn serve(&self) {
         loop {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
@@ -285,7 +284,7 @@ impl Work {
         }
     }
 
-    /// Reads one unit, up to its end, or the moment when it is no longer wanted.
+    /// Reads one unit, to its end or until its rows are no longer wanted.
     fn unit(&self, at: usize, unit: &Unit) -> Result<()> {
         let mut collector = Collector::new(&*self.trace, &self.wanted)?;
         let mut tally = Tally::new(&self.watch);
@@ -317,36 +316,36 @@ impl Work {
 }
 
 impl RowStream {
-    /// What the columns of all batches mean.
+    /// The schema of all batches.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// How far reading has come, and what cancels it: batches that were read still come.
+    /// Reports progress, and can cancel reading; batches that have been read are still delivered.
     pub fn watch(&self) -> &Arc<Watch> {
         &self.watch
     }
 
-    /// What was found wrong with the trace so far.
+    /// Findings about the trace so far.
     pub fn found(&self) -> &Found {
         &self.losses.found
     }
 
-    /// The first part of the trace so far that could not be read to its end. Further ones are findings.
+    /// The error of the first part of the trace that could not be read to its end. Further ones are findings.
     pub fn error(&self) -> Option<&Error> {
         self.losses.error.as_ref()
     }
 
-    /// What was found wrong with the trace, and the first part that could not be read to its end. What is still being read is
-    /// cancelled.
+    /// The findings about the trace, and the first error, as [`error`](RowStream::error) returns it. Cancels reading if it is
+    /// still in progress.
     pub fn into_losses(mut self) -> (Found, Option<Error>) {
         self.end(false);
         let Losses { found, error } = std::mem::take(&mut self.losses);
         (found, error)
     }
 
-    /// True if some of the rows have proved damaged since, by a checksum that stood after them. Who counts on each of them
-    /// begins anew, and the damage is left out: [`settled`](quipu_model::trace::settled).
+    /// True if rows proved damaged after they had been delivered, by a checksum after them. A caller that relies on every row
+    /// must repeat the read, which leaves the damaged ones out: [`settled`](quipu_model::trace::settled).
     pub fn has_delivered_damaged(&self) -> bool {
         self.trace.n_delivered_damaged() != self.n_damaged_before
     }
@@ -386,7 +385,7 @@ impl RowStream {
         }
     }
 
-    /// Takes a message; rows are handed on.
+    /// Processes a message; returns its rows if it has some.
     fn take(&mut self, message: Message) -> Result<Option<RowBatch>> {
         match message {
             Message::Found(findings) => self.losses.take_all(findings, self.strict).map(|()| None),
@@ -428,20 +427,20 @@ impl Iterator for RowStream {
 }
 
 impl RowStream {
-    /// Lets all threads end, and waits for them.
+    /// Makes all threads end, and waits for them.
     fn end(&mut self, is_complete: bool) {
         if std::mem::replace(&mut self.is_over, true) {
             return;
         }
         if !is_complete {
-            // A merge may be on its way to the start of a window, where nothing of it arrives.
+            // A merge may still be skipping to the start of a window, where it does not notice that the receiver is gone.
             self.watch.cancel();
         }
         match std::mem::replace(&mut self.way, Way::Units(Arc::new(Exchange::new(0, true, 1)))) {
             Way::Units(exchange) => exchange.stop(),
             Way::Merged { arrivals, .. } => drop(arrivals),
         }
-        // What a thread has to say, it has said.
+        // Errors of a thread have already arrived as messages.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }

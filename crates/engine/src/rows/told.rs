@@ -1,4 +1,4 @@
-//! Columns that need nothing beside them: what indexes point at, in place of the indexes.
+//! Self-contained columns: texts and bytes in place of indexes that only mean something together with a batch.
 
 use quipu_model::column::{Cells, Column};
 use quipu_model::print::RowForm;
@@ -6,7 +6,7 @@ use quipu_model::schema::{Field, FieldFlags, Missing, Type};
 use quipu_model::{Batch, ColumnRef};
 use std::sync::Arc;
 
-/// The field of the column that stands for a column of this field.
+/// The field of the self-contained column for a column of this field.
 pub(super) fn told(field: &Field) -> Field {
     let text = |ty| Field { ty, missing: Missing::Bitmap, flags: FieldFlags::NONE, ..field.clone() };
     match &field.ty {
@@ -20,7 +20,7 @@ pub(super) fn told(field: &Field) -> Field {
     }
 }
 
-/// True if a column of this type stands for itself.
+/// True if values of this type are self-contained already.
 pub(super) fn is_plain(ty: &Type) -> bool {
     match ty {
         Type::Code | Type::Dict(_) | Type::Function | Type::Value => false,
@@ -30,16 +30,16 @@ pub(super) fn is_plain(ty: &Type) -> bool {
     }
 }
 
-/// What indexes point into.
+/// The data that indexes refer to.
 pub(super) struct Context<'a> {
     pub(super) batch: &'a Batch,
-    /// How the trace's format writes values of any shape.
+    /// The format's way of writing values of arbitrary shape.
     pub(super) form: Option<&'a mut (dyn RowForm + 'static)>,
-    /// The rows of the table that the column has, in its order.
+    /// The table's row for each value of the column.
     pub(super) rows: &'a [u32],
 }
 
-/// The column that stands for `column`, which has values of this field.
+/// Converts `column`, which has values of this field, into a self-contained column.
 pub(super) fn tell(column: Column, field: &Field, context: &mut Context<'_>) -> Column {
     if is_plain(&field.ty) {
         return column;
@@ -57,7 +57,7 @@ pub(super) fn tell(column: Column, field: &Field, context: &mut Context<'_>) -> 
     }
 }
 
-/// What the indexes of a column point at.
+/// Looks up the texts that a column's indexes refer to.
 fn texts(column: &Column, field: &Field, context: &mut Context<'_>) -> Column {
     let mut texts = Column::new(&told(field));
     let mut json = Vec::new();
@@ -77,7 +77,7 @@ fn texts(column: &Column, field: &Field, context: &mut Context<'_>) -> Column {
             }
             _ => None,
         });
-        // Where there is nothing of the number, the row has no value; a column of texts takes any bytes.
+        // If the batch has no entry for an index, the row has no value; a column of texts accepts any bytes.
         match text.map(|text| texts.push_bytes(text)) {
             Some(Ok(())) => {}
             _ => texts.push_missing(Missing::Bitmap),

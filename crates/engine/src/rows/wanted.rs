@@ -1,4 +1,4 @@
-//! What is read for a selection: the table or lens, its columns, and what of the trace need not be read at all.
+//! A selection bound to a trace: the table or lens, its columns, and the parts of the trace that need not be read.
 
 use super::told::{is_plain, told};
 use super::{RowOrder, Selection};
@@ -16,36 +16,36 @@ use quipu_model::{
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A selection, made ready for one trace.
+/// A selection bound to one trace.
 pub(super) struct Wanted {
-    /// All columns of what is read.
+    /// All columns of the table or lens.
     pub(super) inner: Arc<Schema>,
     /// The columns that are delivered.
     pub(super) schema: Arc<Schema>,
-    /// Where those stand among all.
+    /// Positions of the delivered columns in `inner`.
     pub(super) fields: Vec<usize>,
-    /// Which rows pass.
+    /// Selects the rows.
     pub(super) chosen: Chosen,
-    /// What each read has.
+    /// Template for each read.
     pub(super) template: Scan,
-    /// How many rows a batch has, about.
+    /// Approximate number of rows in a batch.
     pub(super) batch_rows: usize,
-    /// All columns that are delivered stand for themselves.
+    /// Whether all delivered columns are self-contained already.
     pub(super) is_plain: bool,
-    /// The lens that is read, by its position; a table if `None`.
+    /// Position of the lens; `None` for a table.
     lens: Option<usize>,
-    /// Rows of other shards are not wanted; all are if it is empty.
+    /// Shards whose rows are wanted; all if empty.
     shards: Vec<ShardId>,
-    /// Rows of other threads are not wanted, by the packed number; all are if it is empty.
+    /// Packed numbers of threads whose rows are wanted; all if empty.
     threads: Vec<u64>,
     part: Wish,
-    /// Positions of records are delivered or looked at.
+    /// Whether positions of records are delivered or used in conditions.
     has_positions: bool,
     /// The column with the positions of records.
     record: Option<usize>,
 }
 
-/// Which part of the trace is read.
+/// The part of the trace that is read.
 enum Wish {
     /// A window of the sequence of all shards.
     OfSequence(Window),
@@ -103,12 +103,12 @@ impl Wanted {
         })
     }
 
-    /// The lens that is read, by its position.
+    /// Position of the lens; `None` for a table.
     pub(super) fn lens(&self) -> Option<usize> {
         self.lens
     }
 
-    /// What a batch takes, about.
+    /// Approximate size of a batch, in bytes.
     pub(super) fn bytes_per_batch(&self) -> usize {
         let width = |field: &Field| match field.ty.storage() {
             Storage::U8 | Storage::I8 => 1,
@@ -121,7 +121,7 @@ impl Wanted {
         self.batch_rows * self.schema.fields.iter().map(width).sum::<usize>().max(1)
     }
 
-    /// What workers read, and what went wrong while that was found out.
+    /// The units for workers to read, and the errors of finding them.
     pub(super) fn units(&self, trace: &dyn Trace, watch: &Watch) -> Result<(Vec<Unit>, Vec<Error>)> {
         let resolve_part = || match &self.part {
             Wish::OfSequence(window) => resolve(trace, window, watch),
@@ -130,7 +130,7 @@ impl Wanted {
         let mut part = settled(trace, || watch.is_cancelled(), resolve_part)?;
         let errors = std::mem::take(&mut part.errors);
         let shards = trace.shards();
-        // A piece does not know which records stand before it.
+        // A piece does not know how many records come before it.
         let mut units = match self.is_whole() && !self.has_positions {
             true => pieces(shards),
             false => whole_shards(shards, &part),
@@ -139,7 +139,7 @@ impl Wanted {
         Ok((units, errors))
     }
 
-    /// The shards in the order of time.
+    /// Merges the shards by time.
     pub(super) fn merge<'t>(
         &self,
         trace: &'t dyn Trace,
@@ -147,7 +147,7 @@ impl Wanted {
         watch: &Watch,
     ) -> Result<Merge<'t>> {
         let window = self.window();
-        // What stands before in other shards counts for positions.
+        // Otherwise, positions count records of other shards too.
         if self.is_whole() && !self.has_positions {
             let mut part = Part::same(trace, &Window::All);
             for (window, shard) in part.windows.iter_mut().zip(trace.shards()) {
@@ -160,7 +160,7 @@ impl Wanted {
         Merge::new(trace, &Scan { window: window.clone(), ..template.clone() }, watch)
     }
 
-    /// The part of the trace, or of each of its shards, that is read; nothing outside is.
+    /// The part of the trace, or of each of its shards, that is read.
     pub(super) fn window(&self) -> &Window {
         let (Wish::OfSequence(window) | Wish::OfEach(window)) = &self.part;
         window
@@ -170,7 +170,7 @@ impl Wanted {
         *self.window() == Window::All
     }
 
-    /// False if the shard has no rows that pass.
+    /// False if the shard certainly has no rows that pass.
     fn may_have(&self, shard: &Shard) -> bool {
         if !self.shards.is_empty() && !self.shards.contains(&shard.id) {
             return false;
@@ -179,8 +179,8 @@ impl Wanted {
         self.threads.is_empty() || thread.is_none_or(|thread| self.threads.contains(&thread.packed()))
     }
 
-    /// The rows of a batch with all their columns; `None` if it has none of the table. A lens stands as the first table of
-    /// batches that came over a relay. `records` is filled where positions are looked at.
+    /// The rows of a batch with all their columns; `None` if the batch lacks the table. In batches that came over a relay,
+    /// the rows of a lens are the first table. `records` is filled if positions are used.
     pub(super) fn rows_of<'b>(
         &self,
         batch: &'b Batch,
@@ -201,8 +201,8 @@ impl Wanted {
         Some(LentRows::of_lens(&batch.span, rows, records))
     }
 
-    /// Leaves out rows of records that are not among those of the batch that are wanted, or that stand before a window. Rows
-    /// that a jump repeats stand for records before it, and stay.
+    /// Removes rows of records that are outside `records`, the wanted ones of the batch, or before a window. Rows that a jump
+    /// repeats stand for earlier records, and stay.
     pub(super) fn keep_records(
         &self,
         table: &LentRows<'_>,
@@ -230,23 +230,24 @@ impl Wanted {
     }
 }
 
-/// The names by which rows of a trace are asked for: its native tables, as far as they are known now, then the lenses that it can
-/// fill, each as `lens.NAME`.
+/// The names by which rows of a trace can be requested: its native tables known so far, then the lenses that it can fill,
+/// each as `lens.NAME`.
 ///
 /// # Errors
-/// What reading says, where a schema has to be read first.
+/// Errors of reading, if a schema has to be read first.
 pub fn row_names(trace: &dyn Trace) -> Result<Vec<String>> {
     Ok(RowSource::all(trace)?.iter().map(RowSource::full_name).collect())
 }
 
-/// Which threads' rows pass, where a file of another thread has none: for columns whose meaning is known without a trace.
+/// The threads whose files are the only ones to read; empty if unknown, because the meaning of a learned column depends on
+/// the trace.
 fn threads(schema: &Schema, lens: Option<usize>, predicate: &Predicate) -> Vec<u64> {
     let is_known = lens.is_some() || schema.key == SchemaKey::default();
     let threads = predicate.threads.iter().filter(|_| is_known);
     threads.map(|thread| thread.packed()).collect()
 }
 
-/// The part of the trace outside which no row passes.
+/// A part of the trace that contains all rows that pass.
 fn part(
     trace: &dyn Trace,
     schema: &Schema,
@@ -257,10 +258,10 @@ fn part(
     if selection.window != Window::All {
         return Wish::OfSequence(selection.window.clone());
     }
-    // Traces that others are made of may have windows of their own.
+    // A trace that is derived from another may have different windows.
     let is_own = trace.origin().is_none() && trace.shards().iter().all(|shard| shard.kind != ShardKind::Core);
     let has_clock = trace.meta().clock.is_some() && schema.position_of(Role::TIME).is_some();
-    // Before the first reading rows say 0, and are in no window.
+    // Before the first clock reading, rows have the time 0 and are in no window.
     let time = predicate.time.as_ref().filter(|time| *time.start() > 0);
     if let Some(time) = time.filter(|_| is_own && has_clock) {
         return Wish::OfEach(Window::Clock(*time.start()..time.end().saturating_add(1)));
@@ -272,7 +273,7 @@ fn part(
         }
         _ => None,
     });
-    // A window has events of its own: threads that begin there, regions of before, calls without their beginning.
+    // A window adds or loses events at its borders: threads that begin there, earlier regions, calls without their beginning.
     let is_free = lens.is_none_or(|lens| {
         let rows = Columns::LENSES[lens].rows;
         [Columns::ACCESSES, Columns::INSTRS, Columns::MARKS].contains(&rows)
@@ -290,10 +291,10 @@ fn part(
     }
 }
 
-/// Refuses a part of a table whose rows are no records.
+/// Refuses a window for a table whose rows are not records.
 ///
 /// # Errors
-/// `Usage` if the table is such, and the window is not all of the trace.
+/// `Usage` if the table is such a table, and the window is not the whole trace.
 pub fn refuse_part(schema: &Schema, window: &Window) -> Result<()> {
     if schema.is_derived() || *window == Window::All {
         return Ok(());

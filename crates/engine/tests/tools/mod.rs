@@ -1,4 +1,4 @@
-//! Tools that tests of the engine plan: each notes what it sees, in an order that any mistake would show.
+//! Tools for tests of the engine: each records what it sees, in an order that reveals any mistake.
 
 use quipu_engine::Watch;
 use quipu_model::ReportBody;
@@ -12,7 +12,7 @@ use quipu_model::{
     ToolInfo, Trace,
 };
 
-/// Lists the values of marks, thread by thread as they come; its merge is associative, but minds the order.
+/// Lists the values of marks, thread by thread as they come. Its merge is associative, but depends on the order.
 pub(crate) struct Marks(ToolInfo);
 
 const LIMIT: OptionSpec = OptionSpec::new("limit", Kind::Count, "none", "");
@@ -34,7 +34,7 @@ pub(crate) static PIECES: Marks = marks(Order::Pieces);
 pub(crate) static SHARDS: Marks = marks(Order::Shards);
 pub(crate) static TIME: Marks = marks(Order::Time);
 
-/// Lists the sizes of accesses, in each of the orders.
+/// Lists the sizes of accesses, one tool for each order.
 pub(crate) static SIZES: [Marks; 3] = [sizes(Order::Pieces), sizes(Order::Shards), sizes(Order::Time)];
 
 const fn sizes(order: Order) -> Marks {
@@ -42,7 +42,7 @@ const fn sizes(order: Order) -> Marks {
     Marks(ToolInfo { name: "sizes", needs, ..marks(order).0 })
 }
 
-/// Watches the one run that cancels itself.
+/// The watch of the one run that cancels itself.
 pub(crate) static STOP: Watch = Watch::new();
 
 impl Tool for Marks {
@@ -51,7 +51,7 @@ impl Tool for Marks {
     }
 
     fn info(&self) -> &'static ToolInfo {
-        // The tests use the statics above.
+        // The tests use only the statics above.
         [&PIECES, &SHARDS, &TIME]
             .into_iter()
             .chain(&SIZES)
@@ -72,11 +72,11 @@ impl Tool for Marks {
 
 struct MarksPass {
     values: Vec<u64>,
-    /// More marks are an error.
+    /// More marks than this are an error.
     limit: u64,
-    /// This mark cancels the run that [`STOP`] watches.
+    /// The mark that cancels the run observed by [`STOP`].
     cancel_at: u64,
-    /// This many marks are enough.
+    /// After this many marks the pass has enough.
     enough: u64,
 }
 

@@ -1,12 +1,12 @@
-//! Turns at which nothing has to be decided, many at once: how many they are, and that they are over.
+//! Turns without decisions, many at once: computing how many there are, and accounting for them.
 
 use super::super::lane::Plain;
 use super::super::options::Quantum;
 use super::Dispatcher;
 
 impl Dispatcher {
-    /// What the thread that `core` runs can deliver without anything to decide, and in how many turns at most, if time goes
-    /// on by at most `pace` with each; `None` if it must be asked.
+    /// The records that the thread on `core` can deliver without a decision, and the maximum number of turns for that, if
+    /// time advances by at most `pace` with each turn; `None` if the next turn needs a decision.
     pub(in super::super) fn certain_run(
         &self,
         core: usize,
@@ -32,7 +32,8 @@ impl Dispatcher {
         }
     }
 
-    /// `core` has delivered records of a thread with this many instructions, the last of them at `time`.
+    /// Accounts for records that `core` has delivered of a thread, with this many instructions; the last record was at
+    /// `time`.
     pub(in super::super) fn ran(&mut self, core: usize, thread: usize, instrs: u64, time: u64) {
         self.cores[core].time = time;
         self.cores[core].instrs += instrs;
@@ -46,8 +47,8 @@ impl Dispatcher {
         }
     }
 
-    /// How many rests in a row are certain for a core that has found nothing to run, if time advances by at most `pace` with
-    /// each; 0 if it must look.
+    /// The number of consecutive turns at which a core that found no work surely stays idle, if time advances by at most
+    /// `pace` with each; 0 if it must look for work.
     pub(in super::super) fn certain_rests(&self, core: usize, pace: u64) -> u64 {
         let state = &self.cores[core];
         if !state.looks
@@ -58,14 +59,14 @@ impl Dispatcher {
         {
             return 0;
         }
-        // The time at the turn that comes next.
+        // The time at the core's next turn.
         let time = self.time_at(core, pace);
         let turns_until = |moment: u64| moment.saturating_sub(time) / pace.max(1);
         let rebalance =
             self.last_rebalance.saturating_add(self.options.units(self.options.rebalance_us).max(1));
         let mut turns = turns_until(rebalance);
         if !state.queue.is_empty() && self.options.at_random {
-            // Each look rolls the dice.
+            // Each look rolls the dice, so looks cannot be skipped.
             return 0;
         }
         if state.queue.is_empty() {
@@ -85,7 +86,7 @@ impl Dispatcher {
         turns
     }
 
-    /// `core` has rested this many turns, the last of them at `time`.
+    /// Accounts for this many idle turns of `core`; the last was at `time`.
     pub(in super::super) fn rested(&mut self, core: usize, turns: u64, time: u64) {
         let state = &mut self.cores[core];
         state.idles += turns;

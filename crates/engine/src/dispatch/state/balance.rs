@@ -1,10 +1,10 @@
-//! Threads that go from one core's queue to another's: taken by a core without work, or spread evenly.
+//! Movement of waiting threads between the queues of cores: taken by a core without work, or redistributed evenly.
 
 use super::super::queue::Waiting;
 use super::Dispatcher;
 
 impl Dispatcher {
-    /// Every N rests, takes a thread from another core, and makes it the one that `core` runs.
+    /// On every N-th idle record, tries to take a thread from another core and makes `core` run it.
     pub(super) fn steal(&mut self, core: usize) -> Option<usize> {
         let every = self.options.steal_idles;
         if every == 0 {
@@ -23,7 +23,7 @@ impl Dispatcher {
         None
     }
 
-    /// Takes the first thread that may run out of the queue of `from`, for a core or for none in particular.
+    /// Removes the first thread that may run from the queue of `from`: for the core `to`, or for redistribution if `None`.
     pub(super) fn take(&mut self, from: usize, to: Option<usize>, end: End) -> (Option<usize>, Why) {
         let time = self.cores[from].time;
         let (mut skipped, mut blocked) = (Vec::new(), Vec::new());
@@ -38,7 +38,7 @@ impl Dispatcher {
             let Some(next) = next else { break };
             let state = &mut self.threads[next.thread];
             if state.blocked > 0 && !self.options.waits_forever && state.blocked_at == 0 {
-                // It began at rest, when there was no time yet.
+                // It was parked at the start, before time began.
                 state.blocked_at = time;
             }
             let elapsed = time.checked_sub(state.blocked_at).filter(|_| time > 0);
@@ -58,10 +58,11 @@ impl Dispatcher {
         if why == Why::Blocked
             && let Some(to) = to
         {
-            // QUIRK: a core that looks in vain for work at another one, where all block, rests twice as long.
+            // QUIRK: a core that looks in vain at another core whose threads all block is idle for twice as long.
             self.cores[to].idles += 1;
         }
-        // Both in the order of threads: who was looked at and still blocks has the others of his kind before him.
+        // Both go back in the order of threads. Those that still block get new turns, which puts them after threads of the
+        // same priority and progress.
         skipped.sort_unstable_by_key(|waiting: &Waiting| waiting.thread);
         skipped.into_iter().for_each(|waiting| self.cores[from].queue.push(waiting));
         blocked.sort_unstable();
@@ -78,7 +79,7 @@ impl Dispatcher {
         (found, why)
     }
 
-    /// True if a thread that does not block may run, there.
+    /// True if a thread that does not block may run on core `to`.
     fn may_go(&mut self, thread: usize, from: usize, to: Option<usize>, time: u64) -> bool {
         if self.options.busy_cores > 0 && self.busy >= self.options.busy_cores {
             self.cores[from].told.limited += 1;
@@ -89,7 +90,7 @@ impl Dispatcher {
         }
         let state = &mut self.threads[thread];
         if state.last_run == 0 {
-            // It has never run: as if it had at the very beginning.
+            // It has never run: treat it as if it had run at the very beginning.
             state.last_run = self.cores[from].first_time;
         }
         let threshold = self.options.units(self.options.migration_us);
@@ -101,13 +102,13 @@ impl Dispatcher {
         true
     }
 
-    /// Spreads threads that wait evenly.
+    /// Redistributes waiting threads evenly.
     pub(super) fn rebalance(&mut self, core: usize) {
         self.last_rebalance = self.cores[core].time;
         self.cores[core].told.rebalances += 1;
         let mut moving = Vec::new();
         if self.live == self.parked.len() {
-            // The thread that should wake them has missed it, and no other is left.
+            // The thread that should have woken them missed them, and no other thread is left to do so.
             while let Some(waiting) = self.parked.pop_first() {
                 self.threads[waiting.thread].is_parked = false;
                 moving.push(waiting.thread);
@@ -133,18 +134,18 @@ impl Dispatcher {
     }
 }
 
-/// Which end of a queue to take from.
+/// The end of a queue to take from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     First,
     Last,
 }
 
-/// Why no thread was found.
+/// The reason why no thread was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// All block.
+    /// All threads in the queue block.
     Blocked,
-    /// No thread may come.
+    /// No thread may move or run.
     Nobody,
 }
