@@ -1,7 +1,7 @@
-//! How fast packed bytes become plain ones: libraries against each other, and whole streams.
+//! Speed of decompression: libraries compared with each other, and whole streams.
 //!
-//! `cargo bench -p quipu-source` prints times and MB/s of inflated output. The data is a real trace that lies in the
-//! repository, or the one that `QUIPU_BENCH_TRACE` names. Figures are in docs/performance.md.
+//! `cargo bench -p quipu-source` prints times and MB/s of inflated output. The data is a real trace from the repository, or
+//! the one that `QUIPU_BENCH_TRACE` names. Figures are in docs/performance.md.
 
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ fn main() {
     divan::main();
 }
 
-/// The trace that `QUIPU_BENCH_TRACE` names, else a real one over and over.
+/// The trace that `QUIPU_BENCH_TRACE` names, or else a real one repeated.
 static TRACE: LazyLock<Vec<u8>> = LazyLock::new(|| match std::env::var_os("QUIPU_BENCH_TRACE") {
     Some(path) => read_all(&Source::open(path.as_ref()).expect("the named trace opens"), &inline()),
     None => BUSY.repeat(10),
 });
 
-/// Threads of a real trace, 4 MiB.
+/// The threads of a real trace, 4 MiB.
 static BUSY: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/threadsig.x64");
     let files = std::fs::read_dir(folder).expect("the fixture is there");
@@ -71,7 +71,7 @@ fn read_all(source: &Source, options: &StreamOptions) -> Vec<u8> {
     bytes
 }
 
-/// Streams a source and looks at one byte of each block.
+/// Streams a source and reads one byte of each block.
 fn drain(source: &Source, options: &StreamOptions) -> u64 {
     let container = source.container().expect("sound input");
     let mut stream = container.stream(container.all_members(), options).expect("not a pipe");
@@ -82,7 +82,7 @@ fn drain(source: &Source, options: &StreamOptions) -> u64 {
     sum
 }
 
-/// Deflate libraries on one member in memory; no checksum.
+/// Deflate libraries on one member in memory, without checksums.
 mod deflate_library {
     use super::*;
 
@@ -121,7 +121,7 @@ mod deflate_library {
     }
 }
 
-/// Checksums over one block that lies in the cache.
+/// Checksums over one block that fits into the cache.
 mod checksum {
     use super::*;
 
@@ -194,7 +194,7 @@ mod stream {
     }
 }
 
-/// A plain file in the page cache, 16 times the trace.
+/// A plain file in the page cache, 16 times as large as the trace.
 mod plain_file {
     use super::*;
 
@@ -210,13 +210,13 @@ mod plain_file {
         bencher.counter(BytesCount::new(TRACE.len() * 16)).bench(|| drain(&source, &inline()));
     }
 
-    /// Written just now, therefore not mapped.
+    /// Written just now, so it is not mapped.
     #[divan::bench(max_time = 1)]
     fn by_reads(bencher: Bencher<'_, '_>) {
         bench(bencher, SystemTime::now() + Duration::from_secs(3600));
     }
 
-    /// Written long ago, therefore mapped.
+    /// Written long ago, so it is mapped.
     #[divan::bench(max_time = 1)]
     fn by_windows_of_a_map(bencher: Bencher<'_, '_>) {
         bench(bencher, SystemTime::now() - Duration::from_secs(3600));

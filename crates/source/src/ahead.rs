@@ -1,4 +1,4 @@
-//! Reading ahead on threads of its own, with bounded buffers.
+//! Reading ahead on separate threads, with bounded buffers.
 //!
 //! ```text
 //! lane 0   members 0, 3, 6 …    thread ──filled──▶ ┐
@@ -7,10 +7,10 @@
 //!                                      ◀──empty──   used blocks go back to their lane
 //! ```
 //!
-//! Each lane has a bound of its own, so that lanes with later members cannot use up the room that the earliest needs.
-//! Threads start with the first block that is asked for. When the stream is dropped they end after the current piece;
-//! the drop waits for them, except on a pipe: a thread that waits for a silent writer cannot be woken, and ends
-//! by itself when the writer continues or closes.
+//! Each lane has its own limit, so that lanes with later members cannot use up the room that the earliest one needs. Threads
+//! start when the first block is requested. When the stream is dropped, they end after the current piece, and the drop waits
+//! for them. A pipe is the exception: a thread that waits for a silent writer cannot be woken, and ends by itself when the
+//! writer continues or closes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,23 +21,24 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sequence::Sequence;
 use crate::stream::BlockAt;
 
-/// What a lane's thread says.
+/// A message from a lane's thread.
 enum Said {
     Block(Vec<u8>, BlockAt),
-    /// The current member is over.
+    /// Reading the current member failed, so the member is over.
     Fault(Error),
     /// There are no more members.
     Finished,
 }
 
-/// The lanes, and whose turn it is.
+/// All lanes, and the one whose turn it is.
 pub(crate) struct Ahead {
     waiting: Vec<Sequence>,
     blocks_per_lane: usize,
     lanes: Vec<Lane>,
     turn: usize,
     stop: Arc<AtomicBool>,
-    /// Reading never waits for another process, so a thread ends soon after it is asked to.
+    /// Whether dropping waits for the threads: true if reading never waits for another process, so that a thread ends soon
+    /// after it is asked to.
     joins: bool,
 }
 
@@ -82,7 +83,7 @@ impl Ahead {
                 }
                 Err(error)
             }
-            // Members go round the lanes, so the first lane without one means that none is left.
+            // Members are assigned to the lanes in turn, so the first lane without a member means that none is left.
             Ok(Said::Finished) => {
                 self.end();
                 Ok(None)
@@ -97,7 +98,7 @@ impl Ahead {
     fn start(&mut self) -> Result<()> {
         for sequence in std::mem::take(&mut self.waiting) {
             let (filled_in, filled) = sync_channel(self.blocks_per_lane);
-            // Room for all blocks of the lane: those waiting, the thread's and the caller's.
+            // Room for all blocks of the lane: those waiting, that of the thread and that of the caller.
             let (empty, empty_out) = sync_channel(self.blocks_per_lane + 2);
             let stop = self.stop.clone();
             let started = std::thread::Builder::new()
@@ -114,7 +115,7 @@ impl Ahead {
         Ok(())
     }
 
-    /// Stops and forgets all lanes.
+    /// Stops and removes all lanes.
     fn end(&mut self) {
         self.waiting.clear();
         self.stop.store(true, Ordering::Relaxed);
@@ -122,7 +123,7 @@ impl Ahead {
             // A thread that waits for room wakes up when its channel closes.
             drop((filled, empty));
             if self.joins {
-                // A panic was reported as a closed channel, if anybody still listened.
+                // A panic has been reported as a closed channel, if the receiver still existed.
                 let _ = thread.join();
             }
         }
@@ -135,7 +136,7 @@ impl Drop for Ahead {
     }
 }
 
-/// The life of a lane's thread.
+/// The main function of a lane's thread.
 fn run(mut sequence: Sequence, filled: &SyncSender<Said>, empty: &Receiver<Vec<u8>>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let mut block = empty.try_recv().unwrap_or_default();

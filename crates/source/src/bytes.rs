@@ -1,4 +1,4 @@
-//! Bytes of a file at any place, one after the other or not.
+//! Random access to the bytes of a file.
 
 use std::io;
 
@@ -7,14 +7,14 @@ use crate::container::Container;
 use crate::error::{Error, ErrorKind, Result};
 use crate::packed::Packed;
 
-/// Bytes of a file that is not packed, at any place.
+/// Random access to the bytes of a file that is not packed.
 pub struct Bytes {
     packed: Packed,
     size: u64,
 }
 
 impl Container {
-    /// The bytes of a file that is not packed, at any place. Each read asks for `request_bytes` at least.
+    /// Opens a file that is not packed for random access. Each read requests at least `request_bytes`.
     ///
     /// # Errors
     /// `Unsupported` if the file is packed or a pipe.
@@ -29,25 +29,26 @@ impl Container {
 }
 
 impl Bytes {
-    /// How many bytes there are.
+    /// Number of bytes.
     pub fn len(&self) -> u64 {
         self.size
     }
 
-    /// True if there are none.
+    /// True if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.size == 0
     }
 
-    /// Gives the buffer of a file back; what stands in it is read again when it is needed.
+    /// Frees the buffer of a file; its content is read again when it is needed.
     pub fn shrink(&mut self) {
         self.packed.shrink();
     }
 
-    /// The bytes from `at` on: `len` of them or more, fewer only where the file ends. Callers bound `len` by a constant.
+    /// The bytes from `at` on: at least `len` of them, fewer only at the end of the file. Callers must bound `len` by a
+    /// constant.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn get(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
         let at = at.min(self.size);
         let left = usize::try_from(self.size - at).unwrap_or(usize::MAX);
@@ -86,7 +87,7 @@ mod tests {
         assert!(Source::from_bytes("packed", gzip).container().unwrap().bytes(1).is_err());
     }
 
-    /// The head of a gzip file.
+    /// The first bytes of a gzip file.
     fn flate(_: &[u8]) -> Vec<u8> {
         [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..], &[1, 0, 0, 0xff, 0xff]].concat()
     }

@@ -1,11 +1,11 @@
-//! Which compression a file has, told from its first bytes alone.
+//! Recognising the compression of a file from its first bytes alone.
 
 use crate::damaged_mark::codec_behind;
 
 /// The outermost packing of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {
-    /// Not packed, or packed in a way that this crate does not know.
+    /// Not packed, or packed in a way that this crate does not recognise.
     Plain,
     /// RFC 1952, any number of members one after another.
     Gzip,
@@ -17,16 +17,16 @@ pub enum Codec {
     Lz4,
     /// The snappy framing format, with the private chunk kinds that drmemtrace adds (docs/formats/drmemtrace.md).
     Snappy,
-    /// Bare snappy blocks, each after its length, as apitrace writes them (docs/formats/apitrace.md).
+    /// Raw snappy blocks, each preceded by its length, as apitrace writes them (docs/formats/apitrace.md).
     SnappyChunks,
     /// Zstandard frames (RFC 8878).
     Zstd,
-    /// Brotli (RFC 7932). Nothing tells it from other bytes, so it is never recognised: see
+    /// Brotli (RFC 7932). It cannot be distinguished from other bytes, so it is never recognised: see
     /// [`Source::container_as`](crate::Source::container_as).
     Brotli,
 }
 
-/// Enough bytes for [`Codec::of`] to be sure; fewer are fine at the end of a file.
+/// Number of bytes with which [`Codec::of`] is certain; fewer are fine at the end of a file.
 pub(crate) const SNIFF_BYTES: usize = 512;
 
 impl Codec {
@@ -45,13 +45,13 @@ impl Codec {
         }
     }
 
-    /// True if bytes may prove damaged after they were delivered: what vouches for them stands after them.
+    /// True if bytes may prove damaged after they have been delivered, because their checksum comes after them.
     pub fn vouches_late(self) -> bool {
         !matches!(self, Codec::Plain | Codec::Snappy | Codec::SnappyChunks)
     }
 
-    /// Recognises a codec by the first bytes of a file. A mark with one wrong byte still counts if the fields that follow it
-    /// are such as this codec writes; reading then reports the mark.
+    /// Recognises a codec from the first bytes of a file. Magic bytes with one error still count if the fields after them
+    /// look like those of the codec; reading then reports the damaged magic bytes.
     pub fn of(head: &[u8]) -> Codec {
         match head {
             [0x1f, 0x8b, 8, ..] => Codec::Gzip,
@@ -59,12 +59,12 @@ impl Codec {
             [0x04, 0x22, 0x4d, 0x18, ..] => Codec::Lz4,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Codec::Zstd,
             [0xff, 6, 0, 0, b's', b'N', b'a', b'P', b'p', b'Y', ..] => Codec::Snappy,
-            // The length of the first chunk tells it from text; a file that is cut within it has nothing else.
+            // The length of the first chunk distinguishes it from text; a file that ends within the length has nothing else.
             [b'a', b't', ..] if head.len() < 6 => Codec::SnappyChunks,
             [b'a', b't', _, _, _, 0..=3, ..] => Codec::SnappyChunks,
-            // That length may be damaged: then the chunk itself must begin as all first ones do.
+            // If the length is damaged, the chunk itself must begin as all first chunks do.
             [b'a', b't', _, _, _, _, block @ ..] if begins_a_stream(block) => Codec::SnappyChunks,
-            // A frame to be skipped: LZ4 and Zstandard share these numbers, so what follows decides.
+            // A skippable frame. LZ4 and Zstandard share these numbers, so what follows decides.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d, rest @ ..] => {
                 let len_bytes = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
                 match rest.get(len_bytes..).map(Codec::of) {
@@ -78,15 +78,15 @@ impl Codec {
     }
 }
 
-/// True if a snappy block begins here with bytes as they are, the first of which is a version that apitrace writes: text has
-/// no such bytes.
+/// True if a snappy block here begins with a literal whose first byte is a version that apitrace writes: text has no such
+/// bytes.
 pub(crate) fn begins_a_stream(block: &[u8]) -> bool {
     const NEWEST_VERSION: u8 = 6;
     let Some(n_len) = block.iter().take(5).position(|byte| byte & 0x80 == 0) else { return false };
     matches!(block[n_len + 1..], [tag, 0..=NEWEST_VERSION, ..] if tag & 3 == 0 && tag >> 2 < 60)
 }
 
-/// Zlib has only a weak mark, so its first block must also inflate.
+/// Zlib has weak magic bytes, so the first block must also inflate.
 fn looks_like_zlib(head: &[u8]) -> bool {
     let [cmf, flg, ..] = *head else { return false };
     let deflate_with_window = cmf & 0x0f == 8 && cmf >> 4 <= 7;
@@ -98,7 +98,7 @@ fn looks_like_zlib(head: &[u8]) -> bool {
     let mut out = [0; SNIFF_BYTES];
     let status =
         probe.decompress(&head[..head.len().min(SNIFF_BYTES)], &mut out, flate2::FlushDecompress::None);
-    // A stream that ends within the head with a wrong checksum is still a damaged zlib stream.
+    // A stream that ends within `head` with a wrong checksum is still a damaged zlib stream.
     status.is_ok() || probe.total_out() > 0 && probe.total_in() as usize + 4 >= head.len()
 }
 

@@ -1,4 +1,4 @@
-//! An opened file: how it is packed and which members it has.
+//! An opened file: its packing and its members.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +17,10 @@ use crate::zip;
 
 /// An opened file: codec and members. Cheap to clone; holds no descriptor, map or buffer.
 ///
-/// Every codec but zip has exactly one member, the whole file. A zip archive has those of its central directory, in
-/// the order in which they lie in the file; where the directory is missing or lies, those found by walking over
-/// the local headers, and [`Container::damage`] says so. A zip archive on a pipe has no list of members
-/// ([`Container::is_indexed`] is false): they are known as they come.
+/// For all codecs but zip, there is exactly one member: the whole file. A zip archive has the members of its central
+/// directory, in the order of their offsets; if the directory is missing or wrong, the members found by walking over the
+/// local headers, and [`Container::damage`] reports that. A zip archive on a pipe has no list of members
+/// ([`Container::is_indexed`] is false): they become known as they arrive.
 #[derive(Clone)]
 pub struct Container(Arc<Inner>);
 
@@ -30,53 +30,53 @@ struct Inner {
     file: Option<Arc<FileId>>,
     members: Vec<Member>,
     indexed: bool,
-    /// The members lie one after the other as they are, without headers.
+    /// Whether the members are stored one after the other, uncompressed and without headers.
     is_unpacked: bool,
     damage: Vec<Error>,
-    /// Looked for when they are first needed.
+    /// Computed when first needed.
     landmarks: OnceLock<Vec<Landmark>>,
-    /// Members whose bytes are not what was packed, as far as reading has shown.
+    /// Members whose bytes have proved damaged so far.
     distrusted: Mutex<BTreeMap<u32, Distrusted>>,
-    /// How often bytes were delivered that proved damaged later.
+    /// Number of times that bytes were delivered which later proved damaged.
     n_delivered: AtomicU64,
-    /// Whether files that are no archives are distrusted, too.
+    /// Whether streams over single files deliver sound bytes only; those over archives always do.
     sound_only: AtomicBool,
 }
 
-/// A member with damage.
+/// A member that proved damaged.
 #[derive(Clone, Debug)]
 pub(crate) struct Distrusted {
-    /// What is wrong.
+    /// The damage.
     pub(crate) error: Error,
-    /// Inflated bytes before this one are good.
+    /// Offset in the inflated bytes: those before it are good.
     pub(crate) good_until: u64,
 }
 
-/// One run of bytes that can be read by itself: a whole file, or a member of an archive.
+/// A run of bytes that can be read on its own: a whole file, or a member of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The name in the archive, lossily decoded; empty for a file that is no archive.
+    /// Name in the archive, lossily decoded; empty if the file is not an archive.
     pub name: String,
-    /// Offset in the file: of the local header in an archive, 0 otherwise.
+    /// Offset in the file: that of the local header in an archive, 0 otherwise.
     pub packed_at: u64,
     /// Packed size in bytes, without headers; `None` on a pipe.
     pub packed_len: Option<u64>,
-    /// Inflated size in bytes as the container states it (verified only by reading), if it does.
+    /// Inflated size in bytes, if the container states it; only reading verifies it.
     pub len: Option<u64>,
-    /// CRC-32 of the inflated bytes as the archive states it.
+    /// CRC-32 of the inflated bytes, if the archive states it.
     pub crc32: Option<u32>,
-    /// How the bytes are packed.
+    /// Compression method of the bytes.
     pub method: Method,
-    /// Why the member cannot be read, if its header already tells.
+    /// The reason why the member cannot be read, if its header already shows one.
     pub(crate) refusal: Option<Refusal>,
 }
 
-/// How the bytes of one member are packed.
+/// The compression method of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// As they are.
+    /// Stored without compression.
     Stored,
-    /// Deflate (RFC 1951), bare or inside gzip or zlib.
+    /// Deflate (RFC 1951), raw or inside gzip or zlib.
     Deflate,
     /// LZ4 blocks.
     Lz4,
@@ -90,7 +90,7 @@ pub enum Method {
     Other(u16),
 }
 
-/// A feature that makes a member unreadable for us.
+/// A feature of a member that this crate does not support, so that it cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Encrypted,
@@ -98,12 +98,12 @@ pub(crate) enum Refusal {
 }
 
 impl Container {
-    /// Recognises and indexes the file of a source.
+    /// Recognises the codec of a source's file and indexes its members.
     pub(crate) fn open(source: &Source) -> Result<Container> {
         Container::open_as(source, source.codec()?)
     }
 
-    /// Indexes the file of a source, which is packed this way.
+    /// Indexes the members of a source's file, which has this codec.
     pub(crate) fn open_as(source: &Source, codec: Codec) -> Result<Container> {
         let name = source.shared_name();
         let file = source.file_id()?;
@@ -150,17 +150,17 @@ impl Container {
         Ok(Container(Arc::new(inner)))
     }
 
-    /// How the file is packed.
+    /// The codec of the file.
     pub fn codec(&self) -> Codec {
         self.0.codec
     }
 
-    /// The members in the order in which they lie in the file. Empty for a zip archive on a pipe.
+    /// The members in the order of their offsets in the file. Empty for a zip archive on a pipe.
     pub fn members(&self) -> &[Member] {
         &self.0.members
     }
 
-    /// False for a zip archive on a pipe, whose members are not known before they were read.
+    /// False for a zip archive on a pipe, whose members are unknown until they are read.
     pub fn is_indexed(&self) -> bool {
         self.0.indexed
     }
@@ -170,12 +170,12 @@ impl Container {
         0..if self.0.indexed { self.0.members.len() } else { usize::MAX }
     }
 
-    /// Size of the file in bytes as it lies on disk; `None` for a pipe.
+    /// Size of the file on disk, in bytes; `None` for a pipe.
     pub fn size_bytes(&self) -> Option<u64> {
         self.0.size_bytes()
     }
 
-    /// Bytes on disk: those of the file, or of what carries it; `None` for a pipe.
+    /// Number of bytes on disk: those of the file, or of the file that carries it; `None` for a pipe.
     pub fn disk_bytes(&self) -> Option<u64> {
         match &self.0.file {
             Some(file) => Some(file.size),
@@ -183,7 +183,7 @@ impl Container {
         }
     }
 
-    /// What is wrong with the container itself, such as a missing directory; reading continues all the same.
+    /// Damage of the container itself, such as a missing directory; reading continues in spite of it.
     pub fn damage(&self) -> &[Error] {
         &self.0.damage
     }
@@ -200,8 +200,8 @@ impl Container {
 
     /// One sequential read over a range of members, in the order of the file.
     ///
-    /// Cheap: files are opened and threads started by the first [`Stream::next`]. A range that reaches past the last
-    /// member is cut. Many streams may be open over one container at the same time.
+    /// Cheap: files are opened and threads started by the first [`Stream::next`]. A range is clipped to the existing members.
+    /// Many streams may be open over one container at the same time.
     ///
     /// # Errors
     /// `Usage` if the source is a pipe and was handed out before: it can be read only once.
@@ -215,7 +215,8 @@ impl Container {
         Stream::new(self.clone(), members, options)
     }
 
-    /// The same from a place on where inflating may begin, see [`Container::landmarks`]: offsets count from there.
+    /// Like [`stream`](Container::stream), but from a place where inflating may begin, see [`Container::landmarks`]. Offsets
+    /// count from there.
     ///
     /// # Errors
     /// `Unsupported` if the source is a pipe or an archive.
@@ -227,54 +228,54 @@ impl Container {
         Stream::from_place(self.clone(), packed_at, options)
     }
 
-    /// Where a stream over a member continues in it after a fault at this offset, if it does: at the next byte of it that what
-    /// carries the file still has. Files that are packed continue with their next member.
+    /// Offset at which a stream over a member continues after a fault at offset `from`, if it does: the next byte of the
+    /// member that the carrying file still has. Compressed files continue with their next member.
     pub fn next_readable(&self, member: usize, from: u64) -> Option<u64> {
         let member = self.0.members.get(member).filter(|_| self.lies_unpacked())?;
         let next = self.0.source.next_readable(member.packed_at.checked_add(from)?)? - member.packed_at;
         member.packed_len.is_none_or(|len| next < len).then_some(next)
     }
 
-    /// True if members are the bytes of the file as they are, so that each can be read from any place on.
+    /// True if members are plain bytes of the file, so that each can be read from any offset.
     pub(crate) fn lies_unpacked(&self) -> bool {
         self.0.codec == Codec::Plain || self.0.is_unpacked
     }
 
-    /// What reading needs to continue at this offset after a fault, if what carries the file says it
+    /// The information that reading needs in order to continue at this offset after a fault, if the carrying file has it
     /// ([`said_at`](crate::tree::Content::said_at)).
     pub fn said_at(&self, at: u64) -> Option<Vec<u8>> {
         self.0.source.said_at(at).filter(|_| self.0.codec == Codec::Plain)
     }
 
-    /// From now on a stream over a file that is no archive delivers nothing that its checksums do not vouch for, as far as
-    /// that is known when it gets there. Members of archives are always treated like this. Without it, all bytes before
-    /// the place where a fault shows are delivered: for readers that notice damage themselves.
+    /// From now on, streams over a single file deliver no bytes that its checksums do not vouch for, as far as this is known
+    /// when they get there. Members of archives are always treated like this. Otherwise, all bytes before the place where a
+    /// fault shows are delivered: for readers that detect damage themselves.
     pub fn deliver_sound_only(&self) {
         self.0.sound_only.store(true, Ordering::Relaxed);
     }
 
-    /// Whether streams over this deliver nothing that its checksums do not vouch for.
+    /// Whether streams over this container deliver no bytes that its checksums do not vouch for.
     pub fn delivers_sound_only(&self) -> bool {
         self.0.codec == Codec::Zip || self.0.sound_only.load(Ordering::Relaxed)
     }
 
-    /// Where the good bytes of a member end, if it is known to be damaged. No stream that delivers sound bytes only goes
-    /// beyond that from now on.
+    /// Offset at which the good bytes of a member end, if it is known to be damaged. From now on, no stream that delivers
+    /// sound bytes only goes beyond that.
     ///
-    /// A deflated member of an archive of up to 4 MiB is verified before its first byte is delivered. All else is
-    /// delivered while it is read, and a checksum after it tells that it was damaged: a caller that got such bytes (see
-    /// [`Container::n_delivered_damaged`]) reads again, and then gets what is sound.
+    /// A deflated member of an archive of up to 4 MiB is verified before its first byte is delivered. Everything else is
+    /// delivered while it is read, and a checksum after it may then show that it was damaged: a caller that has got such
+    /// bytes (see [`Container::n_delivered_damaged`]) must read again, and then gets only the sound ones.
     pub fn good_until(&self, member: u32) -> Option<u64> {
         self.distrusted(member).map(|distrusted| distrusted.good_until)
     }
 
-    /// How often bytes were delivered, by any stream, that proved damaged later. If this has grown during a read, reading
-    /// again brings fewer bytes, all of them good as far as checksums tell. 0 of a pipe, which cannot be read again.
+    /// Number of times that any stream delivered bytes which later proved damaged. If it has grown during a read, reading
+    /// again delivers fewer bytes, all of them good as far as checksums show. 0 for a pipe, which cannot be read again.
     pub fn n_delivered_damaged(&self) -> u64 {
         if self.0.source.can_seek() { self.0.n_delivered.load(Ordering::Relaxed) } else { 0 }
     }
 
-    /// Remembers damage in a member after `n_delivered` of its bytes were delivered.
+    /// Records damage in a member, noticed after `n_delivered` of its bytes had been delivered.
     pub(crate) fn distrust(&self, member: u32, error: &Error, good_until: u64, n_delivered: u64) {
         if n_delivered > good_until {
             self.0.n_delivered.fetch_add(1, Ordering::Relaxed);
@@ -299,7 +300,7 @@ impl Container {
         self.0.source.shared_name()
     }
 
-    /// A new cursor over the packed bytes; takes the reader out of a pipe.
+    /// Creates a cursor over the packed bytes; takes the reader out of a pipe.
     pub(crate) fn origin(&self) -> Result<Origin> {
         self.0.origin()
     }

@@ -1,16 +1,17 @@
-//! Recognises a packed file whose mark is damaged, by the fields that follow the mark.
+//! Recognises packed files with damaged magic bytes, from the fields after them.
 //!
-//! Such a file is opened as what it is, so that reading it reports the damaged mark at its place. Otherwise each format
-//! would see packed bytes and report that it does not know them.
+//! Such a file is opened with its codec, so that reading it reports the damaged magic bytes. Otherwise each format would see
+//! packed bytes and report that it does not know them.
 
 use xxhash_rust::xxh32::xxh32;
 
 use crate::codec::{Codec, SNIFF_BYTES, begins_a_stream};
 
-/// Bytes that a deflate stream must give before an error for a file to be taken for gzip: other bytes fail earlier.
+/// Number of bytes that a deflate stream must yield before an error for the file to count as gzip: other bytes fail earlier.
 const MIN_DEFLATED_BYTES: u64 = 16;
 
-/// The codec whose mark has one wrong byte at the start of `head`, if the fields after the mark are such as it writes.
+/// The codec whose magic bytes are at the start of `head` with exactly one error, if the fields after them look like those of
+/// that codec.
 pub(crate) fn codec_behind(head: &[u8]) -> Option<Codec> {
     let is_near = |mark: &[u8]| n_wrong(head, mark) == Some(1);
     if is_near(&[0x1f, 0x8b, 8]) && begins_gzip(head) {
@@ -30,13 +31,13 @@ pub(crate) fn codec_behind(head: &[u8]) -> Option<Codec> {
     }
 }
 
-/// How many bytes of `mark` are not those of `head`; `None` if `head` is shorter.
+/// Number of bytes in which `head` differs from `mark`; `None` if `head` is shorter.
 fn n_wrong(head: &[u8], mark: &[u8]) -> Option<usize> {
     let start = head.get(..mark.len())?;
     Some(start.iter().zip(mark).filter(|(found, expected)| found != expected).count())
 }
 
-/// True if the fixed header of gzip has legal flags, and the data after it inflates.
+/// True if the fixed gzip header has legal flags and the data after it inflates.
 fn begins_gzip(head: &[u8]) -> bool {
     const OTHER_FIELDS: u8 = !NAME;
     const NAME: u8 = 1 << 3;
@@ -55,7 +56,7 @@ fn begins_gzip(head: &[u8]) -> bool {
     status.is_ok() && probe.total_out() >= MIN_DEFLATED_BYTES
 }
 
-/// True if a member's header asks for a known version, flags and method, and its name is text.
+/// True if the header of a member has a known version, known flags and a known method, and its name is text.
 fn begins_zip(head: &[u8]) -> bool {
     const NAME_AT: usize = 30;
     const NEWEST_VERSION: u8 = 63;
@@ -71,7 +72,7 @@ fn begins_zip(head: &[u8]) -> bool {
         && name.iter().take(len).all(is_text)
 }
 
-/// True if the checksum of the frame's header is right.
+/// True if the checksum of the frame header is right.
 fn begins_lz4(head: &[u8]) -> bool {
     let Some(flags) = head.get(4) else { return false };
     let n_described = 2 + 8 * usize::from(flags >> 3 & 1) + 4 * usize::from(flags & 1);
@@ -80,7 +81,7 @@ fn begins_lz4(head: &[u8]) -> bool {
     flags >> 6 == 1 && found.is_some() && found == head.get(4 + n_described).copied()
 }
 
-/// True if the frame's header has no reserved bit, and its first block has a legal type and size.
+/// True if the frame header has no reserved bit set, and the first block has a legal type and size.
 fn begins_zstd(head: &[u8]) -> bool {
     const RESERVED: u8 = 1 << 3;
     const MAX_BLOCK_BYTES: u32 = 128 << 10;
@@ -114,7 +115,7 @@ mod tests {
         for text in texts {
             assert_eq!(codec_behind(text), None, "{}", text.escape_ascii());
         }
-        // Any two bytes that follow one another may stand at the start of random data.
+        // Any two consecutive bytes may occur at the start of random data.
         let mut state = 1u64;
         for _ in 0..20_000 {
             let bytes: Vec<u8> = (0..64)

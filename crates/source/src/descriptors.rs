@@ -1,9 +1,9 @@
 //! A file that is read in pieces without holding a descriptor of its own.
 //!
-//! A trace may be a folder of thousands of files, all of them being read at once. Open files are therefore
-//! lent from a small pool: a reader takes its file out for one piece and puts it back; when the pool
-//! is full, the file that has waited longest is closed, and its reader opens the path again when it continues. An
-//! open and a stat cost a few microseconds, a piece of 128 KiB a multiple of that to inflate.
+//! A trace may be a folder of thousands of files that are all read at the same time. So open files are lent from a small
+//! pool: a reader takes its file out for one piece and puts it back. When the pool is full, the file that has waited longest
+//! is closed, and its reader reopens the path when it continues. An open and a stat cost a few microseconds; inflating a
+//! piece of 128 KiB costs a multiple of that.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,31 +14,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::error::{Error, Result};
 use crate::reading::{Identity, Reading, identity};
 
-/// The most files that wait open between two pieces, for the whole process. Besides these, each running thread
-/// holds at most the one that it is reading from. Where the system grants the process few descriptors, a quarter of
-/// those wait at most, and fewer once opening a file has failed for want of one.
+/// Upper limit on the files that stay open between two pieces, for the whole process. In addition, each running thread holds
+/// at most the file that it is reading. If the system grants the process few descriptors, the limit is a quarter of those,
+/// and less after opening a file has failed for lack of descriptors.
 pub const MAX_IDLE_DESCRIPTORS: usize = 64;
 
-/// Files between two reads, longest waiting first. Descriptors are a resource of the process, hence a static.
+/// Files between two reads, longest waiting first. Descriptors are a resource of the process, so this is a static.
 static IDLE: Mutex<Vec<(u64, File)>> = Mutex::new(Vec::new());
-/// How many files may wait now; 0 before the first one does.
+/// Current limit on waiting files; 0 before the first file waits.
 static MOST_IDLE: AtomicUsize = AtomicUsize::new(0);
 static NEXT_KEY: AtomicU64 = AtomicU64::new(0);
 
-/// A regular file as it was when its container was recognised.
+/// Identity of a regular file at the time when its container was recognised.
 #[derive(Debug)]
 pub(crate) struct FileId {
     path: PathBuf,
     identity: Identity,
     _reading: Reading,
-    /// Size in bytes at that time; what is appended later is not read.
+    /// Size in bytes at that time; bytes appended later are not read.
     pub(crate) size: u64,
-    /// True if the file has not been written to for a while.
+    /// Whether the file has not been written to for a while.
     pub(crate) settled: bool,
 }
 
 impl FileId {
-    /// Looks at the file without opening it.
+    /// Identifies the file without opening it.
     pub(crate) fn of(path: &Path) -> Result<Arc<FileId>> {
         let meta = std::fs::metadata(path).map_err(|cause| Error::io("cannot open", cause))?;
         let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
@@ -52,10 +52,10 @@ impl FileId {
     }
 }
 
-/// A file whose last write is this long ago counts as complete, and may be mapped into memory.
+/// Seconds since its last write after which a file counts as complete and may be mapped into memory.
 const SETTLED_SECS: u64 = 10;
 
-/// Reads one file at any place, with a descriptor lent from the pool.
+/// Reads a file at any offset, with a descriptor lent from the pool.
 #[derive(Debug)]
 pub(crate) struct FileReader {
     id: Arc<FileId>,
@@ -71,7 +71,7 @@ impl FileReader {
         &self.id
     }
 
-    /// Reads once at `at`, at most `out.len()` bytes; 0 at the end of the file.
+    /// Reads once at offset `at`, at most `out.len()` bytes; 0 at the end of the file.
     pub(crate) fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
         self.with_file(|mut file| {
             file.seek(SeekFrom::Start(at))?;
@@ -84,7 +84,7 @@ impl FileReader {
         })
     }
 
-    /// Lends the open file for one short piece of work.
+    /// Lends the open file for a short operation.
     pub(crate) fn with_file<T>(&self, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         let taken = {
             let mut idle = idle();
@@ -100,7 +100,7 @@ impl FileReader {
             idle.push((self.key, file));
             (idle.len() > most_idle()).then(|| idle.remove(0))
         };
-        // Closing may be slow on some file systems: not under the lock.
+        // Closing may be slow on some file systems, so it is not done under the lock.
         drop(evicted);
         Ok(answer)
     }
@@ -123,7 +123,7 @@ impl Drop for FileReader {
     }
 }
 
-/// Opens a file to read it. If the process has no descriptor left, files that wait are closed for it.
+/// Opens a file for reading. If the process has no descriptor left, closes waiting files first.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     loop {
         match File::open(path) {
@@ -133,14 +133,14 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// True if the process, or the system, has as many files open as it may.
+/// True if the process or the system has reached its limit on open files.
 fn is_exhausted(error: &io::Error) -> bool {
-    /// `ENFILE` and `EMFILE`, which are the same on all systems of the family.
+    /// `ENFILE` and `EMFILE`, which have the same numbers on all Unix systems.
     const CODES: [i32; 2] = [23, 24];
     cfg!(unix) && error.raw_os_error().is_some_and(|code| CODES.contains(&code))
 }
 
-/// Closes half of the files that wait, and lets no more than the others wait from now on. False if none waits.
+/// Closes half of the waiting files, and lowers the limit to the number of the remaining ones. False if none waits.
 fn give_up_half() -> bool {
     let closed: Vec<_> = {
         let mut idle = idle();
@@ -151,7 +151,7 @@ fn give_up_half() -> bool {
     !closed.is_empty()
 }
 
-/// How many files may wait, which is never 0.
+/// The current limit on waiting files, which is never 0.
 fn most_idle() -> usize {
     match MOST_IDLE.load(Ordering::Relaxed) {
         0 => {
@@ -163,7 +163,7 @@ fn most_idle() -> usize {
     }
 }
 
-/// How many descriptors the process may have, if the system says so.
+/// Number of descriptors that the process may have, if the system states it.
 fn granted() -> Option<usize> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;

@@ -1,7 +1,7 @@
-//! What can go wrong between a path and its bytes, and where it went wrong.
+//! The error type of this crate: what failed between a path and its bytes, and where.
 //!
-//! One error type for the whole crate, one pointer wide. The layer that knows a place adds it: decompressors
-//! know the packed offset, the stream knows file, member and inflated offset. No layer adds a place twice.
+//! One type for the whole crate, one pointer wide. The layer that knows a place adds it: decompressors know the packed
+//! offset, the stream knows file, member and inflated offset. No layer adds a place twice.
 
 use crate::tree::CarrierDamage;
 use std::borrow::Cow;
@@ -9,25 +9,25 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// The result of everything in this crate that can fail.
+/// The result of every fallible function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The sort of a failure; what a caller matches on.
+/// The kind of a failure, for callers to match on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The operating system refused or failed an operation.
     Io,
     /// The file, folder or entry does not exist.
     Missing,
-    /// The bytes end before they should.
+    /// The bytes end too early.
     Truncated,
-    /// The bytes break the rules of their container: bad framing, bad codes, a wrong checksum.
+    /// The bytes violate the rules of their container: bad framing, bad codes, a wrong checksum.
     Malformed,
-    /// The bytes are legal, but use a feature that this crate does not read.
+    /// The bytes are legal, but use a feature that this crate does not support.
     Unsupported,
-    /// The bytes ask for more memory than this crate grants.
+    /// The bytes require more memory than this crate allows.
     Limit,
-    /// The caller asked for something that this source cannot do.
+    /// The caller requested something that this source cannot do.
     Usage,
     /// A defect of this crate or of a decompressor; please report it.
     Internal,
@@ -53,34 +53,34 @@ struct Inner {
 }
 
 impl Error {
-    /// The sort of failure.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The name of the source, as [`Source::name`](crate::Source::name) gives it; empty if none is known.
+    /// The name of the source, as [`Source::name`](crate::Source::name) returns it; empty if unknown.
     pub fn file(&self) -> &str {
         self.0.file.as_deref().unwrap_or_default()
     }
 
-    /// Index and name of the archive member, for archives only.
+    /// Index and name of the archive member; only for archives.
     pub fn member(&self) -> Option<(u32, &str)> {
         self.0.member.as_ref().map(|(index, name)| (*index, name.as_ref()))
     }
 
-    /// Offset in the inflated bytes of the member: everything before it was delivered.
+    /// Offset in the inflated bytes of the member: all bytes before it have been delivered.
     pub fn offset(&self) -> Option<u64> {
         self.0.offset
     }
 
-    /// Offset in the file as it lies on disk (or comes through the pipe), where it is known.
+    /// Offset in the file on disk (or in the pipe), if known.
     ///
-    /// Decompressors read ahead by a few bytes, so it may lie a little after the first bad byte.
+    /// Decompressors read ahead by a few bytes, so it may be slightly after the first bad byte.
     pub fn packed_offset(&self) -> Option<u64> {
         self.0.packed_offset
     }
 
-    /// What happened, without the place: the middle of the printed message.
+    /// Description of the failure, without the place: the middle of the printed message.
     pub fn what(&self) -> &str {
         &self.0.what
     }
@@ -115,17 +115,17 @@ impl Error {
         Error::new(ErrorKind::Unsupported, what)
     }
 
-    /// A checksum that does not match the bytes.
+    /// Creates the error for a checksum that does not match the bytes.
     #[cold]
     pub(crate) fn checksum(name: &str, stored: u32, found: u32) -> Error {
         Error::malformed(format!("{name} of the data is `{found:#010x}`, stored is `{stored:#010x}`"))
     }
 
-    /// An operation of the operating system that failed; a missing file has a kind of its own.
+    /// Creates the error for a failed operation of the operating system; a missing file has its own kind.
     #[cold]
     pub(crate) fn io(doing: &'static str, cause: io::Error) -> Error {
         let kind = match cause.kind() {
-            // What carries the bytes says that they are damaged.
+            // The file that carries the bytes reports that they are damaged.
             io::ErrorKind::InvalidData => {
                 let mut error = Error::malformed(cause.to_string());
                 error.0.is_of_carrier = true;
@@ -140,17 +140,17 @@ impl Error {
         error
     }
 
-    /// What of the file that carries the bytes is damaged, if that is why they cannot be read.
+    /// The damage of the file that carries the bytes, if that is why they cannot be read.
     pub fn carrier(&self) -> Option<&CarrierDamage> {
         self.0.carrier.as_deref()
     }
 
-    /// True if what carries the bytes is damaged: those before the place are good.
+    /// True if the carrying file is damaged: the bytes before the place are good.
     pub(crate) fn is_of_carrier(&self) -> bool {
         self.0.is_of_carrier
     }
 
-    /// Makes `Missing` an `Io`: the file was there before.
+    /// Turns `Missing` into `Io`, because the file existed before.
     pub(crate) fn vanished(mut self) -> Error {
         if self.0.kind == ErrorKind::Missing {
             self.0.kind = ErrorKind::Io;
@@ -168,7 +168,7 @@ impl Error {
         self
     }
 
-    /// Names the chunk in a message that says only that it is one.
+    /// Replaces "a chunk" in the message by the number of the chunk.
     pub(crate) fn in_chunk(mut self, number: usize) -> Error {
         self.0.what = self.0.what.replacen("a chunk", &format!("chunk `{number}`"), 1).into();
         self

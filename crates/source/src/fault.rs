@@ -1,8 +1,8 @@
-//! A bus error while a mapped file is read, as an error instead of the end of the process.
+//! Turns a bus error while a mapped file is read into an error, instead of the end of the process.
 //!
-//! The system raises SIGBUS in the thread that touches a page that the file has no more, or that its disk cannot give. The
-//! handler puts a page of zeros in its place, so that the reader runs on, and notes that in the thread; the reader then says
-//! that it failed. Any other bus error goes to the handler that was there before.
+//! The system raises SIGBUS in the thread that touches a page which the file no longer has, or which its disk cannot read.
+//! The handler maps a page of zeros there, so that the reader continues, and records that for the thread; the reader then
+//! reports an error. Any other bus error is passed to the handler that was installed before.
 
 #[cfg(unix)]
 pub use unix::BusGuard;
@@ -19,8 +19,8 @@ mod unix {
     use std::mem::MaybeUninit;
     use std::sync::OnceLock;
 
-    /// The addresses that this thread is copying from, and whether a page of them had to be replaced. Plain cells without
-    /// destructors: the handler reads them as the thread itself would.
+    /// The addresses from which this thread is copying, and whether one of their pages had to be replaced. Plain cells
+    /// without destructors: the handler reads them like the thread itself.
     struct Watched {
         begin: Cell<usize>,
         end: Cell<usize>,
@@ -32,21 +32,21 @@ mod unix {
             const { Watched { begin: Cell::new(0), end: Cell::new(0), is_hit: Cell::new(false) } };
     }
 
-    /// What was done about bus errors before.
+    /// The previous action for bus errors.
     static BEFORE: OnceLock<sigaction> = OnceLock::new();
 
-    /// Size of a page; set before the handler is.
+    /// Size of a page; set before the handler is installed.
     static PAGE_BYTES: OnceLock<usize> = OnceLock::new();
 
-    /// A range of mapped addresses where this thread survives bus errors, until the guard ends.
+    /// A range of mapped addresses in which this thread survives bus errors, until the guard ends.
     ///
-    /// A page that the system cannot provide becomes a private page of zeros: after an error, nothing of the map means
-    /// anything, and nothing that is written there reaches the file.
+    /// A page that the system cannot provide becomes a private page of zeros: after an error, nothing in the map is
+    /// meaningful, and nothing written there reaches the file.
     #[derive(Debug)]
     pub struct BusGuard(());
 
     impl BusGuard {
-        /// Watches mapped memory. Guards of one thread do not nest.
+        /// Watches a range of mapped memory. Guards of one thread do not nest.
         #[must_use]
         pub fn over(begin: *const u8, len_bytes: usize) -> BusGuard {
             install();
@@ -55,7 +55,7 @@ mod unix {
                 watched.begin.set(begin as usize);
                 watched.end.set((begin as usize).saturating_add(len_bytes));
             });
-            // Nothing of the copy may be moved to before this.
+            // No part of the copy may be moved before this point.
             std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
             BusGuard(())
         }
@@ -63,7 +63,7 @@ mod unix {
         /// Ends the watch.
         ///
         /// # Errors
-        /// If there was a bus error.
+        /// If there was a bus error in the range.
         pub fn end(self) -> io::Result<()> {
             std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
             let is_hit = WATCHED.with(|watched| {
@@ -78,17 +78,17 @@ mod unix {
         }
     }
 
-    /// Sets the handler, once in a process.
+    /// Installs the handler, once in a process.
     fn install() {
         BEFORE.get_or_init(|| {
-            // SAFETY: `sysconf` only answers. The structures may be zero but for what is set; the handler has the
-            // signature that its flags say and does only what a handler may; `before` is filled by the call.
+            // SAFETY: `sysconf` only returns a value. Zero is valid for all fields of the structures that are not set; the
+            // handler has the signature that the flags promise and does only what handlers may do; the call fills `before`.
             unsafe {
                 PAGE_BYTES.get_or_init(|| usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).unwrap_or(4096));
                 let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_bus_error;
                 let mut action: sigaction = std::mem::zeroed();
                 action.sa_sigaction = handler as usize;
-                // On the alternate stack, as the standard library has it for overflows of the stack.
+                // On the alternate stack, like the handler of the standard library for stack overflows.
                 action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
                 let mut before = MaybeUninit::<sigaction>::zeroed();
                 libc::sigaction(libc::SIGBUS, &action, before.as_mut_ptr());
@@ -98,9 +98,9 @@ mod unix {
     }
 
     extern "C" fn on_bus_error(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-        // SAFETY: The system gives a valid description of the signal.
+        // SAFETY: The system passes a valid description of the signal.
         let addr = unsafe { (*info).si_addr() } as usize;
-        // The thread wrote its cells before it touched the page, so they exist: nothing is allocated here.
+        // The thread wrote its cells before it touched the page, so they exist and nothing is allocated here.
         let is_ours = WATCHED.try_with(|watched| {
             let is_ours = (watched.begin.get()..watched.end.get()).contains(&addr);
             if is_ours {
@@ -112,13 +112,13 @@ mod unix {
             let n_bytes = PAGE_BYTES.get().copied().unwrap_or(4096);
             let page = (addr & !(n_bytes - 1)) as *mut c_void;
             let (rights, flags) = (
-                // Memory that processes share is written, too.
+                // Memory shared between processes is also written to.
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
             );
-            // SAFETY: The page lies in a map that this thread holds while it reads, which begins at a page and goes
-            // with all of its pages when it is dropped; references into it are to atomics alone, whose values other
-            // processes may change at any time. `mmap` is a bare system call.
+            // SAFETY: The page belongs to a map that this thread holds while it reads; the map begins at a page border and is
+            // unmapped with all of its pages when it is dropped. References into it are to atomics only, whose values other
+            // processes may change at any time. `mmap` is a plain system call.
             let mapped = unsafe { libc::mmap(page, n_bytes, rights, flags, -1, 0) };
             if mapped != libc::MAP_FAILED {
                 return;
@@ -127,9 +127,9 @@ mod unix {
         hand_on(signal, info, context);
     }
 
-    /// Lets the handler that was there before decide; the default ends the process when the access is tried again.
+    /// Calls the handler that was installed before; the default action ends the process when the access is tried again.
     fn hand_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-        // SAFETY: A handler that the system was given has the signature that its flags say. `sigaction` and `zeroed` as
+        // SAFETY: A handler that the system was given has the signature that its flags promise. `sigaction` and `zeroed` as
         // above; both are allowed in a handler.
         unsafe {
             match BEFORE.get() {
@@ -154,7 +154,7 @@ mod unix {
     }
 }
 
-/// Systems without signals have none to survive.
+/// Systems without signals have no bus errors to survive.
 #[cfg(not(unix))]
 mod other {
     /// Watches nothing.

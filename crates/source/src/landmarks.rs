@@ -1,8 +1,8 @@
-//! Places in a packed file where inflating may begin: chunks of snappy, frames of Zstandard.
+//! Places in a packed file where inflating may begin: snappy chunks and Zstandard frames.
 //!
-//! They are found by walking over the file's own lengths, without inflating anything and without trusting a table that may
-//! lie. Where the lengths of snappy chunks make no sense, the walk looks for the next place where they do, so that what
-//! stands after damage is found as well.
+//! They are found by walking over the lengths in the file, without inflating anything and without trusting a table that may
+//! be wrong. Where the lengths of snappy chunks make no sense, the walk searches for the next place where they do, so that
+//! data after damage is also found.
 
 use crate::codec::Codec;
 use crate::container::Container;
@@ -17,33 +17,33 @@ pub struct Landmark {
     pub packed_at: u64,
     /// Offset in the inflated stream.
     pub at: u64,
-    /// Inflated bytes up to the next landmark, as the file states them.
+    /// Inflated bytes up to the next landmark, as stated in the file.
     pub len: u64,
-    /// True if bytes before it belong to nothing: how many inflated bytes are missing there is unknown.
+    /// Whether bytes before it belong to no landmark: the number of inflated bytes missing there is unknown.
     pub is_behind_gap: bool,
-    /// True if the file states a wrong length for what is packed here, and nothing else is wrong with it: who inflates it gets
-    /// all of it, and then a fault.
+    /// Whether the file states a wrong length for the data here, and nothing else is wrong with it: inflating it yields all
+    /// of its bytes, and then a fault.
     pub is_mended: bool,
 }
 
-/// No more landmarks than this are kept; of files with more, nothing is known.
+/// Upper limit on landmarks; for files with more, none are known.
 const MAX_LANDMARKS: usize = 1 << 22;
-/// What a snappy chunk may take, packed: more than any tracer writes.
+/// Upper limit on the packed size of a snappy chunk: more than any tracer writes.
 const MAX_PACKED_CHUNK_BYTES: u64 = 64 << 20;
-/// The most that snappy makes of one byte.
+/// Upper limit on the bytes that snappy makes of one byte.
 const MAX_EXPANSION: u64 = 22;
-/// No larger chunk is looked into for whether its length alone is wrong.
+/// Upper limit on the size of chunks that are checked for a wrong length.
 const MAX_MENDED_BYTES: u64 = 4 << 20;
-/// How many bytes of a file are looked at together.
+/// Number of bytes of a file that are examined together.
 const LOOK_BYTES: usize = 4 << 10;
-/// How far after damage a chunk is looked for.
+/// Distance after damage within which the next chunk is searched.
 const MAX_SEARCH_BYTES: u64 = 256 << 20;
 
 const ZSTD_MAGIC: u32 = 0xfd2f_b528;
 
 impl Container {
-    /// The places where inflating may begin, in the order of the file; none for pipes and for packings that have no such
-    /// places, and one for files that are not packed. The file is walked over once.
+    /// The places where inflating may begin, in the order of the file: empty for pipes and for codecs without such places,
+    /// and a single one for plain files. Walks over the file once and keeps the result.
     ///
     /// # Errors
     /// `Io` if the file cannot be read.
@@ -73,7 +73,7 @@ impl Container {
     }
 }
 
-/// What the head of a chunk says: packed and inflated length; `None` if that cannot be.
+/// Packed and inflated length from the head of a chunk; `None` if they are impossible.
 fn chunk_head(packed: &mut Packed, at: u64) -> io::Result<Option<(u64, u64)>> {
     let size = packed.size().unwrap_or(0);
     packed.seek(at)?;
@@ -98,7 +98,7 @@ fn snappy(packed: &mut Packed) -> io::Result<Vec<Landmark>> {
     let size = packed.size().unwrap_or(0);
     let mut landmarks = Vec::new();
     let (mut at, mut inflated, mut is_behind_gap) = (2, 0, false);
-    // Where the chunk before begins: if no chunk follows it, its own length may be what is wrong.
+    // The start of the previous chunk: if no chunk follows it, its own length may be wrong.
     let mut before = 1;
     while at < size && landmarks.len() < MAX_LANDMARKS {
         match chunk_head(packed, at)? {
@@ -127,7 +127,7 @@ fn snappy(packed: &mut Packed) -> io::Result<Vec<Landmark>> {
                     (before, at) = (next, next);
                 }
                 None => {
-                    // The last chunk may be cut, and is read as far as it goes.
+                    // The last chunk may be truncated, and is read as far as possible.
                     if may_be_cut(packed, at)? {
                         landmarks.push(landmark(at, inflated, 0, is_behind_gap));
                     }
@@ -146,31 +146,32 @@ fn landmark(packed_at: u64, at: u64, len: u64, is_behind_gap: bool) -> Landmark 
     Landmark { packed_at, at, len, is_behind_gap, is_mended: false }
 }
 
-/// What the block of a chunk at `at` inflates to, if it takes all bytes up to `end`, whatever the length before it says.
+/// Inflated size of the block of the chunk at `at`, if the block takes all bytes up to `end`, whatever length is stated
+/// before it.
 fn whole_block(packed: &mut Packed, at: u64, end: u64) -> io::Result<Option<u64>> {
     let len = end.saturating_sub(at + 4);
     if len == 0 || len > MAX_MENDED_BYTES {
         return Ok(None);
     }
     packed.seek(at + 4)?;
-    let len = len as usize; // Within the bound.
+    let len = len as usize; // Within the limit.
     let Some(block) = packed.fill(len)?.get(..len) else { return Ok(None) };
     let can_be = snap::raw::decompress_len(block).is_ok_and(|n| n as u64 <= len as u64 * MAX_EXPANSION);
     let inflated = can_be.then(|| snap::raw::Decoder::new().decompress_vec(block).ok()).flatten();
     Ok(inflated.filter(|bytes| !bytes.is_empty()).map(|bytes| bytes.len() as u64))
 }
 
-/// True if a chunk seems to begin here that the end of the file cuts.
+/// True if a chunk seems to begin here that the end of the file truncates.
 fn may_be_cut(packed: &mut Packed, at: u64) -> io::Result<bool> {
     let left = packed.size().unwrap_or(0) - at;
     packed.seek(at)?;
     let Some(len) = packed.fill(4)?.first_chunk::<4>().copied() else { return Ok(false) };
     let packed_len = u64::from(u32::from_le_bytes(len));
-    // What is much longer than any chunk is no length.
+    // A number much larger than any chunk is not a length.
     Ok(packed_len > left - 4 && packed_len <= 2 << 20)
 }
 
-/// The next place from `at` on where two chunks seem to follow each other, or one that ends the file.
+/// The next place from `at` on where two chunks seem to follow each other, or a chunk ends the file.
 fn next_chunk(packed: &mut Packed, at: u64) -> io::Result<Option<u64>> {
     let size = packed.size().unwrap_or(0);
     let end = size.min(at.saturating_add(MAX_SEARCH_BYTES));
@@ -180,7 +181,7 @@ fn next_chunk(packed: &mut Packed, at: u64) -> io::Result<Option<u64>> {
         packed.seek(start)?;
         let n = packed.read(&mut window)?;
         for (i, head) in window[..n].windows(9).enumerate() {
-            // Nearly all chunks inflate to a mebibyte and take less; this keeps the search quick.
+            // Nearly all chunks inflate to one mebibyte and are smaller when packed; this keeps the search fast.
             let [_, _, _, high, ..] = head else { continue };
             if *high != 0 {
                 continue;
@@ -215,7 +216,7 @@ fn zstd(packed: &mut Packed) -> io::Result<Vec<Landmark>> {
                 at += packed_len;
                 inflated += len;
             }
-            // A frame that does not say how long it is hides where the next lies in the stream.
+            // A frame without a stated size makes the inflated offsets after it unknown.
             Some(Frame { len: None, .. }) => {
                 landmarks.push(landmark(at, inflated, 0, is_behind_gap));
                 return Ok(landmarks);
@@ -229,13 +230,13 @@ fn zstd(packed: &mut Packed) -> io::Result<Vec<Landmark>> {
     Ok(Vec::new())
 }
 
-/// A frame of Zstandard: its packed length, and its inflated one if it says so; 0 for one to be skipped.
+/// A Zstandard frame: its packed size, and its inflated size if it is stated; the latter is 0 for skippable frames.
 struct Frame {
     packed_len: u64,
     len: Option<u64>,
 }
 
-/// Walks over a frame; `None` if there is none, or if it is cut.
+/// Walks over a frame; `None` if there is no frame, or if it is truncated.
 fn frame(packed: &mut Packed, at: u64) -> io::Result<Option<Frame>> {
     packed.seek(at)?;
     let shown = packed.fill(18)?;
@@ -282,12 +283,12 @@ fn frame(packed: &mut Packed, at: u64) -> io::Result<Option<Frame>> {
         }
     }
     end += if descriptor & 4 != 0 { 4 } else { 0 };
-    // A stated length beyond what the bytes can make is a lie: a block of two bytes may stand for 128 KiB.
+    // A stated size larger than the bytes can make is wrong: a block of two bytes may stand for 128 KiB.
     let can_be = len.is_none_or(|len| len <= (end - at).saturating_mul(128 << 10));
     Ok((can_be && end <= packed.size().unwrap_or(0)).then_some(Frame { packed_len: end - at, len }))
 }
 
-/// The next place from `at` on where a frame begins and can be walked over.
+/// The next place from `at` on where a complete frame begins.
 fn next_frame(packed: &mut Packed, at: u64) -> io::Result<Option<u64>> {
     let end = packed.size().unwrap_or(0).min(at.saturating_add(MAX_SEARCH_BYTES));
     let mut window = vec![0; 64 << 10];
@@ -368,12 +369,12 @@ mod tests {
         let found = container(&file).landmarks().unwrap().to_vec();
         let places = |landmarks: &[Landmark]| landmarks.iter().map(|l| l.packed_at).collect::<Vec<_>>();
         let starts = |landmarks: &[Landmark]| landmarks.iter().map(|l| l.at).collect::<Vec<_>>();
-        // The block itself is whole, so that all lies where it did.
+        // The block itself is complete, so everything is where it was.
         assert_eq!((places(&found), starts(&found)), (places(&whole), starts(&whole)));
         let mended = |landmarks: &[Landmark]| landmarks.iter().position(|l| l.is_mended);
         assert_eq!((mended(&whole), mended(&found)), (None, Some(2)));
         assert!(!found.iter().any(|l| l.is_behind_gap));
-        // What is more is damaged, too.
+        // Damage of the block itself makes a gap.
         file[third + 4..third + 40].fill(0xff);
         let found = container(&file).landmarks().unwrap().to_vec();
         let mut expected = places(&whole);

@@ -6,8 +6,8 @@
 //! pipe, memory            list of members, damage         or on threads ahead of it
 //! ```
 //!
-//! This crate knows nothing of traces. It peels gzip, zlib, zip, LZ4, snappy and Zstandard, recognised by their first
-//! bytes and never by a name; it says exactly where a file is cut or damaged, after delivering everything before that
+//! This crate knows nothing of traces. It unpacks gzip, zlib, zip, LZ4, snappy and Zstandard, recognised by their first bytes
+//! and never by a name; it reports exactly where a file is truncated or damaged, after delivering everything before that
 //! place; and it reads whole folders of thousands of files with a bounded number of descriptors.
 //!
 //! ```
@@ -27,9 +27,9 @@
 //! # }
 //! ```
 //!
-//! Where to read on: `source.rs` (places), `container.rs` (files and members), `stream.rs`, `sequence.rs` and
-//! `whole.rs` (blocks), `ahead.rs` (threads), `inflate/` (one file per codec), `zip/` (archives), `descriptors.rs` and `map.rs`
-//! (how files are held).
+//! To read on: `source.rs` (places), `container.rs` (files and members), `stream.rs`, `sequence.rs` and `whole.rs` (blocks),
+//! `ahead.rs` (threads), `inflate/` (one file per codec), `zip/` (archives), `descriptors.rs` and `map.rs` (how files are
+//! held).
 
 mod ahead;
 mod bytes;

@@ -1,12 +1,12 @@
-//! One window of a file, mapped into memory: the only unsafe code of this crate.
+//! One window of a file, mapped into memory.
 //!
-//! Used for plain (not compressed) files alone, where copying out of a map is about a third faster than `read`
-//! (docs/performance.md, "Decompression"). Compressed input is a small fraction of its output, so nothing is
-//! gained there. Windows are small so that the resident size of a process does not grow with its files.
+//! Used only for plain (uncompressed) files, where copying from a map is about a third faster than `read`
+//! (docs/performance.md, "Decompression"). Compressed input is a small fraction of its output, so mapping would gain nothing
+//! there. Windows are small so that the resident size of a process does not grow with its files.
 //!
-//! A page of a map that lies past the end of the file raises SIGBUS when touched. The caller maps only files that were
-//! not written to for a while, and asks the size of the file again before each copy; what remains is a file that is cut
-//! within the microseconds of one copy, or a disk that fails under it. `fault.rs` turns that into an error.
+//! Touching a page of a map that is past the end of the file raises SIGBUS. The caller maps only files that have not been
+//! written to for a while, and checks the size of the file again before each copy. This leaves a file that is truncated
+//! within the microseconds of one copy, or a failing disk. `fault.rs` turns both into an error.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use crate::fault;
 
-/// Bytes mapped at a time; from 4 MiB on, larger windows brought nothing.
+/// Bytes mapped at a time; windows larger than 4 MiB brought no gain.
 pub(crate) const WINDOW_BYTES: u64 = 4 << 20;
 
 /// A mapped part of a file.
@@ -26,7 +26,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Maps the window that holds offset `at` of a file of `size` bytes; `at` must be less than `size`.
+    /// Maps the window that contains offset `at` of a file of `size` bytes; `at` must be less than `size`.
     pub(crate) fn around(file: &File, at: u64, size: u64) -> io::Result<Window> {
         let start = at - at % WINDOW_BYTES;
         let len_bytes = usize::try_from(size.saturating_sub(start).min(WINDOW_BYTES)).unwrap_or(0);
@@ -34,11 +34,11 @@ impl Window {
         Ok(Window { map, at: start })
     }
 
-    /// Copies the bytes at file offset `at` to the front of `out`: as many as fit and lie inside this window.
+    /// Copies the bytes at file offset `at` to the front of `out`: as many as fit and are inside this window.
     ///
     /// # Errors
-    /// If the system cannot provide the bytes any more, since the file was cut or its disk fails. Then this window is of
-    /// no use: parts of it may be zero.
+    /// If the system can no longer provide the bytes, because the file was truncated or its disk fails. This window must then
+    /// not be used any more: parts of it may be zero.
     pub(crate) fn copy(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
         let Some(skip) = at.checked_sub(self.at).and_then(|skip| usize::try_from(skip).ok()) else {
             return Ok(0);
@@ -48,9 +48,9 @@ impl Window {
             return Ok(0);
         }
         let guard = fault::BusGuard::over(self.map.as_ptr(), self.map.len());
-        // SAFETY: `skip + len_bytes <= map.len()` and `len_bytes <= out.len()` by the lines above, the map lives as
-        // long as `self`, and `out` is memory of our own, so the two cannot overlap. No reference into the map
-        // is made, so that another process may write to the file meanwhile: we copy whatever bytes are there.
+        // SAFETY: `skip + len_bytes <= map.len()` and `len_bytes <= out.len()` by the lines above, the map lives as long as
+        // `self`, and `out` is memory of our own, so the two cannot overlap. No reference into the map is created, so another
+        // process may write to the file meanwhile: we copy whatever bytes are there.
         #[allow(unsafe_code)]
         unsafe {
             std::ptr::copy_nonoverlapping(self.map.as_ptr().add(skip), out.as_mut_ptr(), len_bytes);
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(window.copy(0, &mut out[..100]).unwrap(), 100, "what is still there");
         let error = window.copy(0, &mut out).unwrap_err();
         assert_eq!(error.to_string(), "the file was cut while it was read, or its disk failed");
-        // The next window is not blamed for it.
+        // The next window is not affected.
         let next = Window::around(&file, 0, 100_000).unwrap();
         assert_eq!(next.copy(0, &mut out).unwrap(), 100_000);
         assert!(out[..100_000].iter().all(|byte| *byte == 7));

@@ -1,8 +1,8 @@
-//! Files that are written, whose closing is judged like a write.
+//! Output files whose closing is checked like a write.
 //!
-//! Some file systems (those of a network, quotas) say only when a file is closed that there was no room for it, and the standard
-//! library drops what `close` returns. An [`OutputFile`] notes a failed close in the [`Closings`] of the output that it belongs
-//! to, and whatever gives the output its final name asks them first.
+//! Some file systems (network file systems, quotas) report only when a file is closed that there was no room for it, and the
+//! standard library ignores the result of `close`. An [`OutputFile`] records a failed close in the [`Closings`] of its
+//! output, and the code that gives the output its final name checks them first.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,24 +11,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How the files of one output were closed. Clones are about the same output.
+/// Records how the files of one output were closed. Clones belong to the same output.
 #[derive(Clone, Debug, Default)]
 pub struct Closings(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
     n_open: AtomicUsize,
-    /// The first file that could not be closed.
+    /// The first file whose closing failed, with the error.
     failed: Mutex<Option<(PathBuf, io::Error)>>,
 }
 
 impl Closings {
-    /// How many files are still open.
+    /// Number of files that are still open.
     pub fn n_open(&self) -> usize {
         self.0.n_open.load(Ordering::Acquire)
     }
 
-    /// Takes the first file that could not be closed.
+    /// Takes the first file whose closing failed, with the error.
     pub fn take_failed(&self) -> Option<(PathBuf, io::Error)> {
         self.0.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -41,7 +41,7 @@ impl Closings {
     }
 }
 
-/// A file that is written. Dropping it closes it; its [`Closings`] know how that went.
+/// A file that is being written. Dropping it closes it, and records the outcome in its [`Closings`].
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
@@ -51,7 +51,7 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Makes a file that must not exist yet.
+    /// Creates a file, which must not exist yet.
     ///
     /// # Errors
     /// Those of [`File::create_new`].
@@ -59,13 +59,13 @@ impl OutputFile {
         File::create_new(path).map(|file| OutputFile::new(file, path, closings))
     }
 
-    /// A file that was opened as `path`.
+    /// Wraps a file that was opened as `path`.
     pub fn new(file: File, path: &Path, closings: &Closings) -> OutputFile {
         closings.0.n_open.fetch_add(1, Ordering::Relaxed);
         OutputFile { path: path.to_owned(), file: Some(file), closings: closings.clone() }
     }
 
-    /// The same open file; each of both is closed.
+    /// Another handle of the same open file; both must be closed.
     ///
     /// # Errors
     /// Those of [`File::try_clone`].
@@ -91,7 +91,7 @@ fn close(file: File) -> io::Result<()> {
         return Ok(());
     }
     match io::Error::last_os_error() {
-        // A signal came; the file is closed all the same.
+        // A signal interrupted the call; the file is closed all the same.
         error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
         error => Err(error),
     }

@@ -1,7 +1,7 @@
-//! The bytes of a file as they lie on disk or come through a pipe: one cursor over all kinds of places.
+//! A cursor over the bytes of a file as they are on disk or in a pipe, for all kinds of sources.
 //!
-//! Decompressors look at what is buffered, take what they need and ask for more. A stop keeps them inside
-//! their member of an archive. This file knows nothing of formats.
+//! Decompressors look at buffered bytes, consume what they need and ask for more. A stop keeps them inside their member of an
+//! archive. This file knows nothing of formats.
 
 use std::io;
 use std::sync::Arc;
@@ -11,37 +11,37 @@ use crate::map::Window;
 use crate::pipe::{Pipe, Reader, read_once};
 use crate::tree::Content;
 
-/// Bytes asked of a file at a time.
+/// Number of bytes requested from a file at a time.
 const READ_BYTES: usize = 128 << 10;
 const MIN_READ_BYTES: usize = 4 << 10;
 
-/// Plain files below this size are not worth a map.
+/// Plain files smaller than this are not worth mapping.
 const MIN_MAPPED_BYTES: u64 = 1 << 20;
 
-/// Where packed bytes come from.
+/// The source of packed bytes.
 pub(crate) enum Origin {
     /// A regular file, opened as needed.
     File(FileReader),
     /// Bytes in memory; never copied.
     Memory(Arc<[u8]>),
-    /// A pipe, consumed by reading: first what was peeked at, then the rest.
+    /// A pipe, consumed by reading: first the bytes that were peeked at, then the rest.
     Pipe { replay: Vec<u8>, reader: Reader },
-    /// The first bytes of a pipe, not consumed.
+    /// The first bytes of a pipe, without consuming them.
     Peek(Arc<Pipe>),
-    /// Bytes that something else carries.
+    /// Bytes that another file carries.
     Content(Arc<dyn Content>),
 }
 
 /// A cursor over packed bytes.
 pub(crate) struct Packed {
     origin: Origin,
-    /// Bytes read but not consumed lie in `buffer[start..end]`; unused for memory.
+    /// Bytes that have been read but not consumed are in `buffer[start..end]`; unused for memory.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Offset in the file of the next byte to be consumed.
+    /// Offset in the file of the next byte to consume.
     at: u64,
-    /// Bytes from here on are not shown.
+    /// Offset from which on bytes are not shown.
     stop: u64,
     request_bytes: usize,
     window: Option<Window>,
@@ -53,12 +53,12 @@ impl Packed {
         Packed::with_request(origin, READ_BYTES)
     }
 
-    /// A cursor whose buffer is small where blocks are small: thousands of streams may be open at once.
+    /// A cursor whose buffer is small if blocks are small: thousands of streams may be open at the same time.
     pub(crate) fn for_blocks(origin: Origin, block_bytes: usize) -> Packed {
         Packed::with_request(origin, (block_bytes / 4).clamp(MIN_READ_BYTES, READ_BYTES))
     }
 
-    /// A cursor that asks for `request_bytes` at a time: small ones for a look at the first bytes.
+    /// A cursor that requests `request_bytes` at a time; a small number suits a look at the first bytes.
     pub(crate) fn with_request(origin: Origin, request_bytes: usize) -> Packed {
         Packed {
             origin,
@@ -78,7 +78,7 @@ impl Packed {
         self.at
     }
 
-    /// Shows no byte at or after this offset.
+    /// Hides bytes from this offset on.
     pub(crate) fn set_stop(&mut self, stop: u64) {
         self.stop = stop;
     }
@@ -93,7 +93,7 @@ impl Packed {
         }
     }
 
-    /// Bytes left before the stop or the end of the file, if known.
+    /// Number of bytes before the stop or the end of the file, if known.
     pub(crate) fn left(&self) -> Option<u64> {
         match self.size() {
             Some(size) => Some(size.min(self.stop).saturating_sub(self.at)),
@@ -102,7 +102,7 @@ impl Packed {
         }
     }
 
-    /// Where bytes can be read again if the next one cannot; `None` if nothing says so.
+    /// Offset at which bytes can be read again if the next one cannot; `None` if unknown.
     pub(crate) fn next_readable(&self) -> Option<u64> {
         match &self.origin {
             Origin::Content(content) => content.next_readable(self.at),
@@ -110,14 +110,14 @@ impl Packed {
         }
     }
 
-    /// True if the stop, not the end of the file, is what ends the bytes here.
+    /// True if the bytes end here because of the stop, not because of the end of the file.
     pub(crate) fn is_at_stop(&self) -> bool {
         self.at >= self.stop && self.size().is_none_or(|size| self.stop < size)
     }
 
     /// Shows the next bytes without consuming them: at least `wanted`, fewer only at the end.
     ///
-    /// Callers bound `wanted` by a constant; the buffer grows to it.
+    /// Callers must bound `wanted` by a constant, because the buffer grows to it.
     pub(crate) fn fill(&mut self, wanted: usize) -> io::Result<&[u8]> {
         let allowed = usize::try_from(self.stop.saturating_sub(self.at)).unwrap_or(usize::MAX);
         if !matches!(self.origin, Origin::Memory(_)) {
@@ -132,7 +132,7 @@ impl Packed {
         Ok(&shown[..shown.len().min(allowed)])
     }
 
-    /// Reads until `wanted` bytes are buffered or the origin ends.
+    /// Reads until `wanted` bytes are buffered or the source ends.
     fn fill_buffer(&mut self, wanted: usize) -> io::Result<()> {
         if self.end - self.start >= wanted {
             return Ok(());
@@ -156,7 +156,7 @@ impl Packed {
         Ok(())
     }
 
-    /// Takes bytes that `fill` has shown.
+    /// Consumes bytes that `fill` has shown.
     pub(crate) fn consume(&mut self, n_bytes: usize) {
         self.at += n_bytes as u64;
         if !matches!(self.origin, Origin::Memory(_)) {
@@ -164,14 +164,14 @@ impl Packed {
         }
     }
 
-    /// Gives the buffer back; the bytes in it are read again when they are needed. Not for pipes.
+    /// Frees the buffer; its bytes are read again when they are needed. Not for pipes.
     pub(crate) fn shrink(&mut self) {
         if matches!(self.origin, Origin::File(_)) {
             (self.buffer, self.start, self.end) = (Vec::new(), 0, 0);
         }
     }
 
-    /// Takes the next bytes into `out`: as many as there are, without a detour through the buffer.
+    /// Copies the next bytes into `out`, as many as there are. Bypasses the buffer if possible.
     pub(crate) fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;
         while done < out.len() {
@@ -179,7 +179,7 @@ impl Packed {
             let room = left.min(out.len() - done);
             let out = &mut out[done..done + room];
             let in_memory = matches!(self.origin, Origin::Memory(_));
-            // A small rest is better served from the buffer, too.
+            // A small remainder is also better served from the buffer.
             let got = if in_memory || self.start < self.end || room < self.request_bytes / 4 {
                 self.fill(1).map(|shown| {
                     let n = shown.len().min(room);
@@ -193,7 +193,7 @@ impl Packed {
                 Ok(0) => break,
                 Ok(n) if in_memory || self.start < self.end => self.consume(n),
                 Ok(n) => self.at += n as u64,
-                // What was read before is good; the next read meets the error again.
+                // Bytes read before the error are good; the next read will run into it again.
                 Err(_) if done > 0 && matches!(self.origin, Origin::Content(_)) => break,
                 Err(error) => return Err(error),
             }
@@ -202,7 +202,7 @@ impl Packed {
         Ok(done)
     }
 
-    /// Reads straight from the origin; copied from a map where that is allowed and faster.
+    /// Reads directly from the source; copies from a map if that is allowed and faster.
     fn read_past_buffer(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let at = self.at;
         if let Origin::File(file) = &self.origin
@@ -212,14 +212,14 @@ impl Packed {
         {
             match copy_mapped(file, &mut self.window, at, out) {
                 Ok(n) => return Ok(n),
-                // Some file systems cannot map; if the file itself is the matter, the read below says so.
+                // Some file systems cannot map. If the file itself is the problem, the read below reports it.
                 Err(_) => (self.mappable, self.window) = (false, None),
             }
         }
         self.origin.read_at(at, out)
     }
 
-    /// Goes to another offset. A pipe can only go forward, by reading; it stops early if it ends early.
+    /// Moves to another offset. A pipe can only move forward, by reading; it stops early if the pipe ends early.
     pub(crate) fn seek(&mut self, to: u64) -> io::Result<()> {
         let buffered = (self.end - self.start) as u64;
         match &self.origin {
@@ -247,14 +247,14 @@ impl Packed {
     }
 }
 
-/// Copies out of the window that holds `at`, and maps another window if the present one does not.
+/// Copies from the window that contains `at`; maps another window if the current one does not.
 fn copy_mapped(file: &FileReader, window: &mut Option<Window>, at: u64, out: &mut [u8]) -> io::Result<usize> {
     file.with_file(|open| {
         let size_now = open.metadata()?.len().min(file.id().size);
         let room = usize::try_from(size_now.saturating_sub(at)).unwrap_or(usize::MAX).min(out.len());
         let out = &mut out[..room];
         if out.is_empty() {
-            // The end of the file, or one that was cut; a plain read tells them apart.
+            // The end of the file, or a truncated file; a plain read distinguishes them.
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let copied = window.as_ref().map_or(Ok(0), |window| window.copy(at, out))?;
@@ -270,7 +270,7 @@ fn copy_mapped(file: &FileReader, window: &mut Option<Window>, at: u64, out: &mu
 }
 
 impl Origin {
-    /// Reads once at `at`. Pipes are read in order only: `at` is then the number of bytes read so far.
+    /// Reads once at `at`. Pipes are read in order only: `at` must then be the number of bytes read so far.
     fn read_at(&mut self, at: u64, out: &mut [u8]) -> io::Result<usize> {
         if out.is_empty() {
             return Ok(0);

@@ -1,24 +1,24 @@
 //! A source that can be read once: standard input, a named pipe, any reader.
 //!
-//! Looking at the first bytes must not consume them, so a pipe keeps what was looked at and gives it again to
-//! the one stream that reads it.
+//! Looking at the first bytes must not consume them, so a pipe keeps them and delivers them again to the one stream that
+//! reads it.
 
 use std::fmt;
 use std::io::{self, Read};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The most bytes of a pipe that are kept for looking at; [`Pipe::peek`] sees nothing after them.
+/// Upper limit on the bytes of a pipe that are kept for peeking; [`Pipe::peek`] sees nothing after them.
 pub(crate) const MAX_PEEK_BYTES: usize = 1 << 20;
 
-/// Where a pipe's bytes come from.
+/// The reader of a pipe's bytes.
 pub(crate) type Reader = Box<dyn Read + Send>;
 
-/// A reader with a memory of its first bytes.
+/// A reader that remembers its first bytes.
 pub(crate) struct Pipe(Mutex<State>);
 
 struct State {
     reader: Option<Reader>,
-    /// The first bytes of the pipe, kept for ever: at most [`MAX_PEEK_BYTES`].
+    /// The first bytes of the pipe, kept for good: at most [`MAX_PEEK_BYTES`].
     replay: Vec<u8>,
 }
 
@@ -27,7 +27,7 @@ impl Pipe {
         Pipe(Mutex::new(State { reader: Some(reader), replay: Vec::new() }))
     }
 
-    /// Copies bytes at offset `at` without consuming them; 0 at the end of the pipe or of what is kept.
+    /// Copies bytes at offset `at` without consuming them; 0 at the end of the pipe or of the bytes that are kept.
     ///
     /// Waits for the writer, unless the bytes are already known or the pipe was handed out.
     pub(crate) fn peek(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
@@ -49,7 +49,7 @@ impl Pipe {
         Ok(found.len())
     }
 
-    /// Hands out the reader and the bytes that were already taken from it; `None` the second time.
+    /// Hands out the bytes that have been read so far, and the reader; `None` the second time.
     pub(crate) fn take(&self) -> Option<(Vec<u8>, Reader)> {
         let mut state = self.lock();
         let reader = state.reader.take()?;
@@ -67,7 +67,7 @@ impl fmt::Debug for Pipe {
     }
 }
 
-/// One `read`, repeated when a signal came between.
+/// One `read`, repeated if a signal interrupted it.
 pub(crate) fn read_once(reader: &mut Reader, out: &mut [u8]) -> io::Result<usize> {
     loop {
         match reader.read(out) {
@@ -79,7 +79,7 @@ pub(crate) fn read_once(reader: &mut Reader, out: &mut [u8]) -> io::Result<usize
     }
 }
 
-/// A pipe or socket named by its path that is opened when its first byte is asked for, since opening may wait for a writer.
+/// A named pipe or socket that is opened when its first byte is requested, because opening may wait for a writer.
 pub(crate) struct OpenLater(Result<Reader, std::path::PathBuf>);
 
 impl OpenLater {

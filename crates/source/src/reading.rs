@@ -1,7 +1,7 @@
-//! Which files this process reads, so that nothing is written over them under any name.
+//! The files that this process reads, so that none of them is overwritten under any name.
 //!
-//! A path says little: a file has as many names as it has links. What counts is the device and the inode. An entry lives
-//! as long as the [`Reading`] that made it; every [`Source`](crate::Source) and every opened container holds one.
+//! A path is not enough: a file has as many names as it has links. Files are identified by device and inode. An entry lives
+//! as long as the [`Reading`] that created it; every [`Source`](crate::Source) and every opened container holds one.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -11,16 +11,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Device and inode.
 pub(crate) type Identity = (u64, u64);
 
-/// How many readers each file has. Files belong to the process, hence a static.
+/// Number of readers of each file. Files belong to the process, so this is a static.
 static READERS: Mutex<BTreeMap<Identity, usize>> = Mutex::new(BTreeMap::new());
 
-/// Says that a file, folder or pipe is an input, as long as it lives.
+/// Marks a file, folder or pipe as an input, as long as the value lives.
 #[derive(Debug)]
 pub struct Reading(Option<Identity>);
 
 impl Reading {
-    /// What has this metadata is an input. Character devices are none: all that reads a terminal or `/dev/null` may
-    /// write to it as well.
+    /// Marks the file with this metadata as an input. Character devices are never inputs: a process that reads a terminal or
+    /// `/dev/null` may also write to it.
     pub fn of(meta: &Metadata) -> Reading {
         let identity = Some(identity(meta)).filter(|identity| *identity != NO_IDENTITY && !is_terminal(meta));
         if let Some(identity) = identity {
@@ -29,7 +29,7 @@ impl Reading {
         Reading(identity)
     }
 
-    /// What stands at `path` is an input until the process ends; nothing happens if nothing is there.
+    /// Marks the file at `path` as an input until the process ends; does nothing if there is none.
     pub fn keep(path: &Path) {
         if let Ok(meta) = std::fs::metadata(path) {
             std::mem::forget(Reading::of(&meta));
@@ -48,7 +48,7 @@ impl Drop for Reading {
     }
 }
 
-/// True if what has this metadata is an input of this process.
+/// True if the file with this metadata is an input of this process.
 pub fn is_input(meta: &Metadata) -> bool {
     readers().contains_key(&identity(meta))
 }
@@ -57,7 +57,7 @@ fn readers() -> MutexGuard<'static, BTreeMap<Identity, usize>> {
     READERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// That of systems that have none.
+/// The identity of files on systems that have none.
 const NO_IDENTITY: Identity = (0, 0);
 
 #[cfg(unix)]
@@ -66,7 +66,8 @@ pub(crate) fn identity(meta: &Metadata) -> Identity {
     (meta.dev(), meta.ino())
 }
 
-/// Other systems have no stable identity in the standard library: paths are trusted there.
+/// Other systems have no stable identity in the standard library. Paths are trusted there: inputs and replaced files are not
+/// recognised.
 #[cfg(not(unix))]
 pub(crate) fn identity(_: &Metadata) -> Identity {
     NO_IDENTITY

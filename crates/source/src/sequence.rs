@@ -1,7 +1,7 @@
-//! Members one after another, blocks one after another: the part of a stream that runs on one thread.
+//! The part of a stream that runs on one thread: members one after another, blocks one after another.
 //!
-//! It opens each member, chooses its decompressor, cuts the bytes into blocks of one size and adds the place to
-//! what goes wrong. [`crate::Stream`] runs one of these on the caller's thread, or several of them ahead of it.
+//! It opens each member, chooses its decompressor, cuts the bytes into blocks of one size, and adds the place to errors.
+//! [`crate::Stream`] runs one of these on the caller's thread, or several of them ahead of it.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,57 +17,57 @@ use crate::stream::BlockAt;
 use crate::whole::{self, Filled, Progress, Whole};
 use crate::zip::{self, LocalHeader, Next};
 
-/// A new block begins with this size.
+/// Initial size of a new block.
 const FIRST_BLOCK_BYTES: usize = 16 << 10;
 
 /// A sequential read over every `step`-th member of a range.
 pub(crate) struct Sequence {
     container: Container,
     packed: Packed,
-    /// Members before this one are read over, on a pipe.
+    /// On a pipe, members before this one are read without being delivered.
     first: usize,
     next: usize,
     end: usize,
     step: usize,
     block_bytes: usize,
     current: Option<Current>,
-    /// A fault to be reported after the bytes before it.
+    /// A fault to report after the bytes before it.
     pending: Option<Error>,
     /// On a pipe, what is known about the place of the next header.
     place: PipePlace,
     over: bool,
     inflater: Inflater,
     whole: Whole,
-    /// Where the only member's bytes are to begin, if not with the first.
+    /// Offset in the file at which to begin inside the only member; `None` for the first byte.
     begin_at: Option<u64>,
 }
 
-/// The member being read.
+/// The member that is being read.
 struct Current {
     index: u32,
     name: String,
-    /// Where its data begins in the file, and what is stated about it.
+    /// Offset of its data in the file; then its stated sizes and checksum.
     data_at: u64,
     packed_len: Option<u64>,
     expected: Expected,
     offset: u64,
-    /// Inflated in one piece; otherwise block by block.
+    /// Whether it is inflated in one call; otherwise block by block.
     is_whole: bool,
-    /// The first byte of the next block: read to learn whether the block before it was the last.
+    /// The first byte of the next block, which was read to find out whether the previous block was the last.
     carry: Option<u8>,
-    /// How the member ends after `carry`.
+    /// The outcome of the member after `carry`.
     end: Option<End>,
-    /// The damage that is known of it.
+    /// Damage of the member that is already known.
     known: Option<Distrusted>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PipePlace {
-    /// The cursor stands where the next header should be.
+    /// The cursor is where the next header should be.
     AtHeader,
-    /// A fault hid the end of a member: the next header must be searched.
+    /// A fault hid the end of a member, so the next header must be searched.
     Lost,
-    /// The pipe ended within a member, which was reported.
+    /// The pipe ended within a member; that has been reported.
     Cut,
 }
 
@@ -99,7 +99,7 @@ impl Sequence {
         }
     }
 
-    /// The same of a file, from a landmark on.
+    /// Begins at a landmark in the middle of a file instead.
     pub(crate) fn begin_at(mut self, packed_at: u64) -> Sequence {
         self.begin_at = Some(packed_at);
         self
@@ -131,7 +131,7 @@ impl Sequence {
         }
     }
 
-    /// Frees buffers, map and descriptor.
+    /// Frees the buffers, the map and the descriptor.
     fn close(&mut self) {
         self.over = true;
         self.current = None;
@@ -140,7 +140,7 @@ impl Sequence {
         self.whole = Whole::default();
     }
 
-    /// Fills one block of a member; `None` if a fault came before the block's first byte.
+    /// Fills one block of a member; `None` if a fault precedes the block's first byte.
     fn fill(&mut self, mut current: Current, block: &mut Vec<u8>) -> Option<BlockAt> {
         let known = current.known.as_ref().filter(|known| current.offset >= known.good_until);
         if let Some(error) = known.map(|known| known.error.clone()) {
@@ -166,7 +166,7 @@ impl Sequence {
                     None
                 }
                 Filled::Doubtful => {
-                    // Something is wrong with it, and reading it once more says what.
+                    // Something is wrong with the member; reading it again finds out what.
                     current.is_whole = false;
                     if let Some(error) = self.doubt(&current) {
                         self.fault(error, &current);
@@ -205,7 +205,7 @@ impl Sequence {
                 self.fault(error, &current);
                 if let Some(next) = next {
                     (current.offset, current.carry, current.end) = (next, None, None);
-                    // What is stated of the member is about all of it.
+                    // Stated size and checksum apply to the whole member only.
                     current.expected = Expected::default();
                     self.current = Some(current);
                 }
@@ -217,8 +217,8 @@ impl Sequence {
         Some(at)
     }
 
-    /// Goes to the next bytes after those that the carrier of a file has lost; gives their offset. Only what is not packed can be
-    /// read from its middle.
+    /// Moves to the next bytes after those that the carrying file has lost, and returns their offset. Only uncompressed files
+    /// can be read from the middle.
     #[cold]
     fn continue_after(&mut self, error: &Error, current: &Current) -> Option<u64> {
         if !self.is_lost_by_carrier(error) || self.begin_at.is_some() {
@@ -234,12 +234,12 @@ impl Sequence {
         Some(next - current.data_at)
     }
 
-    /// True if the carrier has lost bytes of a file that is not packed: that casts no doubt on the others.
+    /// True if the carrying file has lost bytes of an uncompressed file: the other bytes are still good.
     fn is_lost_by_carrier(&self, error: &Error) -> bool {
         error.is_of_carrier() && self.container.lies_unpacked()
     }
 
-    /// Takes from what was inflated what is known to be damaged, and remembers a fault that says so of bytes before it.
+    /// Drops inflated bytes that are known to be damaged, and records a fault that makes earlier bytes doubtful.
     fn only_sound(&self, current: &Current, n_bytes: usize, end: End) -> (usize, End) {
         let (good_until, end) = match (&current.known, end) {
             (Some(known), End::More) => (known.good_until, End::More),
@@ -261,7 +261,7 @@ impl Sequence {
         (n_bytes.min(n_good), end)
     }
 
-    /// Makes the inflater ready for a member that has delivered nothing yet.
+    /// Prepares the inflater for a member that has delivered nothing yet.
     fn restart(&mut self, current: &Current) -> Result<()> {
         match self.container.codec() {
             Codec::Zip => self.inflater.start_deflate(current.expected),
@@ -270,8 +270,8 @@ impl Sequence {
         Ok(())
     }
 
-    /// Reads a member to its end before any of its bytes is delivered: why none of them can be trusted, or `None` if
-    /// they are good as far as they go. The inflater then stands at the member's beginning.
+    /// Reads a member to its end before any of its bytes are delivered. Returns the reason why none of them can be trusted,
+    /// or `None` if they are good as far as they go; the inflater is then at the beginning of the member.
     #[cold]
     fn doubt(&mut self, current: &Current) -> Option<Error> {
         self.inflater.start_deflate(current.expected);
@@ -288,14 +288,14 @@ impl Sequence {
                 self.container.distrust(current.index, &error, 0, 0);
                 return Some(error);
             }
-            // Reading it again comes to the same end, with the good bytes before it.
+            // Reading it again comes to the same end, after delivering the good bytes.
             End::Fault(_) | End::Done | End::More => {}
         }
         self.inflater.start_deflate(current.expected);
         self.packed.seek(current.data_at).err().map(unreadable)
     }
 
-    /// Notes a fault of the current member, and on a pipe looks for what follows.
+    /// Records a fault of the current member; on a pipe, also moves to what follows.
     fn fault(&mut self, error: Error, current: &Current) {
         let error = match self.begin_at {
             Some(packed_at) => self.placed_from_the_front(error, packed_at, current.offset),
@@ -321,7 +321,8 @@ impl Sequence {
         }
     }
 
-    /// A fault this many bytes after a place in the middle of the file, reported as if reading had begun with the file.
+    /// Corrects a fault `offset` bytes after a place in the middle of the file, as if reading had begun at the start of the
+    /// file.
     fn placed_from_the_front(&self, error: Error, packed_at: u64, offset: u64) -> Error {
         let landmarks = self.container.landmarks().unwrap_or(&[]);
         let number = |at: u64| landmarks.binary_search_by_key(&at, |landmark| landmark.packed_at).ok();
@@ -388,7 +389,7 @@ impl Sequence {
         Ok(current)
     }
 
-    /// Goes to a member that the index lists.
+    /// Moves to a member that is listed in the index.
     fn open_member(&mut self, index: u32, member: &Member) -> Result<Current> {
         if let Some(refusal) = member.refusal {
             return Err(refusal.error());
@@ -417,7 +418,7 @@ impl Sequence {
         Ok(current)
     }
 
-    /// Makes the inflater ready for a member whose data begins at the cursor.
+    /// Prepares the inflater for a member whose data begins at the cursor.
     fn start(&mut self, member: &Member, current: &Current) -> Result<()> {
         let stop = member.packed_len.and_then(|len| current.data_at.checked_add(len));
         self.packed.set_stop(stop.unwrap_or(u64::MAX));
@@ -436,7 +437,7 @@ impl Sequence {
     }
 }
 
-/// Archives on a pipe: header, data, header, data, without a list.
+/// Archives on a pipe: headers and data alternate, without a list of members.
 impl Sequence {
     fn open_next_on_pipe(&mut self) -> Result<bool> {
         if self.place == PipePlace::Cut {
@@ -455,7 +456,7 @@ impl Sequence {
                 Err(Error::truncated("the archive ends before its directory").at_packed(at))
             }
             Next::Garbage => {
-                // What was refused here may look plausible to the search.
+                // The bytes that were refused here may look plausible to the search.
                 self.packed.consume(1);
                 self.place = PipePlace::Lost;
                 Err(Error::malformed("no header of a member where one is expected").at_packed(at))
@@ -479,7 +480,7 @@ impl Sequence {
         }
     }
 
-    /// Goes past a member that is not asked for; what is wrong with it is no matter.
+    /// Skips a member that was not asked for; its faults do not matter.
     fn read_over(&mut self, mut current: Current) {
         let mut sink = Vec::new();
         if current.packed_len.is_some() {
@@ -499,7 +500,7 @@ impl Sequence {
         self.pending = None;
     }
 
-    /// Moves past a member that ended well and checks the record that may follow it.
+    /// Moves past a member that ended correctly and checks the record that may follow it.
     fn leave_on_pipe(&mut self, current: &Current) -> End {
         if self.container.codec() != Codec::Zip || current.packed_len.is_some() {
             return End::Done;
@@ -531,7 +532,7 @@ impl Current {
         }
     }
 
-    /// Fills a block and looks one byte further, so that the last block is known as such. A new block grows as it is filled,
+    /// Fills a block and reads one byte more, so that the last block is known as such. A new block grows while it is filled,
     /// so that a short member does not pay for zeroing a long block.
     fn stream(
         &mut self,
@@ -569,19 +570,19 @@ impl Current {
     }
 }
 
-/// True if a fault says that bytes before it may be wrong as well: a wrong checksum or a bad code only tells that some
-/// bit of the member is not what it was. Where data ends too early, what is there is good.
+/// True if a fault means that bytes before it may also be wrong: a wrong checksum or a bad code only shows that some bit of
+/// the member has changed. If data ends too early, the bytes that are there are good.
 fn is_doubtful(error: &Error) -> bool {
     error.kind() == ErrorKind::Malformed
 }
 
 thread_local! {
-    /// What looks into the first bytes of one file after the other. Each file is remembered in a few small allocations, and
-    /// between those a decompressor for each would leave holes that nothing fits into.
+    /// Inflater for looks into the first bytes of files. Each file is remembered in a few small allocations; a new
+    /// decompressor for each look would leave holes between those that nothing fits into.
     static LOOKS: RefCell<Inflater> = RefCell::default();
 }
 
-/// Reads the first inflated bytes of a file, or of the first member of an archive: as many as are good, and `wanted` at most.
+/// Reads the first inflated bytes of a file, or of the first member of an archive: as many as are good, at most `wanted`.
 pub(crate) fn first_bytes(packed: Packed, codec: Codec, wanted: usize) -> Result<Vec<u8>> {
     let mut inflater = LOOKS.take();
     let bytes = look(&mut inflater, packed, codec, wanted);
@@ -589,7 +590,7 @@ pub(crate) fn first_bytes(packed: Packed, codec: Codec, wanted: usize) -> Result
     bytes
 }
 
-/// PERF: callers ask for what a long list may have, and most lists are short; so memory grows with what is found.
+/// PERF: callers request enough for a long list, and most lists are short; so memory grows with the bytes found.
 fn look(inflater: &mut Inflater, mut packed: Packed, codec: Codec, wanted: usize) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     if codec == Codec::Zip {

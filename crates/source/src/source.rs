@@ -1,4 +1,4 @@
-//! A place that bytes come from: a path, a folder, a pipe, memory.
+//! A source of bytes: a path, a folder, a pipe, memory.
 
 use std::any::Any;
 use std::fmt;
@@ -17,29 +17,29 @@ use crate::sequence::first_bytes;
 use crate::spool::Spool;
 use crate::tree::{self, CarrierDamage, Content, ContentPart, Held};
 
-/// A place that bytes come from. Cheap to clone; holds no descriptor.
+/// A source of bytes. Cheap to clone; holds no descriptor.
 #[derive(Clone)]
 pub struct Source(Arc<Inner>, Arc<Learned>);
 
 struct Inner {
     name: Arc<str>,
     place: Place,
-    /// Keeps the file or folder from being written over.
+    /// Keeps the file or folder from being overwritten.
     _reading: Option<Reading>,
 }
 
-/// What was found out about the bytes of a source, one value of each type.
+/// Facts about the bytes of a source that were computed once, one value of each type.
 type Learned = Mutex<Vec<Arc<dyn Any + Send + Sync>>>;
 
 enum Place {
     Folder(PathBuf),
     File(PathBuf),
     Memory(Arc<[u8]>),
-    /// What a pipe brought.
+    /// The content of a pipe, copied to a temporary file.
     Spooled(Spool),
-    /// Bytes that something else carries.
+    /// Bytes that another file carries.
     Content(Held),
-    /// Entries that are like those of a folder, sorted by name.
+    /// Entries like those of a folder, sorted by name.
     Tree(Vec<Source>),
     Pipe {
         pipe: Arc<Pipe>,
@@ -48,10 +48,10 @@ enum Place {
 }
 
 impl Source {
-    /// A path: a file, a folder, a named pipe or device, a socket to connect to; `-` is standard input.
+    /// Opens a path: a file, a folder, a named pipe or device, a socket to connect to; `-` is standard input.
     ///
     /// # Errors
-    /// `Missing` if there is no such file; `Io` if the system does not let us look at it.
+    /// `Missing` if there is no such file; `Io` if the system denies access to its metadata.
     pub fn open(path: &Path) -> Result<Source> {
         if path.as_os_str() == "-" {
             return Ok(Source::stdin());
@@ -78,40 +78,40 @@ impl Source {
         Source::of(Inner { name: "standard input".into(), place, _reading: reading_of_stdin() })
     }
 
-    /// Any reader, as a pipe: its bytes can be streamed once.
+    /// Wraps any reader as a pipe: its bytes can be streamed once.
     pub fn from_reader(name: impl Into<String>, reader: impl Read + Send + 'static) -> Source {
         let reader: Reader = Box::new(reader);
         let name: String = name.into();
         Source::new(name.into(), Place::Pipe { pipe: Arc::new(Pipe::new(reader)), path: None })
     }
 
-    /// Bytes in memory. They are shared, not copied, but for the one copy that turning a `Vec` into an `Arc` takes.
+    /// Wraps bytes in memory. They are shared, not copied, except once when a `Vec` is turned into an `Arc`.
     pub fn from_bytes(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Source {
         let name: String = name.into();
         Source::new(name.into(), Place::Memory(bytes.into()))
     }
 
-    /// Bytes that something else carries: a file, or an archive whose members are unpacked.
+    /// Wraps bytes that another file carries: a file, or an archive whose members are stored uncompressed.
     pub fn of_content(name: impl Into<String>, content: Arc<dyn Content>) -> Source {
         let name: String = name.into();
         Source::new(name.into(), Place::Content(Held(content)))
     }
 
-    /// Something like a folder, with entries of these relative names, in which `/` stands between folders.
+    /// Creates a virtual folder from entries with these relative names; `/` separates folders.
     pub fn of_tree(name: impl Into<String>, entries: Vec<(String, Arc<dyn Content>)>) -> Source {
         let name: String = name.into();
         let entries = tree::folder(&name, entries);
         Source::new(name.into(), Place::Tree(entries))
     }
 
-    /// Something like a folder, with these sources as its entries.
+    /// Creates a virtual folder with these sources as its entries.
     pub fn of_files(name: impl Into<String>, files: Vec<Source>) -> Source {
         let name: String = name.into();
         Source::new(name.into(), Place::Tree(files))
     }
 
-    /// The same, for callers that read more than once: all that a pipe brings is copied into a temporary file first, which is
-    /// removed with the last source that reads it. What can be read again is given back as it is.
+    /// A source that can be read several times. The content of a pipe is copied to a temporary file first, which is removed
+    /// together with the last source that reads it. Other sources are returned unchanged.
     ///
     /// # Errors
     /// `Usage` if the pipe was handed out before; `Io` if it cannot be read, or the file cannot be written.
@@ -123,11 +123,11 @@ impl Source {
         Ok(Source::new(self.0.name.clone(), Place::Spooled(spool)))
     }
 
-    /// What was found out about the bytes and is asked for again: `learn` finds it out the first time, and the source and its
-    /// clones keep it. Two callers at the same time may both find it out.
+    /// Returns a fact about the bytes that is needed several times: `learn` computes it the first time, and the source and its
+    /// clones keep it. Two concurrent callers may both compute it.
     ///
-    /// `learn` gets the same bytes as a source that remembers nothing. What it returns may hold that one; if it held a clone
-    /// of this source, the two would keep each other in memory for ever.
+    /// `learn` gets a source with the same bytes that keeps no facts. Its result may hold that source; if it held a clone
+    /// of this one, the two would keep each other in memory forever.
     ///
     /// # Errors
     /// Those of `learn`.
@@ -161,12 +161,12 @@ impl Source {
         Source(Arc::new(inner), Arc::default())
     }
 
-    /// What people call this source: the path as given, or the name given to the constructor.
+    /// The name for people: the path as given, or the name given to the constructor.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The path, for a file, a folder, or a pipe that has one.
+    /// The path of a file, a folder, or a pipe that has one.
     pub fn path(&self) -> Option<&Path> {
         match &self.0.place {
             Place::Folder(path) | Place::File(path) | Place::Pipe { path: Some(path), .. } => Some(path),
@@ -183,16 +183,16 @@ impl Source {
         matches!(self.0.place, Place::Folder(_) | Place::Tree(_))
     }
 
-    /// True if any part can be read at any time, any number of times: files and memory.
+    /// True if any part can be read at any time, any number of times: for files and memory.
     pub fn can_seek(&self) -> bool {
         matches!(self.0.place, Place::File(_) | Place::Memory(_) | Place::Spooled(_) | Place::Content(_))
     }
 
     /// The direct entries of a folder, files and folders, sorted by the bytes of their full paths.
     ///
-    /// Nothing is opened. Entries that are neither files nor folders (sockets, devices, named pipes) are left out; a
-    /// link counts as what it leads to, and a link to nowhere as a file, so that reading it gives an error. A source
-    /// that is no folder has itself as its only entry.
+    /// Nothing is opened. Entries that are neither files nor folders (sockets, devices, named pipes) are left out. A link
+    /// counts as its target, and a broken link as a file, so that reading it gives an error. A source that is not a folder
+    /// has itself as its only entry.
     ///
     /// # Errors
     /// `Missing` or `Io` if the folder cannot be listed.
@@ -237,7 +237,7 @@ impl Source {
         }
     }
 
-    /// Size in bytes as stored: of a file or memory; `None` for a pipe, a folder, or a file that has vanished.
+    /// Stored size in bytes, of a file or memory; `None` for a pipe, a folder, or a file that has vanished.
     pub fn size_bytes(&self) -> Option<u64> {
         match &self.0.place {
             Place::File(path) => std::fs::metadata(path).ok().map(|meta| meta.len()),
@@ -248,7 +248,7 @@ impl Source {
         }
     }
 
-    /// Bytes on disk: the size as stored, or of what carries the bytes, if that says it.
+    /// Number of bytes on disk: the stored size, or that of the carrying file, if it states one.
     pub fn disk_bytes(&self) -> Option<u64> {
         match &self.0.place {
             Place::Content(content) => content.0.disk_bytes().or_else(|| self.size_bytes()),
@@ -256,7 +256,7 @@ impl Source {
         }
     }
 
-    /// What a carrier of the bytes says of them under this name.
+    /// Metadata under this name that the carrying file has about the bytes.
     pub fn said(&self, name: &str) -> Option<&str> {
         match &self.0.place {
             Place::Content(content) => content.0.said(name),
@@ -264,7 +264,7 @@ impl Source {
         }
     }
 
-    /// What is known to be damaged of a carrier of the bytes before they are read.
+    /// Damage of the carrying file that is known before the bytes are read.
     pub fn damage(&self) -> Option<&CarrierDamage> {
         match &self.0.place {
             Place::Content(content) => content.0.damage(),
@@ -272,7 +272,7 @@ impl Source {
         }
     }
 
-    /// Where bytes that something carries can be read again after one that cannot.
+    /// Offset at which carried bytes can be read again after one that cannot.
     pub(crate) fn next_readable(&self, at: u64) -> Option<u64> {
         match &self.0.place {
             Place::Content(content) => content.0.next_readable(at),
@@ -280,7 +280,7 @@ impl Source {
         }
     }
 
-    /// What a carrier says of the bytes from this place on.
+    /// Information in the carrying file about the bytes from this offset on.
     pub(crate) fn said_at(&self, at: u64) -> Option<Vec<u8>> {
         match &self.0.place {
             Place::Content(content) => content.0.said_at(at),
@@ -288,7 +288,7 @@ impl Source {
         }
     }
 
-    /// The members of an archive whose bytes lie unpacked.
+    /// The members of an archive that are stored uncompressed in a carrying file.
     pub(crate) fn unpacked_members(&self) -> Vec<Member> {
         match &self.0.place {
             Place::Content(content) => tree::members(&*content.0),
@@ -296,7 +296,7 @@ impl Source {
         }
     }
 
-    /// The first of these.
+    /// The first of these members.
     fn first_part(&self) -> Option<&ContentPart> {
         match &self.0.place {
             Place::Content(content) => content.0.parts().first(),
@@ -304,16 +304,16 @@ impl Source {
         }
     }
 
-    /// The first bytes after peeling the compression, of the first member if this is an archive: at most `n_bytes`.
+    /// The first bytes after decompression, those of the first member if this is an archive: at most `n_bytes`.
     ///
-    /// Fewer if there are no more, or if the packed bytes are damaged. Consumes nothing: what is read from a pipe is
-    /// kept (up to 1 MiB of packed bytes) and streamed again later. On a pipe it waits for the writer.
+    /// There are fewer if the bytes end or are damaged. Consumes nothing: bytes read from a pipe are kept (up to 1 MiB of
+    /// packed bytes) and streamed again later. On a pipe, this waits for the writer.
     ///
     /// # Errors
     /// `Usage` for a folder, `Io` and `Missing` from the system.
     pub fn head(&self, n_bytes: usize) -> Result<Vec<u8>> {
         match self.first_part() {
-            // It begins with the first byte.
+            // The first part begins at the first byte.
             Some(first) => {
                 let mut head = self.packed_head(n_bytes)?;
                 head.truncate(usize::try_from(first.len).unwrap_or(usize::MAX));
@@ -323,7 +323,7 @@ impl Source {
         }
     }
 
-    /// The first bytes as [`Source::head`] gives them, of a file that is packed this way, whatever it looks like.
+    /// The first bytes, like [`Source::head`], of a file with a known codec, which is not recognised from its content.
     ///
     /// # Errors
     /// As for [`Source::head`].
@@ -332,7 +332,7 @@ impl Source {
         first_bytes(packed, codec, n_bytes).map_err(|error| error.in_file(&self.0.name))
     }
 
-    /// The first bytes as stored: at most `n_bytes`. As for [`Source::head`], nothing is consumed.
+    /// The first bytes as stored: at most `n_bytes`. Like [`Source::head`], this consumes nothing.
     ///
     /// # Errors
     /// As for [`Source::head`].
@@ -345,7 +345,7 @@ impl Source {
         Ok(head)
     }
 
-    /// The last bytes as stored: at most `n_bytes`; none of a pipe, which has no end yet.
+    /// The last bytes as stored: at most `n_bytes`; empty for a pipe, whose end is unknown.
     ///
     /// # Errors
     /// As for [`Source::head`].
@@ -361,7 +361,7 @@ impl Source {
         Ok(tail)
     }
 
-    /// Opens the file as one that is packed this way, whatever it looks like: for packings that cannot be recognised.
+    /// Opens the file with this codec, whatever it looks like: for codecs that cannot be recognised.
     ///
     /// # Errors
     /// As for [`Source::container`].
@@ -372,7 +372,7 @@ impl Source {
     /// Recognises the codec by content and indexes the members of an archive.
     ///
     /// # Errors
-    /// `Usage` for a folder, `Io` and `Missing` from the system. Damage inside the file is no error here: see
+    /// `Usage` for a folder, `Io` and `Missing` from the system. Damage inside the file is not an error here: see
     /// [`Container::damage`].
     pub fn container(&self) -> Result<Container> {
         Container::open(self)
@@ -382,7 +382,7 @@ impl Source {
         &self.0.name
     }
 
-    /// The file as it is now; `None` for anything that is no file.
+    /// The file as it is now; `None` for anything but a file.
     pub(crate) fn file_id(&self) -> Result<Option<Arc<FileId>>> {
         match &self.0.place {
             Place::File(path) => FileId::of(path).map(Some).map_err(|error| error.in_file(&self.0.name)),
@@ -397,9 +397,9 @@ impl Source {
         if self.first_part().is_some() {
             return Ok(Codec::Zip);
         }
-        // A live pipe may bring its bytes slowly: ask for many only where few leave a doubt.
+        // A live pipe may deliver its bytes slowly: ask for many only if a few are not conclusive.
         let few = match self.packed_head(16) {
-            // What carries the bytes has lost the first ones, and says how others are read.
+            // The carrying file has lost the first bytes, and states how to read the others.
             Err(_) if self.next_readable(0).is_some_and(|next| self.said_at(next).is_some()) => {
                 return Ok(Codec::Plain);
             }
@@ -411,7 +411,7 @@ impl Source {
         }
     }
 
-    /// Where the packed bytes come from; takes the reader out of a pipe.
+    /// The packed bytes; takes the reader out of a pipe.
     pub(crate) fn origin(&self, file: Option<&Arc<FileId>>) -> Result<Origin> {
         match &self.0.place {
             Place::Pipe { pipe, .. } => {

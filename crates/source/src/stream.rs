@@ -8,52 +8,52 @@ use crate::container::Container;
 use crate::error::Result;
 use crate::sequence::Sequence;
 
-/// How a stream cuts and reads ahead.
+/// Options for block size and reading ahead.
 ///
-/// Memory per stream, at most: the blocks read ahead, and per worker one block, a quarter of a block (but 4 to 128 KiB)
-/// of packed bytes, about 50 KiB of decompressor state, and 4 MiB while members of up to that size are inflated in one call
-/// into smaller blocks. If blocks are below 64 KiB, such members, which are then packed again, take at most 40 KiB instead of
-/// the decompressor's state. LZ4 and Zstandard add what their frames ask for: usually 0.2 to 8 MiB, at most
-/// 13 and 128 MiB.
+/// Maximum memory for each stream: the blocks that are read ahead, and for each worker one block, a quarter of a block (but 4
+/// to 128 KiB) of packed bytes, about 50 KiB of decompressor state, and 4 MiB while members of up to that size are inflated
+/// in one call into smaller blocks. If blocks are smaller than 64 KiB, such members are packed again and take at most 40 KiB
+/// instead of the decompressor's state. LZ4 and Zstandard add what their frames require: usually 0.2 to 8 MiB, at most 13 and
+/// 128 MiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamOptions {
-    /// Size of a block in bytes. Blocks are filled to exactly this, but for the last of each member and one that ends
-    /// before a fault. 0 counts as 1.
+    /// Size of a block in bytes. Blocks have exactly this size, except the last of each member and one that ends before a
+    /// fault. 0 counts as 1.
     pub block_bytes: usize,
-    /// Whether to read ahead.
+    /// Whether and how to read ahead.
     pub ahead: Ahead,
-    /// Threads that read ahead; more than one helps only an archive of many small members, since members are
+    /// Number of threads that read ahead. More than one only helps for an archive of many small members, because members are
     /// delivered in order. 0 counts as 1; a pipe has one.
     pub workers: usize,
 }
 
-/// Who decompresses.
+/// The thread that decompresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ahead {
     /// The caller's thread, within [`Stream::next`].
     Inline,
-    /// Threads of the stream's own.
+    /// Separate threads of the stream.
     Thread {
-        /// Finished blocks that may wait for the caller, all workers together; at least one for each.
+        /// Maximum number of finished blocks that wait for the caller, over all workers; at least one for each.
         blocks: usize,
     },
 }
 
 impl Default for StreamOptions {
-    /// Blocks of 192 KiB (whole 12-byte records, and in the second-level cache), eight of them ahead, one worker.
+    /// Blocks of 192 KiB (whole 12-byte records, and fits into the second-level cache), eight of them ahead, one worker.
     fn default() -> StreamOptions {
         StreamOptions { block_bytes: 192 << 10, ahead: Ahead::Thread { blocks: 8 }, workers: 1 }
     }
 }
 
-/// Where a block belongs.
+/// The position of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockAt {
-    /// Index of the member in [`Container::members`], or counted from 0 on a pipe.
+    /// Index of the member in [`Container::members`]; on a pipe, members are counted from 0.
     pub member: u32,
     /// Offset of the block's first byte in the inflated member.
     pub offset: u64,
-    /// This block is the last of its member, and the member is sound: its checksum, if it has one, was verified.
+    /// Whether this block is the last of its member, and the member is sound: its checksum, if it has one, was verified.
     ///
     /// A member that ends in a fault has no last block; the error takes its place.
     pub last: bool,
@@ -61,7 +61,7 @@ pub struct BlockAt {
 
 /// A sequential read over a range of members; see [`Container::stream`].
 ///
-/// Owned and `Send`: it keeps what it reads from alive.
+/// Owned and `Send`: it keeps its source alive.
 ///
 /// ```
 /// use quipu_source::{Ahead, Source, StreamOptions};
@@ -95,7 +95,7 @@ impl Stream {
         Stream::of(container, members, None, options)
     }
 
-    /// A stream over the only member of a file, from a place in the middle on.
+    /// A stream over the only member of a file, starting from a place in the middle.
     pub(crate) fn from_place(
         container: Container,
         packed_at: u64,
@@ -130,20 +130,19 @@ impl Stream {
         Ok(Stream(Reading::Ahead(Box::new(Lanes::new(sequences, blocks_per_lane, can_seek)))))
     }
 
-    /// Puts the next block into `block`, or says that there are no more.
+    /// Puts the next block into `block`; returns `None` if there are no more.
     ///
-    /// The vector is swapped or refilled, whatever is in it; giving the same one each time saves allocations, and not
-    /// clearing it saves zeroing it again. Blocks never span members; an empty member gives one empty
-    /// block, and an empty file as well.
+    /// The vector is swapped or refilled, regardless of its content; passing the same one each time saves allocations, and
+    /// not clearing it saves zeroing it again. Blocks never span members; an empty member gives one empty block, and so does
+    /// an empty file.
     ///
     /// # Errors
-    /// What was inflated before a fault is delivered first, as a shorter block (formats with blocks of their own,
-    /// LZ4, snappy and Zstandard, lose the block in which the fault lies). A deflated member of an archive whose
-    /// checksum is wrong gives nothing but the error if it is inflated in one call, or once
-    /// [`Container::good_until`] knows it: any of its bytes may be wrong. The next call gives the error, once, with
-    /// file, member, offset and packed offset. After that, reading continues with the next member, if there is one, and in a
-    /// file that is carried with the next bytes that are there ([`Container::next_readable`]);
-    /// after an `Io` or `Internal` error it is over. `block` is unspecified after an error.
+    /// Bytes inflated before a fault are delivered first, as a shorter block (formats with their own blocks, LZ4, snappy and
+    /// Zstandard, lose the block with the fault). A deflated member of an archive whose checksum is wrong gives only the
+    /// error if it is inflated in one call, or once [`Container::good_until`] knows about it: any of its bytes may be wrong.
+    /// The next call returns the error, once, with file, member, offset and packed offset. After that, reading continues with
+    /// the next member, if any, and in a carried file with the next bytes that are there ([`Container::next_readable`]). An
+    /// `Io` or `Internal` error ends the stream. `block` is unspecified after an error.
     #[allow(clippy::should_implement_trait)] // An iterator could not lend and recycle blocks.
     pub fn next(&mut self, block: &mut Vec<u8>) -> Result<Option<BlockAt>> {
         match &mut self.0 {

@@ -1,4 +1,4 @@
-//! Files and folders that must not outlive their use, not even when a signal ends the process.
+//! Files and folders that must not outlive their use, even if a signal ends the process.
 
 use std::fs::{self, File};
 use std::io;
@@ -6,33 +6,33 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many names are tried in the folder for temporary files: a process of the same number may have left the first.
+/// Number of names to try in the folder for temporary files: an earlier process with the same number may have left some.
 const MAX_TRIES: u32 = 64;
 
-/// All that this process would have to remove.
+/// Everything that this process would have to remove.
 static PENDING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A file or folder that is removed when this is dropped, or by [`remove_temporaries`].
+/// A file or folder that is removed when this value is dropped, or by [`remove_temporaries`].
 #[derive(Debug)]
 pub struct Temporary(Option<PathBuf>);
 
 impl Temporary {
-    /// Makes a file or folder at `path` by `make`, to be removed.
+    /// Creates a file or folder at `path` with `make`, and marks it for removal.
     ///
     /// # Errors
     /// Those of `make`; then there is nothing to remove.
     pub fn make<T>(path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<(Temporary, T)> {
-        // Under the lock, so that a signal finds either nothing or what it must remove.
+        // Under the lock, so that a signal finds either nothing or the path to remove.
         let mut pending = pending();
         let made = make(path)?;
         pending.push(path.to_owned());
         Ok((Temporary(Some(path.to_owned())), made))
     }
 
-    /// Makes a file that no other user may read, in the system's folder for temporary ones.
+    /// Creates a file that no other user may read, in the system's folder for temporary files.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn file() -> io::Result<(Temporary, File)> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut tries = 0;
@@ -50,15 +50,15 @@ impl Temporary {
         }
     }
 
-    /// Where it is.
+    /// Path of the file or folder.
     pub fn path(&self) -> &Path {
         self.0.as_deref().unwrap_or(Path::new(""))
     }
 
-    /// Lets `rename` give it another name, under which it stays.
+    /// Lets `rename` give it another name, under which it is kept.
     ///
     /// # Errors
-    /// Those of `rename`; then it is removed.
+    /// Those of `rename`; the file or folder is then removed.
     pub fn keep(mut self, rename: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
         let mut pending = pending();
         rename(self.path())?;
@@ -77,11 +77,11 @@ impl Drop for Temporary {
     }
 }
 
-/// Removes all temporary files and folders of this process, which must end now: for signals.
+/// Removes all temporary files and folders of this process, which must end right after: for signal handling.
 pub fn remove_temporaries() {
-    // The lock is kept for good: threads that still run must not make others.
+    // The lock is never released: threads that still run must not create others.
     let pending = pending();
-    // A thread may be putting a file into a folder while that is removed.
+    // A thread may add a file to a folder while that is removed.
     for _ in 0..3 {
         pending.iter().for_each(|path| remove(path));
     }

@@ -1,4 +1,4 @@
-//! Places that bytes come from which are neither files nor memory: what another format carries, and folders of such.
+//! Sources that are neither files nor memory: bytes that another file carries, and virtual folders of them.
 
 use std::fmt;
 use std::io;
@@ -7,71 +7,72 @@ use std::sync::Arc;
 use crate::container::{Member, Method};
 use crate::source::Source;
 
-/// Bytes that can be read at any place.
+/// Bytes that can be read at any offset.
 pub trait Content: Send + Sync {
-    /// How many there are.
+    /// Number of bytes.
     fn len_bytes(&self) -> u64;
 
-    /// Reads some of the bytes from `at` on; 0 at the end.
+    /// Reads some bytes from offset `at` on; returns 0 at the end.
     ///
     /// # Errors
     /// If they cannot be read.
     fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<usize>;
 
-    /// How many bytes carry them, as they lie on disk; `None` if that is not known.
+    /// Number of bytes on disk that carry them; `None` if unknown.
     fn disk_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Where bytes can be read again, if the one at this place cannot: the next place that does not depend on it.
+    /// Offset at which bytes can be read again if the one at `at` cannot: the next that does not depend on it.
     fn next_readable(&self, at: u64) -> Option<u64> {
         let _ = at;
         None
     }
 
-    /// What the carrier says of the bytes from this place on: what reading needs there that has lost those before it. What that
-    /// means is between the writer and the reader of the bytes.
+    /// Information in the carrying file about the bytes from this offset on, which a reader needs if it has lost those before
+    /// it. Its meaning is up to the writer and the reader of the bytes.
     fn said_at(&self, at: u64) -> Option<Vec<u8>> {
         let _ = at;
         None
     }
 
-    /// What the carrier says of the bytes under this name: how they read, where nothing in them shows it.
+    /// Metadata under this name about the bytes, for facts about reading them that the bytes do not show.
     fn said(&self, name: &str) -> Option<&str> {
         let _ = name;
         None
     }
 
-    /// What is known to be damaged of the carrier before these bytes are read: they, or what it says of them, may be incomplete.
+    /// Damage of the carrying file that is known before these bytes are read: they, or the metadata about them, may be
+    /// incomplete.
     fn damage(&self) -> Option<&CarrierDamage> {
         None
     }
 
-    /// The members that lie in the bytes one after the other, if they are those of an archive.
+    /// The members of an archive, if the bytes are those of its members one after the other; otherwise empty.
     fn parts(&self) -> &[ContentPart] {
         &[]
     }
 }
 
-/// What is damaged of a carrier, so that bytes of what it carries cannot be read. [`Content::read_at`] gives it as the cause of
-/// an error of kind `InvalidData`.
+/// Damage of a carrying file that makes carried bytes unreadable. [`Content::read_at`] returns it as the cause of an error of
+/// kind `InvalidData`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CarrierDamage {
-    /// The file of the carrier.
+    /// Name of the carrying file.
     pub file: String,
-    /// Where in that file it is damaged.
+    /// Offset of the damage in that file.
     pub offset: Option<u64>,
-    /// Where in that file what follows it begins, if anything does.
+    /// Offset in that file of the next sound data, if there is any.
     pub next: Option<u64>,
-    /// The rule of the carrier's format that is broken.
+    /// The rule of the carrying file's format that is violated.
     pub rule: &'static str,
     /// What was expected and what was found.
     pub what: String,
-    /// How many records the carrier says that these bytes have.
+    /// Number of lost records, if the carrying file states it.
     pub records: Option<u64>,
-    /// How many bytes of what is carried they are.
+    /// Number of lost bytes of the carried file, if known.
     pub bytes: Option<u64>,
-    /// They stand beside the records: none of these is lost.
+    /// Whether the lost bytes are not part of the records, so that no record is lost.
     pub is_beside: bool,
 }
 
@@ -84,29 +85,29 @@ impl fmt::Display for CarrierDamage {
 impl std::error::Error for CarrierDamage {}
 
 impl CarrierDamage {
-    /// As the cause of a read that failed.
+    /// Wraps this as the cause of a failed read.
     pub fn into_io(self) -> io::Error {
         io::Error::new(io::ErrorKind::InvalidData, self)
     }
 
-    /// What a carrier said of a read that failed, if it did.
+    /// The damage that caused a failed read, if it was that of a carrying file.
     pub fn of(cause: &io::Error) -> Option<&CarrierDamage> {
         cause.get_ref()?.downcast_ref()
     }
 }
 
-/// A member of an archive whose bytes lie unpacked in a [`Content`].
+/// A member of an archive, stored uncompressed in a [`Content`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentPart {
     /// Its name.
     pub name: String,
-    /// How many bytes it has.
+    /// Number of bytes.
     pub len: u64,
-    /// CRC-32 of its bytes, if it is known.
+    /// CRC-32 of its bytes, if known.
     pub crc32: Option<u32>,
 }
 
-/// The members of a content, as those of an archive.
+/// The members of a content, as members of an archive.
 pub(crate) fn members(content: &dyn Content) -> Vec<Member> {
     let mut at = 0_u64;
     let member = |part: &ContentPart| {
@@ -128,7 +129,7 @@ pub(crate) fn members(content: &dyn Content) -> Vec<Member> {
 /// Entries with names relative to a folder.
 type Entries = Vec<(String, Arc<dyn Content>)>;
 
-/// Puts entries with relative names (`trace/a`, `b`) into folders: the direct entries, sorted by name.
+/// Sorts entries with relative names (`trace/a`, `b`) into virtual folders; returns the direct entries, sorted by name.
 pub(crate) fn folder(name: &str, entries: Entries) -> Vec<Source> {
     let mut folders: Vec<(String, Entries)> = Vec::new();
     let mut all = Vec::new();
@@ -148,7 +149,7 @@ pub(crate) fn folder(name: &str, entries: Entries) -> Vec<Source> {
     all
 }
 
-/// A content as it is held.
+/// A content with a `Debug` form.
 #[derive(Clone)]
 pub(crate) struct Held(pub(crate) Arc<dyn Content>);
 

@@ -1,9 +1,9 @@
 //! Members that are inflated in one call instead of block by block.
 //!
-//! For a reader with large blocks that is nearly twice as fast; it keeps the inflated bytes until it has delivered them. A
-//! reader with small blocks is one of thousands, and neither those bytes nor a decompressor for each of them would fit into
-//! memory: the state of a decompressor alone takes 50 KiB and more. Such a reader borrows the decompressor of its thread,
-//! and packs again, block by block, what it has not delivered yet.
+//! For a reader with large blocks, that is nearly twice as fast; the reader keeps the inflated bytes until it has delivered
+//! them. A reader with small blocks is one of thousands, and neither those bytes nor a decompressor for each of them would
+//! fit into memory: the state of a decompressor alone takes 50 KiB or more. So such a reader borrows the decompressor of its
+//! thread, and packs the bytes again, block by block, that it has not delivered yet.
 
 use std::cell::RefCell;
 
@@ -18,39 +18,40 @@ use crate::packed::Packed;
 /// Members up to this inflated size are inflated in one call, into a buffer of that size. PERF: docs/performance.md,
 /// "Decompression".
 const MAX_WHOLE_BYTES: usize = 4 << 20;
-/// Deflate never needs more than this for as many bytes, whatever a directory says.
+/// Deflate never needs more than this for that many bytes, whatever a directory states.
 const MAX_WHOLE_PACKED_BYTES: usize = MAX_WHOLE_BYTES + (64 << 10);
-/// From this size of blocks on, a reader is taken to have memory for [`MAX_WHOLE_BYTES`].
+/// From this block size on, a reader is assumed to have memory for [`MAX_WHOLE_BYTES`].
 const FULL_BLOCK_BYTES: usize = 64 << 10;
-/// Smaller blocks are not worth packing: their readers take a look at the first of them.
+/// Smaller blocks are not worth packing: their readers only look at the first one.
 const MIN_BLOCK_BYTES: usize = 4 << 10;
-/// Members of fewer blocks are inflated in one call whatever the size of those.
+/// Members with fewer blocks than this are inflated in one call, whatever the block size.
 const FEW_BLOCKS: usize = 4;
-/// What one of thousands of readers may keep of a member, packed: less than a decompressor in the middle of it.
+/// Upper limit on the packed bytes of a member that one of thousands of readers may keep: less than a decompressor in
+/// mid-stream.
 const MAX_KEPT_BYTES: usize = 40 << 10;
-/// The buffer that all readers of a thread inflate into begins with this size.
+/// Initial size of the buffer that all readers of a thread inflate into.
 const FIRST_BYTES: usize = 256 << 10;
 
 /// Inflates small members in one call.
 #[derive(Default)]
 pub(crate) struct Whole {
     decompressor: Option<Decompressor>,
-    /// A member that is larger than a block.
+    /// The bytes of a member that is larger than a block.
     bytes: Vec<u8>,
     kept: Kept,
 }
 
-/// The blocks of a member that are not delivered yet, each packed by itself.
+/// The blocks of a member that have not been delivered yet, each packed separately.
 #[derive(Default)]
 struct Kept {
     packed: Box<[u8]>,
-    /// Where each ends in `packed`.
+    /// End of each block in `packed`.
     ends: Box<[u32]>,
-    /// Inflated bytes of the member.
+    /// Inflated size of the member.
     len: usize,
 }
 
-/// A member that is inflated in one call, and how far it was delivered.
+/// A member that is inflated in one call, and the offset up to which it has been delivered.
 #[derive(Clone, Copy)]
 pub(crate) struct Progress {
     pub(crate) codec: Codec,
@@ -59,24 +60,25 @@ pub(crate) struct Progress {
     pub(crate) offset: u64,
 }
 
-/// What came of inflating a member in one call.
+/// The outcome of inflating a member in one call.
 pub(crate) enum Filled {
-    /// The next block of it.
+    /// The next block of the member: its length, and whether the member ends with it.
     Block(usize, End),
-    /// Nothing, and the cursor is where it was: something is wrong with the member, or with what is stated of it.
+    /// Nothing was delivered, and the cursor has not moved: the member is damaged, or its stated size or checksum is wrong.
     Doubtful,
-    /// Nothing, and the cursor is where it was: the member has to be inflated block by block.
+    /// Nothing was delivered, and the cursor has not moved: the member must be inflated block by block.
     Unfit,
 }
 
-/// What the readers with small blocks of one thread share.
+/// State that the readers with small blocks of one thread share.
 #[derive(Default)]
 struct Shared {
     decompressor: Option<Decompressor>,
     inflater: Inflater,
     bytes: Vec<u8>,
     packer: Option<Fast>,
-    /// What the readers keep is put together here: what grows in each would leave holes between them.
+    /// Packed blocks are collected here and then copied: vectors growing in each reader would leave holes in memory between
+    /// them.
     packed: Vec<u8>,
 }
 
@@ -97,7 +99,7 @@ pub(crate) fn suits_member(member: &Member, block_bytes: usize) -> bool {
         && member.packed_len.is_some_and(|len| len <= max_packed as u64)
 }
 
-/// True if a file of this size that is no archive should be inflated in one call.
+/// True if a single file of this size should be inflated in one call.
 pub(crate) fn suits_file(codec: Codec, size: Option<u64>, block_bytes: usize) -> bool {
     codec != Codec::Plain
         && (MIN_BLOCK_BYTES..FULL_BLOCK_BYTES).contains(&block_bytes)
@@ -105,7 +107,7 @@ pub(crate) fn suits_file(codec: Codec, size: Option<u64>, block_bytes: usize) ->
 }
 
 impl Whole {
-    /// Inflates the member whose bytes begin at the cursor, if none of it is delivered yet, and gives its next block.
+    /// Inflates the member whose bytes begin at the cursor, unless it has been inflated already, and delivers its next block.
     pub(crate) fn fill(
         &mut self,
         packed: &mut Packed,
@@ -140,7 +142,7 @@ impl Whole {
 }
 
 impl Kept {
-    /// Inflates a member, gives its first block and packs the others.
+    /// Inflates a member, delivers its first block and packs the others.
     fn fill_first(
         &mut self,
         shared: &mut Shared,
@@ -176,7 +178,7 @@ impl Kept {
         Filled::Block(first.len(), if rest.is_empty() { End::Done } else { End::More })
     }
 
-    /// Gives a block that was packed again: not the first.
+    /// Delivers a block that was packed again: any but the first.
     fn fill_next(
         &mut self,
         shared: &mut Shared,
@@ -202,12 +204,13 @@ impl Kept {
     }
 }
 
-/// Goes back to where the member's bytes begin.
+/// Moves the cursor back to the beginning of the member's bytes.
 fn back(packed: &mut Packed, at: u64) -> Filled {
     if packed.seek(at).is_ok() { Filled::Unfit } else { Filled::Doubtful }
 }
 
-/// Inflates a member of an archive and takes its packed bytes. False if it is not what is stated of it: then none are taken.
+/// Inflates a member of an archive and consumes its packed bytes. False, without consuming any, if it does not match its
+/// stated size or checksum.
 fn inflate_member(
     decompressor: &mut Decompressor,
     packed: &mut Packed,
@@ -230,7 +233,7 @@ fn inflate_member(
     true
 }
 
-/// Inflates a file that is no archive. False if it is larger than [`MAX_WHOLE_BYTES`] or anything is wrong with it.
+/// Inflates a single file. False if it is larger than [`MAX_WHOLE_BYTES`] or anything is wrong with it.
 fn inflate_file(inflater: &mut Inflater, codec: Codec, packed: &mut Packed, out: &mut Vec<u8>) -> bool {
     if inflater.restart(codec).is_err() {
         return false;

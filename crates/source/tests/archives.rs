@@ -1,4 +1,4 @@
-//! Zip archives: sizes, orders, names, 64-bit fields, descriptors, and what is left when the directory is gone.
+//! Zip archives: sizes, orders, names, 64-bit fields, descriptors, and what can still be read without the directory.
 
 use crate::packing::{
     Descriptor, HandMember, ahead, hand_zip, inline, memory, pack_zip, pipe, read, trace_like,
@@ -193,7 +193,7 @@ fn an_archive_cut_anywhere_keeps_the_members_that_are_whole() {
             for (container, is_pipe) in [(container, false), (piped, true)] {
                 let read = read(&container, &inline(100));
                 let expected: Vec<u32> = (0..n_whole as u32).collect();
-                // A descriptor that is missing in part is noticed too, but the member before it is complete.
+                // A partly missing descriptor is also noticed, but the member before it is complete.
                 assert_eq!(
                     read.sound[..n_whole.min(read.sound.len())],
                     expected,
@@ -239,7 +239,7 @@ fn the_damage_of_a_cut_archive_is_a_finding_with_its_place() {
     assert_eq!(read.errors[0].member(), Some((1, "chunk.00000001")));
 }
 
-/// Writes a little-endian integer into an archive and reads what is left.
+/// Overwrites a little-endian integer in the directory of an archive and opens the result.
 fn with_lie(offset_in_directory: usize, lie: &[u8]) -> Container {
     let (mut packed, directory_at) = hand_zip(&[
         HandMember::new("a", b"first"),
@@ -291,7 +291,8 @@ fn a_member_that_the_directory_lies_about_gives_an_error_and_no_data() {
     for (lie, at, bytes, message) in cases {
         let container = with_lie(at, bytes);
         assert!(container.damage().is_empty(), "{lie}");
-        // Which of the two is wrong cannot be known. The first read finds out where a member is not read at once.
+        // It is impossible to know which of the two is wrong. If the member is not inflated in one call, the first read finds
+        // out.
         let _ = read(&container, &inline(100));
         let read = read(&container, &inline(100));
         assert_eq!(texts(&read.members).concat(), "secondthird", "{lie}");
@@ -321,7 +322,7 @@ fn after_a_bad_stretch_the_walk_goes_on_with_the_next_header() {
         );
         assert_eq!(texts(&read.members), ["first", "third"]);
     }
-    // With the directory, the member keeps its number.
+    // With the directory, the member keeps its index.
     let read = read(&open(&damaged), &inline(100));
     assert_eq!(read.sound, [0, 2]);
     assert_eq!(read.errors[0].what(), "there is no local header where the directory says");
@@ -367,7 +368,7 @@ fn of_a_member_with_a_wrong_checksum_nothing_is_delivered_and_its_neighbours_are
             if options.block_bytes > 100_000 {
                 assert_eq!((got[1].len(), errors[0].offset()), (0, Some(0)));
             } else {
-                // What has come has been handed out before the checksum was reached.
+                // Bytes have been delivered before the checksum was reached.
                 let good = parts[1].iter().zip(&got[1]).take_while(|(a, b)| a == b).count();
                 assert!(good > parts[1].len() / 3, "{good} of {}", parts[1].len());
             }
@@ -413,7 +414,7 @@ fn a_comment_that_looks_like_an_end_record_does_not_mislead() {
     assert_eq!(names(&container), ["a"]);
 }
 
-/// Runs of bytes that mean much in a header, put anywhere, into archives of all layouts: reading always ends.
+/// Puts bytes that mean much in headers anywhere into archives of all layouts: reading always ends.
 #[test]
 fn lying_headers_never_keep_a_reader_busy() {
     let text = trace_like(30);
@@ -441,13 +442,13 @@ fn lying_headers_never_keep_a_reader_busy() {
     }
 }
 
-/// Thousands of readers with small blocks keep little of a member each, whatever there is in it.
+/// Thousands of readers with small blocks keep little of a member each, whatever its content.
 #[test]
 fn small_blocks_of_members_that_are_kept_packed_are_the_same_bytes() {
     let repeated = trace_like(40).repeat(2_000);
     let noise: Vec<u8> =
         (0..30_000u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect();
-    // Small when it is packed as a whole, because it repeats far away, and large block by block.
+    // Small when packed as a whole, because it repeats at a large distance, and large when packed block by block.
     let far = noise.repeat(8);
     let parts = [&repeated[..], &far, &noise, &trace_like(300), b"x"];
     let container = open(&pack_zip(&parts));

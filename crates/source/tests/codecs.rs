@@ -1,4 +1,4 @@
-//! Whatever the packing, the place and the size of blocks: the same bytes come out.
+//! The same bytes come out for all codecs, kinds of sources and block sizes.
 
 use crate::packing::{CODECS, ahead, inline, memory, pack, pack_lz4, pipe, read, trace_like};
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn a_file_on_disk_gives_the_same_bytes_as_memory() {
     let bytes = trace_like(300_000);
     let folder = tempfile::tempdir().unwrap();
     for codec in CODECS {
-        // The name says nothing, or lies.
+        // The name says nothing, or something wrong.
         let path = folder.path().join(format!("{}.gz", codec.name()));
         std::fs::write(&path, pack(codec, &bytes)).unwrap();
         let container = Source::open(&path).unwrap().container().unwrap();
@@ -104,7 +104,7 @@ fn nothing_packed_is_nothing() {
     for codec in CODECS {
         let container = memory(&pack(codec, b"")).container().unwrap();
         let read = read(&container, &inline(100));
-        // The snappy writer writes no identifier without data, so its file is empty and plain.
+        // The snappy writer writes no identifier without data, so its file is empty and counts as plain.
         assert!(read.errors.is_empty() && read.bytes().is_empty(), "{codec:?} {:?}", read.errors);
     }
 }
@@ -224,7 +224,7 @@ fn a_zstd_frame_that_ends_with_a_block_is_complete() {
     }
 }
 
-/// A snappy stream with every kind of chunk that is legal.
+/// A snappy stream with every legal kind of chunk.
 #[test]
 fn snappy_chunks_with_and_without_checksum_padding_and_skippable_ones_are_one_stream() {
     let chunk = |kind: u8, body: &[u8]| {
@@ -283,7 +283,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), codec in prop::sample::select(&CODECS[..])) {
-        // After a good beginning, so that the codec is chosen.
+        // After a valid beginning, so that the codec is recognised.
         let mut packed = pack(codec, b"beginning");
         packed.truncate(14);
         packed.extend(bytes);

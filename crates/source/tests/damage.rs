@@ -1,4 +1,4 @@
-//! Cut and damaged files: everything before the fault comes out, then one error says where.
+//! Truncated and damaged files: everything before the fault is delivered, then one error says where it is.
 
 use std::io::{Cursor, Read as _};
 
@@ -30,8 +30,8 @@ fn a_file_cut_anywhere_gives_what_lies_before_the_cut_and_says_that_it_is_cut() 
                 }
                 let read = read(&container, &options);
                 assert!(is_prefix(&read, &whole), "{codec:?} cut at {len}");
-                // Plain files and snappy streams have no end of their own to miss, and on a pipe all members of an
-                // archive were read when its directory begins.
+                // Plain files and snappy streams have no end marker that could be missing, and on a pipe all members of an
+                // archive have been read when its directory begins.
                 let all_read =
                     read.sound.len() == whole.sound.len() && !container.is_indexed() && len > data_end;
                 if codec != Codec::Plain && codec != Codec::Snappy && !all_read {
@@ -98,7 +98,7 @@ fn a_changed_byte_anywhere_never_goes_unnoticed_and_never_panics() {
             for source in [memory(&damaged), pipe(&damaged)] {
                 let container = source.container().unwrap();
                 let read = read(&container, &inline(1 + random(2000)));
-                // Plain bytes have no checksum, and a snappy chunk may turn into one that is to be skipped.
+                // Plain bytes have no checksum, and a snappy chunk may turn into a skippable one.
                 let checked = ![Codec::Plain, Codec::Snappy].contains(&codec) && container.codec() == codec;
                 let noticed = !read.errors.is_empty() || !container.damage().is_empty();
                 assert!(!checked || noticed || read.bytes() == bytes, "{codec:?}, byte {at}");
@@ -115,7 +115,7 @@ fn reading_ahead_reports_the_same_faults_as_reading_inline() {
         for at in (0..packed.len()).step_by(7) {
             let mut damaged = packed.clone();
             damaged[at] ^= 0x55;
-            // A container of its own for each: a second read of one knows what the first has found.
+            // A separate container for each read: a second read of the same one knows what the first has found.
             let container = || memory(&damaged).container().unwrap();
             let (inline, threaded) =
                 (read(&container(), &inline(500)), read(&container(), &ahead(500, 6, 2)));
@@ -143,13 +143,13 @@ fn a_wrong_checksum_is_reported_behind_the_data_that_it_is_about() {
             assert_eq!(read.errors[0].offset(), Some(bytes.len() as u64), "{codec:?}");
         }
     }
-    // A second read gives nothing that no checksum vouches for.
+    // A second read delivers nothing for which no checksum vouches.
     for (codec, from_end) in from_end {
         let packed = [pack(codec, &bytes), pack(codec, &bytes)].concat();
         let has_frames = codec != Codec::Zlib;
         let (mut packed, mut n_good) =
             if has_frames { (packed, bytes.len()) } else { (pack(codec, &bytes), 0) };
-        // These blocks of LZ4 have checksums of their own, which vouch for all of them.
+        // These LZ4 blocks have their own checksums, which vouch for all of them.
         let is_vouched = codec == Codec::Lz4;
         if is_vouched {
             n_good = 2 * bytes.len();
@@ -171,7 +171,7 @@ fn a_wrong_checksum_is_reported_behind_the_data_that_it_is_about() {
             assert_eq!(container.n_delivered_damaged(), n_damaged, "{codec:?}");
         }
     }
-    // The checksum of the first snappy chunk lies after the identifier and the chunk's header.
+    // The checksum of the first snappy chunk is after the identifier and the chunk's header.
     let mut packed = pack(Codec::Snappy, &bytes);
     packed[14] ^= 1;
     let read = read(&memory(&packed).container().unwrap(), &inline(5000));
@@ -206,7 +206,7 @@ fn a_zstd_frame_that_wants_a_huge_window_meets_a_limit() {
 
 #[test]
 fn preset_dictionaries_are_unsupported() {
-    // An LZ4 frame header with the dictionary flag and its right header checksum.
+    // An LZ4 frame header with the dictionary flag and a correct header checksum.
     let described = [0x61, 0x40, 1, 2, 3, 4];
     let check = (xxhash_rust::xxh32::xxh32(&described, 0) >> 8) as u8;
     let packed = [&[0x04, 0x22, 0x4d, 0x18][..], &described, &[check, 0, 0, 0, 0]].concat();
@@ -242,7 +242,7 @@ fn a_file_that_shrinks_after_it_was_opened_is_an_io_error() {
     let container = Source::open(&path).unwrap().container().unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_len(1200).unwrap();
     let read = read(&container, &inline(1000));
-    // Of the block that the new end lies in nothing is delivered.
+    // Nothing of the block that contains the new end is delivered.
     assert!((1000..=1200).contains(&read.bytes().len()), "{}", read.bytes().len());
     assert_eq!(read.errors.len(), 1);
     assert_eq!(read.errors[0].kind(), ErrorKind::Io);

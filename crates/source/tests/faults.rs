@@ -1,4 +1,4 @@
-//! What the system does wrong while a file is read: a disk that fails, a file that is cut under its reader.
+//! Failures of the system while a file is read: a failing disk, a file that is truncated by another process.
 
 use quipu_source::{Error, ErrorKind, Source, StreamOptions};
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 const FILE_BYTES: usize = 6 << 20;
 
-/// Reads a source to its end, with something done after the first block; returns how many bytes came, and the error.
+/// Reads a source to its end and calls `after_first` after the first block. Returns the number of bytes and the error.
 fn read_all(source: &Source, after_first: impl FnOnce()) -> (u64, Option<Error>) {
     let container = source.container().unwrap();
     let mut stream = container.stream(container.all_members(), &StreamOptions::default()).unwrap();
@@ -26,7 +26,7 @@ fn read_all(source: &Source, after_first: impl FnOnce()) -> (u64, Option<Error>)
 
 #[test]
 fn a_file_that_is_cut_while_it_is_read_gives_an_error_and_no_shorter_trace() {
-    // Files that were not written to for a while are mapped, others are read.
+    // Files that have not been written to for a while are mapped; others are read.
     for age in [0, 3600] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plain");
@@ -34,7 +34,7 @@ fn a_file_that_is_cut_while_it_is_read_gives_an_error_and_no_shorter_trace() {
         file.write_all(&vec![b'x'; FILE_BYTES]).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
         let source = Source::open(&path).unwrap();
-        // The place lies on the border of any block.
+        // The place is on a border of blocks of any size.
         let (n_bytes, error) = read_all(&source, || file.set_len(2 << 20).unwrap());
         let error = error.unwrap();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
@@ -44,7 +44,7 @@ fn a_file_that_is_cut_while_it_is_read_gives_an_error_and_no_shorter_trace() {
     }
 }
 
-/// Gives this many bytes, then the error of a failing disk.
+/// Delivers this many bytes, then the error of a failing disk.
 struct Failing(usize);
 
 impl Read for Failing {

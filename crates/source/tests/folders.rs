@@ -1,6 +1,6 @@
 //! Folders: their entries, and thousands of files read at once with few descriptors.
 //!
-//! One test only counts descriptors of the whole process, so it has this test program almost to itself.
+//! Only one test counts the descriptors of the whole process, so it has this test program almost to itself.
 
 use std::path::Path;
 
@@ -87,7 +87,7 @@ fn thousands_of_files_being_read_at_once_need_few_descriptors() {
         .map(|container| container.stream(container.all_members(), &inline(600)).unwrap())
         .collect();
 
-    // Round after round, each stream gives one block: all of them are in the middle of their files.
+    // In each round, each stream delivers one block: all of them are in the middle of their files.
     let mut got = vec![Vec::new(); N_FILES];
     let mut block = Vec::new();
     let mut most = 0;

@@ -1,13 +1,13 @@
-//! What is packed comes back, through our own reader and through those of others, whatever the number of threads.
+//! Packed bytes come back unchanged, through our own reader and through those of others, for any number of threads.
 
-// The helpers of a test may panic as the test may.
+// Helpers of a test may panic like the test itself.
 
 use crate::packing::{memory, read, trace_like};
 use proptest::prelude::*;
 use quipu_source::{Codec, PackOptions, Packer, Packing, Pool, StreamOptions};
 use std::io::{Cursor, Read};
 
-/// Packs members, in writes of `step` bytes.
+/// Packs members with writes of `step` bytes.
 fn pack(options: &PackOptions, n_threads: usize, members: &[&[u8]], step: usize) -> Vec<u8> {
     let pool = Pool::new(n_threads).unwrap();
     let mut packer = Packer::new(Cursor::new(Vec::new()), &pool, options);
@@ -47,7 +47,7 @@ fn check(options: &PackOptions, members: &[&[u8]]) {
     }
 }
 
-/// Around the sizes at which blocks and members are cut.
+/// Sizes around those at which blocks and members are cut.
 const SIZES: [usize; 9] =
     [0, 1, 12, 65_536, 65_537, 1 << 20, (1 << 20) + 1, 4 << 20, (4 << 20) + (1 << 20) + 12];
 
@@ -165,7 +165,7 @@ proptest! {
         let bytes = bytes.repeat(repeat);
         let options = PackOptions::new(Packing::ALL[which]);
         let packed = pack(&options, 2, &[&bytes], step);
-        // Bytes that happen to look packed are not told from packed ones.
+        // Bytes that happen to look packed cannot be distinguished from packed ones.
         prop_assume!(options.packing != Packing::Plain || Codec::of(&packed) == Codec::Plain);
         let read = read(&memory(&packed).container().unwrap(), &StreamOptions::default());
         prop_assert!(read.errors.is_empty());

@@ -1,4 +1,4 @@
-//! The real traces that lie beside the repository, where they do: every one of them inflates to whole entries.
+//! Real traces next to the repository, if they are there: each of them inflates to whole entries.
 
 use std::path::{Path, PathBuf};
 

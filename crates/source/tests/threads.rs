@@ -1,4 +1,4 @@
-//! Reading ahead: what is dropped early ends early, and buffers are bounded.
+//! Reading ahead: dropped streams end their threads early, and buffers are bounded.
 
 use crate::packing;
 use std::io::Read;
@@ -41,7 +41,7 @@ fn a_stream_that_is_dropped_early_leaves_no_thread_behind() {
     }
 }
 
-/// Threads of the test below, which runs at the same time.
+/// Number of threads of the test below, which runs at the same time.
 #[cfg(target_os = "linux")]
 fn n_threads_on_silent_pipes() -> usize {
     2
@@ -91,7 +91,7 @@ fn no_more_than_the_allowed_blocks_are_read_ahead() {
         stream.next(&mut block).unwrap().unwrap();
     }
     std::thread::sleep(Duration::from_millis(200));
-    // Ten given, three waiting, one in the making, and the packed bytes that are buffered.
+    // Ten blocks delivered, three waiting, one being made, and the packed bytes that are buffered.
     let ahead = taken.load(Ordering::Relaxed);
     assert!(ahead <= 14 * BLOCK + 140_000, "{ahead}");
 }

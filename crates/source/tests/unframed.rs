@@ -1,4 +1,4 @@
-//! Packings that say little of themselves: snappy blocks after their lengths, and Brotli.
+//! Packings without framing or magic bytes: snappy blocks preceded by their lengths, and Brotli.
 
 use crate::packing;
 use crate::packing::{ahead, inline, memory, pack, pipe, read, trace_like};
@@ -64,7 +64,7 @@ fn the_tail_of_a_file_is_its_last_bytes() {
     assert_eq!(pipe(b"abcdef").packed_tail(4).unwrap(), b"");
 }
 
-/// A file of several chunks, each of 1 MiB; returns also where they begin.
+/// A file of several chunks, each of 1 MiB; also returns its plain bytes, and the offsets of the chunks.
 fn chunked(n_chunks: u32) -> (Vec<u8>, Vec<u8>, Vec<usize>) {
     let bytes: Vec<u8> = (0..n_chunks << 18)
         .flat_map(|i| [(i / 7) as u8, (i.wrapping_mul(i) % 11) as u8, b'a', b'a'])
@@ -91,7 +91,7 @@ fn what_lies_before_a_fault_within_a_chunk_is_delivered() {
         let kept = read.bytes();
         let error = &read.errors[0];
         assert_eq!((read.errors.len(), error.kind()), (1, ErrorKind::Malformed));
-        // The fault stands after what was delivered, and names its chunk.
+        // The fault is after the delivered bytes, and names its chunk.
         assert_eq!(error.offset(), Some(kept.len() as u64));
         assert_eq!(error.packed_offset(), Some(starts[chunk] as u64));
         let n_good = kept.iter().zip(&bytes).take_while(|(one, other)| one == other).count();
@@ -157,7 +157,7 @@ fn a_chunk_whose_length_is_too_small_is_delivered() {
             assert!(error.to_string().contains(&what), "{error}");
         }
     }
-    // The end of the data, followed by bytes that form no block.
+    // The end of the data, followed by bytes that are not a block.
     for behind in [&[0; 4][..], &[0; 400], &[0, 0, 0, 0, 0xff, 0xff, 3, 1, 2, 3], &[0, 0, 0, 0, b'q']] {
         let ended = [&file, behind].concat();
         let read = read(&memory(&ended).container().unwrap(), &inline(70_000));

@@ -1,17 +1,17 @@
-//! Formats whose data is inflated block by block: what is common to them is how bytes of a block are handed out.
+//! The common part of formats that are inflated block by block: delivering the bytes of a block.
 
 use super::End;
 use crate::error::Error;
 use crate::packed::Packed;
 
-/// The present block.
+/// The current block.
 #[derive(Default)]
 pub(super) struct Block {
-    /// Its bytes, inflated.
+    /// Its inflated bytes.
     pub(super) bytes: Vec<u8>,
-    /// What ends the data after these bytes.
+    /// An error that ends the data after these bytes.
     pub(super) fault: Option<Error>,
-    /// Bytes before this one were handed out.
+    /// Number of bytes that have been delivered.
     taken: usize,
 }
 
@@ -22,7 +22,7 @@ impl Block {
         self.taken = 0;
     }
 
-    /// Copies what is left of the bytes, or as many as there is room for; says how many.
+    /// Copies the remaining bytes, or as many as fit, and returns their number.
     fn hand_out(&mut self, out: &mut [u8]) -> usize {
         let ready = &self.bytes[self.taken..];
         let n_bytes = ready.len().min(out.len());
@@ -32,12 +32,12 @@ impl Block {
     }
 }
 
-/// The decompressor of such a format.
+/// A decompressor of such a format.
 pub(super) trait Blocks {
-    /// The present block.
+    /// The current block.
     fn block(&mut self) -> &mut Block;
 
-    /// Takes one step when the present block is used up, towards the next; false at the end of the data.
+    /// Takes one step towards the next block when the current one is used up; false at the end of the data.
     fn advance(&mut self, packed: &mut Packed) -> Result<bool, Error>;
 
     /// See [`super::Inflater::inflate`].

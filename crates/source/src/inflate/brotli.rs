@@ -1,4 +1,4 @@
-//! One Brotli stream (RFC 7932). It has no magic bytes: only a caller who knows better asks for it.
+//! One Brotli stream (RFC 7932). It has no magic bytes, so callers must request it explicitly.
 
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, SliceWrapper, StandardAlloc};
 
@@ -6,11 +6,11 @@ use super::{End, cut, unreadable};
 use crate::error::Error;
 use crate::packed::Packed;
 
-/// The state of the decoder: its window takes up to 16 MiB, as the stream asks for.
+/// The state of the decoder. Its window takes up to 16 MiB, depending on the stream.
 pub(crate) struct Brotli {
     state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
     ended: bool,
-    /// What the decoder failed with; what it made before is handed out first.
+    /// The error of the decoder; bytes that it made before are delivered first.
     fault: Option<Error>,
 }
 
@@ -70,11 +70,11 @@ impl Brotli {
         }
     }
 
-    /// Hands out what was made before a failure and stays in the window, since the decoder itself gives nothing more.
+    /// Delivers bytes that were made before a failure and remain in the window, because the decoder itself returns no more.
     fn take_rest(&mut self, out: &mut [u8]) -> usize {
         let state = &mut self.state;
         let whole = |number: i32| usize::try_from(number).unwrap_or(0);
-        // What is beyond the end of its block was made of damage.
+        // Bytes beyond the end of the block were made from damaged data.
         let made = whole(state.pos).saturating_sub(whole(state.meta_block_remaining_len.saturating_neg()));
         let made = state.rb_roundtrips.saturating_mul(whole(state.ringbuffer_size)).saturating_add(made);
         let start = state.partial_pos_out & whole(state.ringbuffer_mask);

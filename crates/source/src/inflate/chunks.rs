@@ -1,46 +1,46 @@
-//! Bare snappy blocks, each after its length, as apitrace writes them: no checksums, no framing.
+//! Raw snappy blocks, each preceded by its length, as apitrace writes them: no checksums, no framing.
 //!
 //! ```text
 //! 61 74  then chunks:  length u32 | one raw snappy block of that many bytes
 //! ```
 //!
-//! A length of 0 ends the data, unless a block stands after it: then the length is what is wrong. SPEC: apitrace.md#containers.
+//! A length of 0 ends the data, unless a block follows: then the length is wrong. SPEC: apitrace.md#containers.
 
 use super::blocks::{Block, Blocks};
 use super::{cut, take, unreadable};
 use crate::error::{Error, ErrorKind};
 use crate::packed::Packed;
 
-/// The packed length of a chunk is bounded only by good sense: the tracer's own chunks have 1.2 MB at most.
+/// Generous limit on the packed length of a chunk: the tracer's own chunks have 1.2 MB at most.
 const MAX_PACKED_CHUNK_BYTES: usize = 64 << 20;
-/// The most that snappy makes of one byte: a copy of 64 bytes takes three.
+/// Upper limit on the bytes that snappy makes of one byte: a copy of 64 bytes takes three.
 const MAX_EXPANSION: usize = 22;
 
-/// What tracers make a chunk of, and the most that snappy may need for it.
+/// Number of bytes from which tracers make a chunk, and the most that snappy may need for it.
 const USUAL_CHUNK_BYTES: usize = 1 << 20;
 const USUAL_PACKED_BYTES: usize = 32 + USUAL_CHUNK_BYTES + USUAL_CHUNK_BYTES / 6;
 
-/// What is after the end of the data is no block unless it makes more than this.
+/// Bytes after the end of the data count as a block only if they inflate to at least this many.
 const MIN_BEHIND_END_BYTES: usize = 256;
 
 const MARK: [u8; 2] = *b"at";
 
 const CUT: &str = "the snappy data is cut short";
 
-/// The state between two chunks, or within one.
+/// The state between chunks or within one.
 #[derive(Default)]
 pub(crate) struct Chunks {
-    /// The present chunk.
+    /// The current chunk.
     chunk: Block,
     begun: bool,
     decoder: snap::raw::Decoder,
     n_chunks: u64,
-    /// True if reading began in the middle, so that the numbers of chunks are unknown.
+    /// Whether reading began in the middle, so that the numbers of chunks are unknown.
     is_midway: bool,
 }
 
 impl Chunks {
-    /// Begins with a chunk rather than with the magic number.
+    /// Expects a chunk first instead of the magic bytes.
     pub(super) fn skip_head(&mut self) {
         (self.begun, self.is_midway) = (true, true);
     }
@@ -81,7 +81,7 @@ impl Blocks for Chunks {
                 "{} has `{len_bytes}` bytes, the limit is `{MAX_PACKED_CHUNK_BYTES}`",
                 chunk_name(number)
             );
-            // The block itself says how far it goes, so that nothing after it is taken for a part of it.
+            // The block itself states where it ends, so nothing after it is mistaken for a part of it.
             let shown = packed.fill(USUAL_PACKED_BYTES).map_err(unreadable)?;
             inflate_prefix(&shown[..shown.len().min(USUAL_PACKED_BYTES)], &mut self.chunk.bytes);
             self.chunk.fault = Some(Error::new(ErrorKind::Limit, what).at_packed(at));
@@ -90,11 +90,11 @@ impl Blocks for Chunks {
         let left = packed.left().map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
         let shown = packed.fill(len_bytes.min(left)).map_err(unreadable)?;
         let Some(body) = shown.get(..len_bytes) else {
-            // What is there of the chunk is good as far as it goes.
+            // The part of the chunk that is there is good.
             inflate_prefix(shown, &mut self.chunk.bytes);
             let n_shown = shown.len();
             packed.consume(n_shown);
-            // Where the chunk begins, because its length may be what is wrong.
+            // The place where the chunk begins, because its length may be what is wrong.
             self.chunk.fault = Some(Error::new(cut(packed, CUT).kind(), CUT).at_packed(at));
             return Ok(true);
         };
@@ -111,7 +111,7 @@ impl Blocks for Chunks {
         };
         if let Err(why) = unpacked {
             self.chunk.clear();
-            // The block may be whole, and its length too small.
+            // The block may be complete, and its length too small.
             let shown = packed.fill(len_bytes.max(USUAL_PACKED_BYTES)).map_err(unreadable)?;
             if let Some(n_packed) = self.whole_block(shown, 1).filter(|n_packed| *n_packed > len_bytes) {
                 self.chunk.fault = Some(wrong_length(number, len_bytes, n_packed).at_packed(at));
@@ -129,8 +129,8 @@ impl Blocks for Chunks {
 }
 
 impl Chunks {
-    /// Inflates the block that these bytes begin with to just the length that it states, if it can be and there are this many;
-    /// says how many bytes it takes.
+    /// Inflates the block at the start of `bytes` to exactly the length that it states, if that works and it states at least
+    /// `min_bytes`. Returns the packed size of the block.
     fn whole_block(&mut self, bytes: &[u8], min_bytes: usize) -> Option<usize> {
         let len = snap::raw::decompress_len(bytes).ok().filter(|len| *len >= min_bytes)?;
         if len > USUAL_PACKED_BYTES.min(bytes.len().saturating_mul(MAX_EXPANSION)) {
@@ -154,15 +154,16 @@ fn chunk_name(number: Option<u64>) -> String {
     number.map_or("a chunk".to_owned(), |number| format!("chunk `{number}`"))
 }
 
-/// Inflates the beginning of a block that is cut or damaged, as far as it goes: no further than its length says, unless that
-/// is less than what tracers write or more than its bytes can make.
+/// Inflates the beginning of a truncated or damaged block as far as possible: at most to the length that it states, unless
+/// that is less than what tracers write or more than its bytes can make.
 fn inflate_prefix(block: &[u8], out: &mut Vec<u8>) {
     let stated = snap::raw::decompress_len(block).unwrap_or(0);
     let most = stated.min(block.len().saturating_mul(MAX_EXPANSION)).max(USUAL_CHUNK_BYTES);
     inflate_up_to(block, most, out);
 }
 
-/// Inflates the beginning of a block up to this many bytes, as far as it goes; says how many bytes of the block that takes.
+/// Inflates the beginning of a block up to `most` bytes, as far as possible; returns the number of bytes of the block that
+/// this takes.
 fn inflate_up_to(block: &[u8], most: usize, out: &mut Vec<u8>) -> usize {
     let Some(header) = block.iter().take(5).position(|byte| byte & 0x80 == 0) else { return 0 };
     let mut rest = &block[header + 1..];
@@ -195,7 +196,7 @@ fn inflate_up_to(block: &[u8], most: usize, out: &mut Vec<u8>) -> usize {
         if offset == 0 || offset > out.len() {
             break;
         }
-        // Source and copy may overlap: then the copy repeats itself.
+        // Source and copy may overlap: the copy then repeats itself.
         for _ in 0..len.min(room) {
             out.push(out[out.len() - offset]);
         }

@@ -1,8 +1,8 @@
-//! Deflate in its three wrappings: bare (in zip archives), gzip and zlib.
+//! Deflate in its three wrappings: raw (in zip archives), gzip and zlib.
 //!
-//! Streaming only; whole small members go through libdeflate (see `sequence.rs`). The gzip wrapping is parsed
-//! here, since it allows what the plain decompressor does not know: many members, padding, and a checksum that
-//! libdeflate computes faster.
+//! Streaming only; whole small members go through libdeflate (see `whole.rs`). The gzip wrapping is parsed here, because it
+//! allows things that the plain decompressor does not handle: several members, padding, and a checksum that libdeflate
+//! computes faster.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use libdeflater::Crc;
@@ -13,7 +13,7 @@ use crate::packed::Packed;
 
 const CUT: &str = "the deflate data is cut short";
 
-/// How a run over deflate data ended.
+/// The outcome of a run over deflate data.
 enum Run {
     Full,
     StreamEnd,
@@ -39,14 +39,14 @@ fn run(state: &mut Decompress, packed: &mut Packed, out: &mut [u8]) -> (usize, R
         match status {
             Ok(Status::StreamEnd) => return (n_out, Run::StreamEnd),
             Ok(_) if used + made > 0 => {}
-            // The end of the input is a fault only when the state has nothing left to give.
+            // The end of the input is a fault only if the decompressor has nothing left to deliver.
             Ok(_) if at_end => return (n_out, Run::Fault(cut(packed, CUT))),
             Ok(_) => return (n_out, Run::Fault(bad_data(packed))),
             Err(error) if error.needs_dictionary().is_some() => {
                 let fault = Error::unsupported("the data needs a preset dictionary").at_packed(packed.at());
                 return (n_out, Run::Fault(fault));
             }
-            // What the decompressor says of it depends on where the output ended, so its words are not handed on.
+            // The decompressor's message depends on where the output ended, so it is not passed on.
             Err(_) => return (n_out, Run::Fault(bad_data(packed))),
         }
     }
@@ -58,7 +58,7 @@ fn bad_data(packed: &Packed) -> Error {
     Error::malformed("bad deflate data").at_packed(packed.at())
 }
 
-/// A bare deflate stream, as a member of an archive.
+/// A raw deflate stream, as in members of archives.
 pub(crate) struct Deflate {
     state: Decompress,
     crc: Crc,
@@ -81,8 +81,8 @@ impl Deflate {
     }
 
     pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
-        // A surplus over the stated size is data all the same; the size is judged at the end, so that the verdict does
-        // not depend on where blocks end.
+        // Bytes beyond the stated size are still data. The size is checked at the end, so that the result does not depend on
+        // where blocks end.
         let (n_bytes, end) = run(&mut self.state, packed, out);
         self.crc.update(&out[..n_bytes]);
         self.len += n_bytes as u64;
@@ -112,11 +112,11 @@ impl Deflate {
 pub(crate) struct Gzip {
     state: Decompress,
     crc: Crc,
-    /// Inflated bytes of the present member.
+    /// Inflated bytes of the current member.
     len: u64,
     in_member: bool,
     n_members: u64,
-    /// Inflated bytes of the members whose checksum was right.
+    /// Inflated bytes of the members whose checksums were right.
     n_vouched: u64,
 }
 
@@ -134,9 +134,9 @@ impl Default for Gzip {
 }
 
 impl Gzip {
-    /// Begins another file.
+    /// Prepares for another file.
     pub(super) fn restart(&mut self) {
-        // The state is reset where a member begins.
+        // `next_member` resets the decompressor.
         (self.in_member, self.n_members, self.n_vouched) = (false, 0, 0);
     }
 
@@ -191,7 +191,7 @@ impl Gzip {
         if crc != self.crc.sum() {
             return Err(Error::checksum("CRC-32", crc, self.crc.sum()).at_packed(packed.at()));
         }
-        // The trailer keeps the length modulo 2^32.
+        // The trailer stores the length modulo 2^32.
         if u64::from(len) != self.len & 0xffff_ffff {
             return Err(Error::malformed(format!(
                 "the data inflates to `{}` bytes, its trailer says `{len}`",
@@ -261,7 +261,7 @@ impl Default for Zlib {
 }
 
 impl Zlib {
-    /// Begins another file.
+    /// Prepares for another file.
     pub(super) fn restart(&mut self) {
         self.state.reset(true);
     }

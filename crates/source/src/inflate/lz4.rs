@@ -6,8 +6,8 @@
 //! 5x 2a 4d 18 | size u32 | bytes                              a frame to be skipped
 //! ```
 //!
-//! An own frame parser over the block decoder of lz4_flex: its frame reader takes a file that is cut between two
-//! blocks for a complete one, and does not say where a fault lies.
+//! A frame parser of our own over the block decoder of lz4_flex: the latter's frame reader treats a file that is truncated
+//! between two blocks as complete, and does not say where a fault is.
 
 use xxhash_rust::xxh32::{Xxh32, xxh32};
 
@@ -17,25 +17,25 @@ use crate::error::Error;
 use crate::packed::Packed;
 
 const CUT: &str = "the LZ4 data is cut short";
-/// How far back a block may reach into those before it.
+/// Maximum distance to earlier blocks to which a block may refer.
 const WINDOW_BYTES: usize = 64 << 10;
 
 /// The state of the frame reader.
 #[derive(Default)]
 pub(crate) struct Lz4 {
     frame: Option<Frame>,
-    /// The present block.
+    /// The current block.
     block: Block,
-    /// What linked blocks may refer to: the bytes before the present block.
+    /// The bytes before the current block, to which linked blocks may refer.
     history: Vec<u8>,
     n_frames: u64,
-    /// Inflated bytes of the frames that ended well.
+    /// Inflated bytes of the frames that ended correctly.
     n_vouched: u64,
-    /// The present frame has a checksum at its end only.
+    /// Whether the current frame has its only checksum at its end.
     is_open: bool,
 }
 
-/// What a frame's header says, and its running checksum.
+/// The contents of a frame header, and the running checksum.
 struct Frame {
     linked: bool,
     block_checksums: bool,
@@ -50,7 +50,7 @@ impl Blocks for Lz4 {
         &mut self.block
     }
 
-    /// Takes one step: a frame header, a block, or the end of a frame.
+    /// Processes a frame header, a block, or the end of a frame.
     fn advance(&mut self, packed: &mut Packed) -> Result<bool, Error> {
         match self.frame.take() {
             None => {
@@ -85,7 +85,7 @@ impl Lz4 {
         self.history.clear();
     }
 
-    /// Inflates the next block; false at the end of the frame, whose checksum then fits.
+    /// Inflates the next block; false at the end of the frame, after its checksum has been verified.
     fn next_block(&mut self, packed: &mut Packed, frame: &mut Frame) -> Result<bool, Error> {
         const STORED: u32 = 1 << 31;
         let at = packed.at();
@@ -146,10 +146,10 @@ impl Lz4 {
         Ok(true)
     }
 
-    /// Empties `block`, and makes `history` the last bytes before it where blocks are linked.
+    /// Clears the block; if blocks are linked, moves the last bytes before the next one into `history`.
     fn keep_history(&mut self, frame: &Frame) {
         if frame.linked && self.block.bytes.len() >= WINDOW_BYTES {
-            // The usual case: the block fills the window, so the two buffers change places, and the surplus goes.
+            // The usual case: the block fills the window, so the buffers are swapped and the surplus is dropped.
             std::mem::swap(&mut self.block.bytes, &mut self.history);
             let surplus = self.history.len() - WINDOW_BYTES;
             self.history.drain(..surplus);
@@ -179,7 +179,7 @@ impl Frame {
     }
 }
 
-/// Reads a frame header; `None` if the frame was one to be skipped.
+/// Reads a frame header; `None` if the frame was a skippable one.
 fn read_frame_header(packed: &mut Packed) -> Result<Option<Frame>, Error> {
     let at = packed.at();
     match u32::from_le_bytes(take(packed, CUT)?) {

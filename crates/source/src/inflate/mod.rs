@@ -1,7 +1,7 @@
 //! Decompressors: packed bytes in, inflated bytes out, one member at a time.
 //!
-//! All of them share one contract ([`Inflater::inflate`]). They hold no more than their window or one block of
-//! their format, verify every checksum that the format has, and never deliver a byte after a fault.
+//! All of them share one contract ([`Inflater::inflate`]). They hold no more than their window or one block of their format,
+//! verify all checksums of the format, and never deliver a byte after a fault.
 
 mod blocks;
 mod brotli;
@@ -25,18 +25,18 @@ use lz4::Lz4;
 use snappy::Snappy;
 use zstd::Zstd;
 
-/// How a call of [`Inflater::inflate`] ended.
+/// The outcome of a call of [`Inflater::inflate`].
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The output is full; there may be more.
+    /// The output is full; there may be more bytes.
     More,
-    /// The member ended well: checksums and stated sizes fit.
+    /// The member ended correctly: checksums and stated sizes match.
     Done,
-    /// Nothing of this member can be had after this point.
+    /// No more of this member can be inflated.
     Fault(Error),
 }
 
-/// The decompressor of one member after another; state is recycled where members are many.
+/// The decompressor for one member after another; its state is reused if there are many members.
 pub(crate) enum Inflater {
     Plain(Plain),
     Deflate(Box<Deflate>),
@@ -49,7 +49,7 @@ pub(crate) enum Inflater {
     Zstd(Box<Zstd>),
 }
 
-/// What the archive says about a member; checked at its end.
+/// Size and checksum that the archive states for a member; verified at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Expected {
     pub(crate) len: Option<u64>,
@@ -57,7 +57,7 @@ pub(crate) struct Expected {
 }
 
 impl Inflater {
-    /// Starts a file that is packed as a whole. `Zip` has members; use the two functions below.
+    /// Creates the inflater for a file that is packed as a whole. For members of `Zip`, use the two functions below.
     pub(crate) fn of(codec: Codec) -> Result<Inflater, Error> {
         Ok(match codec {
             Codec::Plain | Codec::Zip => Inflater::Plain(Plain::default()),
@@ -71,7 +71,7 @@ impl Inflater {
         })
     }
 
-    /// Makes this the decompressor of a file that is packed as a whole, with the room that it has if it fits.
+    /// Prepares for another file that is packed as a whole, reusing memory if possible.
     pub(crate) fn restart(&mut self, codec: Codec) -> Result<(), Error> {
         match (&mut *self, codec) {
             (Inflater::Gzip(gzip), Codec::Gzip) => gzip.restart(),
@@ -81,14 +81,14 @@ impl Inflater {
         Ok(())
     }
 
-    /// Takes it that what stands at the beginning of a file only has been read.
+    /// Assumes that data at the beginning of a file, such as magic bytes, has been read already.
     pub(crate) fn skip_head(&mut self) {
         if let Inflater::Chunks(chunks) = self {
             chunks.skip_head();
         }
     }
 
-    /// Starts a deflated member of an archive.
+    /// Prepares for a deflated member of an archive.
     pub(crate) fn start_deflate(&mut self, expected: Expected) {
         match self {
             Inflater::Deflate(deflate) => deflate.start(expected),
@@ -96,15 +96,15 @@ impl Inflater {
         }
     }
 
-    /// Starts a stored member of an archive.
+    /// Prepares for a stored member of an archive.
     pub(crate) fn start_stored(&mut self, expected: Expected) {
         *self = Inflater::Plain(Plain { expected, ..Plain::default() });
     }
 
-    /// Fills the front of `out` and says how many bytes and how it ended.
+    /// Fills the front of `out`; returns the number of bytes and the outcome.
     ///
-    /// `More` means that `out` is full. The other two may come with any number of bytes, which are good; after
-    /// them, the inflater must be started anew.
+    /// With `More`, `out` is full. The other two outcomes may come with any number of bytes, which are good; after them, the
+    /// inflater must be restarted.
     pub(crate) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
         match self {
             Inflater::Plain(plain) => plain.inflate(packed, out),
@@ -119,22 +119,22 @@ impl Inflater {
         }
     }
 
-    /// Of `n_bytes` inflated before a fault, how many a checksum vouches for, or all where the format has none: what
-    /// follows may be wrong, since a checksum only says that some bit before it is.
+    /// Of `n_bytes` inflated before a fault, the number for which a checksum vouches, or all if the format has no checksums.
+    /// The others may be wrong, because a checksum only shows that some bit before it is wrong.
     pub(crate) fn vouched(&self, n_bytes: u64) -> u64 {
         match self {
             Inflater::Plain(plain) if plain.expected.crc32.is_none() => n_bytes,
-            // The checksum stands at the end of all.
+            // The only checksum is at the end.
             Inflater::Plain(_) | Inflater::Deflate(_) | Inflater::Zlib(_) => 0,
             Inflater::Gzip(gzip) => gzip.vouched(),
             Inflater::Lz4(lz4) => lz4.vouched(n_bytes),
             Inflater::Zstd(zstd) => zstd.vouched(n_bytes),
-            // Each block has its own checksum, or there is none.
+            // Each block has its own checksum, or there are none.
             Inflater::Snappy(_) | Inflater::Chunks(_) | Inflater::Brotli(_) => n_bytes,
         }
     }
 
-    /// CRC-32 of the bytes inflated so far, of a member of an archive.
+    /// CRC-32 of the bytes inflated so far; only for members of archives.
     pub(crate) fn crc32(&self) -> u32 {
         match self {
             Inflater::Plain(plain) => plain.crc.sum(),
@@ -150,7 +150,7 @@ impl Default for Inflater {
     }
 }
 
-/// Bytes as they are, with a checksum if they are a member of an archive.
+/// Stored bytes, with a checksum if they are a member of an archive.
 pub(crate) struct Plain {
     expected: Expected,
     crc: Crc,
@@ -181,7 +181,7 @@ impl Plain {
             None => packed.left().is_some_and(|left| left > 0),
         };
         let fault = match self.expected.crc32 {
-            // Where the next byte cannot be read, that is why.
+            // If the next byte cannot be read, that error is the reason.
             _ if cut_short => Some(match packed.fill(1) {
                 Err(cause) => unreadable(cause),
                 Ok(_) => Error::truncated("the data ends before its stated size"),
@@ -193,7 +193,7 @@ impl Plain {
     }
 }
 
-/// Takes a fixed number of bytes; `Truncated` if there are not as many.
+/// Consumes a fixed number of bytes; `Truncated` if there are fewer.
 fn take<const N: usize>(packed: &mut Packed, what: &'static str) -> Result<[u8; N], Error> {
     let bytes = packed.fill(N).map_err(unreadable)?;
     match bytes.first_chunk::<N>().copied() {
@@ -205,7 +205,7 @@ fn take<const N: usize>(packed: &mut Packed, what: &'static str) -> Result<[u8; 
     }
 }
 
-/// Skips over bytes that mean nothing to us.
+/// Skips bytes whose content does not matter.
 fn skip(packed: &mut Packed, n_bytes: u64, what: &'static str) -> Result<(), Error> {
     let mut left = n_bytes;
     while left > 0 {
@@ -220,7 +220,7 @@ fn skip(packed: &mut Packed, n_bytes: u64, what: &'static str) -> Result<(), Err
     Ok(())
 }
 
-/// The bytes end too early: because the file does, or because the archive gave the member too few.
+/// The error for bytes that end too early: because the file ends, or because the archive states too few for the member.
 #[cold]
 fn cut(packed: &Packed, what: &'static str) -> Error {
     let kind = if packed.is_at_stop() { ErrorKind::Malformed } else { ErrorKind::Truncated };
@@ -229,6 +229,6 @@ fn cut(packed: &Packed, what: &'static str) -> Error {
 
 #[cold]
 fn unreadable(cause: std::io::Error) -> Error {
-    // `Missing` would be misleading here: the file was there when it was opened.
+    // `Missing` would be misleading here: the file existed when it was opened.
     Error::io("cannot read", cause).vanished()
 }

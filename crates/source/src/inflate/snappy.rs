@@ -15,24 +15,24 @@ use super::{cut, skip, take, unreadable};
 use crate::error::{Error, ErrorKind};
 use crate::packed::Packed;
 
-/// No chunk inflates to more than this.
+/// Upper limit on the inflated size of a chunk.
 const MAX_CHUNK_BYTES: usize = 65536;
-/// The worst case of a snappy block of that size: a sixth more, and a constant (snap's own bound).
+/// Worst case of a snappy block of that size: a sixth more, and a constant (snap's own bound).
 const MAX_PACKED_CHUNK_BYTES: usize = 32 + MAX_CHUNK_BYTES + MAX_CHUNK_BYTES / 6;
 
-/// The kind of chunks that only fill up a file.
+/// Kind of chunks that only fill up a file.
 const PADDING: u8 = 0xfe;
 
 const CUT: &str = "the snappy data is cut short";
 
-/// The state between two chunks, or within one.
+/// The state between chunks or within one.
 #[derive(Default)]
 pub(crate) struct Snappy {
-    /// The present chunk; one whose checksum does not fit gives no bytes.
+    /// The current chunk; a chunk with a wrong checksum delivers no bytes.
     chunk: Block,
     identified: bool,
     has_data: bool,
-    /// Kind and place of the first chunk that was skipped, unless it is padding.
+    /// Kind and place of the first skipped chunk, other than padding.
     skipped: Option<(u8, u64)>,
 }
 
@@ -46,7 +46,7 @@ impl Blocks for Snappy {
         self.chunk.clear();
         let at = packed.at();
         if packed.fill(1).map_err(unreadable)?.is_empty() {
-            // No program writes a file of nothing but chunks to be skipped: a wrong bit makes such a chunk of data.
+            // No program writes a file of nothing but skippable chunks: a wrong bit turns a chunk of data into one.
             return match self.skipped.take().filter(|_| !self.has_data) {
                 Some((kind, at)) => {
                     let what = format!("no data but a snappy chunk of the unused kind `{kind:#04x}`");
@@ -129,7 +129,7 @@ impl Snappy {
     }
 }
 
-/// The framing format stores checksums rotated and shifted, so that data holding its own checksum stays random.
+/// The framing format stores checksums rotated and shifted, so that data that contains its own checksum stays random.
 fn masked_crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }

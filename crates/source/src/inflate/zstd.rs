@@ -6,28 +6,28 @@ use super::{End, cut, unreadable};
 use crate::error::{Error, ErrorKind};
 use crate::packed::Packed;
 
-/// The largest window that a frame may ask for, as a power of two: 128 MiB, what the reference program grants. Frames
-/// made with the usual levels need 8 MiB or less.
+/// The largest window that a frame may ask for, as a power of two: 128 MiB, the limit of the reference program. Frames made
+/// with the usual levels need 8 MiB or less.
 const MAX_WINDOW_LOG: u32 = 27;
-/// Enough for the decoder to begin with: the shortest frame header.
+/// Number of bytes for the decoder to begin with: the shortest frame header.
 const FIRST_BYTES: usize = 5;
-/// No more than this is asked for at once: a block and the header of the next.
+/// Upper limit on the bytes requested at once: a block and the header of the next.
 const MAX_STEP_BYTES: usize = (128 << 10) + 3;
 
-/// The bit of a frame's fifth byte that promises a checksum.
+/// The bit in a frame's fifth byte that announces a checksum.
 const CHECKSUM_FLAG: u8 = 1 << 2;
 
-/// The state of the decoder and how many bytes it wants next.
+/// The state of the decoder, and the number of bytes that it wants next.
 pub(crate) struct Zstd {
     decoder: Decoder<'static>,
     wanted: usize,
-    /// The decoder may hold inflated bytes that did not fit into the last output.
+    /// Whether the decoder may hold inflated bytes that did not fit into the last output.
     holds_output: bool,
     between_frames: bool,
-    /// Inflated bytes so far, and of the frames that ended well.
+    /// Inflated bytes so far, and those of the frames that ended correctly.
     n_bytes: u64,
     n_vouched: u64,
-    /// The present frame ends with a checksum.
+    /// Whether the current frame ends with a checksum.
     has_checksum: bool,
 }
 
@@ -54,8 +54,8 @@ impl Zstd {
         if self.has_checksum { self.n_vouched.min(n_bytes) } else { n_bytes }
     }
 
-    /// Gives the decoder exactly as many bytes as it asks for, and none while it still holds output. It reports a fault
-    /// for a whole call, so that larger portions would lose the good blocks before a bad one.
+    /// Gives the decoder exactly as many bytes as it asks for, and none while it still holds output. It reports a fault for a
+    /// whole call, so larger portions would lose the good blocks before a bad one.
     pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
         let mut n_out = 0;
         while n_out < out.len() {
@@ -97,7 +97,7 @@ impl Zstd {
 
 #[cold]
 fn fault(packed: &Packed, why: &str) -> Error {
-    // The library tells its errors apart by their texts alone.
+    // The library distinguishes its errors by text alone.
     let kind = if why.contains("too much memory") { ErrorKind::Limit } else { ErrorKind::Malformed };
     Error::new(kind, format!("bad zstd data: {why}")).at_packed(packed.at())
 }

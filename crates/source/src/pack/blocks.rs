@@ -1,5 +1,5 @@
-//! One block of plain bytes becomes one block of packed ones. State is kept from block to block only to save its
-//! allocation.
+//! Packing of one block of plain bytes into one block of packed bytes. State is kept between blocks only to avoid
+//! allocations.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,18 +10,18 @@ use libdeflater::{CompressionLvl, Compressor};
 use super::fast::Fast;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What is to be done with a block.
+/// The operation to perform on a block.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// A gzip member.
+    /// A complete gzip member.
     Gzip,
-    /// All of a deflate stream.
+    /// A complete deflate stream.
     DeflateWhole,
-    /// A part of a deflate stream: `before` are the bytes that it may refer to.
+    /// A part of a deflate stream, which may refer to the bytes in `before`.
     DeflatePart {
-        /// Up to 32 KiB right before the block, which the fastest level does not look at.
+        /// Up to 32 KiB right before the block; the fastest level ignores them.
         before: Vec<u8>,
-        /// Whether the stream ends with it.
+        /// Whether the stream ends with this part.
         is_last: bool,
     },
     /// LZ4 blocks of a frame.
@@ -32,32 +32,32 @@ pub(super) enum Work {
     Zstd,
 }
 
-/// Largest block of our LZ4 frames, as their header says.
+/// Size of the largest block in our LZ4 frames, as their header states it.
 pub(super) const LZ4_BLOCK_BYTES: usize = 256 << 10;
-/// What the snappy framing format allows in a chunk.
+/// Upper limit of the snappy framing format on the bytes in a chunk.
 const SNAPPY_CHUNK_BYTES: usize = 65536;
-/// How far deflate may look back.
+/// Maximum distance of a match in deflate.
 pub(super) const WINDOW_BYTES: usize = 32 << 10;
-/// The level of parts that we deflate ourselves.
+/// The level at which our own deflate is used for parts.
 const FASTEST: u8 = 1;
-/// In an LZ4 frame: the block is as it was.
+/// Flag of a block in an LZ4 frame: the block is stored uncompressed.
 const LZ4_STORED: u32 = 1 << 31;
 
 /// The compressors of one thread.
 #[derive(Default)]
 pub(super) struct Compressors {
-    /// By level.
+    /// Compressors for whole deflate streams, by level.
     whole: HashMap<u8, Compressor>,
     fast: Option<Fast>,
     snappy: Option<snap::raw::Encoder>,
     zstd: HashMap<u8, zstd::bulk::Compressor<'static>>,
-    /// Room for what a part of a deflate stream becomes. PERF: kept, because filling it with zeros for each part took 2 % of
-    /// rewriting a trace.
+    /// Output buffer for a part of a deflate stream. PERF: kept, because zeroing it for each part took 2 % of rewriting a
+    /// trace.
     room: Vec<u8>,
 }
 
 impl Compressors {
-    /// Packs `plain` after what is in `out`.
+    /// Packs `plain` and appends the result to `out`.
     pub(super) fn pack(&mut self, work: &Work, level: u8, plain: &[u8], out: &mut Vec<u8>) -> Result<()> {
         match work {
             Work::Gzip => {
@@ -105,22 +105,22 @@ impl Compressors {
             self.fast.get_or_insert_default().deflate(plain, is_last, out);
             return Ok(());
         }
-        // A new one for each part: one that was reset remembers enough of an earlier part to pack this one otherwise, and
-        // what is written must not depend on which thread packed what.
+        // A new compressor for each part: a reset one remembers enough of earlier parts to pack this one differently, and the
+        // output must not depend on which thread packed what.
         let mut compress = Compress::new(Compression::new(u32::from(level)), false);
         if !before.is_empty() {
             compress.set_dictionary(before).map_err(|error| broken(&error))?;
         }
         let flush = if is_last { FlushCompress::Finish } else { FlushCompress::Sync };
-        // All in one call, with room for whatever comes. What zlib-rs makes of a block depends on how much room it finds, so
-        // the room is always the same, whatever the vector has held before.
+        // Everything in one call, with enough room. The output of zlib-rs depends on the room that it is given, so the room
+        // is always the same, whatever the size of the vector was.
         let n_room = plain.len() + plain.len() / 8 + 1024;
         if self.room.len() < n_room {
             self.room.resize(n_room, 0);
         }
         let status =
             compress.compress(plain, &mut self.room[..n_room], flush).map_err(|error| broken(&error))?;
-        let packed = compress.total_out() as usize; // No more than there was room for.
+        let packed = compress.total_out() as usize; // Not more than the room.
         let is_complete = match is_last {
             true => status == Status::StreamEnd,
             false => compress.total_in() == plain.len() as u64 && packed < n_room,
@@ -138,7 +138,7 @@ impl Compressors {
         out.resize(at + 8 + snap::raw::max_compress_len(plain.len()), 0);
         let encoder = self.snappy.get_or_insert_with(snap::raw::Encoder::new);
         let n_packed = encoder.compress(plain, &mut out[at + 8..]).map_err(|error| broken(&error))?;
-        // What hardly shrinks is quicker to read as it is.
+        // Data that hardly shrinks is stored, because that is faster to read.
         let is_stored = n_packed >= plain.len() - plain.len() / 8;
         if is_stored {
             out.truncate(at + 8);

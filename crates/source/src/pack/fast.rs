@@ -1,33 +1,34 @@
 //! Deflating traces at the fastest level: a few gigabytes a second where code repeats.
 //!
-//! Records of a trace repeat at a distance (that of the loop's last round) with a few bytes changed in between, so the
-//! distance of the last match is tried first, right after the byte that broke it; only then is a place looked up where
-//! the same eight bytes stood. One place is known for each hash, and none inside of matches: what is found is seldom the
-//! longest, and always soon. Codes are made for each 65,536 symbols.
+//! Records of a trace repeat at some distance (that of the previous iteration of a loop) with a few bytes changed in between.
+//! So the distance of the last match is tried first, right after the byte that ended it; only if that fails is a place looked
+//! up where the same eight bytes occurred. Only one place is remembered for each hash value, and none inside matches: the
+//! match found is seldom the longest, but it is found quickly. New Huffman codes are made for every 65,536 symbols.
 //!
-//! SPEC: RFC 1951. Levels above the first are other people's work (`blocks.rs`).
+//! SPEC: RFC 1951. Higher levels use libraries (`blocks.rs`).
 
-/// How far a match may lie back.
+/// Maximum distance of a match.
 const WINDOW: usize = 32 << 10;
 const MIN_MATCH: usize = 4;
 const MAX_MATCH: usize = 258;
 const HASH_BITS: u32 = 15;
-/// Symbols that share codes.
+/// Maximum number of symbols that share one set of codes.
 const MOST_TOKENS: usize = 64 << 10;
-/// The literal or length that ends a block.
+/// The symbol that ends a block.
 const END: usize = 256;
 const N_LITERALS: usize = 286;
 const N_DISTANCES: usize = 30;
-/// Longest code of a literal, length or distance.
+/// Length of the longest code of a literal, length or distance.
 const MAX_BITS: usize = 15;
-/// The order in which the lengths of the codes of code lengths are given.
+/// The order in which the header lists the lengths of the codes for code lengths.
 const CODE_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
-/// Lengths of the codes of code lengths, always the same: all but 16, complete.
+/// Lengths of the codes for code lengths, always the same: a complete code for all lengths but 16.
 const CODE_BITS: [u8; 19] = [4, 5, 5, 5, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 0, 5, 4];
 
-/// Length symbol (from 257), extra bits and first length of each match length, from 3 on.
+/// Length symbol (less 257), number of extra bits and value of these bits, for each match length from 3 on.
 const LENGTHS: [(u8, u8, u8); 256] = lengths();
-/// Distance symbol, by distance less one, up to 256; beyond by that divided by 128, from 256 on.
+/// Distance symbols: the first half by distance less one, up to 256; the second half for larger distances, by the distance
+/// less one divided by 128.
 const DISTANCES: [u8; 512] = distances();
 
 const fn lengths() -> [(u8, u8, u8); 256] {
@@ -43,7 +44,7 @@ const fn lengths() -> [(u8, u8, u8); 256] {
         from += 1 << extra;
         symbol += 1;
     }
-    // 258 has a symbol of its own.
+    // Length 258 has its own symbol.
     all[255] = (28, 0, 0);
     all
 }
@@ -78,12 +79,12 @@ fn distance_symbol(distance: usize) -> usize {
     usize::from(if at < 256 { DISTANCES[at] } else { DISTANCES[256 + (at >> 7 & 255)] })
 }
 
-/// What is kept from one call to the next: room.
+/// Buffers that are reused from one call to the next.
 #[derive(Debug)]
 pub(crate) struct Fast {
-    /// The last place of each hash, counted from 1.
+    /// The last place of each hash value, counted from 1; 0 for none.
     places: Vec<u32>,
-    /// A literal, or a match: its length less 3, above that its distance.
+    /// Literals and matches; a match has its length less 3 in the low bits and its distance above.
     tokens: Vec<u32>,
     literals: [u32; N_LITERALS],
     distances: [u32; N_DISTANCES],
@@ -101,8 +102,8 @@ impl Default for Fast {
 }
 
 impl Fast {
-    /// Appends `plain` as a part of a deflate stream that refers to nothing before it, to the end of the stream or up to a
-    /// byte's border.
+    /// Appends `plain` as a part of a deflate stream that does not refer to earlier parts. The part ends with the stream, or
+    /// else at a byte border.
     pub(crate) fn deflate(&mut self, plain: &[u8], is_last: bool, out: &mut Vec<u8>) {
         let mut bits = Bits { out, held: 0, n_held: 0 };
         self.places.fill(0);
@@ -114,7 +115,7 @@ impl Fast {
         if plain.is_empty() && is_last {
             self.block(&mut bits, true);
         } else if !is_last {
-            // An empty block that is stored begins at the next byte.
+            // An empty stored block, which begins at the next byte.
             bits.put(0, 3);
             bits.align();
             bits.out.extend_from_slice(&[0, 0, 0xff, 0xff]);
@@ -122,7 +123,7 @@ impl Fast {
         bits.align();
     }
 
-    /// Makes tokens of what begins at `from`, until there are enough; gives where it ended.
+    /// Turns bytes from `from` on into tokens, until there are enough; returns the position where it stopped.
     fn parse(&mut self, plain: &[u8], from: usize) -> usize {
         let mut at = from;
         let mut distance = 0;
@@ -174,7 +175,7 @@ impl Fast {
     /// Writes the tokens as a block.
     fn block(&mut self, bits: &mut Bits<'_>, is_final: bool) {
         self.literals[END] = 1;
-        // A code of one symbol is not liked everywhere.
+        // Some readers reject a code with a single symbol.
         for symbol in [0, 1] {
             self.literals[symbol] = self.literals[symbol].max(1);
             self.distances[symbol] = self.distances[symbol].max(1);
@@ -211,13 +212,13 @@ impl Fast {
     }
 }
 
-/// Eight bytes as a number.
+/// Eight bytes as a little-endian number; `None` if there are fewer.
 #[inline(always)]
 fn eight(plain: &[u8], at: usize) -> Option<u64> {
     plain.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// How many bytes from `at` on are those at this distance before it.
+/// Number of bytes from `at` on, at most `MAX_MATCH`, that equal those `distance` before them.
 #[inline]
 fn extent(plain: &[u8], at: usize, distance: usize) -> usize {
     let most = (plain.len() - at).min(MAX_MATCH);
@@ -233,7 +234,7 @@ fn extent(plain: &[u8], at: usize, distance: usize) -> usize {
     same + now[same..].iter().zip(&before[same..]).take_while(|(now, before)| now == before).count()
 }
 
-/// Bits on their way into bytes.
+/// Collects bits into bytes.
 struct Bits<'o> {
     out: &'o mut Vec<u8>,
     held: u64,
@@ -241,12 +242,12 @@ struct Bits<'o> {
 }
 
 impl Bits<'_> {
-    /// Appends at most 48 bits; those above must be zero.
+    /// Appends at most 48 bits; higher bits must be zero.
     #[inline(always)]
     fn put(&mut self, bits: u64, n: u32) {
         self.held |= bits << self.n_held;
         self.n_held += n;
-        // At most 15 + 48 are held.
+        // At most 15 + 48 bits are held.
         if self.n_held >= 16 {
             let n_bytes = (self.n_held / 8) as usize;
             self.out.extend_from_slice(&self.held.to_le_bytes());
@@ -263,7 +264,7 @@ impl Bits<'_> {
     }
 }
 
-/// The lengths of all codes.
+/// Writes the header of a block: the lengths of all codes.
 fn head<const L: usize, const D: usize>(
     bits: &mut Bits<'_>,
     literals: &[(u16, u8); L],
@@ -283,12 +284,12 @@ fn head<const L: usize, const D: usize>(
     all.for_each(|(_, n)| put(usize::from(*n)));
 }
 
-/// A code for each symbol by how often it comes: its bits, the first lowest, and their number.
+/// Makes a code for each symbol from its frequency: the code's bits, the first bit lowest, and their number.
 fn codes<const N: usize>(counts: &[u32; N]) -> [(u16, u8); N] {
     canonical(&code_lengths(counts))
 }
 
-/// The bits of codes of these lengths.
+/// Assigns canonical codes to these lengths.
 fn canonical<const N: usize>(lengths: &[u8; N]) -> [(u16, u8); N] {
     let mut next = [0_u16; MAX_BITS + 2];
     for n in lengths.iter().filter(|n| **n > 0) {
@@ -307,7 +308,7 @@ fn canonical<const N: usize>(lengths: &[u8; N]) -> [(u16, u8); N] {
     })
 }
 
-/// Huffman's lengths, none above [`MAX_BITS`]: where they would be, the code is made worse by as little as that takes.
+/// Code lengths of a Huffman code, limited to [`MAX_BITS`] at little cost in compression.
 fn code_lengths<const N: usize>(counts: &[u32; N]) -> [u8; N] {
     let mut order: Vec<usize> = (0..N).filter(|symbol| counts[*symbol] > 0).collect();
     order.sort_by_key(|symbol| (counts[*symbol], *symbol));
@@ -316,7 +317,7 @@ fn code_lengths<const N: usize>(counts: &[u32; N]) -> [u8; N] {
         order.iter().for_each(|symbol| lengths[*symbol] = 1);
         return lengths;
     }
-    // Leaves by weight, then inner nodes as they are made, which is by weight, too.
+    // Leaves by weight, then inner nodes as they are created, which is also by weight.
     let n = order.len();
     let mut weights: Vec<u64> = order.iter().map(|symbol| u64::from(counts[*symbol])).collect();
     let mut parents = vec![0_usize; 2 * n - 1];
@@ -340,7 +341,8 @@ fn code_lengths<const N: usize>(counts: &[u32; N]) -> [u8; N] {
             n_of[depths[node].min(MAX_BITS)] += 1;
         }
     }
-    // Too many long codes: each time a shorter one becomes two that are longer by one, and one of the longest goes there.
+    // Too many long codes: each step splits a shorter code into two that are one bit longer; one of them replaces a code of
+    // maximum length.
     let mut room: usize = (1..=MAX_BITS).map(|bits| n_of[bits] << (MAX_BITS - bits)).sum();
     while room > 1 << MAX_BITS {
         n_of[MAX_BITS] -= 1;
@@ -365,7 +367,7 @@ mod tests {
     use proptest::prelude::*;
     use std::io::Read;
 
-    /// Deflates in parts of this many bytes, and inflates with the code of another crate.
+    /// Deflates in parts of `part` bytes, and inflates with another crate.
     fn check(plain: &[u8], part: usize) -> usize {
         let (mut fast, mut packed) = (Fast::default(), Vec::new());
         let n_parts = plain.len().div_ceil(part).max(1);
@@ -382,7 +384,7 @@ mod tests {
         packed.len()
     }
 
-    /// Numbers that follow from the seed, of this many bits.
+    /// Pseudo-random numbers of `bits` bits, always the same.
     fn random(n: usize, bits: u32) -> Vec<u8> {
         let mut state = 88_172_645_463_325_252_u64;
         let mut next = || {
@@ -444,7 +446,7 @@ mod tests {
 
     #[test]
     fn codes_are_complete_and_not_too_long() {
-        // Weights for which Huffman makes the longest codes that there are.
+        // Weights for which Huffman's algorithm makes the longest possible codes.
         let mut counts = [0_u32; N_DISTANCES];
         let (mut one, mut other) = (1, 1);
         for count in &mut counts {

@@ -4,10 +4,10 @@
 //! write(bytes) ─▶ buffer ─▶ blocks ─▶ Pool: one thread for each core ─▶ blocks, in the order of writing ─▶ file
 //! ```
 //!
-//! How bytes are cut into blocks depends on nothing but the bytes, so a file is the same whatever the number of
-//! threads. What waits is bounded: writing blocks until the threads have caught up.
+//! The division of bytes into blocks depends on the bytes only, so a file is the same for any number of threads. The queue is
+//! bounded: writing waits until the threads have caught up.
 //!
-//! `blocks.rs` knows how one block is compressed (`fast.rs` how it is deflated fastest), `pool.rs` who does it, `zip.rs` the
+//! `blocks.rs` compresses one block (`fast.rs` deflates it at the fastest level), `pool.rs` has the threads, `zip.rs` the
 //! headers of archives, and `packer.rs` puts the blocks in order.
 
 mod blocks;
@@ -25,7 +25,7 @@ use std::ops::RangeInclusive;
 /// A container that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Packing {
-    /// The bytes as they are.
+    /// Plain bytes, without compression.
     Plain,
     /// A zip archive of deflated members.
     Zip,
@@ -40,11 +40,11 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// All of them, the default first.
+    /// All packings, the default first.
     pub const ALL: [Packing; 6] =
         [Packing::Zip, Packing::Gzip, Packing::Lz4, Packing::Snappy, Packing::Zstd, Packing::Plain];
 
-    /// A short lower-case name, that of the codec that reads it: `plain`, `zip`, `gzip`, `lz4`, `snappy`, `zstd`.
+    /// A short lower-case name, the same as that of the codec: `plain`, `zip`, `gzip`, `lz4`, `snappy`, `zstd`.
     pub fn name(self) -> &'static str {
         match self {
             Packing::Plain => "plain",
@@ -56,7 +56,7 @@ impl Packing {
         }
     }
 
-    /// What the names of such files end with, without the dot; empty for plain ones.
+    /// The usual file name extension, without the dot; empty for plain files.
     pub fn extension(self) -> &'static str {
         match self {
             Packing::Plain => "",
@@ -68,7 +68,7 @@ impl Packing {
         }
     }
 
-    /// The packing that a file name's ending stands for, if it is one of [`Packing::extension`].
+    /// The packing for a file name, if its extension is one of [`Packing::extension`].
     pub fn of_file_name(name: &str) -> Option<Packing> {
         let (_, extension) = name.rsplit_once('.')?;
         Packing::ALL
@@ -76,13 +76,13 @@ impl Packing {
             .find(|packing| *packing != Packing::Plain && packing.extension() == extension)
     }
 
-    /// The packing of a name, as [`Packing::name`] or [`Packing::extension`] gives it.
+    /// The packing called `name`, as returned by [`Packing::name`] or [`Packing::extension`].
     pub fn named(name: &str) -> Option<Packing> {
         let is_called = |packing: &Packing| packing.name() == name || packing.extension() == name;
         Packing::ALL.into_iter().find(|packing| !name.is_empty() && is_called(packing))
     }
 
-    /// The compression levels that there are; `None` where there is nothing to choose.
+    /// The range of compression levels; `None` if there is no choice.
     pub fn levels(self) -> Option<RangeInclusive<u8>> {
         match self {
             Packing::Zip | Packing::Gzip => Some(1..=9),
@@ -91,7 +91,7 @@ impl Packing {
         }
     }
 
-    /// The level used where none is asked for.
+    /// The level that is used if none is requested.
     fn default_level(self) -> u8 {
         match self {
             Packing::Zstd => 3,
@@ -100,17 +100,17 @@ impl Packing {
     }
 }
 
-/// How to pack.
+/// Options for packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackOptions {
     /// The container.
     pub packing: Packing,
-    /// How hard to try, in [`Packing::levels`]; values beyond are taken for the nearest. `None` is the usual level.
+    /// Compression level within [`Packing::levels`]; other values are clamped. `None` is the default level.
     pub level: Option<u8>,
 }
 
 impl PackOptions {
-    /// The usual level.
+    /// Options with the default level.
     pub fn new(packing: Packing) -> PackOptions {
         PackOptions { packing, level: None }
     }

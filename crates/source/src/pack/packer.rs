@@ -1,4 +1,4 @@
-//! One container in the making: cuts bytes into blocks, and writes what comes back in the right order.
+//! Writing one container: cuts bytes into blocks, and writes the packed blocks in the right order.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,74 +15,74 @@ use super::zip::{ZipMember, directory};
 use super::{PackOptions, Packing};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Plain bytes of a block.
+/// Plain bytes in a block.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Members of archives up to this size are deflated in one call, which is faster than in parts; those larger stream.
-/// The reader has the same limit.
+/// Members of archives up to this size are deflated in one call, which is faster than in parts; larger ones are streamed. The
+/// reader has the same limit.
 const MAX_WHOLE_BYTES: usize = 4 << 20;
-/// Plain bytes of a block, and of a member that is deflated in one call, where many containers are written at once.
+/// Plain bytes in a block, and in a member that is deflated in one call, if many containers are written at the same time.
 const SMALL_BYTES: usize = 128 << 10;
-/// Longest name of a member.
+/// Upper limit on the length of a member's name.
 const MAX_NAME_BYTES: usize = 1024;
-/// Used vectors that are kept.
+/// Maximum number of used vectors that are kept.
 const MAX_SPARE: usize = 8;
 
-/// What was packed.
+/// Statistics of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
-    /// Plain bytes that went in.
+    /// Number of plain bytes.
     pub bytes: u64,
-    /// Bytes of the container.
+    /// Number of bytes of the container.
     pub packed_bytes: u64,
-    /// Members of an archive, else 1.
+    /// Number of members of an archive; 1 for other containers.
     pub members: u64,
 }
 
-/// Writes one container. Memory: the blocks that wait, at most two for each thread of the pool and four more, each of up
-/// to 4 MiB in an archive with members of that size, else 1 MiB.
+/// Writes one container. Memory: the waiting blocks, at most two for each thread of the pool and four more; each has up to 4
+/// MiB in an archive with members of that size, otherwise up to 1 MiB.
 pub struct Packer<W: Write + Seek> {
     out: W,
     pool: Arc<Pool>,
     packing: Packing,
     level: u8,
-    /// What is written, or on its way.
+    /// Bytes and blocks to write next, in order.
     pending: VecDeque<Pending>,
-    /// Plain bytes of the present block.
+    /// Plain bytes of the current block.
     buffer: Vec<u8>,
-    /// How many bytes `buffer` takes without anything else having to be looked at. May be too small, never too large.
+    /// Number of bytes that can be appended to `buffer` without further checks. May be too small, never too large.
     room: usize,
     spare: Vec<Vec<u8>>,
-    /// Bytes written to `out`.
+    /// Number of bytes written to `out`.
     at: u64,
     packed: Packed,
-    /// The members of an archive that were written, the last perhaps not to its end.
+    /// The members of an archive that have been written; the last one may be incomplete.
     members: Vec<ZipMember>,
     /// The open member of an archive.
     open: Option<Open>,
     checksum: Xxh32,
-    /// True once the first bytes of the container are on their way.
+    /// Whether the first bytes of the container have been queued.
     has_begun: bool,
     block_bytes: usize,
     whole_bytes: usize,
-    /// How many blocks may wait to be written.
+    /// Maximum number of blocks that may wait to be written.
     n_waiting: usize,
 }
 
-/// The member that is being put together.
+/// The member that is being assembled.
 struct Open {
     name: String,
-    /// Present once it is too large for one call.
+    /// Present once the member is too large for one call.
     parts: Option<Parts>,
 }
 
 struct Parts {
     crc: Crc,
     len: u64,
-    /// The last bytes of the part before.
+    /// The last bytes of the previous part.
     before: Vec<u8>,
 }
 
-/// What is to be written next.
+/// An item to write.
 enum Pending {
     Bytes(Vec<u8>),
     Block(Receiver<Done>),
@@ -92,7 +92,7 @@ enum Pending {
 }
 
 impl<W: Write + Seek> Packer<W> {
-    /// Begins a container at the start of `out`. Many small writes may go to `out`, among large ones.
+    /// Begins a container at the start of `out`. Writes to `out` may be small, and large ones come in between.
     pub fn new(out: W, pool: &Arc<Pool>, options: &PackOptions) -> Packer<W> {
         Packer {
             out,
@@ -115,19 +115,19 @@ impl<W: Write + Seek> Packer<W> {
         }
     }
 
-    /// Uses small blocks, of 128 KiB, and lets two of them wait: for callers that write hundreds of containers at once. Packs
-    /// a little worse. To be said before anything is written.
+    /// Uses small blocks of 128 KiB, and lets only two of them wait: for callers that write hundreds of containers at the
+    /// same time. Compression is slightly worse. Must be called before anything is written.
     pub fn in_small_blocks(self) -> Packer<W> {
         self.in_blocks_of(SMALL_BYTES)
     }
 
-    /// The same with blocks of this many bytes.
+    /// Like [`in_small_blocks`](Packer::in_small_blocks), with blocks of this many bytes.
     pub fn in_blocks_of(mut self, bytes: usize) -> Packer<W> {
         (self.block_bytes, self.whole_bytes, self.n_waiting) = (bytes, bytes, 2);
         self
     }
 
-    /// Ends the member before and begins one called `name`. Containers without members go on as if nothing had happened.
+    /// Ends the previous member and begins one called `name`. Containers without members ignore this.
     ///
     /// # Errors
     /// As for [`Packer::write`]; `Limit` for a name of more than 1024 bytes.
@@ -146,9 +146,9 @@ impl<W: Write + Seek> Packer<W> {
     /// Appends bytes, to the member begun last if this is an archive.
     ///
     /// # Errors
-    /// `Io` if the file cannot be written; it may be about bytes of earlier calls. `Usage` if an archive has no member
-    /// yet. After an error the container is no good.
-    // PERF: writers hand over an entry or a few at a time; nearly all of them only have to be copied.
+    /// `Io` if the file cannot be written, possibly for bytes of earlier calls; `Usage` if an archive has no member yet.
+    /// After an error the container is unusable.
+    // PERF: writers pass one or a few entries at a time; nearly all calls only have to copy them.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.len() > self.room {
@@ -160,7 +160,7 @@ impl<W: Write + Seek> Packer<W> {
         Ok(())
     }
 
-    /// Writes what may begin a block, or end one.
+    /// Writes bytes that may begin or end a block.
     fn write_beyond(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.packed.bytes += bytes.len() as u64;
         if self.packing == Packing::Plain {
@@ -173,7 +173,7 @@ impl<W: Write + Seek> Packer<W> {
             let is_whole = self.open.as_ref().is_some_and(|open| open.parts.is_none());
             let limit = if is_whole { self.whole_bytes } else { self.block_bytes };
             if self.buffer.len() >= limit {
-                // More is to come: only now is it clear that this block is not the last.
+                // More bytes follow: only now is it clear that this block is not the last.
                 self.spill()?;
                 continue;
             }
@@ -185,7 +185,7 @@ impl<W: Write + Seek> Packer<W> {
         Ok(())
     }
 
-    /// Writes all that waits and ends the container; gives the file back, which may still have to be flushed.
+    /// Writes everything that waits and ends the container. Returns the file, which may still have to be flushed.
     ///
     /// # Errors
     /// As for [`Packer::write`].
@@ -194,7 +194,7 @@ impl<W: Write + Seek> Packer<W> {
             Packing::Plain => {}
             Packing::Zip => self.end_member()?,
             _ => {
-                // An empty file of its kind is still one of its kind.
+                // An empty file is still written as a valid container.
                 if !self.buffer.is_empty() || !self.has_begun {
                     self.spill()?;
                 }
@@ -215,7 +215,7 @@ impl<W: Write + Seek> Packer<W> {
         Ok((self.out, self.packed))
     }
 
-    /// Sends the buffer on its way, with more to follow.
+    /// Submits the buffer as a block that is not the last.
     fn spill(&mut self) -> Result<()> {
         self.begin();
         let work = match self.packing {
@@ -235,7 +235,7 @@ impl<W: Write + Seek> Packer<W> {
         self.settle(self.n_waiting)
     }
 
-    /// What stands before the first block.
+    /// Queues the bytes that precede the first block.
     fn begin(&mut self) {
         if std::mem::replace(&mut self.has_begun, true) {
             return;
@@ -247,7 +247,7 @@ impl<W: Write + Seek> Packer<W> {
         }
     }
 
-    /// Sends the buffer on its way as parts of a member that streams.
+    /// Submits the buffer as parts of a streamed member.
     fn spill_part(&mut self, is_last: bool) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         let mut parts = match open.parts.take() {
@@ -284,7 +284,7 @@ impl<W: Write + Seek> Packer<W> {
         self.end_parts(open, parts, is_last)
     }
 
-    /// After parts: ends the member, or keeps it for those to come.
+    /// After parts: ends the member, or keeps it open for further parts.
     fn end_parts(&mut self, mut open: Open, parts: Parts, is_last: bool) -> Result<()> {
         if is_last {
             self.pending.push_back(Pending::End { crc32: parts.crc.sum(), len: parts.len });
@@ -331,7 +331,7 @@ impl<W: Write + Seek> Packer<W> {
         Ok(block)
     }
 
-    /// Writes what comes first until at most `n_left` are waiting.
+    /// Writes queued items in order until at most `n_left` of them are waiting.
     fn settle(&mut self, n_left: usize) -> Result<()> {
         while self.pending.len() > n_left {
             let Some(next) = self.pending.pop_front() else { break };
@@ -373,7 +373,7 @@ impl<W: Write + Seek> Packer<W> {
         Ok(())
     }
 
-    /// Goes back to the header of the member that was just written, which now has its sizes.
+    /// Goes back to the header of the member that was just written, and writes its sizes and checksum into it.
     fn fill_in(&mut self, crc32: u32, len: u64) -> Result<()> {
         let Some(member) = self.members.last_mut() else { return Ok(()) };
         let header_len = member.local_header().len() as u64;
@@ -394,13 +394,13 @@ impl<W: Write + Seek> Packer<W> {
     }
 }
 
-/// Independent blocks of up to 256 KiB, and a checksum over everything at the end.
+/// An LZ4 frame header: independent blocks of up to 256 KiB, and a checksum of everything at the end.
 fn lz4_header() -> Vec<u8> {
     const _: () = assert!(LZ4_BLOCK_BYTES == 256 << 10);
     let descriptor = [0b0110_0100, 0b0101_0000];
     let mut header = vec![0x04, 0x22, 0x4d, 0x18];
     header.extend_from_slice(&descriptor);
-    header.push((xxh32(&descriptor, 0) >> 8) as u8); // The second byte, as the format has it.
+    header.push((xxh32(&descriptor, 0) >> 8) as u8); // The format stores the second byte.
     header
 }
 

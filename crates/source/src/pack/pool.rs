@@ -1,4 +1,4 @@
-//! Who compresses: threads that take blocks from one queue.
+//! The compressing threads, which take blocks from one queue.
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use super::blocks::{Compressors, Work};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Threads that compress for any number of [`Packer`](super::Packer)s at a time.
+/// Threads that compress for any number of [`Packer`](super::Packer)s at the same time.
 ///
 /// They end when the pool and all packers that use it are gone.
 pub struct Pool {
@@ -16,30 +16,30 @@ pub struct Pool {
     workers: Vec<JoinHandle<()>>,
 }
 
-/// A block on its way to a worker.
+/// A block for a worker.
 pub(super) struct Job {
     pub(super) work: Work,
     pub(super) level: u8,
     pub(super) plain: Vec<u8>,
-    /// A used vector for what comes out.
+    /// A used vector for the output.
     pub(super) out: Vec<u8>,
     pub(super) done: SyncSender<Done>,
 }
 
-/// A block on its way back.
+/// A packed block for the packer.
 pub(super) struct Done {
     pub(super) packed: Result<Vec<u8>>,
-    /// CRC-32 of the plain bytes, where a header wants it.
+    /// CRC-32 of the plain bytes, if a header needs it; otherwise 0.
     pub(super) crc32: u32,
-    /// The plain bytes, to be used again.
+    /// The plain bytes; the vector is reused.
     pub(super) plain: Vec<u8>,
 }
 
 impl Pool {
-    /// A pool of this many threads, at least one.
+    /// Creates a pool of `n_threads` threads, at least one.
     ///
     /// # Errors
-    /// `Io` if the system gives us no thread.
+    /// `Io` if the system refuses to start a thread.
     pub fn new(n_threads: usize) -> Result<Arc<Pool>> {
         let n_threads = n_threads.max(1);
         let (jobs, queue) = sync_channel::<Job>(n_threads);
@@ -55,12 +55,12 @@ impl Pool {
         Ok(Arc::new(Pool { jobs: Some(jobs), workers }))
     }
 
-    /// How many threads there are.
+    /// Number of threads.
     pub fn n_threads(&self) -> usize {
         self.workers.len()
     }
 
-    /// Hands a block to the next free thread; waits if many are waiting already.
+    /// Queues a block for the next free thread; waits if many are queued already.
     pub(super) fn submit(&self, job: Job) -> Result<()> {
         let jobs = self.jobs.as_ref().ok_or_else(gone)?;
         jobs.send(job).map_err(|_| gone())
@@ -69,7 +69,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // Without a sender the queue ends, and with it the threads.
+        // Without a sender, the queue ends, and so do the threads.
         self.jobs = None;
         for worker in self.workers.drain(..) {
             let _ = worker.join();
@@ -91,7 +91,7 @@ pub(super) fn gone() -> Error {
 fn work(queue: &Mutex<Receiver<Job>>) {
     let mut compressors = Compressors::default();
     loop {
-        // A worker never panics with the lock held; even then the queue would be sound.
+        // A worker never panics with the lock held; even then the queue would be consistent.
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { work, level, plain, mut out, done }) = next else { return };
         out.clear();

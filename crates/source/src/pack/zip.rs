@@ -1,8 +1,8 @@
-//! The headers of an archive that is written front to back.
+//! The headers of an archive that is written from front to back.
 //!
-//! A member that was packed as a whole has its sizes in its local header at once. One that streams gets them when it
-//! ends, by seeking back; its header keeps room for 64-bit sizes, filled by a field that readers skip if they are not
-//! needed. So a reader that meets the archive without its directory still finds each member.
+//! A member that was packed as a whole has its sizes in its local header from the start. A streamed member gets them when it
+//! ends, by seeking back; its header reserves room for 64-bit sizes, as a field that readers skip if the sizes are not
+//! needed. So a reader of the archive without its directory still finds each member.
 
 const LOCAL: [u8; 4] = *b"PK\x03\x04";
 const CENTRAL: [u8; 4] = *b"PK\x01\x02";
@@ -10,22 +10,22 @@ const END: [u8; 4] = *b"PK\x05\x06";
 const END64: [u8; 4] = *b"PK\x06\x06";
 const LOCATOR64: [u8; 4] = *b"PK\x06\x07";
 
-/// 1980-01-01, the earliest date that an archive can have: what is written depends on nothing but the bytes.
+/// 1980-01-01, the earliest date that an archive can have: the output depends on nothing but the bytes.
 const DATE: u16 = 0x21;
 /// "Version needed": 2.0 for deflate, 4.5 for 64-bit sizes.
 const DEFLATE_VERSION: u16 = 20;
 const ZIP64_VERSION: u16 = 45;
 const DEFLATE_METHOD: u16 = 8;
-/// In a 32-bit field: the value stands in the field for 64-bit sizes.
+/// In a 32-bit field: the value is in the field for 64-bit sizes.
 const IN_ZIP64: u32 = u32::MAX;
-/// Number of the field for 64-bit sizes.
+/// Number of the extra field for 64-bit sizes.
 const ZIP64_FIELD: u16 = 1;
-/// Number of a field that only fills room, as used by others for the same purpose.
+/// Number of an extra field that only reserves room, as other programs use it for the same purpose.
 const PADDING_FIELD: u16 = 0xd935;
 /// Bytes of two 64-bit sizes.
 const ROOM: u16 = 16;
 
-/// What the directory says of one member.
+/// The directory entry of a member.
 #[derive(Clone, Debug)]
 pub(super) struct ZipMember {
     pub(super) name: String,
@@ -33,7 +33,7 @@ pub(super) struct ZipMember {
     pub(super) packed_len: u64,
     pub(super) len: u64,
     pub(super) crc32: u32,
-    /// Whether its local header has room for 64-bit sizes.
+    /// Whether its local header reserves room for 64-bit sizes.
     pub(super) has_room: bool,
 }
 
@@ -42,7 +42,7 @@ impl ZipMember {
         self.len >= u64::from(IN_ZIP64) || self.packed_len >= u64::from(IN_ZIP64)
     }
 
-    /// The local header; of the same length whatever the sizes.
+    /// The local header; its length does not depend on the sizes.
     pub(super) fn local_header(&self) -> Vec<u8> {
         let is_large = self.has_room && self.is_large();
         let mut bytes = LOCAL.to_vec();
@@ -82,16 +82,16 @@ impl ZipMember {
         }
     }
 
-    /// The fields that both headers share, from the flags to the lengths of name and extra field.
+    /// Writes the fields that both headers share, from the flags to the lengths of name and extra field.
     fn put_common(&self, bytes: &mut Vec<u8>, is_large: bool, extra_len: u16) {
         put16(bytes, &[0, DEFLATE_METHOD, 0, DATE]);
-        let narrow = |size: u64| if is_large { IN_ZIP64 } else { size as u32 }; // Not large: it fits.
+        let narrow = |size: u64| if is_large { IN_ZIP64 } else { size as u32 }; // Not large, so it fits.
         put32(bytes, &[self.crc32, narrow(self.packed_len), narrow(self.len)]);
-        put16(bytes, &[self.name.len() as u16, extra_len]); // Names were cut to fit.
+        put16(bytes, &[self.name.len() as u16, extra_len]); // Names are short enough.
     }
 }
 
-/// The directory of an archive, from where it begins to the end of the file.
+/// The directory of an archive that begins at offset `start`, up to the end of the file.
 pub(super) fn directory(members: &[ZipMember], start: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     members.iter().for_each(|member| member.directory_entry(&mut bytes));

@@ -1,4 +1,4 @@
-//! The central directory, believed only if it is consistent with itself and with the size of the file.
+//! The central directory, trusted only if it is consistent with itself and with the size of the file.
 
 use std::io;
 
@@ -12,18 +12,18 @@ const END64_BYTES: usize = 56;
 const LOCATOR64_BYTES: usize = 20;
 const CENTRAL_BYTES: usize = 46;
 
-/// Where the directory lies and how many entries it has.
+/// Position of the directory, and the number of its entries.
 struct End {
-    /// Offset of the end record (of the zip64 one, if there is one): the directory ends before it.
+    /// Offset of the end record (of the zip64 one, if there is one); the directory ends before it.
     at: u64,
     directory_at: u64,
     directory_bytes: u64,
     n_entries: u64,
-    /// A 16-bit count wraps round in archives that some writers make.
+    /// Whether the count is exact: in archives of some writers, a 16-bit count wraps around.
     count_is_exact: bool,
 }
 
-/// Reads the members in file order; the inner error says why the directory cannot be believed.
+/// Reads the members in file order. The inner error says why the directory cannot be trusted.
 pub(super) fn read(packed: &mut Packed) -> io::Result<Result<Vec<Member>, Error>> {
     let end = match find_end(packed)? {
         Ok(end) => end,
@@ -77,9 +77,9 @@ fn find_end(packed: &mut Packed) -> io::Result<Result<End, Error>> {
     Ok(Ok(end))
 }
 
-/// The end record lies at the very end of the file, before a comment of at most 65535 bytes.
+/// Finds the end record, at the very end of the file except for a comment of at most 65535 bytes.
 fn find_end_record(packed: &mut Packed, size: u64) -> io::Result<Option<(u64, [u8; END_BYTES])>> {
-    // Nearly all archives have no comment, and a folder may hold thousands of them: try the short read first.
+    // Nearly all archives have no comment, and a folder may contain thousands of them: try the short read first.
     for tail_bytes in [END_BYTES, END_BYTES + usize::from(u16::MAX)] {
         let from = size.saturating_sub(tail_bytes as u64);
         packed.seek(from)?;
@@ -145,8 +145,8 @@ fn read_entries(packed: &mut Packed, end: &End) -> io::Result<Result<Vec<Member>
     Ok(Ok(members))
 }
 
-/// Sorts by offset and refuses members that overlap: honest writers make none, and a small archive whose members share
-/// their bytes could keep a reader busy for ever.
+/// Sorts by offset and refuses members that overlap: honest writers make none, and a small archive whose members share their
+/// bytes could keep a reader busy forever.
 fn in_file_order(mut members: Vec<Member>, directory_at: u64) -> Result<Vec<Member>, Error> {
     members.sort_by_key(|member| member.packed_at);
     let next_starts = members.iter().skip(1).map(|next| next.packed_at).chain([directory_at]);

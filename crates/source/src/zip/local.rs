@@ -11,19 +11,19 @@ use crate::error::Error;
 use crate::inflate::{End as InflateEnd, Expected, Inflater};
 use crate::packed::Packed;
 
-/// What a local header says, and where its data begins.
+/// The content of a local header, and the offset of its data.
 #[derive(Debug)]
 pub(crate) struct LocalHeader {
     pub(crate) member: Member,
     pub(crate) data_at: u64,
-    /// The sizes and the checksum come after the data; those in `member` are unknown.
+    /// Whether sizes and checksum come after the data; those in `member` are then unknown.
     pub(crate) descriptor: bool,
 }
 
-/// What lies at a place where a local header may be.
+/// The data found at a place where a local header may be.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// A member; the cursor stands at its data.
+    /// A member; the cursor is at its data.
     Member(LocalHeader),
     /// The central directory: no more members.
     Directory,
@@ -57,7 +57,7 @@ pub(crate) fn next_local(packed: &mut Packed) -> io::Result<Next> {
     let flags = u16_at(&header, 6);
     let descriptor = flags & FLAG_DESCRIPTOR != 0;
     let (mut len, mut packed_len) = (u64::from(u32_at(&header, 22)), u64::from(u32_at(&header, 18)));
-    // With a descriptor, all ones may stand here without a zip64 field: the sizes are unknown anyway.
+    // With a descriptor, fields may be all ones here without a zip64 field: the sizes are unknown anyway.
     if !widen(extra, &mut [&mut len, &mut packed_len]) && !descriptor {
         return Ok(Next::Garbage);
     }
@@ -80,7 +80,7 @@ pub(crate) fn next_local(packed: &mut Packed) -> io::Result<Next> {
 
 /// Moves the cursor forward to the next bytes that look like a local header; false at the end of the file.
 ///
-/// The four bytes of the signature may occur in packed data by chance, so the fields after them must make sense.
+/// The four bytes of the signature may occur in packed data by chance, so the fields after them must also be plausible.
 pub(crate) fn find_local_header(packed: &mut Packed) -> io::Result<bool> {
     loop {
         let shown = packed.fill(LOCAL_BYTES)?;
@@ -108,10 +108,10 @@ fn is_plausible(header: &[u8]) -> bool {
         && u16_at(header, 28) <= 1024
 }
 
-/// The checksum and sizes after the data of a member that was just inflated.
+/// Reads the checksum and sizes after the data of a member that was just inflated.
 ///
-/// There are four layouts: with and without a signature, with 32-bit and 64-bit sizes; the one that states the sizes
-/// that were found is meant. `Ok(None)` if none does; the cursor then has not moved.
+/// There are four layouts: with and without a signature, with 32-bit and 64-bit sizes. The layout that states the sizes found
+/// by inflating is taken. `Ok(None)` if none does; the cursor then has not moved.
 pub(crate) fn read_descriptor(packed: &mut Packed, packed_len: u64, len: u64) -> io::Result<Option<u32>> {
     let bytes = packed.fill(24)?;
     let unsigned = bytes.strip_prefix(&DESCRIPTOR).unwrap_or(bytes);
@@ -130,7 +130,7 @@ pub(crate) fn read_descriptor(packed: &mut Packed, packed_len: u64, len: u64) ->
     Ok(Some(crc))
 }
 
-/// Lists the members by going from local header to local header; after a bad stretch, from the next header on.
+/// Lists the members by going from one local header to the next; after unreadable bytes, it searches for the next header.
 pub(super) fn walk(packed: &mut Packed) -> io::Result<Index> {
     let size = packed.size().unwrap_or(0);
     let mut index = Index { members: Vec::new(), damage: Vec::new() };
@@ -146,7 +146,7 @@ pub(super) fn walk(packed: &mut Packed) -> io::Result<Index> {
             }
             Next::Garbage => {
                 index.damaged(Error::malformed("no header of a member where one is expected").at_packed(at));
-                // What was refused here may look plausible to the search.
+                // The bytes that were refused here may look plausible to the search.
                 packed.consume(1);
                 if !find_local_header(packed)? {
                     break;
@@ -165,7 +165,7 @@ pub(super) fn walk(packed: &mut Packed) -> io::Result<Index> {
                     index.members.push(member);
                     continue;
                 }
-                // Cut short, or a size that lies: another header further on tells which.
+                // Either the file is truncated or the size is wrong: another header further on shows which.
                 let more = find_local_header(packed)?;
                 member.packed_len = Some(packed.at().saturating_sub(data_at));
                 let n_members = index.members.len() as u32;
@@ -189,14 +189,14 @@ impl Index {
     }
 }
 
-/// Finds out how long a member is whose header does not say so, by inflating it.
+/// Determines the packed size of a member whose header does not state it, by inflating it.
 struct Measure {
     inflater: Option<Inflater>,
     sink: Vec<u8>,
 }
 
 impl Measure {
-    /// Adds the member; true if its end was not found, so that a search must find the next header.
+    /// Adds the member; true if its end was not found, so that the next header must be searched.
     fn member(&mut self, packed: &mut Packed, header: LocalHeader, index: &mut Index) -> io::Result<bool> {
         let LocalHeader { mut member, data_at, .. } = header;
         let member_idx = index.members.len() as u32;

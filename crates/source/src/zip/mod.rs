@@ -1,8 +1,8 @@
-//! Zip archives: which members there are, and where.
+//! Zip archives: their members, and where they are.
 //!
-//! An own reader rather than a crate, because the same strict parser has to serve three ways in: the central
-//! directory; the walk over local headers of an archive whose directory is missing or lies; and the same
-//! walk on a pipe. Crates for zip files give the first way only.
+//! A reader of our own rather than a crate, because the same strict parser has to serve three ways into an archive: the
+//! central directory; the walk over local headers if the directory is missing or wrong; and the same walk on a pipe. Crates
+//! for zip files only offer the first.
 //!
 //! ```text
 //! local header, name, extra, data [, descriptor]    } once per member
@@ -23,7 +23,7 @@ use crate::packed::Packed;
 
 pub(crate) use local::{LocalHeader, Next, find_local_header, next_local, read_descriptor};
 
-/// Indexing hops over the file: small reads waste least.
+/// Read size for indexing, which hops over the file: small reads waste least.
 pub(crate) const INDEX_READ_BYTES: usize = 4 << 10;
 
 const LOCAL: [u8; 4] = *b"PK\x03\x04";
@@ -33,25 +33,25 @@ const END64: [u8; 4] = *b"PK\x06\x06";
 const LOCATOR64: [u8; 4] = *b"PK\x06\x07";
 const DESCRIPTOR: [u8; 4] = *b"PK\x07\x08";
 
-/// Bytes of a local header before the name.
+/// Number of bytes in a local header before the name.
 const LOCAL_BYTES: usize = 30;
 
 const FLAG_ENCRYPTED: u16 = 1;
-/// Sizes and checksum follow the data instead of preceding it.
+/// Sizes and checksum come after the data instead of before it.
 const FLAG_DESCRIPTOR: u16 = 1 << 3;
 /// Sections 4.4.4: strong encryption, and a masked central directory.
 const FLAGS_STRONG: u16 = 1 << 6 | 1 << 13;
 
-/// Damage beyond this many places is not listed one by one.
+/// Damage at further places is not listed one by one.
 const MAX_DAMAGE: usize = 100;
 
-/// The members of an archive in file order, and what is wrong with the archive.
+/// The members of an archive in file order, and the damage of the archive.
 pub(crate) struct Index {
     pub(crate) members: Vec<Member>,
     pub(crate) damage: Vec<Error>,
 }
 
-/// Lists the members: from the central directory if it is there and consistent, else by the local headers.
+/// Lists the members: from the central directory if it is there and consistent, otherwise from the local headers.
 ///
 /// Fails only if the system does.
 pub(crate) fn index(packed: &mut Packed) -> io::Result<Index> {
@@ -77,7 +77,7 @@ fn refusal(flags: u16) -> Option<Refusal> {
     (flags & (FLAG_ENCRYPTED | FLAGS_STRONG) != 0).then_some(Refusal::Encrypted)
 }
 
-/// Reads an integer at a fixed place; callers have checked the length of `bytes`.
+/// Reads an integer at a fixed offset; callers have checked the length of `bytes`.
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
@@ -90,9 +90,9 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-/// The zip64 extra field: 64-bit values for those of `values` that are all ones, in this order.
+/// Applies the zip64 extra field: it has 64-bit values for those of `values` that are all ones, in this order.
 ///
-/// False if a value is all ones but the field does not give it.
+/// False if a value is all ones but the field does not contain it.
 fn widen(mut extra: &[u8], values: &mut [&mut u64]) -> bool {
     const ZIP64: u16 = 1;
     const ALL_ONES: u64 = u32::MAX as u64;

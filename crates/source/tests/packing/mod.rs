@@ -1,12 +1,12 @@
 //! Small packed inputs for the tests, and a way to read them back.
 //!
-//! Bytes are packed by other people's writers, but for archives with odd headers, which are put together here.
+//! Bytes are packed by third-party writers, except for archives with unusual headers, which are assembled here.
 
 use std::io::{Cursor, Write};
 
 use quipu_source::{Ahead, Codec, Container, Error, Source, StreamOptions};
 
-/// The codecs that are recognised in every file, in the order in which the tests go through them.
+/// The codecs that are recognised in every file, in the order in which the tests use them.
 pub const CODECS: [Codec; 7] =
     [Codec::Plain, Codec::Gzip, Codec::Zlib, Codec::Zip, Codec::Lz4, Codec::Snappy, Codec::Zstd];
 
@@ -88,7 +88,7 @@ pub fn pack_lz4(bytes: &[u8], mode: lz4_flex::frame::BlockMode) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-/// A zip archive by the `zip` crate: deflated members `chunk.00000000`, …
+/// A zip archive written by the `zip` crate: deflated members `chunk.00000000`, …
 pub fn pack_zip(members: &[&[u8]]) -> Vec<u8> {
     let mut out = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let options =
@@ -100,12 +100,12 @@ pub fn pack_zip(members: &[&[u8]]) -> Vec<u8> {
     out.finish().unwrap().into_inner()
 }
 
-/// What came out of a stream.
+/// The result of reading a stream.
 #[derive(Debug, Default)]
 pub struct Read {
     /// The bytes of each member, by its index.
     pub members: Vec<Vec<u8>>,
-    /// Members whose last block came: they are sound.
+    /// Members whose last block was delivered: they are sound.
     pub sound: Vec<u32>,
     pub errors: Vec<Error>,
     /// Length of each block.
@@ -118,7 +118,7 @@ impl Read {
     }
 }
 
-/// Reads all members and checks what every reading must fulfil.
+/// Reads all members and checks properties that every read must have.
 pub fn read(container: &Container, options: &StreamOptions) -> Read {
     let mut stream = container.stream(container.all_members(), options).unwrap();
     let mut read = Read::default();
@@ -160,7 +160,7 @@ pub fn memory(bytes: &[u8]) -> Source {
     Source::from_bytes("memory", bytes)
 }
 
-/// The same bytes as a pipe that brings a few at a time.
+/// The same bytes as a pipe that delivers a few at a time.
 pub fn pipe(bytes: &[u8]) -> Source {
     struct Drip(Cursor<Vec<u8>>);
     impl std::io::Read for Drip {
@@ -180,7 +180,7 @@ pub fn ahead(block_bytes: usize, blocks: usize, workers: usize) -> StreamOptions
     StreamOptions { block_bytes, ahead: Ahead::Thread { blocks }, workers }
 }
 
-/// One member of an archive that is put together by hand.
+/// A member of an archive that is assembled by hand.
 #[derive(Clone)]
 pub struct HandMember<'a> {
     pub name: &'a [u8],
@@ -214,7 +214,7 @@ impl<'a> HandMember<'a> {
     }
 }
 
-/// An archive put together by hand, and where its directory begins.
+/// An archive assembled by hand, and the offset of its directory.
 pub fn hand_zip(members: &[HandMember<'_>]) -> (Vec<u8>, usize) {
     let mut out = Vec::new();
     let mut directory = Vec::new();
@@ -269,7 +269,7 @@ pub fn hand_zip(members: &[HandMember<'_>]) -> (Vec<u8>, usize) {
 
         let extra = if member.zip64 {
             [
-                // A field that means nothing to us comes first.
+                // An unknown field comes first.
                 &[0x99, 0x99, 2, 0, 7, 7][..],
                 &[1, 0, 24, 0],
                 &len.to_le_bytes(),
