@@ -1,4 +1,4 @@
-//! `aggregations`: what programs added up while they ran, merged over streams, producers and time.
+//! `aggregations`: values that programs aggregated while running, merged over streams, producers and time.
 //!
 //! * **Needs** a stream.
 //! * **Options** `top` (keys of each variable that are listed, those with the largest values; default 20; JSON has all).
@@ -38,14 +38,14 @@ impl Tool for Aggregations {
     }
 }
 
-/// Merges the rows of frames; what of a frame is damaged is left out and said.
+/// Merges the rows of all frames of aggregations. Damaged parts of frames are left out and reported as findings.
 pub(crate) fn variables(opened: &Opened) -> Result<(Vec<OneVariable>, Vec<Finding>)> {
     let mut input = opened.input()?;
     let (mut worker, mut merger) = (Worker::default(), Merger::default());
     let mut findings = Vec::new();
     let unreadable = |cause| unreadable(&opened.name, cause);
     for frame in &opened.aggregations {
-        // An index does not say all that a header does.
+        // An index entry lacks part of the header.
         let Some(frame) = frame_at(&mut input, frame.offset).map_err(unreadable)? else { continue };
         let header = &frame.header;
         let Some(metadata) = opened.epochs.get(&(header.producer, header.epoch)) else { continue };
@@ -96,7 +96,7 @@ fn one_key(key: &[String], total: &Total) -> OneKey {
     let key = key.join(", ");
     match total {
         Total::Number(value) => {
-            let value = i64::try_from(*value).unwrap_or(i64::MAX); // A root of what 128 bits hold.
+            let value = i64::try_from(*value).unwrap_or(i64::MAX); // At most the square root of a 128-bit value.
             OneKey { key, value, cells: Vec::new(), rows: Vec::new() }
         }
         Total::Cells(cells) => OneKey {

@@ -1,4 +1,4 @@
-//! Files out of streams as they were: for traces that their own formats do not write.
+//! Restores the files that a stream carries, byte for byte: for traces that their own formats do not write.
 
 use quipu_model::damaged::{Damaged, Intake, SoFar};
 use quipu_model::fresh::{Folder, Fresh, cannot};
@@ -8,9 +8,9 @@ use quipu_model::{Error, ErrorKind, Finding, Format, Found, Place, Result, Scan,
 use quipu_source::{Codec, Packer, Pool, Source, StreamOptions};
 use std::io::{BufWriter, Write};
 
-/// `convert` of what a stream carries: its bytes, in the container that is asked for; the files of a folder as they are.
+/// `convert` of a carried trace: writes a single file in the requested container, and the files of a folder unchanged.
 pub struct OutOfStream {
-    /// The format of the trace: where bytes of the stream are damaged, its reader says what is lost.
+    /// The format of the trace. Where bytes of the stream are damaged, its reader determines which records are lost.
     pub format: &'static dyn Format,
 }
 
@@ -28,7 +28,7 @@ impl Transform for OutOfStream {
         }
         let (source, output) = (job.source, job.output);
         let mut intake = Intake::new(job.damaged).strict(job.strict);
-        // What reading the records has said is not said of the bytes again.
+        // Findings from reading the records are not repeated for the bytes.
         let mut of_bytes = None;
         if !source.is_folder() && !is_readable(source, progress)? && say_lost(self.format, job, &mut intake)?
         {
@@ -62,7 +62,8 @@ impl Transform for OutOfStream {
     }
 }
 
-/// Reads the records of a trace for what is lost of them; false if it is no trace yet.
+/// Reads all records of a trace and hands its findings to `intake`. Returns false if `format` does not recognise the source
+/// as a trace.
 pub(crate) fn say_lost(format: &dyn Format, job: &TransformJob<'_>, intake: &mut Intake) -> Result<bool> {
     let trace = match format.open(job.source, job.opening) {
         Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(false),
@@ -93,7 +94,7 @@ fn is_readable(file: &Source, progress: &dyn Progress) -> Result<bool> {
     }
 }
 
-/// Writes the files of a folder into another; gives how many there are, and their bytes.
+/// Writes the files of a folder into another, and returns their number and their bytes.
 fn put_folder(
     source: &Source,
     folder: &Folder,
@@ -121,14 +122,15 @@ fn put_folder(
     Ok(sum)
 }
 
-/// Gives all bytes of a file to `put`, up to the first that cannot be read where such outputs are kept.
+/// Passes the bytes of a file to `put`, up to the first unreadable one, and returns how many there were. Damage goes to
+/// `intake`, which fails unless damaged outputs are kept.
 fn copy(
     file: &Source,
     progress: &dyn Progress,
     intake: &mut Intake,
     mut put: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<u64> {
-    // Attachments stay packed; bodies lie unpacked.
+    // Attachments stay packed; bodies are stored unpacked.
     let container = file.container_as(Codec::Plain)?;
     let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
     let (mut block, mut n_bytes, mut n_lines) = (Vec::new(), 0, 0);

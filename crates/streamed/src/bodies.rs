@@ -1,11 +1,11 @@
-//! Rows in bodies of other encodings: complete streams of Arrow (18), of one schema each.
+//! Decoders of bodies in other encodings: complete Arrow streams (encoding 18), each with one schema.
 //!
-//! SPEC: stream.md#rows: a column `_ts` has the times, others have the names of the schema's fields; `quipu.schema` in the
-//! metadata is the number of the schema.
+//! SPEC: stream.md#rows: the column `_ts` holds the times, the others are named after the fields of the schema.
+//! `quipu.schema` in the Arrow metadata is the number of the schema.
 
 use quipu_stream::decode::Registry;
 
-/// The decoders of bodies, for readers of frames.
+/// Returns the decoders of bodies, for readers of frames.
 pub fn registry() -> Registry {
     #[cfg_attr(not(feature = "arrow"), expect(unused_mut))]
     let mut registry = Registry::default();
@@ -28,19 +28,19 @@ mod arrow {
     use quipu_stream::wire::types::Type as Described;
     use std::ops::Range;
 
-    /// The column of times.
+    /// Name of the column with the times.
     const TIMES: &str = "_ts";
-    /// Where the number of the schema stands.
+    /// Key of the Arrow metadata that holds the number of the schema.
     const SCHEMA: &str = "quipu.schema";
 
-    /// The decoder of such bodies.
+    /// Decoder of Arrow bodies.
     pub(super) struct ArrowRows;
 
     impl RowDecoder for ArrowRows {
         fn decode(&self, _: &Header, payload: &[u8], metadata: &Metadata, batch: &mut Batch) -> (u64, bool) {
             let Ok((stream, cut)) = StreamRows::of(payload) else { return (0, false) };
             let id = stream.about(SCHEMA).and_then(|id| id.parse().ok());
-            // Rows of a schema that is not described cannot be read, as those of other encodings.
+            // Rows of an undescribed schema are skipped, like those of unknown encodings.
             let Some(schema) = id.and_then(|id| metadata.schema(id)) else { return (0, true) };
             let columns = stream.schema();
             let at = |name: &str| columns.position(name);
@@ -68,7 +68,7 @@ mod arrow {
                     is_whole = false;
                     break;
                 };
-                rows.ordinals.extend(first as u32..end); // No more than `end`.
+                rows.ordinals.extend(first as u32..end); // At most `end`.
                 let of = part.columns[times].as_ref();
                 rows.times.extend((0..n).map(|row| of.number(row)));
                 for ((to, field), at) in rows.columns.iter_mut().zip(&schema.fields).zip(&fields) {
@@ -81,7 +81,7 @@ mod arrow {
         }
     }
 
-    /// True if values of a column can be those of a field.
+    /// True if a column of type `ty` can hold the values of a field.
     fn fits(layout: &Layout, ty: &Type) -> bool {
         let is_number = !matches!(
             ty.storage(),
@@ -94,7 +94,7 @@ mod arrow {
         );
         match (&layout.shape, ty) {
             (Shape::Int { bytes: 16, .. }, Type::Fixed(16)) => true,
-            // Names of numbers come as texts.
+            // Enumerators may be stored as texts.
             (Shape::Int { .. }, Type::Text | Type::Enum(_)) => matches!(layout.ty, Described::Enum { .. }),
             (Shape::Int { .. } | Shape::Bool, _) => is_number,
             (Shape::Float(2 | 4), ty) => *ty == Type::F32,
@@ -115,11 +115,11 @@ mod arrow {
         }
     }
 
-    /// Appends rows of a column that fits.
+    /// Appends `rows` of a column that [`fits`].
     fn fill(to: &mut Values, layout: &Layout, field: &Field, from: ColumnRef<'_>, rows: Range<usize>) {
         macro_rules! numbers {
             ($to:expr, $ty:ty) => {
-                // As wide as the field: what is wider was none of its values.
+                // Truncates to the width of the field; wider numbers are not values of it.
                 $to.extend(rows.map(|row| number(layout, field, from, row) as $ty))
             };
         }
@@ -176,7 +176,7 @@ mod arrow {
                         let end = range.end.min(range.start + *count);
                         fill(child, element, item, items.as_ref(), range.start..end);
                     }
-                    // A row has as many as its type says.
+                    // An array has a fixed number of elements: missing ones become zero.
                     let missing = (n_before + *count).saturating_sub(child.len());
                     let none = Column::new(item);
                     (0..missing).for_each(|_| fill(child, element, item, none.as_ref(), 0..1));
@@ -198,7 +198,7 @@ mod arrow {
         field.missing
     }
 
-    /// The number of a row; of a name, the one that it stands for.
+    /// The number in a row. The name of an enumerator becomes its number.
     fn number(layout: &Layout, field: &Field, from: ColumnRef<'_>, row: usize) -> u64 {
         match (&field.ty, &layout.ty) {
             (Type::Text, Described::Enum { names, .. }) => {
@@ -210,7 +210,7 @@ mod arrow {
         }
     }
 
-    /// A number of 16 bytes, or one that is narrower.
+    /// A 16-byte number, or a narrower one extended to 16 bytes.
     fn wide(from: ColumnRef<'_>, row: usize, signed: bool) -> i128 {
         match from.bytes(row).try_into() {
             Ok(bytes) => i128::from_le_bytes(bytes),
@@ -221,7 +221,7 @@ mod arrow {
 
     fn push(to: &mut Strings, bytes: &[u8]) {
         to.bytes.extend_from_slice(bytes);
-        // A payload has at most 256 MiB, but dictionaries may make more of it: what goes beyond is empty.
+        // A payload has at most 256 MiB, but dictionaries can expand it: values past 4 GiB become empty.
         match u32::try_from(to.bytes.len()) {
             Ok(end) => to.offsets.push(end),
             Err(_) => {
@@ -232,7 +232,7 @@ mod arrow {
         }
     }
 
-    /// The bits of a number of half precision that became one of single precision.
+    /// Converts a single-precision number back to the half-precision bits that it was widened from.
     fn half(number: f32) -> u16 {
         let bits = number.to_bits();
         let sign = (bits >> 16 & 0x8000) as u16;
@@ -240,7 +240,7 @@ mod arrow {
         match exponent {
             128 => sign | 0x7c00 | (fraction >> 13) as u16,
             -14..=15 => sign | ((exponent + 15) as u16) << 10 | (fraction >> 13) as u16,
-            // Below the least normal number: the leading one becomes a part of the fraction.
+            // A subnormal number: the leading one becomes part of the fraction.
             -24..=-15 => sign | ((fraction | 0x80_0000) >> (-exponent - 1)) as u16,
             _ => sign,
         }

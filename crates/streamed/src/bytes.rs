@@ -1,4 +1,5 @@
-//! Bytes of a source for the container's reader: at any place, counted; what is packed is unpacked into a temporary file first.
+//! Random access to the bytes of a source for the stream reader, with a count of bytes; packed sources are first unpacked
+//! into a temporary file.
 
 use quipu_model::{Error, ErrorKind, Finding, Result};
 use quipu_source::{Bytes, Codec, Container, Source, Stream, StreamOptions};
@@ -7,16 +8,16 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes that a read of headers asks for at least.
+/// Fewest bytes per read when reading headers.
 pub(crate) const HEADER_READ_BYTES: usize = 4 << 10;
-/// Bytes that a read of frames asks for at least.
+/// Fewest bytes per read when reading frames.
 pub(crate) const FRAME_READ_BYTES: usize = 64 << 10;
 
-/// The bytes of a file that is not packed.
+/// The bytes of an unpacked file.
 #[derive(Debug)]
 pub(crate) struct SourceInput {
     bytes: Bytes,
-    /// How many bytes were asked for, by all readers of the trace.
+    /// Bytes that all readers of the trace have asked for.
     n_read: Arc<AtomicU64>,
 }
 
@@ -33,7 +34,7 @@ impl SourceInput {
         self.bytes.len()
     }
 
-    /// Gives the buffer back until more is read.
+    /// Frees the buffer until the next read.
     pub(crate) fn shrink(&mut self) {
         self.bytes.shrink();
     }
@@ -46,13 +47,13 @@ impl Input for SourceInput {
     }
 }
 
-/// What the system says of a file that is being read.
+/// Wraps an I/O error of reading the file `name`.
 #[cold]
 pub(crate) fn unreadable(name: &str, cause: io::Error) -> Error {
     Error::new(ErrorKind::Io, "cannot read it").because(cause).in_file(name)
 }
 
-/// A source whose bytes can be read at any place, and what kept them from being complete.
+/// Returns the bytes of a source with random access, and the fault that cut them short, if any.
 ///
 /// # Errors
 /// `Usage` if a pipe was read before; `Io` if the temporary file cannot be written.

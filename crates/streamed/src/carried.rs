@@ -1,7 +1,7 @@
-//! Traces of other formats that a stream carries: their bytes stand in frames, the files beside them are attachments.
+//! Traces of other formats inside streams: the bytes of their files are in frames, additional files are attachments.
 //!
-//! Each stream of a producer with such frames is a file. What Quipu writes says in settings how the file is called and which
-//! members it has ([`FILE_SETTING`]); of other streams, the file is called as the stream is.
+//! Each stream of a producer with such frames is a file. Streams that Quipu writes have settings with the file's name and
+//! members ([`FILE_SETTING`]); in other streams, the file has the name of the stream.
 
 use crate::bytes::{HEADER_READ_BYTES, SourceInput, unreadable};
 use crate::described::{Described, Faults};
@@ -27,17 +27,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
-/// What the settings begin with that say what the file of a stream is: the stream's number follows.
+/// Prefix of the settings that describe the file of a stream, followed by the number of the stream.
 pub const FILE_SETTING: &str = "quipu.file.";
 
-/// The setting that says what is attached, as JSON: name and bytes. A record for each, so that none is lost without a word.
+/// Name of the settings that list attachments, as JSON: name and bytes. Each attachment has one, so that a lost attachment is
+/// noticed.
 pub const ATTACHED_SETTING: &str = "quipu.attached";
 
-/// The setting that says that the files stand in a folder.
+/// Name of the setting that says that the files are in a folder.
 pub const FOLDER_SETTING: &str = "quipu.folder";
 
-/// Formats by the encoding of their bodies: the numbers are those of the container's page, so the names stand here, too. Of
-/// lines, the first format whose values make sense is meant.
+/// Formats by the encoding of their bodies. The encodings are numbered on the page of the container, which does not know
+/// formats, so the names are here. For lines, the first format whose values make sense applies.
 pub const FORMATS: &[(u16, &str)] = &[
     (encoding::DRMEMTRACE, "drmemtrace"),
     (encoding::RAW_WORDS, "drmemtrace-raw"),
@@ -47,58 +48,60 @@ pub const FORMATS: &[(u16, &str)] = &[
     (encoding::LINES, "din"),
 ];
 
-/// Formats that write streams themselves, by the encoding of bodies that they read there.
+/// Formats whose tracers write streams themselves, by the encoding of their bodies.
 pub const OWN_WRITERS: &[(u16, &str)] = &[(encoding::PRISM, "prism"), (encoding::PRISM_VARIABLE, "prism")];
 
-/// What the names of streams of these formats end in.
+/// Extensions of streams of these formats.
 pub(crate) const OWN_EXTENSIONS: &[&str] = &["prism"];
 
-/// What the settings begin with that say how the bytes of files read, where nothing in them shows it.
+/// Prefix of the settings that say how to interpret the bytes of files, where the bytes do not.
 pub const READING_SETTING: &str = "quipu.reading.";
 
-/// The name under which a file [says](quipu_source::Source::said) how it is called for itself.
+/// Key under which a file [gives](quipu_source::Source::said) its own name.
 pub const NAME: &str = "name";
 
-/// The name under which files that are one trace together say which: who reads them counts what is lost of it.
+/// Key under which files that form one trace together name that trace. The reader of such files counts what is lost.
 pub const WHOLE: &str = "whole";
 
-/// The name under which the number of the bodies' encoding is [said](quipu_source::Source::said).
+/// Key under which the encoding number of the bodies is [given](quipu_source::Source::said).
 pub const ENCODING: &str = "encoding";
 
-/// The encoding of the bodies of a format.
+/// Returns the encoding of the bodies of a format.
 pub fn encoding_of(format: &str) -> Option<u16> {
     FORMATS.iter().find(|(_, name)| *name == format).map(|(number, _)| *number)
 }
 
-/// True for formats whose files are their records and nothing else: what a stream carries of them is written back byte by byte,
-/// whatever stands in it.
+/// True for formats whose files consist of records only: what a stream carries of them is written back byte for byte,
+/// whatever the content.
 pub fn lies_bare(format: &str) -> bool {
     encoding_of(format).is_some_and(|number| matches!(number, encoding::CACHERAY | encoding::LINES))
 }
 
-/// True if bodies of this encoding are read as traces of a format.
+/// True if a format reads bodies of this encoding as a trace.
 pub(crate) fn is_carried(encoding: u16) -> bool {
     FORMATS.iter().chain(OWN_WRITERS).any(|(number, _)| *number == encoding)
 }
 
-/// What a file is that stands in a stream.
+/// Description of a file inside a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct File {
-    /// Name relative to the folder, or of the file.
+    /// Name of the file, relative to the folder if there is one.
     pub name: String,
-    /// Bytes of the frames, one after the other: how many, and of how many frames.
+    /// Lengths of the frame bodies in file order, run-length encoded: bytes of a body, and how many frames in a row have that
+    /// length.
     pub frames: Vec<(u64, u64)>,
-    /// Its members, if it is an archive.
+    /// Members, if the file is an archive.
     pub parts: Vec<ContentPart>,
-    /// Its first bytes once more, if it has more than one frame: what the rest needs stands there, and the first frame may be
-    /// lost.
+    /// A copy of the first bytes if the file has more than one frame: the rest cannot be read without them, and the first
+    /// frame may be lost.
     pub head: Vec<u8>,
 }
 
-/// Bytes of a raw word of drmemtrace.
+/// Bytes of a raw drmemtrace word.
 pub(crate) const WORD_BYTES: u64 = 8;
 
-/// How many first bytes of a file stand beside its frames: the header of every format here, in whole entries of drmemtrace.
+/// Bytes at the start of a file that its description repeats: enough for the header of every format here, and a whole number
+/// of drmemtrace entries.
 pub const HEAD_BYTES: usize = 504;
 
 /// Bytes as hexadecimal digits.
@@ -106,7 +109,7 @@ fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of hexadecimal digits; none if there is anything else.
+/// Decodes hexadecimal digits; returns nothing if the text contains anything else.
 fn from_hex(text: &str) -> Vec<u8> {
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).take(HEAD_BYTES).map(byte).collect();
@@ -114,7 +117,7 @@ fn from_hex(text: &str) -> Vec<u8> {
 }
 
 impl File {
-    /// The value of the setting that says it.
+    /// Encodes the description as the value of a setting.
     pub fn to_setting(&self) -> String {
         let parts: Vec<Value> =
             self.parts.iter().map(|part| json!([part.name, part.len, part.crc32])).collect();
@@ -125,7 +128,7 @@ impl File {
         said.to_string()
     }
 
-    /// Reads the value of a setting.
+    /// Decodes the value of a setting.
     pub(crate) fn read(text: &str) -> Option<File> {
         let value: Value = serde_json::from_str(text).ok()?;
         let pair = |pair: &Value| Some((pair[0].as_u64()?, pair[1].as_u64()?));
@@ -142,22 +145,22 @@ impl File {
     }
 }
 
-/// A name that stays within its folder.
+/// Normalises a relative name; `None` if it would leave its folder.
 pub(crate) fn safe(name: &str) -> Option<String> {
     let parts: Vec<&str> = name.split(['/', '\\']).filter(|part| !part.is_empty() && *part != ".").collect();
     (!parts.is_empty() && !parts.contains(&"..") && !name.contains('\0')).then(|| parts.join("/"))
 }
 
-/// The traces of other formats in a stream, one for each producer and format; none if it has rows of its own.
+/// Returns the traces of other formats in a stream, one for each producer and format; none if the stream has rows of its own.
 ///
 /// # Errors
-/// What the source says.
+/// If the source cannot be read.
 pub fn carried(source: &Source) -> Result<Vec<Carried>> {
     if source.is_folder() && folder::files_of(source)?.is_empty() {
         return Ok(Vec::new());
     }
     let look = look::at(source)?;
-    // Whatever is asked of it, there is nothing.
+    // Fails if the source has no frame at all.
     trace::refuse_nothing(source, &look.survey)?;
     let (look, all) = match look.members.is_empty() {
         true => traces_of(&look)?,
@@ -176,11 +179,11 @@ pub fn carried(source: &Source) -> Result<Vec<Carried>> {
     Ok(all.into_iter().map(carried).collect())
 }
 
-/// The traces of other formats that a look at a stream shows; with the look itself, which is one at all headers where an index
-/// names frames that are not there.
+/// Finds the traces of other formats in a stream. Also returns the look that it used: if an index names frames that do not
+/// exist, that is a look at all headers.
 ///
 /// # Errors
-/// What the source says.
+/// If the source cannot be read.
 fn traces_of(look: &Arc<Look>) -> Result<(Arc<Look>, Vec<Trace>)> {
     let all = match look_for_traces(look)? {
         Some(all) => all,
@@ -193,7 +196,7 @@ fn traces_of(look: &Arc<Look>) -> Result<(Arc<Look>, Vec<Trace>)> {
     Ok((Arc::clone(look), all))
 }
 
-/// The same by this very look; `None` if an index names other frames than there are.
+/// Finds the traces with this look only; `None` if an index names frames that do not exist.
 fn look_for_traces(look: &Arc<Look>) -> Result<Option<Vec<Trace>>> {
     let survey = &look.survey;
     let mut input = SourceInput::new(&look.container, HEADER_READ_BYTES, &look.n_read)?;
@@ -206,7 +209,7 @@ fn look_for_traces(look: &Arc<Look>) -> Result<Option<Vec<Trace>>> {
     for frame in &survey.frames {
         let header = &frame.header;
         if !is_carried(header.encoding) && !is_empty(frame) {
-            // A body that no format here reads.
+            // No format here reads this body.
             return Ok(Some(Vec::new()));
         }
         streams.entry(header.producer).or_default().entry(header.stream).or_default().push(*frame);
@@ -226,37 +229,37 @@ fn look_for_traces(look: &Arc<Look>) -> Result<Option<Vec<Trace>>> {
     Ok(Some(all))
 }
 
-/// Whether all producers of a stream with these findings have ended it; else more may come.
+/// Whether all producers of a stream with these findings have ended it. Otherwise more data may follow.
 pub fn has_ended(findings: &[Finding]) -> bool {
     !findings.iter().any(|finding| finding.rule == rules::NO_END.name)
 }
 
-/// What is said of frames of files in a stream that are missing.
+/// Damage reports for missing frames of files in a stream.
 ///
 /// # Errors
-/// What the source says.
+/// If the source cannot be read.
 pub(crate) fn missing_in(look: &Arc<Look>) -> Result<Vec<CarrierDamage>> {
     Ok(traces_of(look)?.1.into_iter().flat_map(|trace| trace.missing).collect())
 }
 
-/// A trace that is carried.
+/// A trace inside a stream.
 struct Trace {
     format: Option<String>,
-    /// Its files, and whether these stand in a folder.
+    /// The files, and whether they are in a folder.
     entries: Entries,
     is_folder: bool,
-    /// What is said of frames that are missing.
+    /// Damage reports for missing frames.
     missing: Vec<CarrierDamage>,
 }
 
-/// True if all that streams carry are bodies of formats that write streams themselves.
+/// True if the streams carry only bodies of formats that write streams themselves.
 pub(crate) fn are_own(survey: &Survey) -> bool {
     let is_own = |frame: &FrameAt| OWN_WRITERS.iter().any(|(number, _)| *number == frame.header.encoding);
     let mut frames = survey.frames.iter().filter(|frame| !is_empty(frame)).peekable();
     survey.open.is_empty() && frames.peek().is_some() && frames.all(is_own)
 }
 
-/// True if files say which trace they are of, so that who reads them knows what is missing.
+/// True if the files name the trace that they belong to, so that its reader knows what is missing.
 pub(crate) fn is_counted(survey: &Survey) -> bool {
     let is_whole = |setting: &Setting| setting.name.strip_prefix(READING_SETTING) == Some(WHOLE);
     let epochs = survey.session.epochs().values();
@@ -266,8 +269,8 @@ pub(crate) fn is_counted(survey: &Survey) -> bool {
     })
 }
 
-/// The files of a folder of streams whose formats write streams themselves, by the names that they have there: such a format
-/// knows whether they are one trace.
+/// The files of a folder of streams whose formats write streams themselves, under their names there. Such a format knows
+/// whether the files form one trace.
 fn of_members(folder: &Look) -> Result<Trace> {
     let (mut format, mut files): (Option<String>, Entries) = (None, Vec::new());
     for member in &folder.members {
@@ -291,7 +294,7 @@ fn of_members(folder: &Look) -> Result<Trace> {
     Ok(Trace { format, entries: files, is_folder: true, missing: Vec::new() })
 }
 
-/// True for a frame of rows without a record: it says only what was lost.
+/// True for a frame of rows without records, which only reports losses.
 pub(crate) fn is_empty(frame: &FrameAt) -> bool {
     !frame.header.is_foreign() && frame.header.records == 0
 }
@@ -302,7 +305,8 @@ type Streams = BTreeMap<u64, BTreeMap<u32, Vec<FrameAt>>>;
 /// Files by their relative names.
 type Entries = Vec<(String, Arc<dyn Content>)>;
 
-/// The traces of a producer: their formats, if these are said, and their files. `None` if an index names frames that are absent.
+/// Finds the traces of a producer, with their files and, if stated, their formats. `None` if an index names frames that do
+/// not exist.
 fn of_producer(
     described: &Described,
     mut streams: BTreeMap<u32, Vec<FrameAt>>,
@@ -312,7 +316,7 @@ fn of_producer(
 ) -> io::Result<Option<Vec<Trace>>> {
     let is_ours = |_: &&u32| described.is_carrier();
     for stream in described.files.keys().chain(described.names.keys().filter(is_ours)) {
-        // A file without bytes has no frame, and one whose frames are damaged may have none.
+        // An empty file has no frame, and a file whose frames are damaged may have none.
         streams.entry(*stream).or_default();
     }
     let mut traces: BTreeMap<Option<u16>, Entries> = BTreeMap::new();
@@ -334,7 +338,7 @@ fn of_producer(
             beside.push((name, Arc::new(Frames::of_sections(look, &attachment.name, &sections))));
         }
     }
-    // What a file says that is lost is damaged at its first byte.
+    // A lost attachment becomes a file that is damaged from its first byte.
     for (_, said, len) in lost_of(session, producer) {
         if let Some(name) = safe(&said) {
             let section = Section { range: 0..len, frame: None };
@@ -348,7 +352,7 @@ fn of_producer(
     }
     let of_number = |number: u16| {
         let said = described.format.clone().filter(|format| encoding_of(format) == Some(number));
-        // Lines say by themselves whose they are.
+        // The format of lines is determined from the lines.
         let first = || FORMATS.iter().chain(OWN_WRITERS).find(|(known, _)| *known == number);
         let first = || first().filter(|(known, _)| *known != encoding::LINES);
         said.or_else(|| first().map(|(_, name)| (*name).to_owned()))
@@ -361,18 +365,18 @@ fn of_producer(
     Ok(Some(traces.into_iter().map(trace).collect()))
 }
 
-/// Attachments that are lost as a whole, as findings of the container.
+/// Findings for attachments that are lost completely, in the container's terms.
 pub(crate) fn lost_attachments(session: &Session) -> impl Iterator<Item = finding::Finding> {
     let lost = session.producers().iter().flat_map(|producer| lost_of(session, *producer));
     lost.map(|(_, name, _)| incomplete(&name))
 }
 
-/// The finding of an attachment that lacks bytes.
+/// The finding for an attachment with missing bytes.
 pub(crate) fn incomplete(name: &str) -> finding::Finding {
     finding::Finding::new("attachment-incomplete").with("attachment", name)
 }
 
-/// What a producer says that it attached and is lost as a whole: its epoch, name and bytes.
+/// Attachments that a producer announced and that are lost completely: epoch, name and bytes of each.
 fn lost_of(session: &Session, producer: u64) -> Vec<(EpochId, String, u64)> {
     let epochs = session.epochs().range((producer, 0)..=(producer, u32::MAX));
     let said = epochs.flat_map(|(id, epoch)| {
@@ -391,7 +395,7 @@ fn lost_of(session: &Session, producer: u64) -> Vec<(EpochId, String, u64)> {
     said.filter(is_lost).collect()
 }
 
-/// A file, or a folder of files.
+/// Makes a source of one file, or of a folder of files.
 fn as_source(name: &str, mut entries: Entries, is_folder: bool) -> Source {
     match entries.pop() {
         Some((file, content)) if entries.is_empty() && !is_folder => {

@@ -1,4 +1,4 @@
-//! Traces of other formats put into streams: the bytes of their files as frames, the files beside them as attachments.
+//! Puts traces of other formats into streams: the bytes of their files become frames, additional files become attachments.
 
 use crate::back::say_lost;
 use crate::carried::{
@@ -23,25 +23,25 @@ use std::hash::Hasher;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// How hard payloads are packed.
+/// Compression level of payloads.
 const LEVEL: u32 = 3;
 
-/// Bytes of an entry of drmemtrace.
+/// Bytes of a drmemtrace entry.
 const ENTRY_BYTES: u64 = 12;
 
 /// `convert` into a stream.
 #[derive(Clone)]
 pub struct IntoStream {
-    /// The format of the trace, or of files that are to become one.
+    /// The format of the trace, or of the raw files that a trace is made from.
     pub format: &'static dyn Format,
-    /// The stream that carried it before: what that says of itself is kept.
+    /// The stream that carried the trace before, if any; its metadata are kept.
     pub before: Option<Source>,
-    /// Bytes of a frame, before they are packed.
+    /// Bytes of a frame body before compression.
     pub frame_bytes: usize,
 }
 
 impl IntoStream {
-    /// Puts traces of this format into streams of files at rest.
+    /// Puts traces of this format into streams, with the frame size for files at rest.
     pub fn new(format: &'static dyn Format, before: Option<Source>) -> IntoStream {
         IntoStream { format, before, frame_bytes: FRAME_BYTES_AT_REST }
     }
@@ -63,7 +63,7 @@ impl Transform for IntoStream {
     }
 
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
-        // Bytes are carried whatever stands in them: what is wrong with the records is said by who reads them, before.
+        // The bytes are carried whatever they contain. Damage to records is found by the format's reader first.
         let mut seen = Intake::new(job.damaged).strict(job.strict);
         say_lost(self.format, job, &mut seen)?;
         let mut made = self.put(job, None, progress)?;
@@ -79,8 +79,8 @@ impl Transform for IntoStream {
 }
 
 impl IntoStream {
-    /// Puts the files into a stream; damage of their containers is said, by the stream, too: nothing in the bytes that are left
-    /// shows it. `lost` is what was lost before.
+    /// Puts the files into a stream. Damage to their containers is also recorded in the stream, since the remaining bytes do
+    /// not show it. `lost` is what was lost before.
     fn put(
         &self,
         job: &TransformJob<'_>,
@@ -164,7 +164,7 @@ impl IntoStream {
             writer.loss(0, &lost).map_err(failed)?;
         }
         let reading = intake.finish();
-        // A stream without a record of a damaged file would read as one that never had any.
+        // If nothing of a damaged file was readable, the stream would look as if the file had been empty.
         if n_bytes == 0
             && let Some(error) = reading.nothing_left()
         {
@@ -187,7 +187,7 @@ impl IntoStream {
     }
 }
 
-/// What is lost of a file that cannot be read on, as the stream says it.
+/// The loss record for a file that cannot be read to its end.
 fn loss_by(error: &Error, stream: u32) -> Loss {
     let is_cut = error.kind() == ErrorKind::Truncated;
     Loss {
@@ -199,7 +199,7 @@ fn loss_by(error: &Error, stream: u32) -> Loss {
     }
 }
 
-/// What is lost of records that were read before they were put into a stream; `None` if nothing is.
+/// The loss record for records that could not be read before; `None` if none were lost.
 fn loss_of(reading: &Reading) -> Option<Loss> {
     reading.doubtful_from?;
     let sum = Lost::of(&reading.findings, reading.error.as_deref()).sum();
@@ -207,11 +207,11 @@ fn loss_of(reading: &Reading) -> Option<Loss> {
     Some(Loss { cause: cause::UNDECODABLE, records: Some(records), ..Loss::default() })
 }
 
-/// A transform of a format's traces whose result is put into a stream.
+/// A transform of a format's traces that puts its result into a stream.
 pub struct AsStream {
-    /// What is done to the trace.
+    /// The transform of the trace.
     pub transform: &'static dyn Transform,
-    /// What is made of the result.
+    /// Puts the result of the transform into a stream.
     pub into: IntoStream,
 }
 
@@ -231,7 +231,7 @@ impl Transform for AsStream {
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         check_file(job.output, job.replace.into())?;
         let way = folder_beside(job.output)?;
-        // The name of a file says how it is packed.
+        // Formats take the packing of a file from its extension.
         let made = way.path().join(if job.source.is_folder() { "trace" } else { base_name(job.source) });
         let transformed =
             self.transform.run(&TransformJob { output: &made, level: None, ..*job }, progress)?;
@@ -245,7 +245,7 @@ impl Transform for AsStream {
 }
 
 impl AsStream {
-    /// Puts the trace that was made at `made` into the stream that a job is to write.
+    /// Puts the trace that the transform wrote to `made` into the output stream of the job.
     fn put(
         &self,
         made: &Path,
@@ -254,15 +254,15 @@ impl AsStream {
         progress: &dyn Progress,
     ) -> Result<Transformed> {
         let source = Source::open(made)?;
-        // What was chosen of the source is all of what was made.
+        // `made` already holds only the selected threads and shards.
         let opening = OpenOptions { threads: Vec::new(), shards: Vec::new(), ..job.opening.clone() };
         let job = TransformJob { source: &source, opening: &opening, container: None, ..*job };
-        // Who made it has said what was wrong with the records.
+        // The transform has reported damaged records already.
         self.into.put(&job, lost, progress)
     }
 }
 
-/// What a transform wrote that was to write `made` into `folder`: it may have added an ending.
+/// The path that a transform wrote in place of `made` in `folder`: it may have added an extension.
 fn written(folder: &Path, made: &Path) -> Result<PathBuf> {
     if made.exists() {
         return Ok(made.to_owned());
@@ -272,7 +272,7 @@ fn written(folder: &Path, made: &Path) -> Result<PathBuf> {
     only.ok_or_else(|| Error::new(ErrorKind::Internal, "nothing was written that a stream could carry"))
 }
 
-/// What a stream says of itself beside its files: who recorded it, its clocks, notes and settings.
+/// Metadata of a stream that do not describe its files: the producer, clocks, notes and settings.
 #[derive(Default)]
 struct Said {
     producer: Producer,
@@ -286,7 +286,7 @@ fn said_by(stream: &Source) -> Result<Said> {
     for record in entries.filter_map(|(_, entry)| entry.record.as_deref()) {
         match record {
             Record::Producer(producer) => said.producer = producer.clone(),
-            // Those of the files are made anew.
+            // The descriptions of the files are written anew.
             Record::Stream(_) | Record::Other(_) => {}
             Record::Setting(setting) if setting.name.starts_with("quipu.") => {}
             other if said.records.contains(other) => {}
@@ -299,7 +299,7 @@ fn said_by(stream: &Source) -> Result<Said> {
 /// Files by their names relative to the source.
 type Files = Vec<(String, Source)>;
 
-/// The files with records, and those beside them.
+/// Splits a source into files with records and additional files.
 fn files_of(source: &Source, format: &'static dyn Format, options: &OpenOptions) -> Result<(Files, Files)> {
     if !source.is_folder() {
         return Ok((vec![(base_name(source).to_owned(), source.clone())], Vec::new()));
@@ -308,7 +308,7 @@ fn files_of(source: &Source, format: &'static dyn Format, options: &OpenOptions)
     walk(source, "", &mut all)?;
     let trace = match format.open(source, options) {
         Ok(trace) => trace,
-        // What a tracer leaves is no trace yet.
+        // The raw output of a tracer is not a trace yet.
         Err(error) if error.kind() == ErrorKind::Unsupported => return Ok((Vec::new(), all)),
         Err(error) => return Err(error),
     };
@@ -322,7 +322,7 @@ fn files_of(source: &Source, format: &'static dyn Format, options: &OpenOptions)
         let what = "no file of the folder is known to have records";
         return Err(Error::unsupported(what).in_file(source.name()));
     }
-    // What the folder above has for it.
+    // Files in the parent folder that belong to the trace.
     for file in format.beside(source)? {
         let name = base_name(&file);
         if !others.iter().any(|(other, _)| other.rsplit('/').next() == Some(name)) {
@@ -332,7 +332,7 @@ fn files_of(source: &Source, format: &'static dyn Format, options: &OpenOptions)
     Ok((bodies, others))
 }
 
-/// The last part of the name of a source.
+/// The last component of the name of a source.
 fn base_name(source: &Source) -> &str {
     let name = source.name();
     name.rsplit(['/', '\\']).next().filter(|base| !base.is_empty()).unwrap_or("trace")
@@ -350,7 +350,7 @@ fn walk(folder: &Source, prefix: &str, all: &mut Files) -> Result<()> {
     Ok(())
 }
 
-/// The same trace gives the same stream.
+/// Options of the writer. The UUID is derived from the files, so that the same trace always gives the same stream.
 fn options_for(format: &str, level: i32, bodies: &Files, producer: Producer) -> Options {
     let half = |seed: u64| {
         let mut hasher = rustc_hash::FxHasher::default();
@@ -366,7 +366,7 @@ fn options_for(format: &str, level: i32, bodies: &Files, producer: Producer) -> 
     let mut uuid = [0; 16];
     uuid[..8].copy_from_slice(&half(1));
     uuid[8..].copy_from_slice(&half(2));
-    // A UUID of a kind that anybody may make (version 8).
+    // A UUID of version 8, whose contents are free.
     uuid[6] = uuid[6] & 0x0F | 0x80;
     uuid[8] = uuid[8] & 0x3F | 0x80;
     let program = producer.program.or(Some("quipu".to_owned()));
@@ -374,7 +374,7 @@ fn options_for(format: &str, level: i32, bodies: &Files, producer: Producer) -> 
     Options { producer, codec: Packing::Zstd(level), ..Options::new("quipu") }
 }
 
-/// The frames of a file in the making.
+/// Writes one file as frames.
 struct Body<'o, W: Write> {
     stream: StreamWriter<W>,
     number: u16,
@@ -411,7 +411,7 @@ impl<W: Write> Body<'_, W> {
             if is_archive && part.as_ref().is_none_or(|(member, _)| *member != at.member) {
                 self.frame(true)?;
                 self.file.parts.extend(part.take().map(|(_, part)| part));
-                // Members without bytes come in no block.
+                // Members without bytes have no block.
                 self.file.parts.extend((self.file.parts.len()..at.member as usize).map(&empty));
                 part = Some((at.member, empty(at.member as usize)));
             }
@@ -432,7 +432,7 @@ impl<W: Write> Body<'_, W> {
         };
         self.frame(true)?;
         if let Some((_, mut part)) = part {
-            // Of a member that could not be read to its end, the checksum is another.
+            // The checksum does not apply to a member that was cut short.
             part.crc32 = part.crc32.filter(|_| read.is_ok());
             self.file.parts.push(part);
         }
@@ -442,11 +442,11 @@ impl<W: Write> Body<'_, W> {
         read
     }
 
-    /// Writes what is in the buffer: all of it, or where records of one line each end.
+    /// Writes the buffer as a frame: all of it, or for lines up to the last line end unless `is_last`.
     fn frame(&mut self, is_last: bool) -> Result<()> {
         let mut len = self.buffer.len();
         if self.number == encoding::LINES && !is_last {
-            // A line that is longer than a frame is cut.
+            // A line longer than a frame is cut.
             len = self.buffer.iter().rposition(|byte| *byte == b'\n').map_or(len, |at| at + 1);
         }
         if len == 0 {
@@ -457,10 +457,10 @@ impl<W: Write> Body<'_, W> {
             encoding::DRMEMTRACE => len as u64 / ENTRY_BYTES,
             encoding::RAW_WORDS => len as u64 / WORD_BYTES,
             encoding::LINES => body.iter().filter(|byte| **byte == b'\n').count() as u64,
-            // Records of other formats have no one size, and are not counted.
+            // Records of other formats vary in size and are not counted.
             _ => 0,
         };
-        let written = self.stream.foreign(self.number, records as u32, (0, 0), body); // Fewer than bytes of a frame.
+        let written = self.stream.foreign(self.number, records as u32, (0, 0), body); // Fewer than the bytes of a frame.
         written.map_err(|cause| cannot("write", self.output, cause))?;
         self.n_records += records;
         if self.file.frames.is_empty() {
@@ -476,7 +476,7 @@ impl<W: Write> Body<'_, W> {
     }
 }
 
-/// Attaches a file as it lies there; gives what came of reading it.
+/// Attaches a file byte for byte. The inner result is that of reading the file.
 fn attach<W: Write>(
     writer: &Writer<W>,
     name: &str,
@@ -494,7 +494,7 @@ fn attach<W: Write>(
         match stream.next(&mut block) {
             Ok(Some(_)) => out.write_all(&block).map_err(failed)?,
             Ok(None) => break Ok(()),
-            // A reader of the stream says that the attachment is incomplete.
+            // Readers of the stream report the attachment as incomplete.
             Err(cause) => break Err(cause.into()),
         }
     };

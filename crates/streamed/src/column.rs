@@ -1,7 +1,7 @@
-//! Columns of a stream as columns of tables.
+//! Converts columns of a stream to columns of tables.
 //!
-//! Numbers, texts, bytes, lists and structures keep their shape. What tables have no type for, which are numbers of 128 bits,
-//! variants and values of a table of the stream, becomes text.
+//! Numbers, texts, bytes, lists and structures keep their shape. Types that tables lack become text: 128-bit numbers,
+//! variants and references to tables of the stream.
 
 use quipu_model::column::Cells;
 use quipu_model::schema::{Field, Names, Storage, Type};
@@ -16,14 +16,14 @@ use quipu_stream::wire::types::Type as Described;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How values of a type look in a table.
+/// How values of a type are represented in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A number of at most 64 bits.
     Number,
-    /// Text that stands for something else.
+    /// Text in place of a type that tables lack.
     Said,
-    /// The same shape.
+    /// The same shape as in the stream.
     Same,
 }
 
@@ -38,7 +38,7 @@ impl Form {
     }
 }
 
-/// The storage of an integer.
+/// The storage of an integer of `bytes` bytes.
 fn storage(bytes: u8, signed: bool) -> Storage {
     match (bytes, signed) {
         (1, false) => Storage::U8,
@@ -52,11 +52,11 @@ fn storage(bytes: u8, signed: bool) -> Storage {
     }
 }
 
-/// The names of an enumeration, or of bits.
+/// The names of an enumeration or of flags, if the layout has some.
 pub(crate) fn names_of(layout: &Layout) -> Option<Names> {
     let (Described::Enum { names, .. } | Described::Flags { names, .. }) = &layout.ty else { return None };
     let Shape::Int { bytes: bytes @ 1..=8, signed } = layout.shape else { return None };
-    // Numbers below 0 as columns have them: their two's complement of 64 bits.
+    // Columns hold negative numbers as 64-bit two's complement.
     let number = |n: i128| match n < 0 {
         true => i64::try_from(n).ok().map(|n| n as u64),
         false => u64::try_from(n).ok(),
@@ -65,7 +65,7 @@ pub(crate) fn names_of(layout: &Layout) -> Option<Names> {
     Some(Names::new(storage(bytes, signed), names))
 }
 
-/// The column of a field without what its schema says of it.
+/// The column of a field, without role, unit and flags of the schema.
 pub(crate) fn field_of(name: String, layout: &Layout) -> Field {
     let field = |ty: Type| Field::new(name.clone(), ty, "");
     if Form::of(layout) == Form::Said {
@@ -113,10 +113,10 @@ pub(crate) fn field_of(name: String, layout: &Layout) -> Field {
     }
 }
 
-/// Appends some rows of a column.
+/// Appends some rows of a column of a stream.
 ///
 /// # Errors
-/// `Limit` if a column has room for no more.
+/// `Limit` if a column is full.
 pub(crate) fn extend(
     to: &mut Column,
     from: &Values,
@@ -145,7 +145,7 @@ pub(crate) fn extend(
         (Values::I32(from), Cells::I32(to)) => copy!(to, from),
         (Values::I64(from), Cells::I64(to)) => copy!(to, from),
         (Values::F16(from), Cells::F32(to)) => {
-            // Each half-precision number is one of single precision.
+            // Every half-precision number is representable in single precision.
             to.extend(from.get(rows).unwrap_or_default().iter().map(|bits| f16_value(*bits) as f32));
         }
         (Values::F32(from), Cells::F32(to)) => copy!(to, from),
@@ -196,7 +196,7 @@ pub(crate) fn extend(
         }
         _ => {}
     }
-    // Values that were appended in bulk are there.
+    // Marks the values that were appended in bulk as valid.
     let n_rows = to.cells.as_ref().len();
     if let Some(valid) = &mut to.valid {
         valid.push_all(true, n_rows.saturating_sub(valid.len()));
@@ -219,7 +219,7 @@ fn said(from: &Values, layout: &Layout, row: usize, metadata: &Metadata) -> Stri
     plain(&json::value(from, layout, row))
 }
 
-/// A value as people write it.
+/// A JSON value as text, without quotes around strings.
 pub(crate) fn plain(value: &json::Json) -> String {
     match value {
         json::Json::Text(text) => text.clone(),
@@ -227,7 +227,7 @@ pub(crate) fn plain(value: &json::Json) -> String {
     }
 }
 
-/// The number of a row: with a sign as a two's complement; 0 where there is no number.
+/// The number in a row, sign-extended to 64 bits; 0 for values that are not numbers.
 #[inline]
 pub(crate) fn number(from: &Values, row: usize) -> u64 {
     match from {

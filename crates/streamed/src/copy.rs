@@ -1,4 +1,4 @@
-//! Streams written again: the same frames with the same metadata, without what the file has lost.
+//! Copies streams: the same frames with the same metadata, without what the file has lost.
 
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
 use crate::found;
@@ -16,7 +16,8 @@ use quipu_stream::select::Everything;
 use quipu_stream::slice::select_lossy;
 use std::io::{BufWriter, Write};
 
-/// `convert` of a stream with rows: all frames, with a snapshot where the first of an epoch is missing, and an end.
+/// `convert` of a stream with rows: copies all frames, adds a snapshot where the first frame of an epoch is missing, and adds
+/// an end.
 #[derive(Debug)]
 pub struct Copy;
 
@@ -39,14 +40,14 @@ impl Transform for Copy {
         if job.level.is_some() || !job.opening.threads.is_empty() {
             return Err(Error::usage("the frames of a stream are copied as they are"));
         }
-        // It is read before it is copied: frames are copied as they are, also those whose checksums are wrong.
+        // Frames are copied unchanged, even those with wrong checksums, so the stream is read and checked first.
         let source = job.source;
         let (mut damage, notes) = apart(all_findings(&trace::open(source, job.opening)?)?);
         let mut intake = Intake::new(job.damaged).strict(job.strict);
         intake.take(&mut damage, SoFar::default())?;
         let look = look::at(source)?;
         let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
-        // What of a file cannot be read is an error of its own.
+        // A file that cannot be read is an error of its own.
         if let Err(cause) = input.get(0, 1) {
             return Err(unreadable(source.name(), cause));
         }
@@ -64,8 +65,8 @@ impl Transform for Copy {
     }
 }
 
-/// What is lost without a frame that shows it, so that a copy says it: by the packing of a stream, and after a frame that must be
-/// understood and is not.
+/// Losses that no frame shows, so that a copy has to record them: damage to the packing of the stream, and everything after a
+/// frame of a newer version that cannot be skipped.
 pub(crate) fn unseen(look: &Look) -> Vec<quipu_stream::loss::Loss> {
     let beyond = look.stop().map(|stop| quipu_stream::loss::Loss {
         cause: cause::UNDECODABLE,
@@ -83,10 +84,12 @@ pub(crate) fn unseen(look: &Look) -> Vec<quipu_stream::loss::Loss> {
     damage.map(loss).chain(beyond).collect()
 }
 
-/// What stays in a copy as it is: a loss that the producer states, and frames that only other programs read.
+/// Findings that do not count as damage to a copy, which keeps what they are about: losses that the producer stated, and
+/// frames that only other programs read.
 const KEPT: &[&RuleInfo] = &[&rules::LOST, &rules::KIND, &rules::ENCODING];
 
-/// Findings of damage, and sentences about what a copy keeps and says again, so that nothing is lost by it.
+/// Splits findings into damage and notes. The notes are about what the copy keeps and states again, so that nothing is lost
+/// by copying.
 pub(crate) fn apart(findings: Vec<Finding>) -> (Vec<Finding>, Vec<String>) {
     let is_kept = |finding: &Finding| KEPT.iter().any(|rule| rule.name == finding.rule);
     let (kept, damage): (Vec<_>, Vec<_>) = findings.into_iter().partition(is_kept);
@@ -94,7 +97,7 @@ pub(crate) fn apart(findings: Vec<Finding>) -> (Vec<Finding>, Vec<String>) {
     (damage, kept.iter().map(note).collect())
 }
 
-/// What is wrong with headers, and what readers of the rows find.
+/// Findings from headers and from reading all rows.
 pub(crate) fn all_findings(trace: &StreamTrace) -> Result<Vec<Finding>> {
     let mut found = Found::default();
     for shard in trace.shards() {

@@ -1,4 +1,4 @@
-//! Metadata record by record: producers, clocks, streams, schemas, types, probes, and what else a stream says of itself.
+//! Describes metadata record by record: producers, clocks, streams, schemas, types, probes and other properties of a stream.
 
 use crate::trace::StreamTrace;
 use quipu_model::trace::Carried;
@@ -9,7 +9,7 @@ use quipu_stream::json::of_cbor;
 use quipu_stream::wire::cbor::Value as Cbor;
 use serde_json::{Map, Value, json};
 
-/// What kinds of metadata records are called, and their keys from 1 on.
+/// Kinds of metadata records: number, name, and the names of their keys from 1 on.
 const KINDS: &[(u64, &str, &[&str])] = &[
     (
         1,
@@ -53,7 +53,7 @@ const KINDS: &[(u64, &str, &[&str])] = &[
 /// Keys of a field.
 const FIELD: &[&str] = &["name", "type", "offset", "role", "unit", "flags", "native"];
 
-/// The names of kinds of types, from 1 on.
+/// Names of the kinds of types, from 1 on.
 const TYPES: &[&str] = &[
     "uint",
     "sint",
@@ -79,7 +79,7 @@ const TYPES: &[&str] = &[
     "alias",
 ];
 
-/// The names of roles, from 1 on.
+/// Names of roles, from 1 on.
 const ROLES: &[&str] = &[
     "timestamp",
     "cpu",
@@ -101,7 +101,7 @@ const ROLES: &[&str] = &[
     "probe",
 ];
 
-/// What an encoding of data is called.
+/// Returns the name of an encoding of data.
 pub fn encoding_name(number: u16) -> &'static str {
     match number {
         encoding::PLAIN => "plain rows",
@@ -135,7 +135,7 @@ fn value_of(value: &Cbor) -> Value {
     serde_json::from_str(&of_cbor(value).to_string()).unwrap_or(Value::Null)
 }
 
-/// A map with numbers as keys, with names in their place.
+/// Converts a map with numeric keys to one with names, which start at the key `first`.
 fn named(
     map: &Cbor,
     names: &[&str],
@@ -168,7 +168,7 @@ fn field(value: &Cbor) -> Value {
     Value::Object(named(value, FIELD, 0, &convert))
 }
 
-/// A metadata record with names for its keys; `None` if it is no map.
+/// A metadata record with names for its keys; `None` if it is not a map.
 fn record(value: &Cbor) -> Option<(String, Map<String, Value>)> {
     let kind = value.get(0)?.as_u64()?;
     let known = KINDS.iter().find(|(number, ..)| *number == kind);
@@ -182,13 +182,13 @@ fn record(value: &Cbor) -> Option<(String, Map<String, Value>)> {
     Some((name, named(value, keys, 1, &convert)))
 }
 
-/// Everything that a stream says of itself, for programs: `epochs`, a list with `producer`, `epoch` and `records`, each with its
-/// `ordinal`, what `record` it is, whether it `is_used`, and what it says; `clocks`, `losses`, `attachments`, `remarks` between
-/// records, with their `producer`, `stream`, `time`, `text` and the number of records before it, `unread_frames`, in which more
-/// of them may be, `unwritten_bytes`.
+/// Describes all metadata of a stream, for programs: `epochs`, a list with `producer`, `epoch` and `records`, each with its
+/// `ordinal`, its kind as `record`, whether it `is_used`, and its fields; `clocks`, `losses`, `attachments`, `remarks`
+/// between records, with their `producer`, `stream`, `time`, `text` and the number of records before them, `unread_frames`,
+/// which may contain more remarks, and `unwritten_bytes`.
 ///
 /// # Errors
-/// What the source says.
+/// If the source cannot be read.
 pub fn json(trace: &StreamTrace) -> Result<Value> {
     let epochs = trace.epochs().iter().map(|((producer, epoch), metadata)| {
         let records = metadata.entries().map(|(ordinal, entry)| {
@@ -255,11 +255,11 @@ pub fn json(trace: &StreamTrace) -> Result<Value> {
     }))
 }
 
-/// What a stream carries: `carries`, a list with the `format`, `null` where only the files say it, and the `files` of each trace,
-/// each with its `name` and `bytes`.
+/// Describes the traces that a stream carries: `carries`, a list with the `format` (`null` if only the files show it) and the
+/// `files` of each trace, each with its `name` and `bytes`.
 ///
 /// # Errors
-/// What reading says.
+/// If the source cannot be read.
 pub fn carried_json(carried: &[Carried]) -> Result<Value> {
     let one = |carried: &Carried| -> Result<Value> {
         let mut files = Vec::new();
@@ -283,7 +283,7 @@ fn list_files(source: &Source, prefix: &str, files: &mut Vec<Value>) -> Result<(
     Ok(())
 }
 
-/// The same for people: a line for each trace, and for each of its files.
+/// Formats [`carried_json()`]'s result for people: a line for each trace and for each of its files.
 pub fn carried_lines(carried: &Value) -> String {
     let mut out = String::new();
     for trace in carried.as_array().into_iter().flatten() {
@@ -296,7 +296,7 @@ pub fn carried_lines(carried: &Value) -> String {
     out
 }
 
-/// The same for people: a line for each record. `all` is what [`json()`] gives.
+/// Formats `all`, the result of [`json()`], for people: a line for each record.
 pub fn lines(all: &Value) -> String {
     let mut out = String::new();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -351,7 +351,7 @@ pub fn lines(all: &Value) -> String {
     out
 }
 
-/// A value on one line; texts without quotes where they have nothing that could be mistaken.
+/// A value on one line. Texts have quotes only if they are empty or contain quotes or control characters.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) if !text.is_empty() && text.chars().all(|c| !c.is_control() && c != '"') => {

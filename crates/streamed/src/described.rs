@@ -1,4 +1,4 @@
-//! What is said of the files in a stream: by its metadata, and by what of it is damaged.
+//! What is known about the files in a stream: their descriptions in its metadata, and the damage to it.
 
 use crate::carried::{FILE_SETTING, FOLDER_SETTING, File, READING_SETTING, WORD_BYTES, encoding_of};
 use crate::found;
@@ -15,42 +15,43 @@ use quipu_stream::wire::record::Record;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What metadata say of the files of a producer.
+/// What metadata say about the files of a producer.
 #[derive(Debug, Default)]
 pub(crate) struct Described {
     pub(crate) files: BTreeMap<u32, File>,
     pub(crate) names: BTreeMap<u32, String>,
     pub(crate) format: Option<String>,
     pub(crate) is_folder: bool,
-    /// How bytes read, by what is said.
+    /// Settings that say how to interpret the bytes.
     pub(crate) reading: BTreeMap<String, String>,
-    /// What of the stream is damaged, so that bytes may be missing in its files.
+    /// Damage to the stream, because of which bytes of its files may be missing.
     pub(crate) faults: Arc<[Fault]>,
-    /// What is lost of a stream after its last frame, as is said.
+    /// By stream, the losses stated after its last frame.
     pub(crate) lost_at_end: BTreeMap<u32, LostAfter>,
 }
 
-/// What of a stream is damaged.
+/// Damage to a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
-    /// Where, if that is known.
+    /// Where it is, if known.
     pub(crate) offset: Option<u64>,
-    /// The stream of a producer that lacks frames, if it is known which.
+    /// Number of the stream whose frames are missing, if known.
     pub(crate) stream: Option<u64>,
     pub(crate) damage: CarrierDamage,
 }
 
-/// What of a stream is damaged, and what was dropped, for all its producers: a stream may have very many.
+/// Damage to the streams of all producers, and the records that producers dropped. Built once for all producers, since there
+/// may be very many streams.
 pub(crate) struct Faults {
     faults: Arc<[Fault]>,
     lost: BTreeMap<(u64, u32), LostAfter>,
 }
 
-/// What is said of a file of a folder without a frame.
+/// The damage report for a file of a folder in which no frame was found.
 pub(crate) struct Nothing;
 
 impl Nothing {
-    /// The damage; none if there is a frame, or if something else is known to be wrong.
+    /// Returns the damage; `None` if there is a frame, or if other damage explains that there is none.
     pub(crate) fn of(look: &Look) -> Option<CarrierDamage> {
         let survey = &look.survey;
         let is_there = !survey.frames.is_empty() || !survey.session.producers().is_empty();
@@ -66,7 +67,7 @@ impl Nothing {
 }
 
 impl Faults {
-    /// What is said first.
+    /// The damage that comes first in the file.
     pub(crate) fn first(&self) -> Option<CarrierDamage> {
         first_of(&self.faults)
     }
@@ -77,14 +78,14 @@ impl Faults {
         let lost = found::lost_after_all(survey);
         let losing = session.findings.iter().filter(|found| found.loses());
         let losing = losing.filter(|found| !found::is_said(found, session, &lost));
-        // Counts that do not agree have no place: another finding says what is missing, if anything is.
+        // An `end-mismatch` has no place: if frames are missing, another finding says so.
         let place = |of: &finding::Finding| of.number("offset").filter(|_| of.name != "end-mismatch");
         let fault = |of: &finding::Finding| Fault {
             offset: place(of),
             stream: of.number("stream"),
             damage: rules::damage(of, &look.name),
         };
-        // What an earlier copy had lost of no file that is known, any may lack.
+        // Losses of an earlier copy that are not assigned to a known file may affect any file.
         let of_all =
             lost.iter().filter(|lost| lost.of_copy.is_some() && (lost.stream == 0 || !lost.is_named));
         let of_all =
@@ -96,14 +97,14 @@ impl Faults {
     }
 }
 
-/// The damage of the first of some faults.
+/// The damage of the fault that comes first in the file.
 pub(crate) fn first_of(faults: &[Fault]) -> Option<CarrierDamage> {
     let first = faults.iter().min_by_key(|fault| fault.offset.unwrap_or(u64::MAX));
     first.map(|fault| fault.damage.clone())
 }
 
 impl Described {
-    /// True if files of a format that is known here are described.
+    /// True if the metadata describe files of a format that is known here.
     pub(crate) fn is_carrier(&self) -> bool {
         !self.files.is_empty() || self.format.as_deref().is_some_and(|format| encoding_of(format).is_some())
     }
@@ -150,8 +151,8 @@ impl Described {
 }
 
 impl Described {
-    /// What is said of frames of a stream that are missing and have no reason yet: what is known to be wrong between the frames
-    /// before and after them. `lengths` of bodies are known of a file that is described.
+    /// Adds reasons for the missing frames of a stream that have none yet: the faults between the frames before and after
+    /// each gap. `lengths` are those of the bodies, known if the file is described.
     pub(crate) fn say_missing(
         &self,
         (stream, number): (u32, u16),
@@ -167,7 +168,7 @@ impl Described {
             after = frame.map(|frame| frame.offset).or(after);
         }
         nexts.reverse();
-        // What an earlier copy had lost is why its frames are missing.
+        // If an earlier copy lost frames, that is the reason for the gaps.
         let of_copy = self.lost_at_end.get(&stream).filter(|lost| lost.of_copy.is_some());
         let of_copy = of_copy.map(|lost| at_end(lost, look));
         let mut before: Option<FrameAt> = None;

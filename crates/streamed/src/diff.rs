@@ -1,8 +1,9 @@
-//! `diff`: which records of two streams differ.
+//! `diff`: compares the records of two streams.
 //!
-//! Streams are compared with those of the same number, of producers in the order in which they begin: each run of a program has
-//! another name. Records are equal if their schemas and their texts are, whatever their times are. Three passes: the records of
-//! each become numbers, 8 bytes a record; the numbers are aligned; then both streams are read again for what is shown.
+//! Streams are matched by number, and producers by the order in which they begin, since each run of a program has another
+//! producer id. Records are equal if their schemas and texts are equal, regardless of their times. There are three passes:
+//! the records of each trace are hashed to 8 bytes each; the hashes are aligned; then both streams are read again for the
+//! output.
 
 use crate::print::RecordPrinter;
 use crate::schema::{N_OWN, RECORDS};
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
 
-/// The comparison, as the format lists it.
+/// The comparison for the list of formats.
 #[derive(Debug)]
 pub struct Diff;
 
@@ -63,16 +64,16 @@ impl Comparison for Diff {
     }
 }
 
-/// Which stream it is: the place of its producer among all, and its number.
+/// Identifies a stream: the rank of its producer, and its number.
 type Name = (usize, u32);
 
 /// A stream of one of the traces.
 struct Stream {
-    /// `None` for one that the trace does not have.
+    /// `None` if the trace does not have this stream.
     shard: Option<ShardId>,
-    /// A number for what each record says.
+    /// A hash of the content of each record.
     keys: Vec<u64>,
-    /// It could not be read to its end.
+    /// True if the stream could not be read to its end.
     is_cut: bool,
 }
 
@@ -84,7 +85,7 @@ struct Side {
 }
 
 impl Side {
-    /// Reads all records of a trace.
+    /// Reads and hashes all records of a trace.
     fn open(trace: StreamTrace, progress: &dyn Progress) -> Result<Side> {
         let mut found = Found::default();
         trace.meta().findings.iter().cloned().for_each(|finding| found.push(finding));
@@ -128,7 +129,7 @@ fn reader(trace: &StreamTrace, shard: ShardId) -> Result<Box<dyn Reader>> {
     trace.scan(&Scan { tables: vec![RECORDS], ..Scan::new(shard) })
 }
 
-/// A number for what a record says: its schema and its text.
+/// Hashes the content of a record: its schema and its text.
 fn key(batch: &Batch, row: usize) -> u64 {
     let mut hasher = FxHasher::default();
     if let Some(table) = batch.tables.first() {
@@ -139,7 +140,7 @@ fn key(batch: &Batch, row: usize) -> u64 {
     hasher.finish()
 }
 
-/// How many records are equal and how many are not.
+/// Numbers of equal, deleted and inserted records.
 #[derive(Default)]
 struct Sum {
     same: u64,
@@ -152,7 +153,7 @@ fn failed(cause: io::Error) -> Error {
     Error::new(ErrorKind::Io, "cannot write the differences").because(cause)
 }
 
-/// The records of a stream, one after the other.
+/// Reads the records of a stream one by one.
 struct Records {
     reader: Option<Box<dyn Reader>>,
     row: usize,
@@ -165,11 +166,11 @@ impl Records {
         Ok(Records { reader, row: 0, n_rows: 0 })
     }
 
-    /// Gives the next record to `take`: the batch that it is in, and its row.
+    /// Passes the next record to `take`: its batch, and its row there.
     fn next(&mut self, take: impl FnOnce(&Batch, usize) -> Result<()>) -> Result<()> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
         while self.row >= self.n_rows {
-            // What cannot be read any further was found out by the first read.
+            // The first pass has reported read errors already.
             let Ok(Some(batch)) = reader.read() else { return Ok(()) };
             self.n_rows = batch.tables.first().map_or(0, |table| table.n_rows());
             self.row = 0;
@@ -183,7 +184,7 @@ impl Records {
     }
 }
 
-/// Writes differences as they come.
+/// Writes differences as they are found.
 struct Show<'o> {
     out: &'o mut dyn Write,
     is_json: bool,
@@ -196,7 +197,7 @@ impl Show<'_> {
         self.out.write_all(bytes).map_err(failed)
     }
 
-    /// Shows where two streams differ, with some equal records around.
+    /// Writes where two streams differ, with `context` equal records around each difference.
     fn stream(
         &mut self,
         (old_trace, old): (&StreamTrace, &Stream),
@@ -210,7 +211,7 @@ impl Show<'_> {
             match *run {
                 Run::Equal(n) => {
                     sum.same += n;
-                    // JSON has differences only, and so has text before the first and after the last.
+                    // JSON has no context records; text has none before the first run and after the last.
                     let after = if at > 0 && !self.is_json { context.min(n) } else { 0 };
                     let before =
                         if at + 1 < runs.len() && !self.is_json { context.min(n - after) } else { 0 };

@@ -1,7 +1,7 @@
-//! Streams of rows with other frames: a part of them, without some records, by stream, in the order of a clock.
+//! Edits streams of rows: cuts out a part, drops kinds of records, splits by stream, merges in the order of clocks.
 //!
-//! Frames that are kept whole are copied as they are, with their packing; what is left of the others is packed anew. A frame
-//! without a kept record becomes padding, since a number that is missing would be a loss.
+//! Frames that are kept whole are copied with their compression; the remaining records of other frames are packed anew. A
+//! frame without remaining records becomes padding, since a missing frame number would count as a loss.
 
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
 use crate::copy::{all_findings, apart, unseen};
@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Other units than records.
+/// Options that do not count in records.
 const NOT_RECORDS: &[&str] = &["since", "until"];
 const PART: &str = "Which part";
 const SKIP: OptionSpec =
@@ -53,7 +53,7 @@ const DROP: OptionSpec = OptionSpec::new(
 .listed()
 .group("What is left out");
 
-/// `trim`: the records of a part.
+/// `trim`: keeps the records of a range.
 #[derive(Debug)]
 pub struct Trim;
 
@@ -94,7 +94,7 @@ impl Transform for Trim {
     }
 }
 
-/// Keeps the records of a window of each stream.
+/// Keeps the records in one window for each stream.
 struct PartOf<'w> {
     places: Places,
     parts: &'w [Part],
@@ -131,7 +131,7 @@ impl Select for PartOf<'_> {
     }
 }
 
-/// `filter`: all records but those of some kinds.
+/// `filter`: drops records of some kinds.
 #[derive(Debug)]
 pub struct Filter;
 
@@ -170,7 +170,7 @@ impl Transform for Filter {
     }
 }
 
-/// Keeps the records of other schemas than these.
+/// Keeps all records except those of some schemas.
 struct Without {
     places: Places,
     dropped: FxHashSet<((u64, u32), u32)>,
@@ -186,7 +186,7 @@ impl Select for Without {
     }
 }
 
-/// `split`: a file for each stream.
+/// `split`: writes one file for each stream.
 #[derive(Debug)]
 pub struct Split;
 
@@ -233,10 +233,10 @@ impl Transform for Split {
     }
 }
 
-/// What the names of files begin with where there is one producer.
+/// Prefix of file names if there is only one producer.
 const ONLY: &str = "stream";
 
-/// True for the names of files that are written here, which may be replaced.
+/// True for file names that `split` writes, which it may replace.
 fn is_part(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let parts = name.and_then(|name| name.strip_suffix(".quipu")?.split_once('-'));
@@ -246,7 +246,7 @@ fn is_part(path: &Path) -> bool {
     })
 }
 
-/// Keeps what one stream has, and what is about the whole.
+/// Keeps the frames of one stream and those that concern the whole.
 struct Only {
     producer: u64,
     stream: u32,
@@ -258,12 +258,12 @@ impl Select for Only {
         let is_about_all =
             matches!(kind, kind::META | kind::CLOCK | kind::BLOB | kind::INDEX | kind::PAD | kind::END);
         match (producer == self.producer, stream == self.stream) {
-            // The header of a buffer that was being written does not say whose rows it has.
+            // The header of an open buffer does not say which stream its rows belong to.
             (true, _) if kind == kind::OPEN => Choice::Rows,
             (true, true) => Choice::Whole,
-            // A loss names its stream itself.
+            // A loss record names its stream itself.
             (true, false) if stream == 0 && (is_about_all || kind == kind::LOSS) => Choice::Whole,
-            // The numbers of the stream of all continue.
+            // Padding keeps the numbers of the producer-wide stream 0 without gaps.
             (true, false) if stream == 0 => Choice::Padding,
             _ => Choice::Nothing,
         }
@@ -282,7 +282,7 @@ impl Select for Only {
     }
 }
 
-/// `merge`: all in one file, in the order of the clock.
+/// `merge`: writes all producers to one file, in the order of their clocks.
 #[derive(Debug)]
 pub struct Merge;
 
@@ -300,7 +300,7 @@ impl Transform for Merge {
     fn run(&self, job: &TransformJob<'_>, _: &dyn Progress) -> Result<Transformed> {
         let work = Work::open(job)?;
         let mut done = work.write_file(job, &mut InTime { places: work.places(), parts: work.parts() })?;
-        // Where clocks leave the order open, it is said.
+        // Notes where the clocks leave the order open.
         let findings = work.trace.meta().findings.iter();
         let order = findings.filter(|finding| finding.rule == rules::ORDER.name);
         done.notes.extend(order.map(|finding| finding.message.clone()));
@@ -308,16 +308,16 @@ impl Transform for Merge {
     }
 }
 
-/// Frames in the order of their first times.
+/// Sorts frames by their first times.
 struct InTime<'w> {
     places: Places,
     parts: &'w [Part],
 }
 
 impl Select for InTime<'_> {
-    // Buffers that were being written stay what they are, wherever they stand.
+    // Open buffers are moved as they are; a stream may have them anywhere.
     fn order(&mut self, frames: &mut Vec<FrameAt>) {
-        // What has no time of its own goes with what its producer wrote before.
+        // A frame without a time stays after the previous frame of its producer.
         let mut now: FxHashMap<u64, u64> = FxHashMap::default();
         let mut timed: Vec<(u64, FrameAt)> = Vec::with_capacity(frames.len());
         for frame in frames.drain(..) {
@@ -334,14 +334,14 @@ impl Select for InTime<'_> {
     }
 }
 
-/// Frames with rows by their places: their stream, and the records before them.
+/// By offset of a frame with rows: the index of its stream, and the number of records before it.
 type Places = FxHashMap<u64, (usize, u64)>;
 
-/// A stream that is written anew.
+/// A stream that is being rewritten.
 struct Work<'j> {
     job: &'j TransformJob<'j>,
     trace: StreamTrace,
-    /// What is wrong with it, once that was asked for.
+    /// Findings, computed on first use.
     found: OnceCell<Vec<Finding>>,
 }
 
@@ -361,7 +361,8 @@ impl<'j> Work<'j> {
         self.trace.parts()
     }
 
-    /// Windows of records with frames that follow and could not be read: what they have is between records that were counted.
+    /// Extends record windows over the unreadable frames that directly follow: their losses lie between records that were
+    /// counted.
     fn with_lost(&self, windows: Vec<Window>) -> Result<Vec<Window>> {
         let lost = self.all()?.iter().filter(|finding| finding.loss.is_some());
         let lost: FxHashSet<u64> = lost.filter_map(|finding| finding.place.offset).collect();
@@ -387,11 +388,12 @@ impl<'j> Work<'j> {
         places.collect()
     }
 
-    /// The streams with records, aggregations or bodies, by producer and number, also with such that no reader here knows.
+    /// The streams with records, aggregations or bodies, by producer and number, including those with bodies of unknown
+    /// formats.
     fn streams(&self) -> Result<BTreeSet<(u64, u32)>> {
         let look = look::at(self.job.source)?;
         let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
-        // A trace without records has one part with nothing in it.
+        // A trace without records has one empty part.
         let parts = self.parts().iter().filter(|part| !part.pieces.is_empty());
         let mut streams: BTreeSet<_> = parts.map(|part| (part.producer, part.stream)).collect();
         let mut scanner = Scanner::new();
@@ -407,7 +409,7 @@ impl<'j> Work<'j> {
         Ok(streams)
     }
 
-    /// All that is wrong with what is read.
+    /// All findings of the stream.
     fn all(&self) -> Result<&[Finding]> {
         if let Some(known) = self.found.get() {
             return Ok(known);
@@ -416,8 +418,8 @@ impl<'j> Work<'j> {
         Ok(self.found.get_or_init(|| found))
     }
 
-    /// What is wrong with what is read, and what the output says again: frames are copied as they are, also those whose
-    /// checksums are wrong.
+    /// Damage, and notes on what the output states again. Frames are copied unchanged, even those with wrong checksums, so
+    /// the stream is checked first.
     fn findings(&self) -> Result<(Vec<Finding>, Vec<String>)> {
         Ok(apart(self.all()?.to_vec()))
     }

@@ -1,4 +1,4 @@
-//! Several files of streams in a folder as one: those of several hosts, or the segments of a flight recorder.
+//! Reads several stream files in a folder as one stream: those of several hosts, or the segments of a flight recorder.
 
 use crate::bytes::seekable;
 use crate::carried::OWN_EXTENSIONS;
@@ -11,13 +11,13 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 256 << 10;
 
-/// Bytes of a file that show what is at its beginning.
+/// Bytes at the start of a file that are enough to recognise it.
 const HEAD_BYTES: usize = 512;
 
-/// The files of a folder that are streams, by what their names end in; of other folders none.
+/// The files of a folder with an extension of streams.
 pub(crate) fn files_of(folder: &Source) -> Result<Vec<Source>> {
     let is_stream = |file: &Source| {
         let extension = Path::new(file.name()).extension();
@@ -27,13 +27,13 @@ pub(crate) fn files_of(folder: &Source) -> Result<Vec<Source>> {
     Ok(folder.files()?.into_iter().filter(is_stream).collect())
 }
 
-/// How sure it is that a folder has nothing but streams.
+/// Confidence that a folder contains nothing but streams.
 pub(crate) fn probe_folder(folder: &Source) -> Confidence {
     let Ok(files) = files_of(folder) else { return Confidence::No };
     let is_all = folder.files().is_ok_and(|all| all.len() == files.len());
     let (streams, others): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|file| probe(file) != Confidence::No);
-    // A file whose bytes never came to the disk was one, too.
+    // A file of zeros was also a stream, whose bytes were never written to disk.
     let is_blank = |file: &Source| file.head(HEAD_BYTES).is_ok_and(|head| head.iter().all(|byte| *byte == 0));
     match is_all && !streams.is_empty() && others.iter().all(is_blank) {
         true => Confidence::Sure,
@@ -41,8 +41,8 @@ pub(crate) fn probe_folder(folder: &Source) -> Confidence {
     }
 }
 
-/// Files of a folder one after the other, as `cat` puts them; and what is wrong with their packing. Those of one producer
-/// come in the order of its numbers, so that it does not matter which of its segments was written over last.
+/// Concatenates the files of a folder, and returns findings about their packing. The files of a producer are in the order of
+/// their frame numbers, whichever segment was overwritten last.
 pub(crate) fn joined(folder: &str, all: &[Source]) -> Result<(Source, Vec<Finding>)> {
     let mut files = Vec::new();
     let mut findings = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn joined(folder: &str, all: &[Source]) -> Result<(Source, Vec<Findin
     }
     files.sort_by_key(|(first, _)| {
         let place = producer(first).and_then(|own| producers.iter().position(|known| *known == own));
-        // What says only what went comes first.
+        // A file that does not begin with a snapshot only states what was overwritten; it comes first.
         let order = first.as_ref().map(|first| (first.epoch, first.has(flag::SNAPSHOT_START), first.seq));
         (Reverse(place.is_some()), place, order)
     });
@@ -80,11 +80,11 @@ struct FilePart {
     start: u64,
     end: u64,
     container: Container,
-    /// A cursor that no reader has now.
+    /// A cursor that no reader is using.
     bytes: Mutex<Option<Bytes>>,
 }
 
-/// The bytes of files one after the other.
+/// The concatenated bytes of files.
 struct Joined {
     parts: Vec<FilePart>,
 }

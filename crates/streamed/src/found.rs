@@ -1,5 +1,4 @@
-//! What is wrong with a stream, as far as a look at its headers, its descriptions and the bodies that no reader of rows comes to
-//! tells.
+//! Findings about a stream that do not need its rows: from headers, metadata and the bodies that row readers skip.
 
 use crate::bytes::{FRAME_READ_BYTES, SourceInput, unreadable};
 use crate::carried::{is_carried, is_empty};
@@ -22,10 +21,10 @@ use quipu_stream::work::Worker;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is wrong with a stream, as far as a look at it tells.
+/// Returns the findings from headers and metadata, and from the frames that row readers skip.
 ///
 /// # Errors
-/// What the source says.
+/// If the source cannot be read.
 pub(crate) fn findings_of(look: &Arc<Look>) -> Result<Vec<Finding>> {
     if !look.members.is_empty() {
         return of_all_members(look, findings_of);
@@ -49,18 +48,19 @@ pub(crate) fn findings_of(look: &Arc<Look>) -> Result<Vec<Finding>> {
         let n = counted(survey.copies.len() as u64, "frame");
         findings.push(rules::TWICE.broken(place, format!("of {n} a second copy stands in the stream")));
     }
-    // Where something is lost, that may be descriptions.
+    // The runtime is checked only if nothing is lost: a lost description is not a missing one.
     let recorded = session.epochs().values().find(|epoch| cells::is_named(&epoch.metadata));
     let is_whole = findings.iter().all(|finding| finding.loss.is_none());
     let recorded = recorded.filter(|_| is_whole);
     findings.extend(recorded.and_then(|epoch| rules::other_recorder(&epoch.metadata, name)));
     state_losses(&mut findings, look)?;
-    // Those about the end come before others that were noticed later.
+    // Findings about the end sort before findings that were noticed later.
     findings.sort_by_key(|finding| finding.place.offset.unwrap_or(u64::MAX));
     Ok(findings)
 }
 
-/// What is wrong with the files of a folder, each by itself. Who reads files that are one trace says what is lost of it.
+/// Findings about the files of a folder, each examined separately. If the files form one trace, the reader of the trace
+/// counts the losses.
 pub(crate) fn of_all_members(
     folder: &Look,
     findings_of: impl Fn(&Arc<Look>) -> Result<Vec<Finding>>,
@@ -75,7 +75,7 @@ pub(crate) fn of_all_members(
     Ok(all)
 }
 
-/// What is wrong with bodies, but for torn frames: a look at all headers says of these that they are.
+/// Findings about bodies, except torn frames, which a look at all headers reports.
 pub(crate) fn findings_of_bodies<'f>(
     look: &Look,
     bodies: impl Iterator<Item = &'f FrameAt>,
@@ -102,13 +102,13 @@ pub(crate) fn findings_of_bodies<'f>(
     Ok(findings)
 }
 
-/// True for frames that readers of rows do not come to.
+/// True for frames that row readers skip.
 pub(crate) fn is_body(frame: &&FrameAt) -> bool {
     frame.header.is_foreign() || frame.header.kind == kind::AGG
 }
 
-/// Gives findings the losses that they are about, where frames of files are missing: how long those were is described. Other
-/// findings are then no reason for a loss of frames.
+/// Fills in the losses of findings that explain missing frames of files: the descriptions of the files give the lengths.
+/// Other findings then do not account for lost frames.
 fn state_losses(findings: &mut [Finding], look: &Arc<Look>) -> Result<()> {
     let mut missing: Vec<(&'static str, Finding)> = Vec::new();
     for damage in crate::carried::missing_in(look)? {
@@ -131,12 +131,12 @@ fn state_losses(findings: &mut [Finding], look: &Arc<Look>) -> Result<()> {
     Ok(())
 }
 
-/// Leaves a loss to the finding that says where it is: numbers and counts of frames show it once more.
+/// Keeps a loss only in the finding that locates it: gaps in frame numbers and wrong frame counts are consequences of it.
 pub(crate) fn count_once(findings: &mut [Finding]) {
     let counts = [rules::GAP.name, rules::END_MISMATCH.name];
     let is_count = |finding: &Finding| counts.contains(&&*finding.rule);
     let damaged = findings.iter().filter(|finding| finding.loss.is_some() && !finding.is_stated);
-    // What a producer dropped itself has no frame that could be missing.
+    // Records that a producer dropped never had a frame that could be missing.
     let is_placed = |finding: &&Finding| !is_count(finding) && finding.rule != rules::LOST.name;
     let mut placed: Vec<u64> = damaged.filter(is_placed).filter_map(|finding| finding.place.offset).collect();
     let first_gap = findings.iter().find(|finding| finding.rule == rules::GAP.name && finding.loss.is_some());
@@ -154,7 +154,7 @@ pub(crate) fn count_once(findings: &mut [Finding]) {
     }
 }
 
-/// What the page of a recording says of why it ended before its program.
+/// Findings from the process page of a recording about why it ended before its program did.
 fn endings(look: &Look) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for frame in pages(look) {
@@ -168,7 +168,7 @@ fn endings(look: &Look) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// The pages of processes that recorded themselves: open frames, or what became of them where they were sent elsewhere.
+/// The process pages of recordings: open frames, or closed ones where a recording was sent elsewhere.
 pub(crate) fn pages(look: &Look) -> impl Iterator<Item = &FrameAt> {
     let is_recording = look.survey.session.epochs().values().any(|epoch| cells::is_named(&epoch.metadata));
     let is_closed = move |frame: &&FrameAt| {
@@ -179,12 +179,12 @@ pub(crate) fn pages(look: &Look) -> impl Iterator<Item = &FrameAt> {
     open.chain(look.survey.frames.iter().filter(is_closed))
 }
 
-/// Whether an open frame is the page of a process that recorded itself.
+/// True if an open frame is the process page of a recording.
 fn is_page(head: &OpenHead, frame: &FrameAt) -> bool {
     head.stream == 0 && frame.header.encoding == encoding::PLAIN
 }
 
-/// What such a page says.
+/// Reads a process page.
 pub(crate) fn page_at(look: &Look, frame: &FrameAt) -> Result<Process> {
     let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
     let len = frame.header.stored_len as usize; // Within the limits.
@@ -194,11 +194,11 @@ pub(crate) fn page_at(look: &Look, frame: &FrameAt) -> Result<Process> {
         return Ok(rows_of_page(payload));
     }
     let mut unpacker = Unpacker::default();
-    // What is damaged says nothing, and is reported by who reads its rows.
+    // A damaged page says nothing here; the reader of its rows reports it.
     Ok(unpacker.unpack(&frame.header, payload).map_or_else(|_| Process::default(), rows_of_process))
 }
 
-/// What is wrong with aggregations, which readers of rows do not come to: the first of them are read.
+/// Findings about aggregations, which row readers skip. Only the first [`MAX_AGGREGATED_BYTES`] are read.
 fn damaged_aggregations(look: &Look) -> Result<Vec<Finding>> {
     let mut input = SourceInput::new(&look.container, FRAME_READ_BYTES, &look.n_read)?;
     let mut worker = Worker::default();
@@ -216,7 +216,7 @@ fn damaged_aggregations(look: &Look) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// What is said of losses after the last frame of a stream: no reader of rows comes to it.
+/// Losses that are stated after the last frame of a stream, where row readers do not look.
 pub(crate) fn lost_after_all(survey: &Survey) -> Vec<LostAfter> {
     let frames =
         survey.frames.iter().map(|frame| ((frame.header.producer, frame.header.stream), frame.offset));
@@ -224,7 +224,7 @@ pub(crate) fn lost_after_all(survey: &Survey) -> Vec<LostAfter> {
     survey.session.lost_after_all(|producer, stream| last.get(&(producer, stream)).copied())
 }
 
-/// The same as findings.
+/// The losses as findings.
 fn losses_at_end(lost: &[LostAfter], name: &str) -> Vec<Finding> {
     let finding = |lost: &LostAfter| {
         let place = Place { file: Some(name.to_owned()), offset: Some(lost.offset), ..Place::default() };
@@ -233,7 +233,7 @@ fn losses_at_end(lost: &[LostAfter], name: &str) -> Vec<Finding> {
     lost.iter().map(finding).collect()
 }
 
-/// Whether a finding of the container is a gap in the numbers of a stream that shows once more what an earlier copy had lost.
+/// True if a container finding is a gap in the numbers of a stream that a loss of an earlier copy explains.
 pub(crate) fn is_said(found: &finding::Finding, session: &Session, lost: &[LostAfter]) -> bool {
     let Some(at) = found.number("offset").filter(|_| found.name == "sequence-gap") else { return false };
     let frames = session.frames();
@@ -244,7 +244,7 @@ pub(crate) fn is_said(found: &finding::Finding, session: &Session, lost: &[LostA
     })
 }
 
-/// Bodies that the formats of their own would read, once for each encoding.
+/// Findings about bodies of other formats, one for each encoding.
 fn foreign_findings(survey: &Survey, name: &str) -> Vec<Finding> {
     let mut counts: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     let is_foreign = |frame: &&FrameAt| frame.header.is_foreign();
@@ -253,7 +253,7 @@ fn foreign_findings(survey: &Survey, name: &str) -> Vec<Finding> {
         false => is_empty(frame),
     };
     if survey.frames.iter().all(is_read) {
-        // They are traces of their own, which are read.
+        // All bodies belong to carried traces, which are read.
         return Vec::new();
     }
     for frame in survey.frames.iter().filter(is_foreign) {
@@ -269,5 +269,5 @@ fn foreign_findings(survey: &Survey, name: &str) -> Vec<Finding> {
     counts.into_iter().map(finding).collect()
 }
 
-/// How many stored bytes of aggregations are read when a stream is opened.
+/// Stored bytes of aggregations that are read when a stream is opened.
 const MAX_AGGREGATED_BYTES: u64 = 16 << 20;

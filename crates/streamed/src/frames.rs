@@ -1,4 +1,4 @@
-//! Frames of a stream as a file: their bodies one after the other, with what is said where bytes are missing.
+//! The frames of a stream as a file: their bodies joined, with the reason wherever bytes are missing.
 
 use crate::bytes::{FRAME_READ_BYTES, HEADER_READ_BYTES, SourceInput};
 use crate::carried::{ENCODING, File, NAME, incomplete, is_empty, safe};
@@ -19,7 +19,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The file of a stream, by its name; `None` if an index names frames that are not there.
+/// Returns the file of a stream and its name; `None` if an index names frames that do not exist.
 pub(crate) fn file(
     described: &Described,
     (producer, stream): (u64, u32),
@@ -31,7 +31,7 @@ pub(crate) fn file(
     let said = described.files.get(&stream);
     let name = said.map(|file| &file.name).or(described.names.get(&stream));
     let name = name.and_then(|name| safe(name)).unwrap_or_else(|| format!("stream-{stream}"));
-    // A setting comes after the frames that it is about: it does not say many more than there are.
+    // The description comes after the frames, so it cannot list many more of them than there are. This bounds memory.
     let n_most = 4 * (frames.len() as u64 + 256);
     let counts =
         |file: &&File| file.frames.iter().fold(0_u64, |sum, (_, n)| sum.saturating_add(*n)) <= n_most;
@@ -39,12 +39,12 @@ pub(crate) fn file(
     let mut parts = said.map(|file| file.parts.clone()).unwrap_or_default();
     let (frames, lengths, fault) = match said.filter(counts) {
         Some(file) => {
-            // Reading comes to what is missing at its place; damage of other files is none of this one.
+            // Missing frames keep their places in the file, so that damage to other files does not affect this one.
             let (mut frames, mut lengths) = in_places(frames, &file.frames);
             if let Some(lost) = described.lost_at_end.get(&stream)
                 && frames.iter().all(Option::is_some)
             {
-                // All of the file is there, and there was more when it was put into the stream.
+                // The described file is complete, but some of the original was lost before it was put into the stream.
                 reasons.insert(frames.len(), at_end(lost, look));
                 frames.push(None);
                 lengths.push(1);
@@ -68,7 +68,7 @@ pub(crate) fn file(
                 };
                 let n_missing = header.seq.saturating_sub(next.unwrap_or(0));
                 let extension = Extension::read(&extension(input, frame.offset)?);
-                // Without an extension, nothing says whether frames stood before the first one.
+                // Without an extension, frames may or may not have preceded the first one.
                 let is_missing =
                     next.map_or(n_missing > 0 && extension.is_some(), |next| next != frame.header.seq);
                 if is_missing || header.lost > 0 {
@@ -80,7 +80,7 @@ pub(crate) fn file(
                     let why = (!is_missing).then(|| dropped(&rules::lost(header.lost, stream, place)));
                     reasons.extend(why.map(|why| (with_gaps.len(), why)));
                     with_gaps.push(None);
-                    // How long what is missing was, only such a header says; else a byte stands for it.
+                    // Only the extension of a header says how many bytes are missing; otherwise one byte stands for them.
                     let place = extension.and_then(|extension| extension.bytes_before.checked_sub(end));
                     let most = n_missing.saturating_mul(u64::from(MAX_RAW_BYTES));
                     let len = place.filter(|len| is_missing && (1..=most).contains(len)).unwrap_or(1);
@@ -93,7 +93,7 @@ pub(crate) fn file(
                 lengths.push(len);
                 end = end.saturating_add(len);
             }
-            // Numbers that are missing show what an earlier copy had lost.
+            // A gap in the numbers already shows what an earlier copy lost.
             let is_shown =
                 |lost: &&LostAfter| lost.of_copy.is_some() && with_gaps.iter().any(Option::is_none);
             if let Some(lost) = described.lost_at_end.get(&stream).filter(|lost| !is_shown(lost)) {
@@ -102,11 +102,11 @@ pub(crate) fn file(
                 lengths.push(1);
             }
             described.say_missing((stream, number.unwrap_or_default()), &with_gaps, None, look, &mut reasons);
-            // What is missing within the file is said there; beyond its last frame more may be.
+            // Gaps within the file are reported where they are; more may be missing after its last frame.
             let last =
                 with_gaps.iter().rev().find_map(|frame: &Option<FrameAt>| frame.map(|frame| frame.offset));
             let is_all = with_gaps.iter().all(Option::is_some);
-            // What a number shows that is missing, something else may say better.
+            // Another fault may explain a gap better.
             let beyond = described.faults.iter().filter(|fault| is_all || fault.offset > last);
             let beyond = beyond.min_by_key(|fault| (fault.stream.is_some(), fault.offset));
             (with_gaps, lengths, beyond.map(|fault| fault.damage.clone()))
@@ -131,13 +131,13 @@ pub(crate) fn file(
     Ok(Some((name, Frames { look, of, frames, reasons, ends, parts, head, reading, fault, damage, kept })))
 }
 
-/// What is lost of a stream after its last frame, as damage.
+/// A loss after the last frame of a stream, as damage.
 pub(crate) fn at_end(lost: &LostAfter, look: &Look) -> CarrierDamage {
     let place = Place { file: Some(look.name.clone()), offset: Some(lost.offset), ..Place::default() };
     dropped(&rules::lost_at_end(lost, place))
 }
 
-/// What the producer says that it dropped, as damage.
+/// A finding about records that the producer dropped, as damage.
 fn dropped(finding: &Finding) -> CarrierDamage {
     CarrierDamage {
         file: finding.place.file.clone().unwrap_or_default(),
@@ -150,7 +150,8 @@ fn dropped(finding: &Finding) -> CarrierDamage {
     }
 }
 
-/// Frames at the places that their numbers give them in a file of such frames: some may be missing.
+/// Places frames by their numbers in a file whose body lengths are described. Missing frames are `None`. Also returns the
+/// length of each body.
 fn in_places(frames: Vec<FrameAt>, said: &[(u64, u64)]) -> (Vec<Option<FrameAt>>, Vec<u64>) {
     let lengths: Vec<u64> = said.iter().flat_map(|(len, n)| std::iter::repeat_n(*len, *n as usize)).collect();
     let mut places = vec![None; lengths.len()];
@@ -163,43 +164,43 @@ fn in_places(frames: Vec<FrameAt>, said: &[(u64, u64)]) -> (Vec<Option<FrameAt>>
     (places, lengths)
 }
 
-/// The bodies of frames one after the other.
+/// The joined bodies of frames.
 pub(crate) struct Frames {
     look: Arc<Look>,
-    /// The producer and the stream that they are of; of an attachment nothing.
+    /// The producer and the stream; `None` for attachments.
     of: Option<(u64, u32)>,
-    /// Of a file whose frames are said, some may be missing.
+    /// `None` for missing frames.
     frames: Vec<Option<FrameAt>>,
-    /// Why frames are not there.
+    /// By position in `frames`, why a frame is missing.
     pub(crate) reasons: BTreeMap<usize, CarrierDamage>,
-    /// Where the body of each ends.
+    /// End of each body in the file.
     ends: Vec<u64>,
     parts: Vec<ContentPart>,
-    /// The first bytes once more.
+    /// A copy of the first bytes, if the description has one.
     head: Vec<u8>,
-    /// How the bytes read, by what is said.
+    /// Settings that say how to interpret the bytes.
     reading: BTreeMap<String, String>,
-    /// Why more bytes should follow, if that is so.
+    /// The reason why more bytes should follow, if any are missing at the end.
     fault: Option<CarrierDamage>,
-    /// What is known to be wrong with the stream.
+    /// The first known damage to the stream.
     damage: Option<CarrierDamage>,
-    /// What readers have unpacked last.
+    /// Bodies that readers unpacked last.
     kept: Mutex<Vec<Kept>>,
 }
 
-/// The body of a frame.
+/// An unpacked body.
 struct Kept {
     frame: usize,
-    /// Of a piece of an attachment, its bytes; other bodies are the payload that the worker has unpacked.
+    /// The bytes of a piece of an attachment. Other bodies are the payload in `worker`.
     piece: Option<Vec<u8>>,
     worker: Worker,
     input: SourceInput,
 }
 
-/// How many bodies are kept for readers that come again.
+/// Number of unpacked bodies that are kept for later reads.
 const MAX_KEPT: usize = 16;
 
-/// The bytes of an attachment that a piece of it has.
+/// The bytes of `range` of an attachment, from a piece that contains it.
 fn piece_of(payload: &[u8], range: &Range<u64>) -> Option<Vec<u8>> {
     let piece = Piece::read(payload)?;
     let place = |at: u64| usize::try_from(at.checked_sub(piece.at)?).ok();
@@ -207,7 +208,7 @@ fn piece_of(payload: &[u8], range: &Range<u64>) -> Option<Vec<u8>> {
 }
 
 impl Frames {
-    /// An attachment.
+    /// The file of an attachment.
     pub(crate) fn of_sections(look: &Arc<Look>, name: &str, sections: &[Section]) -> Frames {
         let missing = rules::damage(&incomplete(name), &look.name);
         let missing = |section: &Section| {
@@ -229,7 +230,7 @@ impl Frames {
         }
     }
 
-    /// A file without any frame left, with what its metadata still say.
+    /// A file with no frames left, and what its metadata still say.
     pub(crate) fn lost(look: &Arc<Look>) -> Frames {
         let known = Faults::of(look);
         let mut reading = BTreeMap::new();
@@ -242,7 +243,8 @@ impl Frames {
         Frames { reading, fault: damage.clone(), damage, ..Frames::of_sections(look, "", &[]) }
     }
 
-    /// What is wrong with a frame that an index names and that has another header: what a look at all headers finds there.
+    /// The damage report for a frame whose header is not the one that the index gives: what a look at all headers finds
+    /// there.
     #[cold]
     fn without_header(&self, frame: usize, said: &FrameAt) -> CarrierDamage {
         let begin = if frame == 0 { 0 } else { self.ends[frame - 1] };
@@ -270,12 +272,12 @@ impl Frames {
         })
     }
 
-    /// Gives the body of a frame to `take`.
+    /// Passes the body of a frame to `take`.
     fn with<T>(&self, frame: usize, take: impl FnOnce(&[u8]) -> T) -> io::Result<T> {
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let found = {
             let mut kept = lock();
-            // A reader that comes to the next frame is done with the last one.
+            // A reader that asks for the next frame no longer needs the one before.
             let before = |kept: &Kept| kept.frame.checked_add(1) == Some(frame);
             let at =
                 kept.iter().position(|kept| kept.frame == frame).or_else(|| kept.iter().position(before));
@@ -304,7 +306,7 @@ impl Frames {
             let Some(there) = there else { return Err(self.without_header(frame, &said).into_io()) };
             let begin = if frame == 0 { 0 } else { self.ends[frame - 1] };
             let range = begin..self.ends[frame];
-            // PERF: a body stays where it was unpacked. A copy of each would be memory that is new to the process each time.
+            // PERF: a body stays where it was unpacked. Copying each one would touch new memory every time.
             kept.piece = None;
             let is_right = match kept.worker.body(&there, &mut kept.input)? {
                 Ok(payload) if there.header.kind == kind::BLOB => {
@@ -334,7 +336,7 @@ impl Frames {
 
 impl Content for Frames {
     fn len_bytes(&self) -> u64 {
-        // A byte that cannot be read stands for those that are missing. Archives say it themselves.
+        // An unreadable byte stands for missing bytes at the end. The parts of archives account for theirs.
         let has_more = self.fault.is_some() && self.parts.is_empty();
         self.ends.last().copied().unwrap_or(0) + u64::from(has_more)
     }

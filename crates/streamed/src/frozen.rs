@@ -1,7 +1,8 @@
-//! A recording whose program may still run, as it was at one time.
+//! A snapshot of a recording whose program may still be running.
 //!
-//! Its buffers are copied first, and its size is taken afterwards: what a buffer held before that stands in a frame below this
-//! size. So each thread is read up to some record, none is missing before it, and a later look finds at least as many.
+//! The buffers are copied first, and the size of the file is taken afterwards: whatever a buffer held before it was copied is
+//! in a frame below this size. So each thread is read up to some record without gaps, and a later snapshot has at least as
+//! many records.
 
 use crate::bytes::unreadable;
 use crate::recording::{is_recording, rows_of_page};
@@ -21,52 +22,52 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most bytes of buffers that are copied; more are read where they stand.
+/// Bytes of buffers after which no more are copied; the remaining buffers are read in place.
 const MAX_COPIED_BYTES: usize = 256 << 20;
-/// How often a buffer is read that its thread turns over meanwhile.
+/// Tries to copy a buffer that its thread keeps turning over.
 const MAX_TRIES: u32 = 1000;
-/// How often it is looked whether a frame was finished that was being written, and how long is waited before.
+/// Number of checks whether a frame that was being written is finished, and the pause before each further check.
 const N_LOOKS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A buffer as it was.
+/// A copy of a buffer.
 struct Copied {
-    /// Where its payload begins, and how long that is.
+    /// Offset and length of the payload in the file.
     at: u64,
     len: u64,
-    /// The first bytes of it; zeros follow.
+    /// The first bytes of the payload; zeros follow.
     bytes: Vec<u8>,
 }
 
-/// The bytes of a recording, with its buffers as they were.
+/// The bytes of a recording, with copies in place of its buffers.
 struct Held {
     file: Arc<File>,
     size: u64,
-    /// By their place.
+    /// Sorted by offset.
     copies: Vec<Copied>,
 }
 
-/// A recording that was held.
+/// A snapshot of a recording.
 pub(crate) struct Frozen {
-    /// What to read.
+    /// The source to read.
     pub(crate) source: Source,
     file: Arc<File>,
-    /// Where buffers stand that were there before.
+    /// Sorted offsets of the buffers that existed before the copy.
     known: Vec<u64>,
 }
 
 impl Frozen {
-    /// Holds a recording whose program has not said that it ended; nothing else.
+    /// Takes a snapshot of a recording whose program has not stated its end; `None` for all other sources.
     ///
     /// # Errors
-    /// What the source says.
+    /// If the source cannot be read.
     pub(crate) fn of(source: &Source) -> Result<Option<Frozen>> {
         let Some(path) = source.path().filter(|_| is_recording(source)) else { return Ok(None) };
         let unreadable = |cause| unreadable(source.name(), cause);
         let file = Arc::new(File::open(path).map_err(unreadable)?);
         let Some(page) = page_of(&file).map_err(unreadable)? else { return Ok(None) };
         let page = copy(&file, &page).map_err(unreadable)?;
-        // PERF: most recordings have ended, and their frames are looked for once.
+        // PERF: most recordings have ended. Returning here avoids a scan for their frames.
         if rows_of_page(&page.bytes).became.contains(&Some(process::EXITED)) {
             return Ok(None);
         }
@@ -88,7 +89,8 @@ impl Frozen {
         Ok(Some(Frozen { source, file, known }))
     }
 
-    /// Leaves out buffers that were not there, and what is said of frames that were being written and are finished now.
+    /// Removes buffers that did not exist at the time of the snapshot, and findings about unfinished frames that are finished
+    /// by now.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -119,13 +121,13 @@ impl Frozen {
     }
 }
 
-/// The page of the process, with which a recording begins.
+/// Returns the process page, with which a recording begins.
 fn page_of(file: &Arc<File>) -> io::Result<Option<FrameAt>> {
     let first = frame_at(&mut FileInput::new(Arc::clone(file))?, 0)?;
     Ok(first.filter(|first| first.header.kind == kind::OPEN && first.header.encoding == encoding::PLAIN))
 }
 
-/// The open frames of a file in the order of their places.
+/// The open frames of a file, in the order of their offsets.
 fn buffers_of(file: &Arc<File>) -> io::Result<Vec<FrameAt>> {
     let mut input = FileInput::new(Arc::clone(file))?;
     let mut scanner = Scanner::new();
@@ -164,7 +166,8 @@ fn copy(file: &Arc<File>, frame: &FrameAt) -> io::Result<Copied> {
     Ok(Copied { at, len, bytes: Vec::new() })
 }
 
-/// Keeps the cells of a second read that were valid in the first, so that all of them are whole; gives where the last ends.
+/// Keeps the cells of a second read that were already valid in the first, so that none is half written. Clears the others,
+/// and returns the end of the last valid cell.
 fn keep_cells(head: &OpenHead, first: &[u8], bytes: &mut [u8]) -> usize {
     let start = OPEN_HEAD_BYTES + CELLS_HEAD_BYTES;
     let mut end = start.min(bytes.len());
@@ -181,7 +184,7 @@ fn keep_cells(head: &OpenHead, first: &[u8], bytes: &mut [u8]) -> usize {
     end
 }
 
-/// The same of plain rows, whose schema is stored last.
+/// Does the same for plain rows, whose schema word is stored last.
 fn keep_rows(first: &[u8], bytes: &mut [u8]) -> usize {
     let len = first.len().min(bytes.len());
     let mut at = OPEN_HEAD_BYTES;
@@ -283,7 +286,7 @@ mod tests {
         std::fs::write(&path, [&head[..], &buffer(5, 1)].concat()).unwrap();
         let source = Source::open(&path).unwrap();
         let frozen = Frozen::of(&source).unwrap().unwrap();
-        // It is turned over, and another one and some more bytes come.
+        // The buffer is turned over, and another buffer and some more bytes are appended.
         let mut file = File::options().write(true).open(&path).unwrap();
         file.seek(SeekFrom::Start(head.len() as u64)).unwrap();
         file.write_all(&[buffer(9, 2), buffer(3, 3)].concat()).unwrap();
@@ -294,7 +297,7 @@ mod tests {
             let there = bytes.get(at as u64, expected.len()).unwrap();
             assert!(there[..expected.len() - at] == expected[at..], "{at}");
         }
-        // Of a program that ended nothing changes.
+        // A program that has ended changes nothing more.
         std::fs::write(&path, [whole::head(), buffer(5, 1)].concat()).unwrap();
         assert!(Frozen::of(&Source::open(&path).unwrap()).unwrap().is_none());
     }

@@ -1,11 +1,12 @@
-//! Functions of recorded programs: calls say addresses within them, and the stream says which files lay where.
+//! Names the functions of recorded programs: calls have addresses inside functions, and the stream says where files were
+//! mapped.
 //!
-//! A table `module` with the fields `base`, `bytes` and `file` lists programs and libraries. Where calls have addresses of code,
-//! the file there says which function it is: from then on the function is known by the address where it begins, so that where it
-//! is entered and where it is left are one. What no file says stays as it is.
+//! A table `module` with the fields `base`, `bytes` and `file` lists programs and libraries. If a call has a code address,
+//! the file mapped there determines the function, which is then identified by its start address, so that entering and leaving
+//! it name the same function. Addresses that no file resolves stay as they are.
 //!
-//! The first frames of all streams are read for modules when the first call is, all others only if an address lies in none of
-//! those.
+//! On the first call, modules are read from the first frame of every stream. The other frames are read only if an address
+//! lies in none of those modules.
 //!
 //! SPEC: stream.md#what-verbs-make-of-it.
 
@@ -21,12 +22,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// The table that lists programs and libraries, and its fields.
+/// Name of the table that lists programs and libraries, and its fields.
 const TABLE: (&str, [&str; 3]) = ("module", ["base", "bytes", "file"]);
-/// Modules that are remembered.
+/// Maximum number of modules kept.
 const MAX_MODULES: usize = 1 << 14;
 
-/// Modules of all producers.
+/// Modules of all producers: those in the first frames of the streams, and the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
     first: OnceLock<Vec<Module>>,
@@ -47,7 +48,7 @@ impl Module {
         self.producer == producer && self.addresses.contains(&address)
     }
 
-    /// The function at an address, which is where it begins or where it continues after a call.
+    /// The function at an address, which is a function's start or a return address after a call.
     fn function(&self, address: u64) -> Option<(u64, &str)> {
         let base = self.addresses.start;
         let functions = self.functions.get_or_init(|| Functions::open(&self.path));
@@ -58,7 +59,7 @@ impl Module {
     }
 }
 
-/// The function that has the code at an address of a producer: where it begins, and its name.
+/// The function that contains a code address of a producer: its start address and name.
 pub(crate) fn at(opened: &Arc<Opened>, producer: u64, address: u64) -> Option<(u64, &str)> {
     let Modules { first, rest } = &opened.modules;
     let known = first.get_or_init(|| modules(opened, |n| 0..n.min(1)));
@@ -69,7 +70,7 @@ pub(crate) fn at(opened: &Arc<Opened>, producer: u64, address: u64) -> Option<(u
     later.iter().find(|module| module.has(producer, address))?.function(address)
 }
 
-/// All modules that the streams list.
+/// All modules that the streams list, from all frames.
 pub(crate) fn all(opened: &Arc<Opened>) -> Vec<quipu_model::Module> {
     let Modules { first, rest } = &opened.modules;
     let known = first.get_or_init(|| modules(opened, |n| 0..n.min(1)));
@@ -82,7 +83,7 @@ pub(crate) fn all(opened: &Arc<Opened>) -> Vec<quipu_model::Module> {
     known.iter().chain(later).map(module).collect()
 }
 
-/// The modules that some frames of each stream list. What is wrong there, readers of the frames say.
+/// The modules that the `wanted` frames of each stream list. Damage is left to the readers of the frames.
 fn modules(opened: &Arc<Opened>, wanted: impl Fn(u32) -> Range<u32>) -> Vec<Module> {
     let mut all = Vec::new();
     let tables: Vec<(usize, [usize; 3])> = (0..opened.tables.schemas.len())
@@ -97,7 +98,7 @@ fn modules(opened: &Arc<Opened>, wanted: impl Fn(u32) -> Range<u32>) -> Vec<Modu
                 pieces: Some(pieces.clone()),
                 ..Scan::new(ShardId(shard))
             };
-            // A stream that cannot be read further has no further modules.
+            // Reading stops at an error; modules found so far are kept.
             let _ = read(opened, &scan, part.producer, *fields, &mut all);
         }
     }
@@ -129,7 +130,7 @@ fn read(
     Ok(())
 }
 
-/// Where the fields of a table of modules stand, if it is one.
+/// Positions of the fields, if this is a table of modules.
 fn fields(schema: &Schema) -> Option<[usize; 3]> {
     let (name, names) = TABLE;
     if schema.name.split('@').next() != Some(name) {

@@ -1,7 +1,8 @@
-//! Rows as lenses, by the roles of their fields.
+//! Converts rows to lenses, by the roles of their fields.
 //!
-//! A schema with an address and a kind of access fills accesses, one with a function that begins or ends a span calls, one
-//! whose category says so regions; all other records are marks, those of synchronization by what they do.
+//! A schema with an address and an access kind fills accesses; one with a function that begins or ends a span fills calls;
+//! one with a region category fills regions. All other records become marks, those of synchronization by the operation that
+//! they record.
 
 use crate::column::number;
 use crate::schema::{About, Means};
@@ -10,14 +11,14 @@ use quipu_model::{Batch, Columns};
 use quipu_stream::batch::Rows;
 use quipu_stream::column::Column;
 
-/// What the records of a batch have in common so far.
+/// Values carried from record to record.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Running {
     pub(crate) cpu: Option<u64>,
     pub(crate) clock: u64,
 }
 
-/// Appends the lens rows of a record. `at` is its place in the batch, `table` the number of its table.
+/// Appends the lens rows of a record. `at` is its index in the batch, `table` the number of its table.
 #[inline]
 pub(crate) fn record(
     batch: &mut Batch,
@@ -55,7 +56,7 @@ pub(crate) fn record(
     } else if means.is_call() {
         if columns.has(Columns::CALLS) {
             let calls = &mut batch.calls;
-            // A call stands at the record that follows its values.
+            // An event is placed at the record after its own.
             calls.at.push(at + 1);
             calls.function.push(value(means.function).unwrap_or(0));
             calls.edge.push(if means.enters { CallEdge::Enter } else { CallEdge::Leave });
@@ -90,7 +91,7 @@ pub(crate) fn record(
     }
 }
 
-/// Appends what a record says of a region, if that is wanted.
+/// Appends the region change of a record, if regions are wanted.
 pub(crate) fn region(batch: &mut Batch, columns: Columns, at: u32, means: &Means, rows: &Rows, row: usize) {
     let Some(known) = means.region.filter(|_| columns.has(Columns::REGIONS)) else { return };
     let value = |field: Option<usize>, missing: u64| {
@@ -110,13 +111,13 @@ pub(crate) fn region(batch: &mut Batch, columns: Columns, at: u32, means: &Means
     regions.type_name.push(if known.begins { name.unwrap_or(UNTYPED) } else { &[] });
 }
 
-/// The type of memory whose type is not said.
+/// Type name of regions without a stated type.
 const UNTYPED: &[u8] = b"void*";
 
-/// Stretches of more bytes are taken for damage: they stay one access, which analyses refuse.
+/// Longer ranges are taken for damage: they stay one access, which analyses reject.
 const MAX_RANGE_BYTES: u64 = 1 << 32;
 
-/// Appends what happens to the thread at a record.
+/// Appends a thread event at record `at`.
 pub(crate) fn thread(batch: &mut Batch, at: u32, what: ThreadEvent, value: u64) {
     batch.threads.at.push(at);
     batch.threads.what.push(what);

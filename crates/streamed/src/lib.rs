@@ -60,14 +60,14 @@ use quipu_model::transform::Comparison;
 use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace, Transform};
 use quipu_source::Source;
 
-/// The format, as the list of formats names it.
+/// The format, for the list of formats.
 pub static STREAM: Stream = Stream;
 
 /// The type of [`STREAM`].
 #[derive(Debug)]
 pub struct Stream;
 
-/// What is known of the format without a trace.
+/// Properties of the format that need no trace.
 pub static INFO: FormatInfo = FormatInfo {
     name: "stream",
     title: "streams that describe themselves",

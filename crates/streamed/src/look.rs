@@ -1,4 +1,4 @@
-//! One look at a stream, which everything that is asked of it shares: which frames it has, what it says of itself.
+//! A single survey of a stream's frames and metadata, shared by all operations on the stream.
 
 use crate::bytes::{HEADER_READ_BYTES, SourceInput, seekable, unreadable};
 use crate::carried;
@@ -11,33 +11,33 @@ use quipu_stream::survey::Survey;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
-/// What the look told.
+/// Results of surveying a stream.
 #[derive(Debug)]
 pub(crate) struct Look {
     /// The name of the source.
     pub(crate) name: String,
-    /// The bytes, unpacked.
+    /// The unpacked bytes.
     pub(crate) container: Container,
-    /// What kept them from being complete.
+    /// Findings about unpacking: why the bytes are incomplete.
     pub(crate) unpacking: Vec<Finding>,
     pub(crate) survey: Survey,
-    /// Bytes of the stream.
+    /// Unpacked size in bytes.
     pub(crate) size: u64,
-    /// How many bytes were asked for, by all readers.
+    /// Bytes that all readers have asked for.
     pub(crate) n_read: Arc<AtomicU64>,
-    /// Of a folder of files that are streams of their own formats, a look at each: damage of one is none of the others, and its
-    /// place is one in that file.
+    /// For a folder of files that are streams of their own formats: a look at each, so that damage to one does not affect the
+    /// others, and offsets are those within the file.
     pub(crate) members: Vec<Arc<Look>>,
-    /// What the file in question is called in its folder, if it is one of such.
+    /// Name of the file within its folder, for such a member.
     pub(crate) file: Option<String>,
-    /// Who reads the members counts what is lost of them.
+    /// True if the reader of the members counts what is lost of them.
     pub(crate) is_counted: bool,
-    /// The same without indexes, once that was asked for.
+    /// The look at all headers, computed on first use.
     of_headers: OnceLock<Arc<Look>>,
 }
 
 impl Look {
-    /// Looks at the bytes of a container.
+    /// Surveys the bytes of a container. `settle` adjusts the survey.
     fn of(
         name: &str,
         (container, unpacking): (Container, Vec<Finding>),
@@ -63,7 +63,7 @@ impl Look {
         })
     }
 
-    /// Looks at a folder.
+    /// Surveys a folder.
     fn of_folder(folder: &Source) -> Result<Look> {
         let files = folder::files_of(folder)?;
         let joined = |files: &[Source]| {
@@ -74,7 +74,7 @@ impl Look {
         if !carried::are_own(&look.survey) {
             return Ok(look);
         }
-        // Files of one producer are copies, or parts of one stream.
+        // Files of one producer are copies, or parts of one stream: they are joined.
         let mut groups: Vec<(Vec<Source>, Look)> = Vec::new();
         for file in files {
             let (container, unpacking) = seekable(&file)?;
@@ -99,18 +99,18 @@ impl Look {
         Ok(Look { members: groups.into_iter().map(member).collect(), is_counted, ..look })
     }
 
-    /// Where reading ends: at a frame that must be understood and is not, or at the end of the stream.
+    /// Where reading ends: at a frame that is too new to be skipped, or at the end of the stream.
     pub(crate) fn end(&self) -> u64 {
         self.stop().and_then(|found| found.number("offset")).unwrap_or(self.size)
     }
 
-    /// The frame that must be understood and is not, if there is one.
+    /// The finding about a frame that is too new to be skipped, if there is one.
     pub(crate) fn stop(&self) -> Option<&quipu_stream::finding::Finding> {
         let session = &self.survey.session;
         session.findings.iter().find(|found| session.is_stopped() && found.name == NEEDS_NEWER)
     }
 
-    /// The same by a look at all headers, whatever an index says: it finds what is wrong with them.
+    /// Returns a look at all headers, regardless of an index. It includes findings about the headers.
     ///
     /// # Errors
     /// If the stream cannot be read.
@@ -140,10 +140,10 @@ impl Look {
     }
 }
 
-/// Looks at a stream; the source remembers what was seen.
+/// Surveys a stream. The source caches the result.
 ///
 /// # Errors
-/// What the source says.
+/// If the source cannot be read.
 pub(crate) fn at(source: &Source) -> Result<Arc<Look>> {
     source.learned(|source| {
         if source.is_folder() {

@@ -1,4 +1,4 @@
-//! What the streams of producers are: their frames, their threads, and how their clocks put them in order.
+//! The streams of all producers: their frames, their threads, and their clocks, which determine the order.
 
 use crate::schema::EpochId;
 use quipu_model::number::counted;
@@ -17,27 +17,27 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) frame: FrameAt,
-    /// Of a buffer that was being written, what its head says.
+    /// For an open buffer: its head.
     pub(crate) open: Option<OpenHead>,
 }
 
-/// What a stream of a producer is.
+/// A stream of a producer, with its frames of rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     pub(crate) producer: u64,
     pub(crate) stream: u32,
     pub(crate) pieces: Vec<Piece>,
-    /// Records before each piece, by what headers say.
+    /// Number of records before each piece, according to headers.
     pub(crate) before: Vec<u64>,
     pub(crate) thread: u64,
     pub(crate) process: u64,
     pub(crate) cpu: Option<u64>,
-    /// Of streams of several producers: how ticks become Unix time, so that all can be put in order.
+    /// Converts ticks to Unix time, if there are several producers, so that their records can be ordered.
     pub(crate) timeline: Option<Timeline>,
 }
 
 impl Part {
-    /// A time of the stream as batches have it.
+    /// Converts ticks of the stream to the time in batches: ns of Unix time with a timeline, otherwise ticks.
     #[inline]
     pub(crate) fn clock(&self, ticks: u64) -> u64 {
         match &self.timeline {
@@ -51,8 +51,8 @@ impl Part {
 }
 
 impl Part {
-    /// A time that none of its records comes before: headers say the smallest of each frame. Of a buffer that is being written
-    /// it may not be known.
+    /// A lower bound of the times of all records, from the smallest time in each header. `None` with an open buffer, whose
+    /// times are not known.
     fn begins(&self) -> Option<u64> {
         let is_known = self.pieces.iter().all(|piece| piece.open.is_none());
         let headers = self.pieces.iter().map(|piece| &piece.frame.header);
@@ -62,7 +62,7 @@ impl Part {
     }
 }
 
-/// Frames by producer and stream, in the order in which they appear.
+/// Groups frames by producer and stream, in order of first appearance.
 pub(crate) fn parts_of(survey: &Survey, epochs: &BTreeMap<EpochId, Arc<Metadata>>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let mut numbers = rustc_hash::FxHashMap::default();
@@ -110,7 +110,8 @@ fn part_of(producer: u64, stream: u32, epochs: &BTreeMap<EpochId, Arc<Metadata>>
     part
 }
 
-/// Relates the clocks of several producers; says where that leaves their order open.
+/// Relates the clocks of several producers. If their order stays partly open, returns a message, and the offset of the first
+/// frame concerned if known.
 pub(crate) fn align(
     parts: &mut [Part],
     session: &Session,
@@ -150,7 +151,7 @@ pub(crate) fn align(
     ))
 }
 
-/// A frame as a span of Unix time in which its records are, as far as its clock is known.
+/// The interval of Unix time that contains the records of a frame, including the uncertainty of its clock.
 struct Within {
     from: i128,
     to: i128,
@@ -158,15 +159,15 @@ struct Within {
     offset: u64,
 }
 
-/// How many pairs of frames of different producers may have records in either order, and where the first of them stands. Clocks
-/// that are known exactly leave nothing open.
+/// Number of pairs of frames of different producers whose records may be in either order, and the offset of the first such
+/// frame. Frames with exactly known clocks are not counted.
 fn open_pairs(parts: &[Part]) -> Option<(u64, u64)> {
     let mut all: Vec<Within> = Vec::new();
     for part in parts {
         let Some(timeline) = &part.timeline else { continue };
         for piece in &part.pieces {
             let header = &piece.frame.header;
-            // What is still being written says no last time.
+            // For an open buffer, the last time is in its head.
             let (first, last) =
                 piece.open.map_or((header.ts_first, header.ts_last), |head| (head.ts_first, head.ts_last));
             let (Some((from, before)), Some((to, after))) =
@@ -204,7 +205,7 @@ fn open_pairs(parts: &[Part]) -> Option<(u64, u64)> {
     None
 }
 
-/// How many pairs of spans, which are sorted by their beginnings, have a time in common.
+/// Number of overlapping pairs among spans that are sorted by start.
 fn overlaps(spans: &[(i128, i128)]) -> u64 {
     let later = |(nth, (_, to)): (usize, &(i128, i128))| {
         spans.partition_point(|(from, _)| from <= to).saturating_sub(nth + 1) as u64
@@ -225,7 +226,7 @@ pub(crate) fn shards_of(parts: &[Part]) -> Vec<Shard> {
         pieces: u32::try_from(part.pieces.len()).unwrap_or(u32::MAX).max(1),
         packed_bytes: Some(part.pieces.iter().map(|piece| piece.frame.header.frame_len()).sum()),
         begins: part.begins(),
-        // Another producer may join, and come before it.
+        // A key is independent of other producers: one may join later and come first.
         key: Some(u128::from(part.producer) << 32 | u128::from(part.stream)),
         ..Shard::default()
     };

@@ -1,4 +1,4 @@
-//! Records as people read them: a line each.
+//! Prints records for people: a line each.
 //!
 //! ```text
 //!       record               time  stream  schema            what
@@ -21,7 +21,7 @@ impl Printer for RecordPrinter {
 
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
         let Some(table) = batch.tables.first() else { return };
-        // A remark comes with the record after it, the last ones with the record before them.
+        // A remark is printed with the record after it, remarks at the end with a batch without records.
         let mut remarks = batch.remarks.iter().peekable();
         for row in rows.iter().map(|row| *row as usize) {
             while let Some(remark) = remarks.next_if(|remark| remark.at as usize <= row) {
@@ -60,7 +60,7 @@ fn remarked(remark: &Remark, paint: &Paint, out: &mut Vec<u8>) {
     let _ = writeln!(out, "{reset}");
 }
 
-/// One line for each record, whatever its text has.
+/// Writes text on one line, with control characters escaped.
 fn one_line(what: &str, out: &mut Vec<u8>) {
     for part in what.split_inclusive(|c: char| c.is_control()) {
         match part.char_indices().last() {

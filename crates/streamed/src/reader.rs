@@ -1,4 +1,4 @@
-//! One sequential read over a stream of a producer, or some of its frames: frames in, batches out.
+//! Sequential reading of a stream of a producer, or some of its frames: frames in, batches out.
 
 use crate::aggregations;
 use crate::bytes::{SourceInput, unreadable};
@@ -35,9 +35,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Threads whose beginning is remembered; of more, a beginning may be told twice.
+/// Threads whose start is remembered. With more, a start may be reported twice.
 const MAX_THREADS: usize = 1 << 20;
-/// Addresses of code that are remembered with their functions, and functions that have names.
+/// Code addresses remembered with their functions, and functions remembered as named.
 const MAX_FUNCTIONS: usize = 1 << 20;
 
 /// A read of records.
@@ -47,40 +47,40 @@ pub struct RowReader {
     shard: u32,
     input: SourceInput,
     worker: Worker,
-    /// Frames that are left.
+    /// Frames not yet read.
     left: Range<usize>,
     /// The frame that is being decoded.
     current: Option<Current>,
-    /// The decoded rows that are left: positions in their order.
+    /// Decoded rows not yet delivered: positions in their order.
     rows: Range<usize>,
-    /// Rows of each of the batch's tables that were delivered.
+    /// For each table of the decoded batch, the number of rows delivered.
     delivered: Vec<usize>,
-    /// The table of the trace that each of the batch's tables is.
+    /// For each table of the decoded batch, the table of the trace.
     tables: Vec<Option<usize>>,
     batch: Batch,
     wanted: Vec<usize>,
     columns: Columns,
     counts_beyond: bool,
-    /// Whether rows of aggregations are still to come: the last piece of the first shard has them.
+    /// Whether rows of aggregations are still to come: a read of the last piece of the first shard delivers them.
     has_aggregations: bool,
     window: Window,
     most: u64,
     batch_records: u32,
     cuts_at_clock: bool,
-    /// Whether records that are passed over may change what is known of memory.
+    /// Whether skipped records may change regions of memory.
     has_regions: bool,
     threads: FxHashSet<u64>,
-    /// Functions by the addresses in them that calls had.
+    /// Start addresses of functions, by the code addresses of calls.
     functions: FxHashMap<u64, u64>,
-    /// Functions whose names were given away.
+    /// Functions whose names were delivered.
     named: FxHashSet<u64>,
     running: Running,
     findings: Vec<Finding>,
     holes: FxHashSet<(u64, u32)>,
     packed_bytes: u64,
-    /// Remarks that no batch has yet, each with how many records of the shard stand before it.
+    /// Remarks not yet delivered, each with the number of records of the shard before it.
     remarks: Vec<(u64, Remark)>,
-    /// Records that were lost since the frame that was begun last, as stands between its rows: where, and how many.
+    /// Losses that are recorded between rows since the last frame began: offset of the frame, and number of records.
     lost_since: Option<(u64, u64)>,
 }
 
@@ -88,7 +88,7 @@ pub struct RowReader {
 struct Current {
     frame: FrameAt,
     metadata: Arc<Metadata>,
-    /// Records before the frame.
+    /// Number of records of the stream before the frame.
     before: u64,
     records: u64,
     is_open: bool,
@@ -98,7 +98,7 @@ impl RowReader {
     /// Begins to read.
     ///
     /// # Errors
-    /// `Unsupported` for windows of instructions; what the source says.
+    /// `Unsupported` for windows of instructions; otherwise if the source cannot be read.
     pub(crate) fn new(opened: &Arc<Opened>, scan: &Scan) -> Result<RowReader> {
         if matches!(scan.window, Window::Instrs(_)) {
             return Err(Error::unsupported("traces of format stream have no instructions to count"));
@@ -155,15 +155,15 @@ impl RowReader {
         })
     }
 
-    /// Whether a frame may have records of the window.
+    /// Whether a frame may contain records of the window.
     fn may_have_wanted(&self, piece: &Piece, before: u64) -> bool {
         let header = &piece.frame.header;
-        // Regions describe memory, so those before a window are given as well.
+        // Regions describe memory, so a window also needs those before it.
         let is_after = matches!(&self.window, Window::Records(range) if before >= range.end);
         if self.has_regions && !is_after {
             return true;
         }
-        // What an open frame has is known once it is read.
+        // The records of an open frame are known only after reading it.
         if piece.open.is_some() {
             return true;
         }
@@ -186,13 +186,13 @@ impl RowReader {
         unreadable(&self.opened.name, cause)
     }
 
-    /// Begins with the next frame that may have wanted records; false if there is none.
+    /// Begins the next frame that may contain wanted records; false if there is none.
     fn begin_next(&mut self) -> Result<bool> {
         while let Some(at) = self.left.next() {
             let part = &self.opened.parts[self.shard as usize];
             let (piece, before) = (part.pieces[at], part.before[at]);
             if self.may_have_wanted(&piece, before) {
-                // The header of the frame says what was lost before it.
+                // The header of this frame states the losses before it.
                 self.lost_since = None;
                 let is_begun = self.begin(&piece, before)?;
                 if self.opened.is_wide() {
@@ -222,7 +222,7 @@ impl RowReader {
         Ok(false)
     }
 
-    /// Notes losses that stand between rows.
+    /// Collects losses that are recorded between rows.
     fn note_losses(&mut self) {
         let Some(current) = &self.current else { return };
         let stream = self.worker.header().stream;
@@ -236,7 +236,7 @@ impl RowReader {
         }
     }
 
-    /// Notes remarks that stand between rows.
+    /// Collects remarks that are recorded between rows.
     fn note_remarks(&mut self) {
         let Some(current) = &self.current else { return };
         for side in &self.worker.batch().side {
@@ -250,7 +250,7 @@ impl RowReader {
         let mut frame = piece.frame;
         let record = before + 1;
         if piece.open.is_none() {
-            // An index does not say all of a header, and may lie.
+            // An index entry lacks part of the header, and may be wrong.
             let there = frame_at(&mut self.input, frame.offset).map_err(|cause| self.unreadable(cause))?;
             match there.filter(|there| is_same(&there.header, &frame.header)) {
                 Some(there) => frame = there,
@@ -273,7 +273,7 @@ impl RowReader {
             }
             self.find(&fault, record);
             let header = frame.header;
-            // What was dropped before a frame is lost beside what stands in it.
+            // The losses before a damaged frame add to those of its own records.
             if header.lost > 0 && piece.open.is_none() {
                 let place = self.place(frame.offset, record);
                 self.findings.push(rules::lost(header.lost, header.stream, place));
@@ -297,7 +297,7 @@ impl RowReader {
             let place = self.place(frame.offset, record);
             self.findings.push(match piece.open {
                 None => rules::lost(header.lost, header.stream, place),
-                // Nothing follows a buffer that is being written.
+                // No frame follows an open buffer.
                 Some(_) => rules::lost_beside(header.lost, header.stream, place),
             });
         }
@@ -313,16 +313,16 @@ impl RowReader {
         Ok(true)
     }
 
-    /// Says what is wrong where an index names a frame that is none.
+    /// Reports an index entry that does not point at a frame.
     #[cold]
     fn find_no_frame(&mut self, frame: &FrameAt, record: u64) -> Result<()> {
-        // A look at all headers says what is wrong there, an index how many records are lost.
+        // A look at all headers gives the reason, the index the number of lost records.
         let look = self.opened.look.of_headers()?;
         let is_here =
             |found: &&finding::Finding| found.number("offset") == Some(frame.offset) && found.loses();
         let said = look.survey.session.findings.iter().find(is_here).cloned();
         if look.stop().is_some_and(|stop| Some(stop) == said.as_ref()) {
-            // It may give another meaning to what follows.
+            // A frame that cannot be understood may change the meaning of those after it.
             self.left = 0..0;
         }
         let said = said.unwrap_or_else(|| finding::Finding::at("records-undecodable", frame.offset));
@@ -339,7 +339,7 @@ impl RowReader {
         }
     }
 
-    /// Decodes more rows; false if there are none left.
+    /// Decodes more rows; false at the end.
     fn decode_more(&mut self) -> Result<bool> {
         loop {
             if self.current.is_none() && !self.begin_next()? {
@@ -361,8 +361,8 @@ impl RowReader {
         }
     }
 
-    /// Appends the cells of the next frame, which has nothing else, and gives when it was begun, in ns since the recording
-    /// began; `None` at the end.
+    /// Appends the cells of the next frame, which must contain nothing else. Returns when the frame was begun, in ns since
+    /// the recording began; `None` at the end.
     pub(crate) fn next_cells(&mut self, to: &mut Vec<Cell>) -> Result<Option<u64>> {
         if !self.begin_next()? {
             return Ok(None);
@@ -390,12 +390,12 @@ impl RowReader {
         Ok(Some(ns))
     }
 
-    /// What was found wrong since the last call.
+    /// Returns the findings since the last call.
     pub(crate) fn take_findings(&mut self) -> Vec<Finding> {
         std::mem::take(&mut self.findings)
     }
 
-    /// Prepares what was decoded for being handed out.
+    /// Prepares decoded rows for delivery.
     fn settle(&mut self) {
         let decoded = self.worker.batch();
         self.rows = 0..decoded.order().len();
@@ -410,7 +410,7 @@ impl RowReader {
         }
     }
 
-    /// Reports what came of a frame.
+    /// Reports the decoder's findings about the current frame.
     fn end_frame(&mut self, record: u64) {
         let Some(current) = &self.current else { return };
         let (offset, records, is_open) = (current.frame.offset, current.records, current.is_open);
@@ -432,7 +432,7 @@ impl RowReader {
         found.iter().for_each(|found| self.find(found, record));
     }
 
-    /// What comes after the last record: aggregations, which are rows of no record. False if there are none.
+    /// Appends the rows of aggregations, which belong to no record, after the last record. False if there are none.
     fn close(&mut self) -> Result<bool> {
         let opened = Arc::clone(&self.opened);
         let Some(own) = opened.tables.aggregations.filter(|_| std::mem::take(&mut self.has_aggregations))
@@ -455,7 +455,7 @@ impl RowReader {
         Ok(true)
     }
 
-    /// Hands out the next rows of what was decoded; false if none of them is wanted.
+    /// Delivers the next decoded rows; false if none of them is wanted.
     fn fill(&mut self) -> Result<bool> {
         let RowReader { opened, worker, batch, rows, delivered, tables, functions, named, .. } = self;
         let part = &opened.parts[self.shard as usize];
@@ -472,7 +472,7 @@ impl RowReader {
                 .thread
                 .map_or(part.thread, |field| number(&decoded.table(place).columns[field], row))
         };
-        // Rows before the first wanted one.
+        // Skip rows before the window.
         let mut first = None;
         while let Some(place) = order.get(rows.start).copied() {
             let (table, row) = (decoded.table(place), delivered[place as usize]);
@@ -491,7 +491,7 @@ impl RowReader {
             rows.start += 1;
         }
         let Some((place, row, first_record)) = first else {
-            // What is known of memory from here on comes without records.
+            // Region changes are delivered even without records.
             return Ok(!batch.regions.is_empty());
         };
         let thread = thread_of(place, row);
@@ -570,7 +570,7 @@ impl RowReader {
             batch.beyond = vec![0, n_beyond];
         }
         if !self.remarks.is_empty() {
-            // One right before the next record comes with that.
+            // A remark directly before the next record is delivered with that record.
             let end = first_record + u64::from(at);
             let n = self.remarks.partition_point(|(place, _)| *place < end);
             let taken = self.remarks.drain(..n).filter(|(place, _)| *place >= first_record);
@@ -598,7 +598,7 @@ impl RowReader {
     }
 }
 
-/// Makes the function of the last call of a batch known by where it begins, and tells its name once.
+/// Replaces the code address of the last call by the start of its function, and delivers the function's name the first time.
 fn name_function(
     opened: &Arc<Opened>,
     producer: u64,
@@ -660,7 +660,7 @@ fn all_records(
     Ok(())
 }
 
-/// A record field by field.
+/// A record as text, field by field.
 fn said(table: &Rows, row: usize) -> String {
     let mut out = String::new();
     for (column, field) in table.columns.iter().zip(&table.schema.fields) {
@@ -709,7 +709,7 @@ impl Reader for RowReader {
             if has_rows {
                 break;
             }
-            // What was found before a frame's records comes with them, what was found after them by itself.
+            // Findings made before the records of a frame come with them; later ones come in a batch of their own.
             if self.rows.is_empty() && !self.decode_more()? {
                 let last = self.remarks.drain(..).map(|(_, remark)| {
                     let clock = self.opened.parts[self.shard as usize].clock(remark.time);

@@ -1,7 +1,7 @@
-//! Recordings of programs that record themselves: their cells, thread by thread. SPEC: stream.md#cells.
+//! Recordings of programs that record themselves: their cells by thread. SPEC: stream.md#cells.
 //!
-//! Rows say the same; for callers that convert cells in the order in which they were written, such as a trace of
-//! another format.
+//! The rows of a stream contain the same. Cells are for callers that need them in the order in which they were written, for
+//! example to convert them to another format.
 
 use crate::reader::RowReader;
 use crate::trace::{Opened, StreamTrace};
@@ -13,39 +13,39 @@ use quipu_stream::wire::record::Record;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes in which a recording names its encoding.
+/// Bytes at the start of a recording within which the name of its encoding appears.
 const PROBED_BYTES: usize = 16 << 10;
 
 /// A thread of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Its stream: threads are numbered from 1 in order of start.
+    /// Its stream number: threads are numbered from 1 in order of start.
     pub number: u32,
-    /// The kernel's number.
+    /// Thread id of the kernel.
     pub tid: u64,
-    /// Frames that it has.
+    /// Number of frames.
     pub parts: u64,
-    /// Frames that are missing, going by their numbers.
+    /// Number of missing frames, according to the frame numbers.
     pub missing: u64,
     shard: u32,
 }
 
-/// What a recording says of its process.
+/// Properties of the recorded process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// Process id.
     pub pid: u64,
-    /// The process that it was forked from, if that was recorded, too.
+    /// Process id of the parent, if it was forked from a process that was also recorded.
     pub parent: Option<u64>,
-    /// Wall clock at the start, in ns since 1970.
+    /// Wall-clock time of the start, in ns since 1970.
     pub start_ns: u64,
-    /// ns since then, if it ended of its own will.
+    /// End in ns since the start, if the process exited normally.
     pub end_ns: Option<u64>,
-    /// The numbers of [`quipu_cells::layout::process`] for what happened to it after it began.
+    /// What happened to the process after its start, as values of [`quipu_cells::layout::process`].
     pub became: [Option<u64>; 4],
 }
 
-/// A recording: a stream of one process with nothing but cells.
+/// A recording: a stream of one process that contains only cells.
 #[derive(Debug)]
 pub struct Recording {
     opened: Arc<Opened>,
@@ -53,8 +53,8 @@ pub struct Recording {
     process: Process,
 }
 
-/// True if a source begins as recordings do: with the page of the process, or what describes it where the page has become a frame
-/// as others (of one that was sent elsewhere), and the name of the encoding soon after it.
+/// True if a source begins like a recording: with the process page, or (in a recording that was sent elsewhere, where the
+/// page has become a closed frame) with metadata, and the name of the encoding soon after.
 #[must_use]
 pub fn is_recording(source: &Source) -> bool {
     if source.is_folder() {
@@ -66,7 +66,7 @@ pub fn is_recording(source: &Source) -> bool {
         && memchr::memmem::find(&head, quipu_cells::describe::ENCODING_NAME.as_bytes()).is_some()
 }
 
-/// The same of a file. A pipe would lose the bytes that are read.
+/// Like [`is_recording`] for a path. False for pipes, which would lose the bytes that are read.
 #[must_use]
 pub fn is_recording_at(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.is_file())
@@ -74,16 +74,16 @@ pub fn is_recording_at(path: &Path) -> bool {
 }
 
 impl Recording {
-    /// The recording that a stream is; `None` if it has anything else than one process and cells.
+    /// Returns a stream as a recording; `None` if it contains several processes or anything but cells.
     ///
     /// # Errors
-    /// What the source says.
+    /// If the source cannot be read.
     pub fn of(trace: &StreamTrace) -> Result<Option<Recording>> {
         let opened = trace.opened();
         let mut process = trace.process_rows()?;
         let is_named = opened.epochs.values().any(|metadata| cells::is_named(metadata));
         let is_of_one = opened.epochs.len() <= 1;
-        // The description may be damaged; then the page says that there was one.
+        // If the description is damaged, the process page still identifies a recording.
         if !is_of_one || !is_named && process == Process::default() {
             return Ok(None);
         }
@@ -97,7 +97,7 @@ impl Recording {
             }
             let number_of =
                 |piece: &crate::parts::Piece| piece.open.map_or(piece.frame.header.seq, |head| head.seq);
-            // The first frame of each stream says which thread it is.
+            // The first frame of each stream describes the thread and is not among the pieces.
             let last = part.pieces.iter().map(number_of).max().unwrap_or(0);
             let parts = part.pieces.len() as u64;
             let missing = last.saturating_sub(parts);
@@ -119,16 +119,16 @@ impl Recording {
         &self.threads
     }
 
-    /// What it says of the process.
+    /// The recorded process.
     #[must_use]
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Begins to read what a thread did.
+    /// Begins to read the cells of a thread.
     ///
     /// # Errors
-    /// What the source says.
+    /// If the source cannot be read.
     pub fn cells(&self, thread: &Thread) -> Result<CellReader> {
         let scan = Scan { columns: Columns::NONE, ..Scan::new(ShardId(thread.shard)) };
         Ok(CellReader { rows: RowReader::new(&self.opened, &scan)? })
@@ -142,27 +142,28 @@ pub struct CellReader {
 }
 
 impl CellReader {
-    /// Appends the cells of the next frame, and gives when it was begun, in ns since the recording began; `None` at the end.
+    /// Appends the cells of the next frame, and returns when the frame was begun, in ns since the recording began; `None` at
+    /// the end.
     ///
     /// # Errors
-    /// What the source says.
+    /// If the source cannot be read.
     pub fn next(&mut self, to: &mut Vec<quipu_cells::cell::Cell>) -> Result<Option<u64>> {
         self.rows.next_cells(to)
     }
 
-    /// What was found wrong since the last call.
+    /// Returns the findings since the last call.
     pub fn take_findings(&mut self) -> Vec<Finding> {
         self.rows.take_findings()
     }
 }
 
-/// What the payload of the page says of the process.
+/// Reads the process rows in the payload of an open process page.
 pub(crate) fn rows_of_page(payload: &[u8]) -> Process {
     use quipu_cells::layout::process;
     rows_of_process(payload.get(process::FIRST_ROW - HEADER_BYTES..).unwrap_or_default())
 }
 
-/// The row that says how the process began, and those of what became of it.
+/// Reads process rows: one for the start, and further ones for what happened later.
 pub(crate) fn rows_of_process(rows: &[u8]) -> Process {
     use quipu_cells::layout::process;
     let mut told = Process::default();

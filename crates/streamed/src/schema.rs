@@ -1,7 +1,7 @@
-//! Schemas of a stream as schemas of tables: one table for each kind of record, and one of all records.
+//! Converts schemas of a stream to schemas of tables: one table for each kind of record, and one of all records.
 //!
-//! The first table has a row for each record, with its text. Each further table has the records of one schema with their fields.
-//! Schemas of several producers or epochs that say the same share a table; of those that differ and have one name, the second is
+//! The first table has a row for each record, with its text. Each further table has the records of one schema with their
+//! fields. Equal schemas of several producers or epochs share a table; if schemas with the same name differ, the second is
 //! called `name@2`.
 
 use crate::column::Form;
@@ -18,16 +18,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-/// Columns that each table begins with: the record and its time.
+/// Number of columns at the start of each table: record and time.
 pub(crate) const N_OWN: usize = 2;
 
-/// Position of the table of all records.
+/// Index of the table of all records.
 pub const RECORDS: usize = 0;
 
-/// Tables beyond this number are left out: their records stand in the first table only.
+/// Maximum number of tables. Records of further schemas appear in the first table only.
 pub const MAX_TABLES: usize = 4096;
 
-/// Producer and number of an epoch.
+/// Producer id and epoch number.
 pub(crate) type EpochId = (u64, u32);
 
 /// The columns of the first table.
@@ -50,7 +50,7 @@ fn own_fields() -> [Field; N_OWN] {
     ]
 }
 
-/// Which fields of a schema fill lenses: positions among the fields of the stream's schema.
+/// The fields of a schema that fill lenses, as positions in the stream's schema.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Means {
     pub(crate) thread: Option<usize>,
@@ -60,54 +60,54 @@ pub(crate) struct Means {
     pub(crate) addr: Option<usize>,
     pub(crate) size: Option<usize>,
     pub(crate) kind: Option<usize>,
-    /// What each number of the field `kind` does, where its names say it.
+    /// The access kind for each number of the field `kind`, if its names determine one.
     pub(crate) kinds: Vec<(u64, AccessKind)>,
     pub(crate) function: Option<usize>,
-    /// The function is an address of code.
+    /// True if the function is a code address.
     pub(crate) is_code: bool,
     pub(crate) returned: Option<usize>,
     pub(crate) arguments: Vec<usize>,
-    /// The number that a mark has.
+    /// The field with the value of a mark.
     pub(crate) value: Option<usize>,
-    /// A record begins a call.
+    /// True if records begin a call.
     pub(crate) enters: bool,
-    /// A record ends a call.
+    /// True if records end a call.
     pub(crate) leaves: bool,
-    /// Accesses are stretches of memory of any length.
+    /// True if accesses are memory ranges of any length.
     pub(crate) is_range: bool,
-    /// What a record says of a region of memory.
+    /// The fields of a region, if records describe regions of memory.
     pub(crate) region: Option<RegionMeans>,
-    /// What a record says of threads that wait for each other.
+    /// The fields of a synchronization operation, if records describe such operations.
     pub(crate) sync: Option<SyncMeans>,
-    /// How many fields no lens shows.
+    /// Number of fields that no lens shows.
     pub(crate) n_beyond: u64,
 }
 
-/// Which fields of a schema say what threads do to each other. SPEC: stream.md#what-verbs-make-of-it.
+/// The fields of a schema that describe synchronization between threads. SPEC: stream.md#what-verbs-make-of-it.
 #[derive(Clone, Debug)]
 pub(crate) struct SyncMeans {
     pub(crate) what: usize,
     pub(crate) object: usize,
-    /// A further number.
+    /// A further number, such as another thread or a mutex.
     pub(crate) value: usize,
-    /// The mark of each number of the field `what`, and whom it is about.
+    /// For each number of the field `what`: the mark, and the source of its value.
     marks: Vec<(u64, u32, About)>,
-    /// The mark that says a thread's own handle.
+    /// The mark with a thread's own handle.
     pub(crate) handle: u32,
-    /// The mark that says the mutex of a wait whose end follows.
+    /// The mark with the mutex of a condition wait, directly before the mark of the wake-up.
     pub(crate) mutex: u32,
 }
 
-/// What the mark of a record of synchronization has as its value.
+/// The value of a mark for a synchronization record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
-    /// The object.
+    /// The field `object`.
     Object,
-    /// A thread that is made: the further number.
+    /// The field `value`: the thread that is created.
     Made,
-    /// A thread that begins: the same, and the object in a mark of its own.
+    /// The field `value`, for a thread that starts; a second mark has the field `object`, the handle.
     Begun,
-    /// The object, after the further number in a mark of its own: the mutex.
+    /// The field `object`; a mark before it has the field `value`, the mutex.
     Woken,
 }
 
@@ -137,7 +137,7 @@ impl SyncMeans {
         Some(SyncMeans { what, object, value, marks, handle, mutex })
     }
 
-    /// The mark of a number of the field `what`.
+    /// The mark for a number of the field `what`.
     pub(crate) fn mark(&self, number: u64) -> Option<(u32, About)> {
         self.marks.iter().find(|(known, ..)| *known == number).map(|(_, mark, about)| (*mark, *about))
     }
@@ -147,18 +147,18 @@ fn is_sync(schema: &stream::Schema) -> bool {
     schema.record.category.as_deref() == Some("sync")
 }
 
-/// Names of the field `what` that have marks of their own.
+/// Maximum number of names of a field `what` that get marks.
 const MAX_SYNCS: usize = 64;
-/// Marks of all schemas of synchronization.
+/// Maximum number of marks of all synchronization schemas.
 const MAX_MARKS: usize = 1024;
 
-/// Which fields of a schema fill the lens of regions. SPEC: stream.md#what-verbs-make-of-it.
+/// The fields of a schema that fill the lens of regions. SPEC: stream.md#what-verbs-make-of-it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RegionMeans {
     pub(crate) begins: bool,
     pub(crate) element_bytes: Option<usize>,
     pub(crate) elements: Option<usize>,
-    /// The field that names the type of its elements.
+    /// The field with the type name of the elements.
     pub(crate) type_name: Option<usize>,
 }
 
@@ -222,7 +222,7 @@ impl Means {
         }
     }
 
-    /// How many of the fields of a schema no lens shows.
+    /// Number of fields of a schema that no lens shows.
     fn count_beyond(&self, n_fields: usize) -> u64 {
         let mut shown = vec![self.thread, self.process, self.cpu];
         if self.is_access() {
@@ -243,17 +243,17 @@ impl Means {
         n_fields.saturating_sub(shown.len()) as u64
     }
 
-    /// Records are accesses.
+    /// True if records are accesses.
     pub(crate) fn is_access(&self) -> bool {
         self.addr.is_some() && self.kind.is_some()
     }
 
-    /// Records are calls.
+    /// True if records are calls.
     pub(crate) fn is_call(&self) -> bool {
         self.function.is_some() && (self.enters || self.leaves)
     }
 
-    /// What an access does whose field has this number.
+    /// The access kind for a number of the field `kind`; `Read` if unknown.
     pub(crate) fn access_kind(&self, number: u64) -> AccessKind {
         let known = self.kinds.iter().find(|(known, _)| *known == number).map(|(_, kind)| *kind);
         known.unwrap_or_else(|| match usize::try_from(number).ok().and_then(|at| AccessKind::ALL.get(at)) {
@@ -263,13 +263,13 @@ impl Means {
     }
 }
 
-/// What the names of a field say that an access does.
+/// The access kinds that the names of a field determine.
 fn access_kinds(field: &stream::SchemaField) -> Vec<(u64, AccessKind)> {
     let Some(names) = crate::column::names_of(&field.layout) else { return Vec::new() };
     names.iter().filter_map(|(number, name)| Some((number, access_kind_of(name)?))).collect()
 }
 
-/// The kind of access that the name of a value means: one of ours, or one that is usual for it.
+/// The access kind that a name means: one of Quipu's names or a common synonym.
 pub fn access_kind_of(name: &str) -> Option<AccessKind> {
     let name = name.to_ascii_lowercase();
     let known = AccessKind::ALL.iter().find(|kind| kind.name() == name).copied();
@@ -284,15 +284,15 @@ pub fn access_kind_of(name: &str) -> Option<AccessKind> {
 /// The tables of a trace.
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// Schemas, that of all records first.
+    /// Schemas; the first is that of all records.
     pub schemas: Vec<Arc<Schema>>,
-    /// Table by epoch and schema of the stream.
+    /// Table index by epoch and schema id.
     by_id: FxHashMap<(EpochId, u32), usize>,
-    /// By table.
+    /// By table index.
     pub(crate) means: Vec<Arc<Means>>,
-    /// Names of marks beyond those that are called as their tables: their numbers begin at [`MAX_TABLES`].
+    /// Names of marks that are not named after a table. Their numbers begin at [`MAX_TABLES`].
     mark_names: Vec<String>,
-    /// The table of aggregations, the last one, of a stream that has some.
+    /// Index of the table of aggregations, which is the last one, if the stream has some.
     pub(crate) aggregations: Option<usize>,
 }
 
@@ -305,7 +305,7 @@ impl Tables {
             mark_names: Vec::new(),
             aggregations: None,
         };
-        // Tables of one name are found without a look at all of them.
+        // Finds tables by name without searching all of them.
         let mut by_name: FxHashMap<String, Vec<usize>> = FxHashMap::default();
         for (epoch, metadata) in epochs {
             for schema in metadata.schemas() {
@@ -349,7 +349,7 @@ impl Tables {
         self.by_id.insert((epoch, schema.id()), table);
     }
 
-    /// A name that no table has yet.
+    /// A name that no other table has.
     fn unique(&self, name: &str) -> String {
         let is_taken = |name: &str| self.schemas.iter().any(|schema| schema.name == name);
         let (mut unique, mut n) = (name.to_owned(), 2);
@@ -360,7 +360,7 @@ impl Tables {
         unique
     }
 
-    /// Adds the table of aggregations.
+    /// Adds the table of aggregations, which must be the last one.
     pub(crate) fn add_aggregations(&mut self) {
         let own = Aggregations::table_schema();
         let name = self.unique(&own.name);
@@ -374,12 +374,12 @@ impl Tables {
         self.means.push(Arc::default());
     }
 
-    /// Tables of records of one schema.
+    /// Indices of the tables with the records of one schema.
     pub(crate) fn of_schemas(&self) -> Range<usize> {
         RECORDS + 1..self.aggregations.unwrap_or(self.schemas.len())
     }
 
-    /// The table of a schema of the stream.
+    /// The table index of a schema.
     pub(crate) fn find(&self, epoch: EpochId, id: u32) -> Option<usize> {
         self.by_id.get(&(epoch, id)).copied()
     }
@@ -393,7 +393,7 @@ impl Tables {
         }
     }
 
-    /// Whether some table has it.
+    /// Whether `has` is true for any table.
     pub(crate) fn any(&self, has: impl Fn(&Means) -> bool) -> bool {
         self.means.iter().any(|means| has(means))
     }
@@ -411,7 +411,7 @@ fn fields_of(schema: &stream::Schema) -> Vec<Field> {
             n += 1;
         }
         let mut field = crate::column::field_of(unique, &described.layout);
-        // The columns that each table begins with have those roles already.
+        // The first columns of each table have the roles of record and time already.
         field.role = described.field.role.and_then(|role| u16::try_from(role).ok()).map(Role);
         if let Some(unit) = &described.field.unit {
             field.unit = Unit(Some(unit.clone().into()));

@@ -1,7 +1,7 @@
-//! Recognising and opening a stream: which frames it has, which tables, which shards.
+//! Recognises and opens streams: their frames, tables and shards.
 //!
-//! A shard is one stream of one producer. Its pieces are frames, which can be read alone. An index says at once which
-//! frames there are; without one all headers are read, never payloads.
+//! A shard is one stream of one producer. Its pieces are frames, which can be read independently. If there is an index, it
+//! lists the frames; otherwise all headers are read, but no payloads.
 
 use crate::INFO;
 use crate::bytes::{FRAME_READ_BYTES, HEADER_READ_BYTES, SourceInput, unreadable};
@@ -39,15 +39,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes that are searched for a frame to recognise a stream that was joined in the middle.
+/// Bytes that are searched for a frame, to recognise a stream that begins in the middle.
 const PROBED_BYTES: usize = 64 << 10;
 
-/// How sure it is that a source is a stream.
+/// Confidence that a source is a stream.
 pub fn probe(source: &Source) -> Confidence {
     if source.is_folder() {
         return folder::probe_folder(source);
     }
-    // No stream lies in the blocks that apitrace writes, and their first bytes cost a whole block.
+    // No stream is packed in apitrace's Snappy chunks, and reading their first bytes would unpack a whole chunk.
     match source.packed_head(SYNC.len()) {
         Ok(head) if Codec::of(&head) != Codec::SnappyChunks => {}
         _ => return Confidence::No,
@@ -55,7 +55,7 @@ pub fn probe(source: &Source) -> Confidence {
     let is_header = |head: &[u8]| matches!(Header::read(head), Ok(_) | Err(HeaderFault::Version(_)));
     match source.head(512) {
         Ok(head) if head.starts_with(&SYNC) => {
-            // Eight bytes that nothing else begins with, even if what comes after them is damaged or cut.
+            // No other format begins with these eight bytes, so they suffice even if what follows is damaged or cut.
             return if is_header(&head) { Confidence::Sure } else { Confidence::Likely };
         }
         Ok(_) => {}
@@ -64,20 +64,20 @@ pub fn probe(source: &Source) -> Confidence {
     let Ok(head) = source.head(PROBED_BYTES) else { return Confidence::No };
     match memchr::memmem::find_iter(&head, &SYNC).any(|at| is_header(&head[at..])) {
         true => Confidence::Likely,
-        // Where damage is longer than the bytes that were searched, opening searches the rest.
+        // If the damage is longer than the searched bytes, opening searches the rest.
         false if !head.is_empty() && is_named_so(source) => Confidence::Maybe,
         false => Confidence::No,
     }
 }
 
-/// Whether a file has the extension of streams, before that of a container if there is one.
+/// Whether a file has the extension of streams, possibly followed by that of a container.
 fn is_named_so(source: &Source) -> bool {
     let name =
         source.path().and_then(Path::file_name).map(|name| name.to_string_lossy().to_ascii_lowercase());
     name.is_some_and(|name| name.split('.').skip(1).any(|part| INFO.extensions.contains(&part)))
 }
 
-/// What readers share.
+/// State shared by all readers.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) look: Arc<Look>,
@@ -85,38 +85,38 @@ pub(crate) struct Opened {
     pub(crate) parts: Vec<Part>,
     pub(crate) epochs: BTreeMap<EpochId, Arc<Metadata>>,
     pub(crate) tables: Tables,
-    /// Files of the code that calls are of, which are read when a call is.
+    /// Program files that calls refer to, loaded on the first call.
     pub(crate) modules: Modules,
     /// Frames with rows of aggregations.
     pub(crate) aggregations: Vec<FrameAt>,
-    /// Where opening found something wrong.
+    /// Offsets of the findings from opening.
     pub(crate) found_at: BTreeSet<u64>,
 }
 
 impl Opened {
-    /// The bytes of the stream, for one reader.
+    /// Opens the bytes of the stream for one reader.
     ///
     /// # Errors
-    /// What the source says.
+    /// If the source cannot be read.
     pub(crate) fn input(&self) -> Result<SourceInput> {
         let request_bytes = if self.is_wide() { HEADER_READ_BYTES } else { FRAME_READ_BYTES };
         SourceInput::new(&self.look.container, request_bytes, &self.look.n_read)
     }
 
-    /// Whether there are very many streams: each reader then reads less at a time and keeps no bytes between its frames.
+    /// Whether there are very many streams. Each reader then reads less at a time and keeps no buffer between frames.
     pub(crate) fn is_wide(&self) -> bool {
         self.parts.len() > MAX_WIDE
     }
 }
 
-/// Streams whose readers have buffers for whole frames.
+/// Maximum number of streams whose readers keep buffers for whole frames.
 const MAX_WIDE: usize = 256;
 
 /// An opened stream.
 #[derive(Debug)]
 pub struct StreamTrace {
     opened: Arc<Opened>,
-    /// Frames that no reader of rows decodes: bodies of other formats, aggregations.
+    /// Frames that row readers skip: bodies of other formats, and aggregations.
     bodies: Vec<FrameAt>,
     meta: Meta,
     shards: Vec<Shard>,
@@ -126,8 +126,8 @@ pub struct StreamTrace {
 /// Opens the stream at `source`.
 ///
 /// # Errors
-/// `Unsupported` for a folder, and if there is no frame; `Damaged` if there is only the beginning of one; what the source has to
-/// say.
+/// `Unsupported` for a folder without streams, and if there is no frame; `Damaged` if there is only the beginning of a frame;
+/// otherwise if the source cannot be read.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     INFO.opening(options)?;
     if source.is_folder() && folder::files_of(source)?.is_empty() {
@@ -155,14 +155,14 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
         let place = quipu_model::Place { file: Some(name.clone()), offset, ..Default::default() };
         rules::ORDER.broken(place, message)
     }));
-    // Those about the end come before others that were noticed later.
+    // Findings about the end sort before findings that were noticed later.
     findings.sort_by_key(|finding| finding.place.offset.unwrap_or(u64::MAX));
     let meta = meta_of(session, &epochs, &parts, &tables, n_foreign);
     let (packed_bytes, n_files) = match source.is_folder() {
         true => (None, folder::files_of(source)?.len() as u64),
         false => (source.container()?.size_bytes(), 1),
     };
-    // Nothing is read after a frame that must be understood and is not, whatever is written there.
+    // A frame that is too new to be skipped counts as the end of the stream.
     let is_ended = !session.findings.iter().any(|finding| finding.name == "no-end-frame");
     let meta = Meta {
         packed_bytes: packed_bytes.or(Some(look.size)),
@@ -172,7 +172,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
         ..meta
     };
     if parts.is_empty() {
-        // A stream without records still is a trace.
+        // A stream without records is still a trace.
         parts.push(Part::default());
     }
     let shards = shards_of(&parts);
@@ -185,10 +185,10 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<StreamTrace> {
     Ok(StreamTrace { opened: Arc::new(opened), bodies, meta, shards, columns })
 }
 
-/// Makes sure that there is a frame.
+/// Checks that there is a frame or at least metadata.
 ///
 /// # Errors
-/// `Damaged` if there is only the beginning of one, else `Unsupported`.
+/// `Damaged` if there is only the beginning of a frame, otherwise `Unsupported`.
 pub(crate) fn refuse_nothing(source: &Source, survey: &Survey) -> Result<()> {
     if !survey.frames.is_empty() || !survey.open.is_empty() || !survey.session.producers().is_empty() {
         return Ok(());
@@ -324,7 +324,7 @@ fn meta_of(
     }
 }
 
-/// Names of functions, where calls name them by a table of the stream.
+/// Names of functions, if calls refer to a table of names in the stream.
 fn functions(epochs: &BTreeMap<EpochId, Arc<Metadata>>, tables: &Tables) -> Vec<Function> {
     let mut all: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     let mut n_args: BTreeMap<u64, u64> = BTreeMap::new();
@@ -353,35 +353,35 @@ fn functions(epochs: &BTreeMap<EpochId, Arc<Metadata>>, tables: &Tables) -> Vec<
     all.into_iter().map(function).collect()
 }
 
-/// How many stored bytes of plain rows are looked at for the remarks between them.
+/// Stored bytes of plain rows that are searched for remarks.
 pub const MAX_LOOKED_BYTES: u64 = 256 << 20;
 
 /// Remarks between records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remarks {
-    /// Those that were found.
+    /// The remarks that were found.
     pub all: Vec<RemarkAt>,
-    /// Frames that were not looked at, since there are too many.
+    /// Number of frames that were not searched, because of [`MAX_LOOKED_BYTES`].
     pub n_unread_frames: u64,
 }
 
 /// A remark between two records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemarkAt {
-    /// Who wrote it.
+    /// Id of the producer.
     pub producer: u64,
-    /// The stream that it stands in.
+    /// Number of its stream.
     pub stream: u32,
-    /// How many records of the stream stand before it.
+    /// Number of records of the stream before the remark.
     pub record: u64,
-    /// Its time, in ticks of the stream's clock.
+    /// Time in ticks of the stream's clock.
     pub time: u64,
     /// What it says.
     pub text: String,
 }
 
 impl StreamTrace {
-    /// What is known of the stream beside its records; losses that only frames of data tell of are missing.
+    /// The metadata and findings of the stream. Losses that are recorded only inside data frames are missing.
     pub fn session(&self) -> &Session {
         &self.opened.look.survey.session
     }
@@ -391,36 +391,36 @@ impl StreamTrace {
         &self.opened.epochs
     }
 
-    /// What readers share.
+    /// State shared by all readers.
     pub(crate) fn opened(&self) -> &Arc<Opened> {
         &self.opened
     }
 
-    /// What the page of a process says that recorded itself, if there is one.
+    /// Reads the process page of a recording; the default value if there is none.
     pub(crate) fn process_rows(&self) -> Result<Process> {
         let opened = &self.opened;
         let page = pages(&opened.look).next();
         page.map_or_else(|| Ok(Process::default()), |frame| page_at(&opened.look, frame))
     }
 
-    /// Its streams, in the order of the shards.
+    /// The streams, in the order of the shards.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.opened.parts
     }
 
-    /// A trace as a stream.
+    /// Downcasts a trace to a stream.
     ///
     /// # Errors
-    /// `Missing` if it is of another format.
+    /// `Missing` if the trace has another format.
     pub(crate) fn of(trace: &dyn Trace) -> Result<&StreamTrace> {
         let own = trace.as_any().and_then(|trace| trace.downcast_ref());
         own.ok_or_else(|| Error::missing("this is no trace of format stream"))
     }
 
-    /// What the writer remarked between records, stream by stream, of as many frames as [`MAX_LOOKED_BYTES`] stored bytes are.
+    /// Returns the remarks between records, stream by stream, from frames of up to [`MAX_LOOKED_BYTES`] stored bytes.
     ///
     /// # Errors
-    /// What the source says.
+    /// If the source cannot be read.
     pub fn remarks(&self) -> Result<Remarks> {
         let opened = &self.opened;
         let mut input = opened.input()?;
@@ -429,7 +429,7 @@ impl StreamTrace {
         let mut left = MAX_LOOKED_BYTES;
         for part in &opened.parts {
             for (piece, before) in part.pieces.iter().zip(&part.before) {
-                // Remarks stand in plain rows only.
+                // Only plain rows contain remarks.
                 if piece.frame.header.encoding != encoding::PLAIN {
                     continue;
                 }
@@ -443,7 +443,7 @@ impl StreamTrace {
                     Some(head) => worker.begin_open(&piece.frame, head, &mut input),
                     None => match frame_at(&mut input, piece.frame.offset) {
                         Ok(Some(there)) => worker.begin(&there, &mut input),
-                        // What is wrong with frames, readers of rows say.
+                        // Row readers report faults in frames.
                         Ok(None) => continue,
                         Err(cause) => Err(cause),
                     },
@@ -464,21 +464,21 @@ impl StreamTrace {
         Ok(remarks)
     }
 
-    /// Bytes of room that was claimed and never written.
+    /// Bytes of room that was claimed but never written.
     pub fn unwritten_bytes(&self) -> u64 {
         self.opened.look.survey.unwritten_bytes
     }
 
-    /// How many bytes all readers of the trace have asked for so far.
+    /// Bytes that all readers of the trace have asked for so far.
     pub fn n_bytes_read(&self) -> u64 {
         self.opened.look.n_read.load(Ordering::Relaxed)
     }
 
-    /// What is wrong with the frames that readers of rows do not come to: by a look at all headers, whether or not an index
-    /// named them, and at the bodies of other formats if they are to be decoded.
+    /// Findings about frames that row readers skip: from all headers, whether or not an index lists them, and from the bodies
+    /// of other formats if `decodes`.
     ///
     /// # Errors
-    /// What the source says.
+    /// If the source cannot be read.
     pub fn findings_of_frames(&self, decodes: bool) -> Result<Vec<Finding>> {
         let opened = &self.opened;
         if !opened.look.members.is_empty() {
@@ -549,7 +549,7 @@ impl Trace for StreamTrace {
     }
 
     fn survey(&self, _: &dyn Fn() -> bool) -> Surveyed {
-        // Headers say nothing of the rows, and an index little of the headers.
+        // Headers say nothing about rows, and an index says little about headers, so everything is read.
         match crate::copy::all_findings(self) {
             Ok(all) => Surveyed { findings: all, ..Surveyed::default() },
             Err(error) => Surveyed { error: Some(error), ..Surveyed::default() },

@@ -1,4 +1,4 @@
-//! All tests of the crate from outside: one program, since linking takes longer than most tests.
+//! All integration tests of the crate in one program, since linking takes longer than most tests.
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
@@ -38,7 +38,7 @@ fn open(bytes: &[u8]) -> StreamTrace {
     trace::open(&Source::from_bytes("stream", bytes), &OpenOptions::default()).unwrap()
 }
 
-/// All that a trace has in one table, as lines, and what was found.
+/// All rows of one table as lines, and the findings.
 fn rows(trace: &StreamTrace, table: usize, window: Window) -> (Vec<String>, Vec<Finding>) {
     let (mut lines, mut findings) = (Vec::new(), trace.meta().findings.clone());
     for shard in trace.shards() {
@@ -88,13 +88,13 @@ fn samples_are_recognised_and_have_the_records_that_the_container_has() {
         }
         let (lines, findings) = rows(&trace, 0, Window::All);
         assert_eq!(lines.len(), wanted, "{name}: {findings:?}");
-        // What the container says is wrong is said here, too.
+        // Findings of the container appear here, too.
         let said =
             |name: &str| findings.iter().any(|finding| finding.rule.strip_prefix("stream/") == Some(name));
         for finding in &reader.session().findings {
             assert!(said(finding.name), "{name}: {finding} is not said: {findings:?}");
         }
-        // Rows of the tables of all schemas together are the records.
+        // The rows of all schema tables together are the records.
         let n_rows: usize = trace.details(0).map(|table| rows(&trace, table, Window::All).0.len()).sum();
         assert_eq!(n_rows, wanted, "{name}");
         for shard in trace.shards() {
@@ -128,7 +128,7 @@ fn fields_of_all_types_keep_their_values() {
     }
 }
 
-/// A stream of accesses of two threads, and of marks.
+/// A stream with accesses of two threads, and marks.
 fn accesses(n: u64, codec: Codec, frame_bytes: usize) -> Vec<u8> {
     let writer = Writer::new(Vec::new(), Options { codec, frame_bytes, ..Options::new("test") });
     let names = vec![(0, "load".to_owned()), (1, "store".to_owned())];
@@ -241,7 +241,7 @@ fn check_says_what_is_wrong_with_frames_that_an_index_hides() {
     let whole = bytes.clone();
     let survey = quipu_stream::survey::Survey::of_headers(&mut &whole[..], &Default::default()).unwrap();
     let frames: Vec<usize> = survey.session.frames().iter().map(|frame| frame.offset as usize).collect();
-    // A bit of each frame, in its payload, its header and its trailer: an index hides none of it.
+    // Flips a bit in the payload, the header and the trailer of each frame: an index must hide none of it.
     let mut hidden = Vec::new();
     for (n, at) in frames.iter().enumerate() {
         let end = frames.get(n + 1).copied().unwrap_or(whole.len());
@@ -253,8 +253,8 @@ fn check_says_what_is_wrong_with_frames_that_an_index_hides() {
             bytes.copy_from_slice(&whole);
             bytes[place] ^= 1;
             let (rules, is_flawed) = report(&bytes);
-            // What is before the first frame that is whole is something else.
-            // Readers do without the payloads of the index and the end.
+            // Bytes before the first whole frame break another rule. Readers do not need the payloads of the index and the
+            // end.
             let is_auxiliary = n + 2 >= frames.len() && rule == "stream/payload-crc";
             let rule = if is_auxiliary { "stream/auxiliary-frame" } else { rule };
             let is_said =
@@ -267,7 +267,7 @@ fn check_says_what_is_wrong_with_frames_that_an_index_hides() {
     assert!(hidden.is_empty(), "{} of {} frames: {hidden:#?}", hidden.len(), frames.len());
 }
 
-/// Bytes, and how many were read.
+/// Bytes, and the number of bytes read.
 struct Counted(Vec<u8>, std::sync::atomic::AtomicU64);
 
 impl quipu_source::Content for Counted {
@@ -287,7 +287,7 @@ impl quipu_source::Content for Counted {
 #[test]
 fn a_stream_is_looked_at_once_whatever_is_asked_of_it() {
     let mut bytes = accesses(100_000, Codec::None, 2000);
-    // Without the end no index leads to the frames.
+    // Without the end, no index is found.
     bytes.truncate(bytes.len() - 8);
     let counted = std::sync::Arc::new(Counted(bytes, Default::default()));
     let source = Source::of_content("stream", counted.clone());
@@ -298,7 +298,7 @@ fn a_stream_is_looked_at_once_whatever_is_asked_of_it() {
     assert_eq!(rows(&trace, 0, Window::Records(0..1)).0.len(), 1);
     let opened = n_read();
     assert!(opened < first + first / 4, "{first} bytes were read first, then {}", opened - first);
-    // Remarks stand between rows, which are read for them, and for what is wrong with them; nothing else is.
+    // Describing reads the rows once, for the remarks between them and for damage, and nothing else.
     STREAM.describe(&source.clone(), &OpenOptions::default()).unwrap();
     let described = n_read() - opened;
     assert!(described < 2 * first + first / 4, "{first} bytes were read first, then {described} for all");
@@ -319,7 +319,7 @@ fn a_name_tells_what_a_file_is_whose_first_frames_are_damaged() {
     assert_eq!(STREAM.probe(&named), Confidence::Maybe);
     let trace = trace::open(&named, &OpenOptions::default()).unwrap();
     assert!(trace.meta().findings.iter().any(|finding| finding.rule == "stream/leading-garbage"));
-    // What describes the records is lost with the first frame.
+    // The first frame, now lost, described the records.
     assert!(rows(&trace, 0, Window::All).1.iter().any(|finding| finding.rule == "stream/metadata-gap"));
 }
 
@@ -359,7 +359,8 @@ fn records_of_several_producers_are_in_the_order_of_unix_time() {
         }
     }
     times.sort_unstable();
-    // What the container says of each record, as its own description of the sample does: by clock, not by ticks.
+    // The expected records according to the container reader, ordered by clock instead of ticks, as the description of the
+    // sample says.
     let mut wanted = Vec::new();
     let mut reader = StreamReader::new(&bytes[..]);
     while let Some(part) = reader.next_part().unwrap() {
@@ -385,13 +386,13 @@ fn records_of_several_producers_are_in_the_order_of_unix_time() {
         times.iter().map(|(ns, ..)| *ns).collect::<Vec<_>>(),
         wanted.iter().map(|(ns, _)| *ns).collect::<Vec<_>>()
     );
-    // The ticks of the other host are small, and its records the last.
+    // The ticks of the other host are small, but its records come last.
     assert_ne!(wanted[0].1, wanted[wanted.len() - 1].1);
     assert_ne!(times[0].1, times[times.len() - 1].1);
     assert!(times.iter().all(|(ns, ..)| (1_577_836_800..1_577_836_900).contains(&(ns / 1_000_000_000))));
 }
 
-/// Does a transform of the format, in a folder.
+/// Runs a transform of the format.
 fn transformed(
     name: &str,
     source: &Source,
@@ -418,7 +419,7 @@ fn transformed(
     transform.run(&job, &quipu_model::transform::Silent)
 }
 
-/// What the records of a file say, without their numbers.
+/// The contents of the records of a file, without their numbers.
 fn said(path: &Path) -> Vec<String> {
     let trace = trace::open(&Source::open(path).unwrap(), &OpenOptions::default()).unwrap();
     let (lines, findings) = rows(&trace, 0, Window::All);
@@ -456,7 +457,7 @@ fn a_part_of_a_stream_is_a_stream() {
     assert!(unknown.unwrap_err().to_string().contains("`acces`"));
 }
 
-/// A stream of one host, whose clock is that much off, with records at these ticks.
+/// A stream of one host with this clock offset and uncertainty, and records at these ticks.
 fn host(program: &str, unix_ns: i64, uncertainty_ns: u64, ticks: impl Iterator<Item = u64>) -> Vec<u8> {
     use quipu_stream::wire::record::{Clock, Stream};
     let options = Options { codec: Codec::None, frame_bytes: 200, ..Options::new(program) };
@@ -486,7 +487,7 @@ fn streams_of_several_hosts_become_one_in_the_order_of_their_clocks_and_come_apa
     let folder = tempfile::tempdir().unwrap();
     let hosts = folder.path().join("hosts");
     std::fs::create_dir(&hosts).unwrap();
-    // The ticks of b are as those of a, half a millisecond later.
+    // The ticks of b are the same as those of a, but 50 µs later.
     std::fs::write(hosts.join("a.quipu"), host("a", 1_000_000_000, 40, (0..100).map(|n| 1000 * n))).unwrap();
     std::fs::write(hosts.join("b.quipu"), host("b", 1_000_050_000, 25, (0..100).map(|n| 1000 * n))).unwrap();
     let source = Source::open(&hosts).unwrap();
@@ -503,7 +504,7 @@ fn streams_of_several_hosts_become_one_in_the_order_of_their_clocks_and_come_apa
         schemas.push((batch.in_order().next().unwrap().0.schema.name().to_owned(), part.header.ts_first));
     }
     assert_eq!(reader.session().findings, []);
-    // Frames in the order of Unix time, in turn where both have some.
+    // Frames are in the order of Unix time; those of the two hosts alternate.
     let unix = |(name, ticks): &(String, u64)| ticks + if name == "b" { 50_000 } else { 0 };
     assert!(schemas.iter().map(unix).is_sorted(), "{schemas:?}");
     assert!(schemas.windows(2).filter(|pair| pair[0].0 != pair[1].0).count() > 5, "{schemas:?}");
@@ -520,7 +521,7 @@ fn streams_of_several_hosts_become_one_in_the_order_of_their_clocks_and_come_apa
     assert_eq!(parts, all);
 }
 
-/// Frames that are neither metadata nor made anew by a copy: their kind, stream, number of records and checksum.
+/// Frames other than metadata and those that a copy writes anew: kind, stream, number of records and checksum.
 fn payloads(bytes: &[u8]) -> Vec<(u8, u32, u32, u32)> {
     let (mut scanner, mut input) = (Scanner::new(), bytes);
     let mut all = Vec::new();
@@ -546,7 +547,7 @@ fn a_copy_keeps_what_a_producer_says_it_lost_and_what_only_others_read() {
         let frames = payloads(&std::fs::read(&output).unwrap());
         assert_eq!(frames, payloads(&std::fs::read(&whole).unwrap()), "{name}");
     }
-    // Damage is not kept unless asked for.
+    // Damage is refused by default.
     let damaged = Source::open(Path::new("../../traces/stream/payload-bitflip.quipu")).unwrap();
     assert!(transformed("convert", &damaged, &[], &folder.path().join("none")).is_err());
 }
@@ -563,7 +564,7 @@ fn a_part_of_a_split_has_aggregations_and_bodies_too() {
             .flat_map(|entry| payloads(&std::fs::read(entry.unwrap().path()).unwrap()))
             .collect();
         let mut all = payloads(&whole);
-        // What is about all streams is in each file.
+        // Frames that concern all streams are in each file.
         let is_of_one = |frame: &(u8, u32, u32, u32)| matches!(frame.0, kind::DATA | kind::AGG);
         all.retain(is_of_one);
         parts.retain(is_of_one);
@@ -574,7 +575,7 @@ fn a_part_of_a_split_has_aggregations_and_bodies_too() {
     }
 }
 
-/// What `aggregations` says of a stream, as JSON.
+/// The report of `aggregations` as JSON, and its findings.
 fn aggregations_of(bytes: &[u8]) -> (serde_json::Value, Vec<Finding>) {
     let trace = open(bytes);
     let tool = STREAM.tools().iter().find(|tool| tool.info().name == "aggregations").unwrap();
@@ -616,7 +617,7 @@ fn aggregations_come_to_what_the_sample_expects() {
         }
     }
     assert_eq!(n_compared, 4);
-    // What is damaged is left out, and said.
+    // A damaged frame is left out and reported.
     let at = payloads_at(&bytes, kind::AGG);
     let mut damaged = bytes.clone();
     damaged[at] ^= 1;
@@ -626,7 +627,7 @@ fn aggregations_come_to_what_the_sample_expects() {
     assert_eq!(findings[0].rule, "stream/payload-crc");
 }
 
-/// Where the payload of the first frame of a kind begins.
+/// Offset of the payload of the first frame of a kind.
 fn payloads_at(bytes: &[u8], kind: u8) -> usize {
     let (mut scanner, mut input) = (Scanner::new(), bytes);
     while let Some(frame) = scanner.next(&mut input).unwrap() {
@@ -670,7 +671,7 @@ fn losses_after_the_last_frame_are_said_once() {
         let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
         let loss = |records: u64| Loss { cause: 1, records: Some(records), ..Loss::default() };
         let mut stream = writer.stream(1).unwrap();
-        // This one is explained by the header of the frame after it.
+        // The header of the frame after this loss states it, too.
         writer.loss(1, &loss(5)).unwrap();
         stream.lose(5);
         stream.row(id, 1, 8, |_| {}).unwrap();
@@ -691,7 +692,7 @@ fn losses_after_the_last_frame_are_said_once() {
     }
 }
 
-/// A table of a trace as its printer has it, of rows that pass.
+/// The printed rows of a trace that pass a predicate.
 fn printed(trace: &StreamTrace, predicate: &Predicate, window: Window) -> Vec<String> {
     let mut sieve = Sieve::new(predicate, trace, 0).unwrap();
     let mut printer = trace.printer(&Default::default()).unwrap();
@@ -715,7 +716,7 @@ fn rows_of_all_records_are_chosen_by_what_their_own_schemas_have() {
         let lines = printed(&trace, &predicate, Window::All);
         lines.iter().map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect()
     };
-    // Record n + 1 is an access of eight bytes at 0x1000 + 8 n, but for each hundredth.
+    // Record n + 1 is an access of eight bytes at 0x1000 + 8 n, except that every hundredth record is a mark.
     let is_mark = |n: &u64| n % 100 == 99;
     let addr = Some(0x1000 + 8 * 97 + 7..=0x1000 + 8 * 100);
     let by_addr = Predicate { addr: addr.clone(), ..Predicate::default() };
@@ -752,7 +753,7 @@ fn remarks_between_records_are_shown_at_their_places() {
         row.resize(size, 0);
         row
     };
-    // A text of CBOR.
+    // A CBOR text.
     let remark = |time: u64, text: &str| {
         let mut body = vec![0x60 + text.len() as u8];
         body.extend_from_slice(text.as_bytes());
@@ -781,7 +782,7 @@ fn remarks_between_records_are_shown_at_their_places() {
         "45 remark ends",
     ];
     assert_eq!(said(Window::All), all);
-    // A part has the remarks before its records.
+    // A part includes the remarks before its records.
     assert_eq!(said(Window::Records(2..3)), &all[3..5]);
     let described = quipu_streamed::describe::json(&trace).unwrap();
     let remarks: Vec<String> = described["remarks"]
