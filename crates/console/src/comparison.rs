@@ -1,17 +1,17 @@
-//! What verbs that compare two traces say of reading them.
+//! Messages of verbs that compare two traces, about reading them.
 
 use crate::screen::{Outcome, Screen};
 use crate::session::{self, Verdict};
 use quipu::model::damaged::Reading;
 
-/// Which of two traces, in words.
+/// Names of the two traces in messages.
 pub const SIDES: [&str; 2] = ["old", "new"];
 
-/// What a loss means for a comparison.
+/// The consequence of a loss for a comparison, as part of a message.
 pub const COMPARED: &str = "the rest was compared";
 
-/// Says what of either trace is lost, in one line that says which, and what is wrong with it. A trace that is compared with
-/// itself says everything once.
+/// Reports what was lost of each trace, in a single line that names the trace, and then the faults of each. A trace compared
+/// with itself is reported once.
 pub fn tell(readings: [Reading; 2], meaning: &'static str, screen: &Screen) -> Outcome {
     let [old, new] = readings.map(|reading| Verdict { meaning, ..Verdict::from(reading) });
     if old.says_the_same_as(&new) {

@@ -1,11 +1,11 @@
-//! Errors and findings as people read them: what, where, why, what to do.
+//! Formats errors and findings for people: what happened, where, why, and what to do.
 
 use anstyle::{AnsiColor, Style};
 use quipu::model::{Error, Finding, Severity};
 use std::error::Error as _;
 use std::fmt::Write as _;
 
-/// An error with its place, the chain of its causes, and advice.
+/// Formats an error with its place, the chain of its causes, and advice.
 pub(crate) fn error(error: &Error, color: bool) -> String {
     let mut text = String::new();
     write_head("error", AnsiColor::Red, color, &mut text);
@@ -15,7 +15,8 @@ pub(crate) fn error(error: &Error, color: bool) -> String {
     let mut cause = error.source();
     while let Some(inner) = cause {
         let more = inner.to_string();
-        // Layers repeat what lies beneath them; each thing is said once, by the layer that says only that.
+        // Outer errors often repeat the text of inner ones. Skip a cause whose text contains what was printed, unless it is
+        // the innermost.
         let is_repetition = more.contains(&said) && inner.source().is_some();
         if !is_repetition {
             let _ = writeln!(text, "  because: {more}");
@@ -29,7 +30,7 @@ pub(crate) fn error(error: &Error, color: bool) -> String {
     text
 }
 
-/// A sentence that says what is wrong.
+/// Formats a sentence as an error.
 pub(crate) fn statement(sentence: std::fmt::Arguments<'_>, color: bool) -> String {
     let mut text = String::new();
     write_head("error", AnsiColor::Red, color, &mut text);
@@ -38,7 +39,7 @@ pub(crate) fn statement(sentence: std::fmt::Arguments<'_>, color: bool) -> Strin
     text
 }
 
-/// A finding on one line; its rule comes last, for those who want to look it up.
+/// Formats a finding on one line. The rule comes last, for looking it up.
 pub(crate) fn finding(finding: &Finding, color: bool) -> String {
     let mut text = String::new();
     let ink = match finding.severity {

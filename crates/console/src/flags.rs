@@ -1,5 +1,5 @@
-//! Flags of the command line, made from the descriptions of options: the one place that turns an [`OptionSpec`] into what `clap`
-//! parses and what `--help` says.
+//! Generates command-line flags from descriptions of options: the only place that converts an [`OptionSpec`] to a `clap`
+//! parser and its `--help` text.
 
 use crate::number;
 use clap::builder::{PossibleValuesParser, ValueParser};
@@ -9,20 +9,20 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
-/// A set of options that a verb has as flags.
+/// A set of options that a verb offers as flags.
 pub trait Flagged {
     /// The options, in the order of the help text.
     fn specs() -> Vec<OptionSpec>;
 }
 
-/// What was given of the flags of a set.
+/// The flags of the set `S` that were given.
 pub struct Flags<S> {
     given: Given,
     set: PhantomData<fn() -> S>,
 }
 
 impl<S> Flags<S> {
-    /// Names and values, in the order in which they stood on the command line.
+    /// Names and values, in command-line order.
     pub fn given(&self) -> &Given {
         &self.given
     }
@@ -83,12 +83,12 @@ impl<S: Flagged> FromArgMatches for Flags<S> {
     }
 }
 
-/// True for a flag that takes no value.
+/// True for a flag without a value.
 fn is_switch(spec: &OptionSpec) -> bool {
     spec.kind == Kind::Flag && spec.value.is_empty()
 }
 
-/// The flag for an option.
+/// The `clap` argument for an option.
 fn arg(spec: &OptionSpec) -> Arg {
     let mut arg = Arg::new(spec.name).long(spec.name).help(help(spec)).conflicts_with_all(spec.excludes);
     if let Some(letter) = spec.short {
@@ -112,14 +112,15 @@ fn arg(spec: &OptionSpec) -> Arg {
         arg = arg.num_args(0..=1).require_equals(true).default_missing_value(bare);
     }
     if let Kind::Choice(words) = spec.kind {
-        // What the sentence or the word for values says is not said again.
+        // The list of values is hidden if the help text or the placeholder names them all.
         let says = |word: &&&str| spec.doc.contains(**word) || spec.value.contains(**word);
         arg = arg.ignore_case(true).hide_possible_values(words.iter().filter(says).count() == words.len());
     }
     arg.value_name(spec.value).value_parser(parser(spec))
 }
 
-/// How the text of a value is checked: here with the name of the flag, and by the same rules once more where it is taken.
+/// The parser for values. It checks here so that errors name the flag; the same rules are applied again where the value is
+/// used.
 fn parser(spec: &OptionSpec) -> ValueParser {
     match spec.kind {
         Kind::Path => clap::value_parser!(PathBuf),
@@ -139,7 +140,7 @@ fn parser(spec: &OptionSpec) -> ValueParser {
     }
 }
 
-/// The sentence for the help text, with the value that counts if none is given.
+/// The help text: the sentence, and the default value.
 fn help(spec: &OptionSpec) -> String {
     let mut help: String = match spec.doc.chars().next() {
         Some(first) => first.to_uppercase().chain(spec.doc.chars().skip(1)).collect(),
@@ -157,7 +158,7 @@ fn help(spec: &OptionSpec) -> String {
     help
 }
 
-/// The options of several sets: each name once, as the first set describes it.
+/// The union of several sets of options; the first description of a name counts.
 pub fn union(sets: impl IntoIterator<Item = &'static [OptionSpec]>) -> Vec<OptionSpec> {
     let mut all: Vec<OptionSpec> = Vec::new();
     for spec in sets.into_iter().flatten() {
@@ -168,7 +169,7 @@ pub fn union(sets: impl IntoIterator<Item = &'static [OptionSpec]>) -> Vec<Optio
     all
 }
 
-/// The options of `specs` that are called like this, in this order.
+/// The options of `specs` with these names, in the order of `names`.
 pub fn named(specs: &[OptionSpec], names: &[&str]) -> Vec<OptionSpec> {
     names.iter().filter_map(|name| specs.iter().find(|spec| spec.name == *name)).copied().collect()
 }
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn options_of_one_name_are_of_one_kind() {
-        // A verb collects them from all formats, and one flag stands for all of a name.
+        // A verb merges the options of all formats, so options with the same name must have the same kind.
         let transforms = quipu::FORMATS.iter().flat_map(|format| format.transforms());
         let infos: Vec<_> = transforms.map(|transform| transform.info()).collect();
         for info in &infos {

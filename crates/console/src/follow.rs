@@ -1,7 +1,7 @@
-//! Printing a trace that is still being written: its records as they come.
+//! Prints the records of a trace while it is being written.
 //!
-//! The trace is looked at again and again. Of one that another carries, each look reads what was printed before, too: it has no
-//! index. So the pauses are at least as long as the looks, and a trace that has not grown is seldom looked at.
+//! The trace is opened again and again. A trace inside a carrier has no index, so each look reads everything that was printed
+//! before, too. Pauses are therefore at least as long as the looks, and a trace that has not grown is looked at less often.
 
 use crate::screen::Result;
 use quipu::engine::Watch;
@@ -14,60 +14,60 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long to wait at least before the trace is looked at again.
+/// Shortest pause between two looks.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// After how many pauses a trace is looked at whose file seems to be as it was.
+/// Number of pauses after which a trace is looked at even if its files seem unchanged.
 const IDLE_PAUSES: u32 = 10;
 
-/// Gives the number of the table that is printed, and a printer of its rows.
+/// Returns the number of the table to print, and a printer for its rows.
 pub type PrinterOf<'j> = dyn Fn(&dyn Trace) -> Result<(usize, Box<dyn Printer>)> + 'j;
 
-/// A trace as it is now.
+/// A growing trace in its current state.
 pub struct Grown {
-    /// It.
+    /// The trace.
     pub trace: Box<dyn Trace>,
-    /// Whether what carries it has ended, if something does.
+    /// Whether the carrier of the trace has ended; `None` if the trace has no carrier.
     pub carrier_has_ended: Option<bool>,
 }
 
-/// How records of a growing trace are printed.
+/// How to print the records of a growing trace.
 pub struct FollowJob<'j> {
-    /// Where it is.
+    /// Path of the trace.
     pub path: &'j Path,
-    /// Opens the trace as it is now; `None` while nothing of it was written.
+    /// Opens the trace in its current state; `None` until something has been written.
     pub open: &'j dyn Fn() -> Result<Option<Grown>>,
-    /// The table whose rows are printed, and what prints them.
+    /// Chooses the table to print, and its printer.
     pub printer: &'j PrinterOf<'j>,
-    /// Which rows.
+    /// Selects rows.
     pub predicate: Predicate,
-    /// Whether records have colours.
+    /// Colours of records.
     pub paint: Paint,
 }
 
-/// What came of following.
+/// Result of following a trace.
 #[derive(Default)]
 pub struct Followed {
-    /// How many records were read.
+    /// Number of records read.
     pub records: u64,
-    /// How many instructions.
+    /// Number of instructions read.
     pub instrs: u64,
-    /// What was found wrong with the trace.
+    /// Findings about the trace.
     pub found: Found,
-    /// The first part that could not be read to its end.
+    /// Error of the first part that could not be read to its end.
     pub error: Option<Error>,
-    /// A signal ended it.
+    /// True if a signal ended it.
     pub cancelled: bool,
-    /// The trace as it was at the end.
+    /// The trace in its last state.
     pub trace: Option<Box<dyn Trace>>,
 }
 
-/// A shard, whatever comes before it when the trace is looked at again.
+/// Identifies a shard across looks; its index may change when other shards appear.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Which {
-    /// A stream of rows.
+    /// Key of a stream of rows.
     Keyed(u128),
-    /// A file.
+    /// Name of a file.
     Named(String),
 }
 
@@ -77,7 +77,7 @@ impl Which {
     }
 }
 
-/// What tells whether something was written: how many files there are, their bytes, and when the newest was written.
+/// Changes when something is written: number of files, sum of their sizes, and time of the last modification.
 type Stamp = (usize, u64, Option<SystemTime>);
 
 fn stamp(path: &Path) -> Stamp {
@@ -94,21 +94,21 @@ fn stamp(path: &Path) -> Stamp {
     stamp
 }
 
-/// Prints the records of a trace as they are written, those of each shard in their order, until its writer has ended it or the
-/// watch is cancelled. Of a trace that another carries, what was found wrong is said at the end.
+/// Prints the records of a trace as they are written, shard by shard in order, until its writer ends it or `watch` is
+/// cancelled. For a trace with a carrier, findings are reported at the end.
 ///
 /// # Errors
-/// `Unsupported` if traces of its format do not say where they end; what opening, printing and `out` say.
+/// `Unsupported` if the format does not say where a trace ends; also errors of opening, printing and writing to `out`.
 pub fn follow(job: &FollowJob<'_>, watch: &Watch, out: &mut dyn Write) -> Result<Followed> {
     let mut seen: BTreeMap<Which, u64> = BTreeMap::new();
     let mut followed = Followed::default();
     let mut buffer = Vec::new();
     let mut is_begun = false;
-    // What a carried trace was when it was looked at last.
+    // State of a carried trace at the last look.
     let mut known: Option<Stamp> = None;
     let mut n_idle = 0;
     loop {
-        // What was written before the signal is printed.
+        // Records written before the signal are still printed.
         let is_cancelled = watch.is_cancelled();
         let stamp = stamp(job.path);
         n_idle += 1;
@@ -147,7 +147,7 @@ pub fn follow(job: &FollowJob<'_>, watch: &Watch, out: &mut dyn Write) -> Result
                     false => look.print_rows(&mut seen, &mut followed)?,
                 };
                 look.begin_if(is_last || is_stopped);
-                // Printers count for themselves what they sum up at the end.
+                // Printers accumulate their own totals, so the summary at the end needs one that has seen all records.
                 let is_told = match is_carried && !is_first {
                     true if is_ended && !is_stopped => {
                         let (_, mut anew) = (job.printer)(&**trace)?;
@@ -187,19 +187,19 @@ fn cannot_follow(trace: &dyn Trace) -> Error {
         .hint(format!("streams are followed: their rows, and traces of {} that stand in them; `quipu view` without --follow prints what is there so far", names.join(", ")))
 }
 
-/// A look at the trace, and where its records are printed to.
+/// One look at the trace, and the output for its records.
 struct Look<'o> {
     job: &'o FollowJob<'o>,
     trace: &'o dyn Trace,
     table: usize,
     printer: &'o mut dyn Printer,
-    /// Whether what stands before the first record was printed: what format it has is known then.
+    /// Whether the header was printed: it is printed only once the format of the first record is known.
     is_begun: &'o mut bool,
     /// Whether an earlier printer has printed what this one would print before its first record.
     is_continued: bool,
     out: &'o mut dyn Write,
     buffer: &'o mut Vec<u8>,
-    /// Whether no more is to be printed.
+    /// Whether to stop printing.
     stops: &'o dyn Fn() -> bool,
 }
 
@@ -214,7 +214,7 @@ impl Look<'_> {
         Scan { tables: tables.to_vec(), window: Window::Records(records), ..Scan::new(shard) }
     }
 
-    /// Prints the rows that were not there before; true if a signal ended it.
+    /// Prints the rows that are new; true if a signal ended it.
     fn print_rows(&mut self, seen: &mut BTreeMap<Which, u64>, followed: &mut Followed) -> Result<bool> {
         for shard in self.trace.shards() {
             let n_seen = seen.entry(Which::of(shard)).or_default();
@@ -227,8 +227,8 @@ impl Look<'_> {
         Ok(false)
     }
 
-    /// Prints the records of a carried trace that were not there before, but for those that may become others if more comes;
-    /// true if a signal ended it.
+    /// Prints the records of a carried trace that are new, except those that may still change when more is written; true if a
+    /// signal ended it.
     fn print_carried(
         &mut self,
         seen: &mut BTreeMap<Which, u64>,
@@ -249,7 +249,7 @@ impl Look<'_> {
             if end == *n_seen {
                 continue;
             }
-            // Of a look that is the only one, everything is said.
+            // If there is only this look, it reports all findings.
             let (n, is_stopped) = self.print(shard.id, *n_seen..end, is_first && is_ended, followed)?;
             *n_seen += n;
             if is_stopped {
@@ -259,11 +259,12 @@ impl Look<'_> {
         Ok(false)
     }
 
-    /// How many records of a shard from a number on stay as they are, whatever comes; `None` if a signal ended it.
+    /// Number of records of a shard, counted from record `from`, that will not change whatever follows; `None` if a signal
+    /// ended it.
     fn settled(&self, shard: ShardId, from: u64) -> Result<Option<u64>> {
         let mut reader = self.trace.scan(&self.scan(shard, &[self.table], from..u64::MAX))?;
         let (mut n, mut settled) = (0, 0);
-        // The end of what is there is no end.
+        // An error at the current end may only be due to unwritten data.
         while let Ok(Some(batch)) = reader.read() {
             if (self.stops)() {
                 return Ok(None);
@@ -271,7 +272,7 @@ impl Look<'_> {
             let records = u64::from(batch.span.records);
             let calls = &batch.values.calls;
             settled = match calls.iter().rposition(|call| call.stream_bytes > 0) {
-                // Calls that have not returned come last.
+                // Calls that have not returned yet come last.
                 Some(last) => n + last as u64 + 1,
                 None if calls.is_empty() && records > 0 => n + records - 1,
                 None => settled,
@@ -281,7 +282,8 @@ impl Look<'_> {
         Ok(Some(settled))
     }
 
-    /// Reads all of it again for what is wrong with it, and for a printer that is to sum it up; false if a signal ended that.
+    /// Reads the whole trace again, for all findings and for a printer that needs all records for its summary; false if a
+    /// signal ended it.
     fn tell(&mut self, printer: &mut dyn Printer, followed: &mut Followed) -> Result<bool> {
         let (mut all, mut out, mut buffer, mut is_begun) =
             (Followed::default(), std::io::sink(), Vec::new(), true);
@@ -305,8 +307,8 @@ impl Look<'_> {
         Ok(true)
     }
 
-    /// Prints records of a shard; how many there were, and whether a signal ended it. What is printed of a batch is written
-    /// before the next is read: the first look finds all that was written so far, which may be very much.
+    /// Prints records of a shard; returns their number, and whether a signal ended it. The output of each batch is written
+    /// before the next is read, since the first look may find a great many records.
     fn print(
         &mut self,
         shard: ShardId,
@@ -338,7 +340,7 @@ impl Look<'_> {
                     let mut known = Vec::new();
                     self.printer.print(batch, &[], Ordinals::default(), &self.job.paint, &mut known);
                 }
-                // Records are numbered in the order in which they are printed.
+                // Records are numbered in the order of printing.
                 let ordinals = Ordinals {
                     records: followed.records.wrapping_sub(batch.span.first_record),
                     instrs: followed.instrs.wrapping_sub(batch.span.first_instr),

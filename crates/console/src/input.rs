@@ -1,4 +1,4 @@
-//! Saying which trace is meant, and how to open it.
+//! Options that say which trace to open, and how.
 
 use crate::follow::Grown;
 use crate::number;
@@ -30,13 +30,13 @@ pub struct Opening {
     pub strict: bool,
 }
 
-/// The names of all formats.
+/// The parser for the names of formats.
 fn formats() -> PossibleValuesParser {
     PossibleValuesParser::new(quipu::FORMATS.iter().map(|format| format.info().name))
 }
 
 impl Opening {
-    /// The same, as the library takes it.
+    /// Converts the flags to the library's options.
     pub fn options(&self) -> OpenOptions {
         OpenOptions {
             format: self.format.clone(),
@@ -49,12 +49,12 @@ impl Opening {
     /// Opens the trace at `path`.
     ///
     /// # Errors
-    /// What the library says; and `Usage` where a person sits at standard input.
+    /// Errors of the library; also `Usage` if the trace would be read from a terminal.
     pub fn open(&self, path: &Path) -> Result<Box<dyn Trace>> {
         Ok(quipu::open(&source(path)?, &self.options())?)
     }
 
-    /// Opens the trace at `path` as it is now, which is still being written.
+    /// Opens a trace at `path` that is still being written, in its current state.
     ///
     /// # Errors
     /// As [`Opening::open`].
@@ -66,7 +66,7 @@ impl Opening {
     }
 }
 
-/// The table that people look at: the first that is derived from the records as stored.
+/// Index of the table to show to people: the first one that is derived from the stored records.
 pub fn derived_table(trace: &dyn Trace) -> quipu::model::Result<usize> {
     trace.tables()?.iter().position(|schema| schema.is_derived()).ok_or_else(|| {
         Error::unsupported(format!(
@@ -87,25 +87,25 @@ pub struct Arranging {
     sched: Vec<(String, String)>,
 }
 
-/// The order in which traces are read if nothing is said.
+/// The default order: as threads are stored.
 const THREADS: &str = "threads";
-/// The order in which cores ran them.
+/// The order in which the traced cores ran the threads.
 const CORES: &str = "cores";
-/// The order that a scheduler of our own makes.
+/// The order of a simulated schedule.
 const SCHEDULED: &str = "scheduled";
-/// All.
+/// All orders.
 const ORDERS: [&str; 3] = [THREADS, CORES, SCHEDULED];
 
 impl Arranging {
-    /// The order, if it is none of threads: for an analysis that has another meaning for it.
+    /// Takes the order out, for an analysis that gives the option another meaning.
     pub fn take_order(&mut self) -> Option<String> {
         self.order.take()
     }
 
-    /// Makes sure that the order is one of threads, where anything was let in.
+    /// Checks that the order is one of those for threads, for verbs whose parser accepts any word.
     ///
     /// # Errors
-    /// `Usage` if it is not.
+    /// `Usage` otherwise.
     pub fn check_order(&self) -> quipu::model::Result<()> {
         match &self.order {
             Some(order) if !ORDERS.contains(&order.as_str()) => {
@@ -116,16 +116,15 @@ impl Arranging {
         }
     }
 
-    /// True if threads are not read as they stand in their files.
+    /// True if threads are not read in their stored order.
     pub fn rearranges(&self) -> bool {
         self.order.as_ref().is_some_and(|order| order != THREADS)
     }
 
-    /// Opens the trace at `path`, its threads scheduled onto this many cores where they are scheduled and nothing else is said
-    /// of how.
+    /// Opens the trace at `path`. If threads are scheduled and the settings do not say otherwise, there are `cores` cores.
     ///
     /// # Errors
-    /// As [`Opening::open`]; `Usage` for options of a schedule where there is none; what arranging says.
+    /// As [`Opening::open`]; `Usage` for settings of a schedule without one; errors of arranging.
     pub fn open(&self, path: &Path, opening: &Opening, cores: Option<usize>) -> Result<Box<dyn Trace>> {
         let is_scheduled = self.order.as_deref() == Some(SCHEDULED);
         if !self.sched.is_empty() && !is_scheduled {
@@ -157,7 +156,7 @@ pub struct RecordOrder {
 }
 
 impl RecordOrder {
-    /// True if threads are not read as they stand in their files.
+    /// True if threads are not read in their stored order.
     pub fn rearranges(&self) -> bool {
         self.order.as_ref().is_some_and(|order| order != THREADS)
     }
@@ -192,7 +191,7 @@ impl Input {
         self.open_onto(None)
     }
 
-    /// Opens the trace, its threads scheduled onto this many cores.
+    /// Opens the trace; scheduled threads get this many cores by default.
     ///
     /// # Errors
     /// As [`Arranging::open`].
@@ -200,15 +199,15 @@ impl Input {
         self.arranging.open(&self.stored.path, &self.stored.opening, cores)
     }
 
-    /// What to analyse of the trace: this part, of the threads that were chosen.
+    /// The part to analyse: this window of the chosen threads.
     pub fn extent(&self, window: Window) -> Extent {
         let Opening { threads, strict, .. } = &self.stored.opening;
-        // A new arrangement of threads has only those that were chosen.
+        // A new arrangement already contains only the chosen threads.
         let threads = if self.arranging.rearranges() { Vec::new() } else { threads.clone() };
         Extent { window, strict: *strict, threads, ..Extent::default() }
     }
 
-    /// What people call the trace.
+    /// The name of the trace in messages.
     pub fn name(&self) -> String {
         self.stored.name()
     }
@@ -225,10 +224,10 @@ pub struct Stored {
     pub opening: Opening,
 }
 
-/// The source at `path`.
+/// Opens the source at `path`; `-` is standard input.
 ///
 /// # Errors
-/// What the library says; and `Usage` where a person sits at standard input, who cannot type a trace.
+/// Errors of the library; `Usage` if standard input is a terminal.
 pub fn source(path: &Path) -> Result<Source> {
     if path == Path::new("-") && std::io::stdin().is_terminal() {
         return Err(Error::usage("no trace is given, and standard input is a terminal")
@@ -239,7 +238,7 @@ pub fn source(path: &Path) -> Result<Source> {
 }
 
 impl Stored {
-    /// What is read.
+    /// Opens the source.
     ///
     /// # Errors
     /// As for [`source`].
@@ -247,10 +246,11 @@ impl Stored {
         source(&self.path)
     }
 
-    /// Opens it for an analysis, which may have to read it more than once; with what carries it, if it stands in another trace.
+    /// Opens the trace for the analysis `tool`, spooled if that reads it more than once, and returns its carrier if it is
+    /// inside another trace.
     ///
     /// # Errors
-    /// What opening says.
+    /// Errors of opening.
     pub fn open_for(&self, tool: &str) -> Result<(Box<dyn Trace>, Option<quipu::Carrier>)> {
         let options = self.opening.options();
         let mut found = quipu::recognise(&self.source()?, &options)?;
@@ -260,17 +260,17 @@ impl Stored {
         Ok((found.open(&options)?, found.carrier))
     }
 
-    /// What people call the trace.
+    /// The name of the trace in messages.
     pub fn name(&self) -> String {
         name(&self.path)
     }
 }
 
-/// Makes sure that something was read of each of the chosen threads, or of any, if only a part was.
+/// Checks that something was read of every chosen thread; if only a part of the trace was read, of at least one.
 ///
 /// # Errors
-/// `Missing` if threads are `absent` from a trace whose files hold several. A thread with a file of its own is there,
-/// whatever was read of that.
+/// `Missing` if threads are `absent` from a trace whose files mix threads. A thread with a file of its own counts as present,
+/// whatever was read of it.
 pub fn check_present(
     trace: &dyn Trace,
     chosen: &[ThreadId],
@@ -291,15 +291,15 @@ pub fn check_present(
     })
 }
 
-/// Makes sure that choosing threads when opening left no others in the trace.
+/// Checks that the trace contains no threads other than those chosen when opening it.
 ///
 /// # Errors
-/// `Unsupported` if a file holds several threads, which an analysis would count all of.
+/// `Unsupported` if a file mixes threads, since an analysis would count all of them.
 pub fn check_threads(trace: &dyn Trace, threads: &[ThreadId]) -> quipu::model::Result<()> {
     if threads.is_empty() || trace.shards().iter().all(|shard| shard.kind == ShardKind::Thread) {
         return Ok(());
     }
-    // Calls are chosen one by one; files of other traces are taken apart.
+    // `trim` selects single calls; `split` separates the files of other traces.
     let verb = if trace.columns().has(Columns::CALLS) { "trim" } else { "split" };
     Err(Error::unsupported("files of this trace hold several threads, which are analysed together only")
         .hint(format!(
@@ -307,7 +307,7 @@ pub fn check_threads(trace: &dyn Trace, threads: &[ThreadId]) -> quipu::model::R
         )))
 }
 
-/// What people call the trace at `path`.
+/// The name of the trace at `path` in messages.
 pub fn name(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }

@@ -1,11 +1,10 @@
-//! What every command line of Quipu shares, that of its own verbs and those of other projects' programs.
+//! Building blocks for Quipu's command lines: its own verbs, and the programs of other projects.
 //!
-//! A file for each subject: how to say which trace (`input`), numbers and ranges (`number`), what goes to the standard
-//! streams (`screen`, `terminal`), errors and findings for people (`complaint`), reading with progress and signals
-//! (`session`), records on their way to a stream (`stream`), what comparing two traces says of either
-//! (`comparison`), parts of a run (`parts`), flags made from descriptions of options (`flags`), where no trace is written
-//! (`places`), what formats make of their traces (`rewrite`), what simulators need beside their settings (`simulation`),
-//! threads on cores (`sched`).
+//! Each file has one subject: choosing a trace (`input`), numbers and ranges (`number`), the standard streams (`screen`,
+//! `terminal`), errors and findings for people (`complaint`), reading with progress and signals (`session`), printing records
+//! (`stream`), reports about the inputs of comparisons (`comparison`), parts of a run (`parts`), flags made from descriptions
+//! of options (`flags`), where traces must not be written (`places`), transforms (`rewrite`), inputs of simulators besides
+//! their settings (`simulation`), threads on cores (`sched`).
 
 #![warn(missing_docs)]
 

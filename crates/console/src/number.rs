@@ -1,4 +1,4 @@
-//! Numbers and ranges as people type them.
+//! Parses numbers and ranges that people type.
 
 use quipu::model::number;
 use std::num::NonZeroUsize;
@@ -22,13 +22,13 @@ pub fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
-/// How many threads to work with.
+/// A number of worker threads, at least 1.
 pub fn threads(text: &str) -> Result<NonZeroUsize, String> {
     let number = usize::try_from(positive(text)?).unwrap_or(usize::MAX);
     NonZeroUsize::new(number).ok_or_else(|| "expected 1 or more".to_owned())
 }
 
-/// How hard to pack.
+/// A compression level.
 pub fn level(text: &str) -> Result<u32, String> {
     match number(text)? {
         level @ 0..=MAX_LEVEL => Ok(level as u32),
@@ -36,10 +36,10 @@ pub fn level(text: &str) -> Result<u32, String> {
     }
 }
 
-/// The highest level of any container.
+/// The highest level of all containers.
 const MAX_LEVEL: u64 = 22;
 
-/// A set of numbers, as formats read it; a range within it has a first number that is not after its last.
+/// A set of numbers in the syntax of formats. Rejects ranges whose first number is larger than their last.
 pub fn set(text: &str) -> Result<String, String> {
     let is_empty = |range: &&str| {
         let bounds = range.split('/').next().and_then(|bounds| bounds.split_once('-'));

@@ -1,4 +1,4 @@
-//! Results of parts of a trace: asking for them, and showing them as JSON, as documents and as comma-separated values.
+//! Results of parts of a trace: choosing the parts, and printing results as JSON, documents and comma-separated values.
 
 use crate::number;
 use quipu::engine::{Division, Intervals, Part};
@@ -39,10 +39,10 @@ pub struct CsvOption {
 }
 
 impl PartOptions {
-    /// What to ask of the engine.
+    /// Converts the flags to a division for the engine.
     ///
     /// # Errors
-    /// `Usage` for intervals of nothing, `Missing` if the trace lacks what tells the parts apart.
+    /// `Usage` for intervals of length 0, `Missing` if the trace lacks what the parts are based on.
     pub fn division(&self, trace: &dyn Trace) -> quipu::model::Result<Division> {
         let intervals = match (self.interval_instrs, self.interval_us) {
             (Some(n), _) => Some(instr_intervals(n, trace)?),
@@ -75,9 +75,9 @@ fn nothing() -> Error {
     Error::usage("an interval wants at least one instruction or tick of the clock")
 }
 
-/// The results of parts as JSON: a list of objects with those of the keys `core`, `shard`, `thread`, `workload` (of further
-/// traces) and `interval` (an object with `number` and `end`) that say which part it is, and with `records`, `instructions`
-/// and `results`.
+/// The results of parts as JSON: a list of objects. The keys `core`, `shard`, `thread`, `workload` (of additional traces) and
+/// `interval` (an object with `number` and `end`) identify the part, as far as they apply; `records`, `instructions` and
+/// `results` follow.
 pub fn json(names: &[&str], parts: &[Part]) -> Value {
     let part = |part: &Part| {
         let mut keys = Map::new();
@@ -100,13 +100,13 @@ pub fn json(names: &[&str], parts: &[Part]) -> Value {
     parts.iter().map(part).collect()
 }
 
-/// Results by the names of their tools.
+/// Results as an object, by the names of their tools.
 pub fn results(names: &[&str], reports: &[Box<dyn Report>]) -> Value {
     let named = names.iter().map(|name| (*name).to_owned());
     Value::Object(named.zip(reports.iter().map(|report| report.json())).collect())
 }
 
-/// The results of the whole in full, and those of each part in brief.
+/// Documents with the results of the whole in full, and those of each part in brief.
 pub fn documents(reports: &[Box<dyn Report>], parts: &[Part]) -> Vec<Document> {
     let whole = reports.iter().map(|report| report.document(Detail::Full));
     let parts = parts.iter().flat_map(|part| {
@@ -129,8 +129,8 @@ fn name(part: &Part) -> String {
     if words.is_empty() { "core unknown".to_owned() } else { words.join(", ") }
 }
 
-/// Results as comma-separated values. All tables that have rows: a line with the name of each, one with the names of its
-/// columns, its rows, and an empty line between two tables. Where one is named, its columns and rows alone.
+/// Formats results as comma-separated values. With `only` empty: all tables that have rows, each with a line with its name, a
+/// line with its column names, and its rows; an empty line separates tables. Otherwise columns and rows of that table alone.
 ///
 /// # Errors
 /// `Usage` if there is no table of that name.

@@ -1,20 +1,20 @@
-//! Where no trace is written: in a folder that is read as one, since the next read would count it.
+//! Prevents outputs inside folders that are read as traces, since the next read would take them for a part of the trace.
 
 use quipu::model::{Error, OpenOptions};
 use quipu::source::Source;
 use std::path::{Path, PathBuf};
 
-/// Refuses a new file or folder among the files that are read where one of these paths is opened.
+/// Refuses a new file or folder among the files that are read when one of `inputs` is opened.
 ///
 /// # Errors
 /// `Usage` if `output` would lie there.
 pub fn refuse_among<P: AsRef<Path>>(inputs: &[P], output: &Path) -> quipu::model::Result<()> {
-    // What exists lies in an input itself, and writing says so.
+    // An existing output is checked when it is written.
     if output.symlink_metadata().is_ok() {
         return Ok(());
     }
     let parent = output.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    // Where there is no folder to write to, writing says so.
+    // A missing parent folder is reported when the output is written.
     let Ok(parent) = std::fs::canonicalize(parent) else { return Ok(()) };
     let holds = |input: &P| {
         let folder = std::fs::canonicalize(input).ok().filter(|folder| folder.is_dir());
@@ -28,10 +28,10 @@ pub fn refuse_among<P: AsRef<Path>>(inputs: &[P], output: &Path) -> quipu::model
         .hint("name a file or folder outside the folder that is read"))
 }
 
-/// The same of a page or a text, which is read by its name only.
+/// Does the same for a page or a text, which only its name can make a part of a trace.
 ///
 /// # Errors
-/// As for [`refuse_among`], if a format takes a file of that name for a part of a trace.
+/// As for [`refuse_among`], if a format claims files of that name.
 pub fn refuse_text_among<P: AsRef<Path>>(inputs: &[P], output: &Path) -> quipu::model::Result<()> {
     let is_claimed = |name: &str| quipu::FORMATS.iter().any(|format| format.claims(name));
     match output.file_name() {
@@ -40,7 +40,7 @@ pub fn refuse_text_among<P: AsRef<Path>>(inputs: &[P], output: &Path) -> quipu::
     }
 }
 
-/// The folder whose files are read where `folder` is opened, as the format that recognises it says.
+/// The folder whose files are read when `folder` is opened, according to the format that recognises it.
 fn read_in(folder: PathBuf) -> PathBuf {
     let read = || {
         let source = Source::open(&folder).ok()?;

@@ -1,6 +1,6 @@
-//! What formats make of their traces: which of it, where to, and what is said at the end.
+//! Transforms of traces: their options, their output, and the report at the end.
 //!
-//! A verb gathers what was said as options; the format that recognises the trace knows what they mean.
+//! A verb passes its options on; the format that recognises the trace interprets them.
 
 use crate::Common;
 use crate::flags;
@@ -67,13 +67,13 @@ pub struct Output {
 }
 
 impl Output {
-    /// Both together.
+    /// Combines both.
     pub fn target(&self) -> Target {
         Target { damaged: self.keeping.into(), ..self.target.clone() }
     }
 }
 
-/// The end of the help of every verb that writes.
+/// End of the help text of every verb that writes.
 pub const EXIT_CODES: &str = "
 Nothing appears under the name given before all of it is written.
 
@@ -82,15 +82,15 @@ Exit codes:
   1  what was read is damaged; nothing was written unless --keep-damaged was given
   2  could not do it; nothing was written";
 
-/// Finds the format of what is at `path`.
+/// Recognises the format of the trace at `path`.
 ///
 /// # Errors
-/// What opening says.
+/// Errors of opening.
 pub fn recognise(path: &Path, opening: &Opening) -> Result<Recognised> {
     Ok(quipu::recognise(&input::source(path)?, &opening.options())?)
 }
 
-/// The transform of this name that a format brings.
+/// The transform of a format with this name.
 fn transform_of(format: &dyn Format, name: &str) -> std::result::Result<&'static dyn Transform, Error> {
     let is_called = |transform: &&dyn Transform| transform.info().name == name;
     format.transforms().iter().copied().find(is_called).ok_or_else(|| {
@@ -99,16 +99,16 @@ fn transform_of(format: &dyn Format, name: &str) -> std::result::Result<&'static
     })
 }
 
-/// The options of a transform of this name, of all formats that bring it: each name once, as the first of them describes it.
+/// The options of the transforms with this name in all formats; the first description of an option counts.
 pub fn options_of(name: &str) -> Vec<OptionSpec> {
     let transforms = quipu::FORMATS.iter().flat_map(|format| format.transforms()).map(|one| one.info());
     flags::union(transforms.filter(|info| info.name == name).map(|info| info.options))
 }
 
-/// The transform that others can stand in for.
+/// Name of the transform that others can replace.
 const CONVERT: &str = "convert";
 
-/// The sentence about a format that lacks what others have.
+/// The error for a format that lacks something that other formats have.
 pub fn without(format: &dyn Format, name: &str, has: impl Fn(&dyn Format) -> bool) -> Error {
     let others = quipu::FORMATS.iter().filter(|format| has(**format)).map(|format| format.info().name);
     let mut hint = format!("it is for traces of format {}", others.collect::<Vec<_>>().join(", "));
@@ -124,7 +124,7 @@ pub fn without(format: &dyn Format, name: &str, has: impl Fn(&dyn Format) -> boo
     Error::unsupported(format!("`{name}` is not for traces of format {}", format.info().name)).hint(hint)
 }
 
-/// Makes sure that a file is named.
+/// Checks that the output is not standard output.
 ///
 /// # Errors
 /// `Usage` for `-`.
@@ -139,11 +139,11 @@ pub fn refuse_stdout(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Transforms a trace as the verb called `name` does, and says what was done.
+/// Transforms a trace with the transform called `name`, and reports what was done.
 ///
 /// # Errors
-/// What the transform says, with exit code 1 where that is about damage of the trace; `Usage` for options that the format's
-/// transform lacks, or if it is to write to standard output.
+/// Errors of the transform, with exit code 1 if they are about damage to the trace; `Usage` for options that the format's
+/// transform lacks, or if the output is standard output.
 pub fn run(
     name: &str,
     input: &Stored,
@@ -157,7 +157,7 @@ pub fn run(
     done(of_recognised(name, recognised, &input.opening, given, target, common, screen))
 }
 
-/// What came of a transform, where an error means that nothing was written.
+/// Adds to an error of a transform that nothing was written.
 pub fn done(done: Result<Outcome>) -> Result<Outcome> {
     match done {
         Err(Stop::Fault(error) | Stop::Damage(error, _)) => Err(undone(error)),
@@ -165,7 +165,7 @@ pub fn done(done: Result<Outcome>) -> Result<Outcome> {
     }
 }
 
-/// The same of what was recognised, where an error is no loss of what was read.
+/// Does the same as [`run`] for a recognised trace; errors do not mean that something of the input was lost.
 ///
 /// # Errors
 /// As for [`run`], always with exit code 2.
@@ -194,7 +194,7 @@ pub fn of_recognised(
     make(&transform, &source, opening, &options, target, common, screen)
 }
 
-/// What is given to the transform of a format, checked. Other formats' transforms of the same name may have more options.
+/// Checks the options for the transform of a format. Transforms of the same name in other formats may have more options.
 fn parse(transform: &dyn Transform, format: &dyn Format, given: &Given) -> quipu::model::Result<Options> {
     let (info, name) = (transform.info(), format.info().name);
     info.parse(name, given).map_err(|error| {
@@ -212,15 +212,15 @@ fn parse(transform: &dyn Transform, format: &dyn Format, given: &Given) -> quipu
     })
 }
 
-/// What ends a verb that has written nothing.
+/// The stop of a verb that has written nothing.
 pub fn undone(error: Error) -> Stop {
     Stop::of_reading(error, "nothing was written")
 }
 
-/// Does a transform and says what was done.
+/// Runs a transform and reports what was done.
 ///
 /// # Errors
-/// What the transform says; `Usage` if it is to write to standard output.
+/// Errors of the transform; `Usage` if the output is standard output.
 pub fn make(
     transform: &dyn Transform,
     source: &Source,
@@ -234,7 +234,7 @@ pub fn make(
     tell(transformed, &target.path, target.json, screen)
 }
 
-/// Does a transform, and says nothing.
+/// Runs a transform without a report.
 ///
 /// # Errors
 /// As for [`make`].
@@ -268,16 +268,16 @@ pub fn transform_into(
     Ok(made.map_err(|error| of_target(error, &target.path))?)
 }
 
-/// An error of writing, with the name of the output if it names no file.
+/// Adds the name of the output to an I/O error that names no file.
 pub fn of_target(error: Error, path: &Path) -> Error {
     let is_unnamed = error.kind() == ErrorKind::Io && error.place().file.is_none();
     if is_unnamed { error.in_file(path.display().to_string()) } else { error }
 }
 
-/// Says what was written, and what was odd in what was read.
+/// Reports what was written, and findings about the input.
 ///
 /// # Errors
-/// If the answer cannot be written.
+/// If the report cannot be written.
 pub fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Screen) -> Result<Outcome> {
     let screen = &screen.beside_for(path, is_json);
     let Transformed { facts, shown, doubtful, reading, notes, is_flawed } = transformed;
@@ -294,7 +294,7 @@ pub fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Scree
         answer.insert("output".into(), written_to(path));
         answer.extend(facts.iter().map(|fact| (fact.key.clone().into_owned(), fact.json())));
         answer.insert("notes".into(), result::json(&notes));
-        // Of several files, each says it.
+        // With several files, each has its own.
         if !answer.contains_key("files") {
             answer.insert("doubtful_from".into(), doubtful_from.into());
         }
@@ -310,17 +310,17 @@ pub fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Scree
     Ok(if is_flawed { outcome.and(Outcome::Flawed) } else { outcome })
 }
 
-/// What an answer is about; where nothing is written, what was made of it was printed.
+/// The title of a report: the output, or "printed" if there is no output path.
 pub fn title(path: &Path) -> String {
     if path.as_os_str().is_empty() { "printed".to_owned() } else { path.display().to_string() }
 }
 
-/// The same for programs.
+/// The output path in JSON; `null` if there is none.
 pub fn written_to(path: &Path) -> Value {
     if path.as_os_str().is_empty() { Value::Null } else { path.display().to_string().into() }
 }
 
-/// Facts as lines for people.
+/// Facts as lines of a document.
 fn lines(facts: &[Fact]) -> Vec<(String, Vec<Cell>)> {
     let line = |fact: &Fact| {
         let cell = match &fact.value {
@@ -336,7 +336,7 @@ fn lines(facts: &[Fact]) -> Vec<(String, Vec<Cell>)> {
     facts.iter().map(line).collect()
 }
 
-/// Says on standard error from which record on an output is doubtful.
+/// Reports on standard error the first doubtful record of an output.
 pub fn say_doubtful(path: &Path, doubtful_from: Option<u64>, screen: &Screen) {
     if let Some(n_good) = doubtful_from {
         let path =
@@ -345,7 +345,7 @@ pub fn say_doubtful(path: &Path, doubtful_from: Option<u64>, screen: &Screen) {
     }
 }
 
-/// Tells a watch what a transform tells.
+/// Forwards the progress of a transform to a watch.
 pub struct Watched<'w>(pub &'w Watch);
 
 impl Progress for Watched<'_> {
@@ -362,19 +362,19 @@ impl Progress for Watched<'_> {
     }
 }
 
-/// A stream for answers that remembers whether it still has a reader.
+/// An output that remembers whether its reader has closed it.
 pub struct Answer<W> {
     out: W,
     is_closed: bool,
 }
 
 impl<W: Write> Answer<W> {
-    /// An answer that goes to `out`.
+    /// Wraps `out`.
     pub fn new(out: W) -> Answer<W> {
         Answer { out, is_closed: false }
     }
 
-    /// What came of writing to it: a closed pipe is no error.
+    /// Converts the result of writing: a closed pipe is not an error.
     pub fn judge<T>(&mut self, done: quipu::model::Result<T>) -> Result<T> {
         match (done, self.flush()) {
             (_, Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Err(Stop::ClosedPipe),

@@ -1,4 +1,4 @@
-//! How threads are scheduled onto cores, as people say it: `--sched NAME=VALUE`.
+//! Settings of the simulated schedule of threads on cores: `--sched NAME=VALUE`.
 
 use quipu::engine::{CoreTime, DispatchOptions, Quantum};
 use quipu::model::options::Kind;
@@ -32,7 +32,7 @@ const LAYOUT_SEED: OptionSpec = text("layout-seed", "the seed of the first layou
 const BUSY_CORES: OptionSpec = count("busy-cores", "how many cores may be busy at once");
 const PRIORITY: OptionSpec = text("priority", "a thread and its priority, as `TID:N`").repeated();
 
-/// All; without one, [`DispatchOptions::default`] says how.
+/// All settings. [`DispatchOptions::default`] has their defaults.
 static SPECS: [OptionSpec; 20] = [
     CORES,
     QUANTUM,
@@ -68,10 +68,10 @@ const fn text(name: &'static str, doc: &'static str) -> OptionSpec {
     OptionSpec::new(name, Kind::Text, "", doc)
 }
 
-/// The options that these settings mean; `cores` if they do not say how many there are.
+/// Converts settings to options; `cores` applies if they do not set the number of cores.
 ///
 /// # Errors
-/// `Usage` for a name that is none, with all that are, and for a value that does not fit.
+/// `Usage` for an unknown name, with a list of all names, and for an invalid value.
 pub fn options(settings: &Given, cores: Option<usize>) -> Result<DispatchOptions> {
     if let Some((name, _)) = settings.iter().find(|(name, _)| SPECS.iter().all(|spec| spec.name != *name)) {
         let all: String = SPECS.iter().map(|spec| format!("\n    {:<14} {}", spec.name, spec.doc)).collect();
@@ -124,7 +124,7 @@ fn put<T>(place: &mut T, value: Option<T>) {
     }
 }
 
-/// A number that may be negative or have a fraction.
+/// Parses a number, which may be negative or have a fraction if `T` allows it.
 fn number<T: FromStr>(given: &Options, spec: &OptionSpec) -> Result<Option<T>> {
     given.text(spec).map(|text| text.parse().map_err(|_| wants(spec, "a number", text))).transpose()
 }

@@ -1,4 +1,4 @@
-//! What goes to the standard streams, in which colours, and how the program ends.
+//! Output to the standard streams with colours, and exit codes.
 
 use crate::{complaint, terminal};
 use quipu::model::doc::Document;
@@ -32,21 +32,21 @@ impl ColorChoice {
     }
 }
 
-/// How a verb ended that has an answer.
+/// How a verb ended that gave an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All is well.
+    /// No problems.
     Fine,
-    /// The trace has errors, or not all of it was read.
+    /// The trace has errors, or was not read completely.
     Flawed,
-    /// The answer is about what precedes a place from which only a newer program can read on.
+    /// The answer covers the trace only up to a place after which a newer program is needed.
     NeedsNewer,
     /// A program that was run for the user ended with this code.
     Program(u8),
 }
 
 impl Outcome {
-    /// What analyses that judge the trace say of it.
+    /// Outcome of analyses that judge the trace.
     pub fn of(reports: &[Box<dyn Report>]) -> Outcome {
         let flawed = || reports.iter().filter(|report| report.is_flawed());
         match flawed().next() {
@@ -57,7 +57,7 @@ impl Outcome {
         }
     }
 
-    /// What something that is wrong with a trace makes of the answer.
+    /// Outcome of an error in a trace.
     pub fn of_flaw(needs_newer: bool) -> Outcome {
         if needs_newer { Outcome::NeedsNewer } else { Outcome::Flawed }
     }
@@ -72,7 +72,7 @@ impl Outcome {
         }
     }
 
-    /// The worse of two.
+    /// The worse of two outcomes.
     pub fn and(self, other: Outcome) -> Outcome {
         match (self, other) {
             (Outcome::Fine, _) | (Outcome::Flawed, Outcome::NeedsNewer) => other,
@@ -84,28 +84,28 @@ impl Outcome {
 /// Why a verb ended without an answer.
 #[derive(Debug)]
 pub enum Stop {
-    /// Our output is no longer read, which is no error.
+    /// The reader of the output has closed it, which is not an error.
     ClosedPipe,
-    /// It could not be done.
+    /// The verb failed.
     Fault(Error),
-    /// The trace is damaged, so that there is no answer, or nothing was written: which of them, in words that follow what is
-    /// lost.
+    /// The trace is damaged. The text says what follows from that, such as that there is no answer or that nothing was
+    /// written; it is printed after what was lost.
     Damage(Error, &'static str),
 }
 
 impl Stop {
-    /// What an error means that came up while a trace was read which had been opened.
+    /// Converts an error of reading an open trace.
     pub fn of_reading(error: Error, meaning: &'static str) -> Stop {
         if error.is_damage() { Stop::Damage(error, meaning) } else { Stop::Fault(error) }
     }
 }
 
-/// The result of a verb and its parts.
+/// Result of a verb and of its parts.
 pub type Result<T, E = Stop> = std::result::Result<T, E>;
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
-        // Opening a trace tells whether anything of it can be read.
+        // If opening a trace reports damage, nothing of it can be read.
         match error.kind() {
             ErrorKind::Damaged => Stop::Damage(error, "there is no answer"),
             _ => Stop::Fault(error),
@@ -113,7 +113,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// Only writing gives bare I/O errors here; reading a trace gives an [`Error`].
+/// Bare I/O errors occur here only in writing; reading a trace returns an [`Error`].
 impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Stop {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -124,18 +124,18 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// The two streams that people look at.
+/// The two output streams.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
     out_color: bool,
     err_color: bool,
     quiet: bool,
-    /// Answers go to standard error.
+    /// True if answers go to standard error.
     is_out_taken: bool,
 }
 
 impl Screen {
-    /// The standard streams, with colours as `color` says; only errors are said if `quiet`.
+    /// The standard streams, with colours according to `color`; only errors are printed if `quiet`.
     pub fn new(color: ColorChoice, quiet: bool) -> Screen {
         let var = |name: &str| std::env::var(name).ok();
         Screen {
@@ -146,9 +146,9 @@ impl Screen {
         }
     }
 
-    /// The screen for the answer of a verb that has written to `output`: where that is standard output itself, and a pipe, the
-    /// answer would be mixed with what was written, and goes to standard error. So it would where `output` has no name, and what
-    /// was made was printed.
+    /// The screen for the report of a verb that has written to `output`. If that is standard output itself, and a pipe, the
+    /// report would mix with the output, so it goes to standard error. The same holds if `output` is empty, which means that
+    /// the result was printed.
     pub fn beside(self, output: &Path) -> Screen {
         if !output.as_os_str().is_empty() && !terminal::is_piped_stdout(output) {
             return self;
@@ -156,13 +156,13 @@ impl Screen {
         Screen { is_out_taken: true, out_color: self.err_color, ..self }
     }
 
-    /// The same for an answer that programs read, as `is_json` says: where nothing has a name, tools print, and leave standard
-    /// output to it.
+    /// Like [`Screen::beside`], but a JSON report with an empty `output` goes to standard output: tools then do not print
+    /// there.
     pub fn beside_for(self, output: &Path, is_json: bool) -> Screen {
         if is_json && output.as_os_str().is_empty() { self } else { self.beside(output) }
     }
 
-    /// How documents look on standard output.
+    /// The look of documents on standard output.
     pub fn look(&self) -> Look {
         Look::stdout(self.out_color)
     }
@@ -181,12 +181,12 @@ impl Screen {
         if self.out_color { Paint::ANSI } else { Paint::PLAIN }
     }
 
-    /// Whether anything but errors is to be said.
+    /// Whether only errors are printed.
     pub fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Writes documents to standard output, an empty line between them.
+    /// Writes documents to standard output, separated by empty lines.
     pub fn documents<'d>(&self, documents: impl IntoIterator<Item = &'d Document>) -> Result<()> {
         let mut text = String::new();
         for (i, document) in documents.into_iter().enumerate() {
@@ -198,12 +198,12 @@ impl Screen {
         self.answer(&text)
     }
 
-    /// Writes text to standard output as it is.
+    /// Writes text to standard output unchanged.
     pub fn text(&self, text: &str) -> Result<()> {
         self.answer(text)
     }
 
-    /// Writes findings to standard output, a line each, where they are the answer.
+    /// Writes findings as the answer to standard output, a line each.
     pub fn list_findings(&self, findings: &[Finding]) -> Result<()> {
         let mut text: String =
             findings.iter().map(|finding| complaint::finding(finding, self.out_color)).collect();
@@ -213,18 +213,18 @@ impl Screen {
         self.answer(&text)
     }
 
-    /// Writes a JSON value to standard output, laid out for people.
+    /// Writes an indented JSON value to standard output.
     pub fn json(&self, value: &serde_json::Value) -> Result<()> {
         self.answer(&format!("{value:#}\n"))
     }
 
-    /// Says on standard error why there is no answer, after what was found before.
+    /// Reports an error on standard error, after the findings that preceded it.
     pub fn complain(&self, error: &Error) {
         self.findings(error.findings());
         eprint(&complaint::error(error, self.err_color));
     }
 
-    /// Says on standard error what is wrong with a trace, and whether that makes the answer a bad one.
+    /// Reports findings on standard error, and returns the outcome that they imply.
     pub fn findings(&self, findings: &[Finding]) -> Outcome {
         let mut outcome = Outcome::Fine;
         for finding in findings {
@@ -239,12 +239,12 @@ impl Screen {
         outcome
     }
 
-    /// Says on standard error that something is wrong, also where only errors are wanted.
+    /// Reports a problem on standard error, even if quiet.
     pub fn say_error(&self, text: fmt::Arguments<'_>) {
         eprint(&complaint::statement(text, self.err_color));
     }
 
-    /// Says something on standard error, unless only errors are wanted.
+    /// Writes a line to standard error unless quiet.
     pub fn say(&self, text: fmt::Arguments<'_>) {
         if !self.quiet {
             eprint(&format!("{text}\n"));
@@ -252,7 +252,7 @@ impl Screen {
     }
 }
 
-/// Writes to standard error. If that is gone, there is no other place to report it.
+/// Writes to standard error. Failures are ignored, since there is no other place to report them.
 pub fn eprint(text: &str) {
     let _ = terminal::stderr().write_all(text.as_bytes());
 }

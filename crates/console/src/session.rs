@@ -1,4 +1,4 @@
-//! Reading a trace while people watch: progress, signals, and a clear word at the end on what was not read.
+//! Reads traces with progress and signals, and reports what was not read.
 
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::{Common, input};
@@ -14,22 +14,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a signal that asks the process to end reaches. There is one handler in a process, so there is one of these.
+/// The watch that signals cancel. A process has one signal handler, so there is one such watch.
 static WATCH: Watch = Watch::new();
 
-/// How often the progress line looks at the watch.
+/// Interval at which the progress line is updated.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// How much work looks at the watch.
+/// Number of running pieces of work that check the watch.
 static N_WATCHING: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// What watches work of this thread instead.
+    /// Watch that replaces the global one for work of this thread.
     static OWN_WATCH: RefCell<Option<Arc<Watch>>> = const { RefCell::new(None) };
 }
 
-/// Does some work of a program that is no command line: what of it is [`watched`] keeps this watch informed, which no signal
-/// reaches, and shows no progress.
+/// Runs work for a program without a command line: [`watched`] calls inside use this watch, which signals do not reach, and
+/// show no progress.
 pub fn watched_by<T>(watch: &Arc<Watch>, work: impl FnOnce() -> T) -> T {
     let before = OWN_WATCH.replace(Some(watch.clone()));
     let done = work();
@@ -37,10 +37,10 @@ pub fn watched_by<T>(watch: &Arc<Watch>, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// From here on SIGINT, SIGTERM and SIGHUP end the process cleanly: work that looks at the watch is cancelled and tells what
-/// it has; other work, or a second signal, ends at once, by the signal, without leaving unfinished files.
+/// Installs the handler of SIGINT, SIGTERM and SIGHUP. Work that checks the watch is cancelled and returns partial results;
+/// other work, or a second signal, ends the process at once by the signal, after removing unfinished files.
 pub fn catch_signals() {
-    // Without a handler signals still end the program, only less cleanly.
+    // Without a handler, signals still end the program, but leave unfinished files.
     let _ = quipu_capture::signals::on_ending(|signal| {
         if N_WATCHING.load(Ordering::Relaxed) > 0 && !WATCH.is_cancelled() {
             WATCH.cancel();
@@ -51,7 +51,7 @@ pub fn catch_signals() {
     });
 }
 
-/// Does some work that keeps its watch informed. A signal that asks the process to end cancels it.
+/// Runs work that updates its watch, with a progress line. A terminating signal cancels the watch.
 pub fn watched<T>(screen: &Screen, work: impl FnOnce(&Watch) -> T) -> T {
     if let Some(own) = OWN_WATCH.with_borrow(Clone::clone) {
         return work(&own);
@@ -65,7 +65,7 @@ pub fn watched<T>(screen: &Screen, work: impl FnOnce(&Watch) -> T) -> T {
                 let progress = WATCH.progress();
                 let share =
                     progress.total_packed_bytes.map(|total| progress.packed_bytes as f64 / total as f64);
-                // Work that counts nothing here has its own way to show where it is.
+                // Work that counts no records shows its own progress.
                 if progress.records > 0 {
                     line.show(progress.records, share);
                 }
@@ -80,22 +80,22 @@ pub fn watched<T>(screen: &Screen, work: impl FnOnce(&Watch) -> T) -> T {
     })
 }
 
-/// What of a trace is analysed, and how strictly.
+/// The part of a trace to analyse, and how strictly.
 #[derive(Clone, Debug)]
 pub struct Extent {
-    /// The part of the trace that is read.
+    /// The window of records to read.
     pub window: Window,
-    /// What the window counts along.
+    /// The sequence along which the window counts.
     pub window_of: WindowOf,
-    /// How many records of each shard to read at most.
+    /// Maximum number of records to read of each shard.
     pub most_records: u64,
-    /// Whether those are records of each core or of all in turn, where cores run side by side.
+    /// Whether `most_records` applies to each core or to all cores in turn, if cores run side by side.
     pub most_records_of: WindowOf,
-    /// Whether the first error ends reading.
+    /// Whether to stop at the first error.
     pub strict: bool,
-    /// Only these threads, where shards mix them; all if empty.
+    /// The threads to select if shards mix threads; all if empty.
     pub threads: Vec<ThreadId>,
-    /// The parts that have results of their own.
+    /// The parts with results of their own.
     pub division: Division,
 }
 
@@ -113,7 +113,7 @@ impl Default for Extent {
     }
 }
 
-/// Runs analyses over a trace, all in one read.
+/// Runs all analyses over a trace in one pass.
 pub fn analyse(
     trace: &dyn Trace,
     planned: Vec<Planned>,
@@ -150,10 +150,10 @@ pub fn analyse(
     Ok(outcome)
 }
 
-/// Says how much was read and how fast.
+/// Prints how much was read, and how fast.
 pub fn say_speed(records: u64, inflated_bytes: Option<u64>, elapsed: Duration, screen: &Screen) {
     let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-    let rate = (records as f64 / elapsed.as_secs_f64().max(1e-9)) as u64; // Three digits matter.
+    let rate = (records as f64 / elapsed.as_secs_f64().max(1e-9)) as u64; // Three digits suffice.
     let inflated =
         inflated_bytes.map(|bytes| format!(" ({} inflated)", bytes_text(bytes))).unwrap_or_default();
     screen.say(format_args!(
@@ -164,25 +164,25 @@ pub fn say_speed(records: u64, inflated_bytes: Option<u64>, elapsed: Duration, s
     ));
 }
 
-/// What a loss means for numbers.
+/// The consequence of a loss for numbers, as part of a message.
 const OF_NUMBERS: &str = "the numbers below are about the rest";
-/// What it means for a file.
+/// The consequence of a loss for a written file.
 pub const OF_A_FILE: &str = "what was written is the rest";
-/// What it means for records that were printed.
+/// The consequence of a loss for printed records.
 pub const OF_RECORDS: &str = "what was printed is the rest";
 
-/// How reading a trace went: what it did wrong, and whether all of it was read. The one place that says so, for every verb.
+/// How reading a trace went: findings, and whether all of it was read. All verbs report this through here.
 #[derive(Debug)]
 pub struct Verdict {
-    /// What was found wrong with the trace.
+    /// Findings about the trace.
     pub findings: Vec<Finding>,
-    /// Why reading ended early.
+    /// Why reading ended early, if it did.
     pub error: Option<Arc<Error>>,
-    /// Whether a signal ended it.
+    /// Whether a signal ended reading.
     pub cancelled: bool,
-    /// What a loss means for the answer.
+    /// The consequence of a loss for the answer, as part of a message.
     pub meaning: &'static str,
-    /// What is lost was said.
+    /// Whether the loss was reported.
     pub is_lost_said: Cell<bool>,
 }
 
@@ -199,7 +199,7 @@ impl Default for Verdict {
 }
 
 impl From<Reading> for Verdict {
-    /// How reading for an output went.
+    /// The verdict on reading for an output.
     fn from(reading: Reading) -> Verdict {
         let Reading { findings, error, .. } = reading;
         Verdict { findings, error, meaning: OF_A_FILE, ..Verdict::default() }
@@ -207,10 +207,10 @@ impl From<Reading> for Verdict {
 }
 
 impl Verdict {
-    /// What was found when opening `trace` and when reading it.
+    /// Combines the findings from opening `trace` with those from reading it.
     pub fn new(trace: &dyn Trace, found: Found, error: Option<Error>, cancelled: bool) -> Verdict {
         let mut all = Found::default();
-        // What carries a trace is looked at when that is opened, and who reads the trace may meet the same fault.
+        // The carrier of a trace is examined when the trace is opened, and reading may run into the same fault.
         let is_met = |finding: &&Finding| {
             found.as_slice().iter().any(|known| known.is_same_fault(finding))
                 || error.as_ref().is_some_and(|error| error.is_same_fault(finding))
@@ -221,17 +221,17 @@ impl Verdict {
         Verdict { findings: all.into_vec(), error: error.map(Arc::new), cancelled, ..Verdict::default() }
     }
 
-    /// The same, where a loss means this for the answer.
+    /// Sets the consequence of a loss for the answer.
     pub fn meaning(self, meaning: &'static str) -> Verdict {
         Verdict { meaning, ..self }
     }
 
-    /// What was found in a read that came to its end.
+    /// The verdict on a completed read.
     pub fn of(found: Found) -> Verdict {
         Verdict { findings: found.into_vec(), ..Verdict::default() }
     }
 
-    /// That of two reads of one trace: what both found is there once.
+    /// Combines the verdicts on two reads of the same trace, without duplicate findings.
     pub fn and(mut self, other: Verdict) -> Verdict {
         let lost = self.lost();
         let new = other.findings.into_iter().filter(|finding| !self.findings.contains(finding));
@@ -243,28 +243,28 @@ impl Verdict {
             cancelled: self.cancelled || other.cancelled,
             ..self
         };
-        // A loss that only the later read met was not said yet.
+        // A loss that only the later read found was not reported yet.
         both.is_lost_said.set(both.is_lost_said.get() && both.lost() == lost);
         both
     }
 
-    /// True if every record was read.
+    /// True if all records were read.
     pub fn is_complete(&self) -> bool {
         !self.cancelled && self.error.is_none()
     }
 
-    /// True if nothing is wrong that makes the answer one about a part of the trace, or about something else.
+    /// True if the answer covers the whole trace, and no error affects it.
     pub fn is_of_whole(&self) -> bool {
         let is_error = |finding: &Finding| finding.severity == Severity::Error;
         self.is_complete() && !self.findings.iter().any(is_error)
     }
 
-    /// What of the trace is not in the answer.
+    /// The part of the trace that is missing in the answer.
     pub fn lost(&self) -> Lost {
         Lost::of(&self.findings, self.error.as_deref())
     }
 
-    /// Says on standard error what is lost, once. It comes before the answer, because it says what the answer is about.
+    /// Reports the loss on standard error, once. It precedes the answer, because it says what the answer covers.
     pub fn say_lost(&self, screen: &Screen) {
         let lost = self.lost();
         if !lost.is_nothing() && !self.is_lost_said.replace(true) {
@@ -272,19 +272,19 @@ impl Verdict {
         }
     }
 
-    /// True if a newer program could read on where reading stopped.
+    /// True if a newer program could continue where reading stopped.
     fn needs_newer(&self) -> bool {
         let of_error = self.error.as_ref().is_some_and(|error| error.needs_newer());
         of_error || self.findings.iter().any(Finding::needs_newer)
     }
 
-    /// True if nothing would be new of what another one says.
+    /// True if reporting `other` would add nothing.
     pub fn says_the_same_as(&self, other: &Verdict) -> bool {
         let text = |verdict: &Verdict| verdict.error.as_ref().map(|error| error.to_string());
         self.findings == other.findings && text(self) == text(other) && self.lost() == other.lost()
     }
 
-    /// Tells people, on standard error: what is lost, unless that was said before the answer, and what is wrong.
+    /// Reports on standard error: the loss, unless it was reported before the answer, and all findings and errors.
     pub fn tell(&self, screen: &Screen) -> Outcome {
         self.say_lost(screen);
         let mut outcome = screen.findings(&self.findings);
@@ -299,19 +299,20 @@ impl Verdict {
         outcome
     }
 
-    /// The part that could not be read, `null` if there is none.
+    /// The error that ended reading as JSON; `null` if there is none.
     pub fn error_json(&self) -> Value {
         self.error.as_deref().map(error_json).into()
     }
 
-    /// Adds the keys `complete`, `error` (`null` if there is none), `findings` and `lost` to an answer.
+    /// Adds the keys `complete`, `error` (or `null`), `findings` and `lost` to an answer.
     pub fn add_to(&self, answer: &mut serde_json::Map<String, Value>) {
         answer.insert("complete".into(), self.is_complete().into());
         add_reading(&self.findings, self.error.as_deref(), answer);
     }
 }
 
-/// What ends a verb that is not for a trace: if damage was found when that was opened, it may be why, and is said first.
+/// The stop of a verb that does not apply to a trace. If damage was found when the trace was opened, it may be the reason,
+/// and is reported first.
 #[cold]
 pub fn not_for(error: Error, found: &[Finding]) -> Stop {
     let damage: Vec<Finding> = found.iter().filter(|finding| finding.is_damage()).cloned().collect();
@@ -321,7 +322,7 @@ pub fn not_for(error: Error, found: &[Finding]) -> Stop {
     }
 }
 
-/// The same of one trace. Where something was odd when that was opened, it is read for damage, too: what describes its
+/// Does the same with an open trace. If opening had warnings, the trace is also read for damage, since descriptions of its
 /// records may be lost.
 #[cold]
 pub fn not_for_trace(error: Error, trace: &dyn Trace, screen: &Screen) -> Stop {
@@ -344,13 +345,13 @@ pub fn not_for_trace(error: Error, trace: &dyn Trace, screen: &Screen) -> Stop {
     not_for(error, &Verdict::new(trace, found, None, false).findings)
 }
 
-/// True for what damage of a trace may be the reason of.
+/// True for errors that damage to a trace may cause.
 fn is_about_trace(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported | ErrorKind::Usage)
 }
 
-/// Says why damage lets a verb end without an answer: what is lost, what was found, the error. Programs get an object where they
-/// asked for one: `answer` has what the verb puts before how reading went.
+/// Reports that a verb ended without an answer because of damage: the loss, the findings and the error. With `answer`,
+/// programs get a JSON object: the keys of `answer`, and how reading went.
 pub fn tell_undone(
     error: &Error,
     meaning: &str,
@@ -371,7 +372,7 @@ pub fn tell_undone(
     Outcome::of_flaw(needs_newer).code()
 }
 
-/// Says on standard error what is lost, why if only a newer program can read on, and what that means for the answer.
+/// Reports the loss on standard error, with its consequence for the answer, and why if a newer program is needed.
 fn say_lost(lost: &Lost, needs_newer: bool, meaning: &str, screen: &Screen) {
     if !lost.is_nothing() {
         let why = if needs_newer { WHY_NEWER } else { "" };
@@ -379,10 +380,10 @@ fn say_lost(lost: &Lost, needs_newer: bool, meaning: &str, screen: &Screen) {
     }
 }
 
-/// Why the rest is lost where only a newer program can read on. The first loss may be another, so no place is named.
+/// The reason for a loss if a newer program is needed. It names no place, since the first loss may have another reason.
 const WHY_NEWER: &str = "; reading stops where only a newer program understands what follows";
 
-/// Says on standard error what is lost of each of several traces, in one line. `names` stand before that.
+/// Reports the losses of several traces in one line on standard error, each after its name.
 pub fn say_lost_of<const N: usize>(
     names: &[String; N],
     verdicts: [&Verdict; N],
@@ -399,29 +400,29 @@ pub fn say_lost_of<const N: usize>(
     }
 }
 
-/// What of a trace is lost, `null` if nothing is. Keys: `records`, `instrs`, `bytes` (a number, an object with `at_least`, or
-/// `null` where it is unknown), and `gaps`, a list of objects with these keys and the places `stopped` and `resumed`; the
-/// latter is `null` where reading did not continue.
+/// The loss as JSON, `null` if nothing is lost. Keys: `records`, `instrs`, `bytes` (a number, an object with `at_least`, or
+/// `null` if unknown), and `gaps`, a list of objects with these keys and the places `stopped` and `resumed`; `resumed` is
+/// `null` if reading did not continue.
 pub fn lost_json(lost: &Lost) -> Value {
     let Some(sum) = lost.sum() else { return Value::Null };
     json!({ "records": sum.records, "instrs": sum.instrs, "bytes": sum.bytes, "gaps": lost.gaps })
 }
 
-/// Adds how reading went to an answer: the keys `error`, `findings` and `lost`.
+/// Adds the keys `error`, `findings` and `lost` to an answer.
 pub fn add_reading(findings: &[Finding], error: Option<&Error>, answer: &mut serde_json::Map<String, Value>) {
     answer.insert("error".into(), error.map(error_json).into());
     answer.insert("findings".into(), result::json(findings));
     answer.insert("lost".into(), lost_json(&Lost::of(findings, error)));
 }
 
-/// The same where nothing was done: the findings are those before the error.
+/// Adds the same keys if nothing was done: the findings are those that the error carries.
 pub fn add_undone(error: &Error, answer: &mut serde_json::Map<String, Value>) {
     answer.insert("error".into(), error_json(error));
     answer.insert("findings".into(), result::json(error.findings()));
     answer.insert("lost".into(), lost_json(&Lost::of(&[], Some(error))));
 }
 
-/// Keys: `kind`, `message`, `place`.
+/// An error as JSON, with the keys `kind`, `message` and `place`.
 fn error_json(error: &Error) -> Value {
     json!({ "kind": error.kind().name(), "message": error.message(), "place": error.place() })
 }
@@ -447,7 +448,7 @@ mod tests {
         let rules: Vec<_> = both.findings.iter().map(|finding| &*finding.rule).collect();
         assert_eq!(rules, ["demo/opening", "demo/a", "demo/b"]);
         assert!(both.cancelled && both.error.is_some());
-        // What is lost is said again only if more is.
+        // The loss is reported again only if it has grown.
         let losing = |rule| Verdict {
             findings: vec![finding(rule).losing(Loss::default())],
             is_lost_said: Cell::new(true),

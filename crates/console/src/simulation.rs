@@ -1,4 +1,4 @@
-//! Simulations asked for on a command line: configuration files, lists of pages and miss files around `quipu::sim`.
+//! Runs simulations from a command line: configuration files, page lists and miss files around `quipu::sim`.
 
 use quipu::engine::{Outcome, Planned};
 use quipu::model::fresh::{Fresh, Replace};
@@ -14,18 +14,18 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// What a simulation takes besides options.
+/// Inputs of a simulation besides its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surroundings {
-    /// A configuration file of drcachesim.
+    /// A configuration file for DynamoRIO's drcachesim.
     pub config: Option<PathBuf>,
-    /// Whether addresses are physical.
+    /// Whether to use physical addresses.
     pub physical: bool,
-    /// A list of pages.
+    /// A file with a list of pages.
     pub pages: Option<PathBuf>,
-    /// Whether a warm-up that does not end counts as DynamoRIO has it.
+    /// Whether to count a warm-up that does not end as DynamoRIO does.
     pub counts_cold: bool,
-    /// Whether files of misses may replace others.
+    /// Whether miss files may replace existing files.
     pub replace: Replace,
 }
 
@@ -41,7 +41,7 @@ impl Default for Surroundings {
     }
 }
 
-/// Plans the simulation of caches.
+/// Plans a cache simulation.
 pub fn plan_caches(given: &Given, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
     let config = match &around.config {
         Some(path) => Some(configuration(path)?),
@@ -54,7 +54,7 @@ pub fn plan_caches(given: &Given, around: &Surroundings, trace: &dyn Trace) -> R
     plan(&caches::INFO, caches::settings(options, config)?.fitted(options, trace)?, physical, around, trace)
 }
 
-/// Plans the search for loads that miss at a steady distance.
+/// Plans the search for loads that miss at a constant stride.
 pub fn plan_misses(given: &Given, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
     if around.config.is_some() {
         return Err(Error::unsupported(
@@ -67,33 +67,34 @@ pub fn plan_misses(given: &Given, around: &Surroundings, trace: &dyn Trace) -> R
     plan(&misses::INFO, settings, around.physical, around, trace)
 }
 
-/// Plans the simulation of TLBs.
+/// Plans a TLB simulation.
 pub fn plan_tlbs(given: &Given, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
     let options = &fit_cores(&tlbs::INFO.parse(given)?, trace);
     plan(&tlbs::INFO, tlbs::settings(options)?.fitted(options, trace)?, around.physical, around, trace)
 }
 
-/// How many records a report runs on the default machine: about a second's work, which does not grow with the trace.
+/// Number of records that a report runs on the default machine: about a second of work, independent of the length of the
+/// trace.
 const MACHINE_RECORDS: u64 = 10_000_000;
 
-/// How the default machine of a report, its caches and TLBs, served the beginning of a trace.
+/// Results of the default machine of a report, its caches and TLBs, for the beginning of a trace.
 #[derive(Default)]
 pub struct Served {
-    /// What ran.
+    /// Names of the simulations.
     pub names: Vec<&'static str>,
-    /// The result of each.
+    /// Result of each simulation.
     pub reports: Vec<Box<dyn Report>>,
-    /// How many records ran; none if the trace cannot run.
+    /// Number of records simulated; `None` if the trace cannot be simulated.
     pub records: Option<u64>,
     is_all: bool,
-    /// The first part that the machine could not read to its end.
+    /// Error of the first part that could not be read to its end.
     pub error: Option<Error>,
-    /// Whether it was stopped before its end.
+    /// Whether a signal ended it.
     pub cancelled: bool,
 }
 
 impl Served {
-    /// The title of a part of what is said of the machine.
+    /// The title of a part of the machine's results.
     pub fn title(&self, part: &str) -> String {
         match self.records.filter(|_| !self.is_all) {
             Some(n) => format!("{part} of a default machine, for the first {} records", grouped(n)),
@@ -102,11 +103,11 @@ impl Served {
     }
 }
 
-/// Runs the beginning of a trace of `n_records` on the default machine, with `top` rows in lists. `run` reads a part of the trace
-/// for analyses; inside is why not, if the trace lacks what that takes.
+/// Simulates the beginning of a trace of `n_records` on the default machine, with `top` rows in lists. `run` reads a part of
+/// the trace for analyses; its inner error says why the trace cannot be simulated.
 ///
 /// # Errors
-/// What planning and `run` say else.
+/// Other errors of planning and of `run`.
 pub fn serve<E: From<Error>>(
     top: u32,
     n_records: u64,
@@ -147,7 +148,7 @@ fn plan(
     Ok(Planned::new(info, columns, Box::new(Simulation::new(settings, files)?)))
 }
 
-/// What makes addresses physical, if that is asked for.
+/// The translator to physical addresses, if they are requested.
 pub fn translator(physical: bool, around: &Surroundings, trace: &dyn Trace) -> Result<Option<Translator>> {
     if !physical && around.pages.is_none() {
         return Ok(None);
@@ -159,10 +160,10 @@ pub fn translator(physical: bool, around: &Surroundings, trace: &dyn Trace) -> R
     Translator::new(trace, pages.as_ref()).map(Some)
 }
 
-/// Makes sure that physical addresses were told, where they were asked for.
+/// Checks that the trace or the page list gave physical addresses, if they were requested.
 ///
 /// # Errors
-/// `Missing` if there was not one page.
+/// `Missing` if there was not a single page.
 pub fn check_translation(reports: &[Box<dyn Report>]) -> Result<()> {
     let of = |report: &dyn Report| {
         let report = report.as_any();
@@ -179,7 +180,8 @@ pub fn check_translation(reports: &[Box<dyn Report>]) -> Result<()> {
     }
 }
 
-/// What rows of a simulation's counts have no room for: why they are not what was asked for, and which stage they belong to.
+/// Remarks about a simulation that do not fit into its tables: why the result is incomplete, and which stages its counts
+/// belong to.
 pub fn remarks(report: &dyn Report) -> Vec<String> {
     let report = report.as_any();
     if let Some(of) = report.downcast_ref::<Simulated>() {
@@ -188,7 +190,7 @@ pub fn remarks(report: &dyn Report) -> Vec<String> {
     report.downcast_ref::<Swept>().map(|of| of.incomplete.clone()).unwrap_or_default()
 }
 
-/// Plans the simulation of another simulator's caches.
+/// Plans the cache simulation of another simulator.
 pub fn plan_other(model: &OtherModel, config: Option<&Path>, trace: &dyn Trace) -> Result<Planned> {
     let OtherModel { name, of, info, pass } = model;
     let Some(path) = config else {
@@ -199,12 +201,12 @@ pub fn plan_other(model: &OtherModel, config: Option<&Path>, trace: &dyn Trace) 
     Ok(Planned::new(info, info.needs.of(info.name, trace)?, pass))
 }
 
-/// How many cores a configuration file has.
+/// Number of cores in a configuration file.
 pub fn cores_of(path: &Path) -> Result<usize> {
     Ok(configuration(path)?.machine.cores)
 }
 
-/// A configuration file of drmemtrace's simulator.
+/// Reads a configuration file for DynamoRIO's drcachesim.
 fn configuration(path: &Path) -> Result<config::Config> {
     let (text, name) = (text_of(path)?, path.display().to_string());
     config::parse(&text, &name).map_err(|error| match Space::parse(&text, &name) {
@@ -213,7 +215,7 @@ fn configuration(path: &Path) -> Result<config::Config> {
     })
 }
 
-/// The text of a small file.
+/// Reads a small text file, up to just over [`config::MAX_BYTES`].
 pub fn text_of(path: &Path) -> Result<String> {
     let mut text = String::new();
     let limit = config::MAX_BYTES as u64 + 1;
@@ -228,17 +230,17 @@ fn io(path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("{}: {error}", path.display()))
 }
 
-/// One file of misses, packed with gzip.
+/// A gzip-compressed miss file.
 type Packed = flate2::write::GzEncoder<BufWriter<OutputFile>>;
 
-/// Writes each miss as a line `process,0xpc,0xaddress` into the file of its cache, which has its name when it has all of them.
+/// Writes each miss as a line `process,0xpc,0xaddress` to the file of its cache. A file gets its name once it is complete.
 struct MissFiles {
-    /// For each cache, its file.
+    /// For each cache, its file if it has one.
     files: Vec<Option<(PathBuf, Packed, Fresh)>>,
 }
 
 impl MissFiles {
-    /// The files that the caches of a machine ask for; `None` if none does.
+    /// Creates the miss files that the caches of a machine ask for; `None` if there are none.
     fn create(settings: &Setup, replace: Replace) -> Result<Option<Box<dyn MissSink>>> {
         let mut files = Vec::new();
         for cache in &settings.machine.caches {

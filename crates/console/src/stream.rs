@@ -1,4 +1,4 @@
-//! Records on their way to standard output or standard error.
+//! Prints records to standard output or standard error.
 
 use crate::screen::Result;
 use crate::terminal::Stream;
@@ -7,11 +7,11 @@ use quipu::model::Paint;
 use quipu_view::Progress;
 use std::io::Write;
 
-/// Prints the chosen rows of a merge to `out`: at once where a person sits at the other end; else a line on standard error says
-/// how far printing has come, unless it is to be quiet.
+/// Prints the chosen rows of a merge to `out`. On a terminal, rows are written at once; otherwise a line on standard error
+/// shows progress unless `is_quiet`.
 ///
 /// # Errors
-/// What ends reading, and what `out` says.
+/// Errors of reading, and of writing to `out`.
 pub fn print(
     job: PrintJob<'_>,
     merge: Merge<'_>,

@@ -1,7 +1,7 @@
-//! The standard streams. On a terminal, what traces and names of files say cannot give it commands.
+//! The standard streams, protected so that texts from traces and file names cannot control a terminal.
 //!
-//! All verbs write through these. Files and pipes get every byte as it is; a terminal gets line feeds, tabs, colours, and
-//! escapes for all that it would obey.
+//! All verbs write through these. Files and pipes get every byte unchanged; a terminal gets line feeds, tabs and colours, and
+//! everything else that it would interpret is escaped.
 
 use quipu::model::harmless;
 use std::cell::RefCell;
@@ -11,20 +11,20 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The user wants texts as they are.
+/// True if the user wants texts unescaped.
 static IS_RAW: AtomicBool = AtomicBool::new(false);
 
-/// Most bytes of a sequence that sets a colour.
+/// Maximum length of an escape sequence for a colour.
 const MAX_COLOR_BYTES: usize = 16;
-/// Most bytes of a character.
+/// Maximum length of a UTF-8 character.
 const MAX_CHAR_BYTES: usize = 4;
 
-/// Texts are sent to terminals as they are from now on, or not.
+/// Sets whether texts are sent to terminals unescaped.
 pub fn keep_raw(is_raw: bool) {
     IS_RAW.store(is_raw, Ordering::Relaxed);
 }
 
-/// What a thread would have written to the standard streams.
+/// Captured output of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     /// Standard output.
@@ -33,16 +33,16 @@ pub struct Kept {
     pub err: Vec<u8>,
 }
 
-/// What is kept, which other threads may write to, too.
+/// Captured output, to which other threads may also write.
 type Shared = Arc<Mutex<Kept>>;
 
 thread_local! {
-    /// Where what this thread writes goes, if it is kept.
+    /// Captures the output of this thread, if set.
     static KEPT: RefCell<Option<Shared>> = const { RefCell::new(None) };
 }
 
-/// Does some work, and keeps what is written to [`stdout`] and [`stderr`] of this thread meanwhile: for programs that are no
-/// command line.
+/// Runs work and captures what this thread writes to [`stdout`] and [`stderr`] meanwhile: for programs without a command
+/// line.
 pub fn kept<T>(work: impl FnOnce() -> T) -> (T, Kept) {
     let shared = Shared::default();
     let before = KEPT.replace(Some(shared.clone()));
@@ -52,7 +52,7 @@ pub fn kept<T>(work: impl FnOnce() -> T) -> (T, Kept) {
     (done, kept)
 }
 
-/// A standard stream, or what is kept of it.
+/// A standard stream, or its captured output.
 #[derive(Debug)]
 pub struct Standard {
     is_error: bool,
@@ -105,8 +105,8 @@ pub fn stderr() -> Stream<Standard> {
     Stream::new(Standard::new(true))
 }
 
-/// True if a path leads to standard output (`/dev/stdout`) and that is a pipe or a socket: a reader there expects what is
-/// written to the path, and no other answer among it.
+/// True if a path leads to standard output (`/dev/stdout`), and that is a pipe or a socket: its reader expects only what is
+/// written to the path.
 #[cfg(unix)]
 pub fn is_piped_stdout(path: &Path) -> bool {
     use std::os::fd::AsFd;
@@ -117,21 +117,21 @@ pub fn is_piped_stdout(path: &Path) -> bool {
     is_pipe && (own.dev(), own.ino()) == (other.dev(), other.ino())
 }
 
-/// Elsewhere no path leads to standard output.
+/// On other systems no path leads to standard output.
 #[cfg(not(unix))]
 pub fn is_piped_stdout(_: &Path) -> bool {
     false
 }
 
-/// A stream that escapes what a terminal would obey, if it is one.
+/// A stream that escapes control characters if it is a terminal.
 #[derive(Debug)]
 pub struct Stream<W: Write> {
     inner: W,
     is_terminal: bool,
     escapes: bool,
-    /// Whether the colours of our own are let through.
+    /// Whether Quipu's own colours are let through.
     has_colours: bool,
-    /// The beginning of a character or of a colour whose end is to come.
+    /// The beginning of a character or colour sequence whose end has not been written yet.
     begun: Vec<u8>,
 }
 
@@ -144,25 +144,25 @@ impl Stream<Standard> {
 }
 
 impl<W: Write> Stream<W> {
-    /// The same for text in which no colour is ours: those that a trace has are escaped, too.
+    /// Sets the stream up for text without colours of Quipu's own: colours in the text are escaped, too.
     #[must_use]
     pub fn without_colours(self) -> Stream<W> {
         self.with_colours(false)
     }
 
-    /// The same, with our colours or without.
+    /// Sets whether colours are let through.
     #[must_use]
     pub fn with_colours(mut self, has_colours: bool) -> Stream<W> {
         self.has_colours = has_colours;
         self
     }
 
-    /// Whether a person sits at the other end.
+    /// Whether the stream is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Writes what was begun, whose end will not come.
+    /// Writes the incomplete character or sequence at the end of the text.
     fn end(&mut self) -> io::Result<()> {
         if self.begun.is_empty() {
             return Ok(());
@@ -194,12 +194,12 @@ impl<W: Write> Write for Stream<W> {
 
 impl<W: Write> Drop for Stream<W> {
     fn drop(&mut self) {
-        // The stream is gone, and there is no other place to report it.
+        // A failure cannot be reported anywhere.
         let _ = self.end();
     }
 }
 
-/// How many bytes at the end may be the beginning of a colour or of a character.
+/// Number of bytes at the end that may be the beginning of a colour sequence or of a character.
 fn n_begun(text: &[u8]) -> usize {
     let tail = &text[text.len() - text.len().min(MAX_COLOR_BYTES)..];
     if let Some(at) = tail.iter().rposition(|byte| *byte == 0x1b) {
@@ -224,7 +224,7 @@ fn n_begun(text: &[u8]) -> usize {
     }
 }
 
-/// Appends text, all but line feeds, tabs and colours escaped, or all but line feeds and tabs.
+/// Appends text with escapes for everything but line feeds, tabs and, with `has_colours`, colours.
 fn append(text: &[u8], has_colours: bool, out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|byte| *byte == 0x1b) {
@@ -245,9 +245,9 @@ fn keeps(c: char) -> bool {
     c == '\n' || c == '\t'
 }
 
-/// Length of the sequence that this begins with, if it sets one of the colours and weights that the program itself uses.
+/// Length of the sequence at the start of `text` if it sets one of the colours and weights that Quipu uses; otherwise 0.
 ///
-/// A name may hold such a sequence, too, and be green; it cannot hide, blink, or move anything.
+/// A name in a trace may also contain such a sequence and appear in green, but it cannot hide, blink, or move the cursor.
 fn color_bytes(text: &[u8]) -> usize {
     let Some(codes) = text.strip_prefix(b"\x1b[") else { return 0 };
     let Some(n) = codes.iter().take(MAX_COLOR_BYTES - 3).position(|byte| *byte == b'm') else { return 0 };
