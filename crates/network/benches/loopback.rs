@@ -1,8 +1,8 @@
-//! Bytes per second from files to files over loopback, with TLS and without, of one sender and of eight; and the memory of it.
+//! Throughput from files to files over loopback, with and without TLS, for one sender and for eight; and peak memory.
 //!
-//! `cargo bench -p quipu-network`, with `-- MIB` for streams of that size (512). Files lie in the folder for temporary ones
-//! (`TMPDIR`), so that its disk is measured, too; `TMPDIR=/dev/shm` leaves that out. Collector and senders are threads of one
-//! process.
+//! `cargo bench -p quipu-network`, with `-- MIB` for streams of that size (default 512). Files are in the temporary folder
+//! (`TMPDIR`), so that its disk is measured, too; `TMPDIR=/dev/shm` leaves the disk out. Collector and senders are threads of
+//! one process.
 
 #![allow(clippy::unwrap_used)]
 
@@ -38,14 +38,14 @@ fn main() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// The most memory that this process had: KiB in `VmHWM`.
+/// Peak memory of this process in MiB, from `VmHWM`, which is in KiB.
 fn peak_mib() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
-/// A stream of a producer in frames of 256 KiB.
+/// Writes a stream of a producer in frames of 256 KiB.
 fn source(folder: &Path, nth: u64, n_bytes: u64) -> PathBuf {
     let path = folder.join(format!("{nth}.quipu"));
     let mut options = Options { codec: Codec::None, ..Options::new("bench") };
@@ -74,7 +74,7 @@ fn source(folder: &Path, nth: u64, n_bytes: u64) -> PathBuf {
     path
 }
 
-/// Sends all of these at once; bytes per microsecond until the last was acknowledged.
+/// Sends all sources at once. Returns bytes per microsecond until the last was acknowledged.
 fn run(folder: &Path, sources: &[PathBuf], with_tls: bool) -> f64 {
     let out = folder.join("out");
     let token_path = folder.join("token");

@@ -1,13 +1,13 @@
-//! Certificates that sign themselves: X.509 version 3 with a key of Ed25519, and nothing that is not needed.
+//! Creates self-signed certificates: X.509 version 3 with an Ed25519 key, and only the required fields.
 //!
-//! Their fingerprint says whose they are, so names in them mean nothing.
+//! Certificates are identified by their fingerprints, so the names in them have no meaning.
 
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A key and the certificate of it.
+/// A key and its certificate.
 #[derive(Clone)]
 pub struct Made {
     /// The key, as PKCS #8.
@@ -16,19 +16,19 @@ pub struct Made {
     pub certificate: Vec<u8>,
 }
 
-/// Seconds since 1970 in which a certificate is valid.
+/// Validity of a certificate, in seconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub struct Validity {
-    /// The first.
+    /// First valid second.
     pub from: u64,
-    /// The last.
+    /// Last valid second.
     pub until: u64,
 }
 
 const DAY: u64 = 86_400;
 
 impl Validity {
-    /// From yesterday on, for ten years: clocks of machines differ.
+    /// Valid for ten years, from yesterday because clocks of machines differ.
     #[must_use]
     pub fn ten_years() -> Validity {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -40,7 +40,7 @@ impl Validity {
 const ED25519: [u8; 3] = [0x2B, 0x65, 0x70];
 /// OID 2.5.4.3, a common name.
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
-/// OID 2.5.29.17, other names of the subject.
+/// OID 2.5.29.17, alternative names of the subject.
 const ALTERNATIVE_NAME: [u8; 3] = [0x55, 0x1D, 0x11];
 
 mod tag {
@@ -57,24 +57,24 @@ mod tag {
     pub(super) const EXTENSIONS: u8 = 0xA3;
 }
 
-/// A value of DER: tag, length, parts.
+/// Encodes a DER value: tag, length, contents.
 fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     let mut out = vec![tag];
     match len {
         0..128 => out.push(len as u8),
         128..256 => out.extend([0x81, len as u8]),
-        // A certificate of ours has some hundred bytes.
+        // Certificates made here have a few hundred bytes.
         _ => out.extend([0x82, (len >> 8) as u8, len as u8]),
     }
     parts.iter().for_each(|part| out.extend_from_slice(part));
     out
 }
 
-/// A time as DER has it.
+/// Encodes a time as DER.
 fn time(seconds: u64) -> Vec<u8> {
     let (days, of_day) = (seconds / DAY, seconds % DAY);
-    // Years begin in March here, so that the leap day is the last; 400 of them have 146,097 days.
+    // Years begin in March here, so that a leap day is the last day; 400 years have 146,097 days.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -88,10 +88,10 @@ fn time(seconds: u64) -> Vec<u8> {
     der(tag::TIME, &[text.as_bytes()])
 }
 
-/// Makes a key, and a certificate with this name.
+/// Creates a key, and a certificate with this name.
 ///
 /// # Errors
-/// If the system gives no random numbers.
+/// If the system provides no random numbers.
 pub fn make(name: &str, validity: Validity) -> io::Result<Made> {
     let random = SystemRandom::new();
     let failed = |_| io::Error::other("the system gives no random numbers");
@@ -100,7 +100,7 @@ pub fn make(name: &str, validity: Validity) -> io::Result<Made> {
         Ed25519KeyPair::from_pkcs8(key.as_ref()).map_err(|error| io::Error::other(error.to_string()))?;
     let mut serial = [0; 16];
     random.fill(&mut serial).map_err(failed)?;
-    // Positive, and as short as it can be.
+    // A positive number without leading zero bytes, as DER requires.
     serial[0] = serial[0] & 0x7F | 0x40;
     let algorithm = der(tag::SEQUENCE, &[&der(tag::OID, &[&ED25519])]);
     let common = [der(tag::OID, &[&COMMON_NAME]), der(tag::UTF8, &[name.as_bytes()])].concat();

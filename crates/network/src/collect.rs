@@ -1,7 +1,7 @@
-//! The collector: one thread with `poll` for all sockets, and one that waits for the disk.
+//! The collector: one thread that polls all sockets, and one that waits for the disk.
 //!
-//! A connection costs little until its sender is let in. There is a time limit for that. Where there are too many connections
-//! whose senders are not let in yet, a new one replaces the oldest of them.
+//! A connection costs little until its sender is admitted, which must happen within a time limit. If too many senders are
+//! waiting to be admitted, a new connection replaces the oldest of them.
 
 use crate::identity::Guard;
 use crate::link::{Link, Progress, READ_BYTES};
@@ -22,39 +22,40 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Results, Sender as Jobs, channel};
 use std::time::{Duration, Instant};
 
-/// How long the loop waits at most before it looks whether it is to end.
+/// Longest wait of the loop before it checks whether to end.
 const GLANCE: Duration = Duration::from_millis(100);
-/// What was taken is on the disk about this much later, or once there are this many bytes of a connection.
+/// Received frames are synced to disk after this time, or once a connection has this many unsynced bytes.
 const SYNC_AFTER: Duration = Duration::from_millis(50);
 const SYNC_BYTES: u64 = 16 << 20;
-/// Bytes of files that are read in one turn to find out what they hold.
+/// Bytes of existing files that are read per turn to find out which frames they contain.
 const RECOVER_BYTES: u64 = 16 << 20;
-/// Connections beyond the limit; their senders get a message that there are too many.
+/// Connections accepted beyond the limit, so that their senders get the message that there are too many.
 const SPARE: usize = 8;
-/// Reads of one connection in one turn, and connections that are accepted in one.
+/// Reads per connection and turn, and accepted connections per turn.
 const TURN_READS: usize = 4;
 const TURN_ACCEPTS: usize = 64;
-/// Files without a connection whose state is kept, so that a sender that comes again need not wait.
+/// Number of files without a connection whose state is kept, so that a reconnecting sender need not wait.
 const IDLE_FILES: usize = 64;
-/// How long the end waits for acknowledgements to leave.
+/// Longest time at the end for sending acknowledgements.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// What a collector allows.
+/// Limits of a collector.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Senders that are let in at a time. There are a few connections more, to say so to others.
+    /// Maximum number of admitted senders. A few more connections are accepted, to tell further senders so.
     pub connections: usize,
-    /// Bytes of a frame.
+    /// Maximum bytes of a frame.
     pub frame_bytes: u32,
-    /// Bytes of a producer's file.
+    /// Maximum bytes of a producer's file.
     pub file_bytes: u64,
-    /// Bytes in a second of each connection.
+    /// Maximum bytes per second of each connection.
     pub rate: Option<u64>,
-    /// How long a sender may take until it is let in.
+    /// Time within which a sender must be admitted.
     pub greeting: Duration,
-    /// How long a sender may be silent.
+    /// Longest silence of a sender.
     pub silence: Duration,
-    /// How long the collector is silent while bytes come that cannot be acknowledged yet: senders do not wait for ever.
+    /// Longest silence of the collector while it receives bytes that it cannot acknowledge yet. Senders give up on a silent
+    /// collector.
     pub own_silence: Duration,
 }
 
@@ -72,14 +73,14 @@ impl Default for Limits {
     }
 }
 
-/// Who is let in.
+/// Which senders are admitted.
 #[derive(Debug)]
 pub enum Door {
-    /// Everyone on this machine, without TLS.
+    /// All from this machine, without TLS.
     Loopback,
-    /// Who has the token.
+    /// Those with the token.
     Token(Guard, Arc<ServerConfig>),
-    /// Whose certificate TLS has accepted.
+    /// Those whose certificate TLS has accepted.
     Certificates(Arc<ServerConfig>),
 }
 
@@ -92,64 +93,64 @@ impl Door {
     }
 }
 
-/// Something that people may want to know.
+/// An event to show to the user.
 #[derive(Clone, Debug)]
 pub enum Notice {
-    /// Frames of a producer come; its file has this many bytes.
+    /// A producer began to send frames; its file has this many bytes.
     Began(PathBuf, u64),
-    /// A producer has ended, and all of it is on the disk.
+    /// A producer has ended, and all of its frames are on disk.
     Ended(PathBuf, Totals),
-    /// These bytes at the end of a producer's file were no whole frame, and were cut off.
+    /// These bytes at the end of a producer's file were not a whole frame and were cut off.
     Cut(PathBuf, Range<u64>),
-    /// A connection was ended.
+    /// A connection was ended because of a fault.
     Refused(Option<SocketAddr>, Fault),
 }
 
-/// What a collector did.
+/// Results of running a collector.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// The files that were written to, and what they hold.
+    /// The files that were written to, and their contents.
     pub files: BTreeMap<PathBuf, Totals>,
-    /// Senders that were let in.
+    /// Number of admitted senders.
     pub senders: u64,
-    /// Connections that were ended because of a fault.
+    /// Number of connections ended because of a fault.
     pub refused: u64,
 }
 
 impl Summary {
-    /// Producers that have ended.
+    /// Number of producers that have ended.
     #[must_use]
     pub fn n_ended(&self) -> usize {
         self.files.values().filter(|totals| totals.is_ended).count()
     }
 }
 
-/// A connection.
+/// A connection with a sender.
 #[derive(Debug)]
 struct Peer {
     link: Link,
     receiver: Receiver,
     born: Instant,
     heard: Instant,
-    /// When it was sent something.
+    /// When the collector last sent something.
     said: Instant,
-    /// Producers that it sends.
+    /// Ids of the producers that it sends.
     producers: Vec<u64>,
-    /// Producers that it has asked about, whose files are being read.
+    /// Ids of the producers that it has asked about and whose files are still being read.
     waiting: Vec<u64>,
-    /// The one whose frame comes now.
+    /// Id of the producer whose frame is being received.
     current: Option<u64>,
     dirty_since: Option<Instant>,
     dirty_bytes: u64,
-    /// Frames that are on their way to the disk.
+    /// Number of frames that are being synced to disk.
     syncing: Option<u64>,
     is_pinged: bool,
     is_done: bool,
-    /// It ends when what is to be sent was.
+    /// When closing began. The connection ends once all output is sent.
     is_closing: Option<Instant>,
-    /// Bytes that may be read now.
+    /// Bytes that may be read now without exceeding the rate.
     budget: f64,
-    /// Whether bytes came since it was sent something.
+    /// Whether bytes arrived since something was last sent.
     has_news: bool,
 }
 
@@ -161,12 +162,12 @@ impl Peer {
         }
     }
 
-    /// Whether it may be read from: it keeps to the rate, and takes what it is sent.
+    /// Whether to read from it: it is within the rate, and accepts what it is sent.
     fn is_read(&self) -> bool {
         self.is_closing.is_none() && self.budget > 0.0 && !self.link.wants_write()
     }
 
-    /// Whether the next of its producers can be looked at.
+    /// Whether to examine the file of the next producer that it asked about.
     fn is_asking(&self) -> bool {
         !self.waiting.is_empty() && self.is_closing.is_none() && !self.link.wants_write()
     }
@@ -181,10 +182,10 @@ impl Peer {
     }
 }
 
-/// Files that are to be on the disk before this many frames of a connection are acknowledged.
+/// Connection id, number of frames, and the files to sync before that many frames are acknowledged.
 type Job = (u64, u64, Vec<Arc<File>>);
 
-/// Waits for the disk, beside the thread with the sockets.
+/// Waits for the disk in a thread of its own.
 struct Syncer {
     jobs: Option<Jobs<Job>>,
     results: Results<(u64, u64, io::Result<()>)>,
@@ -212,7 +213,7 @@ impl Syncer {
 
     fn start(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
-            // It ends with this.
+            // The thread ends only with the `Syncer`, so sending succeeds.
             let _ = jobs.send(job);
         }
     }
@@ -227,7 +228,7 @@ impl Drop for Syncer {
     }
 }
 
-/// A collector that listens.
+/// A listening collector.
 pub struct Collector {
     listener: TcpListener,
     folder: PathBuf,
@@ -236,14 +237,14 @@ pub struct Collector {
     peers: BTreeMap<u64, Peer>,
     n_peers: u64,
     files: FxHashMap<u64, ProducerFile>,
-    /// Which connection sends a producer.
+    /// Connection id by producer id.
     owners: FxHashMap<u64, u64>,
     syncer: Syncer,
     scratch: Vec<u8>,
     summary: Summary,
-    /// Connections could not be accepted, for want of descriptors.
+    /// True if connections could not be accepted for lack of file descriptors.
     is_short: bool,
-    /// When rates were last looked at.
+    /// When the budgets of connections were last updated.
     tended: Instant,
 }
 
@@ -254,10 +255,10 @@ impl std::fmt::Debug for Collector {
 }
 
 impl Collector {
-    /// Listens at an address, and writes into a folder, which is made.
+    /// Listens at an address, and creates the folder for files.
     ///
     /// # Errors
-    /// If the address cannot be listened at, or the folder not be made.
+    /// If it cannot listen at the address, or the folder cannot be created.
     pub fn new(address: SocketAddr, folder: &Path, door: Door, limits: Limits) -> io::Result<Collector> {
         make_folder(folder)?;
         let listener = TcpListener::bind(address)?;
@@ -279,19 +280,19 @@ impl Collector {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     ///
     /// # Errors
-    /// If the system does not say.
+    /// If the system does not provide it.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves senders until `is_over` says so, which is given what was done so far; then acknowledges what is on the disk, and
-    /// ends all connections.
+    /// Serves senders until `is_over` returns true, called with the summary so far and the number of connected senders. Then
+    /// acknowledges what is on disk, and ends all connections.
     ///
     /// # Errors
-    /// If the sockets cannot be waited for.
+    /// If polling the sockets fails.
     pub fn serve(
         mut self,
         is_over: &mut dyn FnMut(&Summary, usize) -> bool,
@@ -316,11 +317,11 @@ impl Collector {
         Ok(self.summary)
     }
 
-    /// Lets connections end whose frames are acknowledged.
+    /// Ends connections whose frames are all acknowledged.
     fn end_peers(&mut self) {
         let fault = Fault::new(Code::Ending, "the collector ends");
         for peer in self.peers.values_mut() {
-            // What came is still synced and acknowledged.
+            // Makes sure that received frames are synced and acknowledged.
             peer.is_pinged = true;
             if peer.syncing.is_none() && peer.receiver.n_frames() == peer.receiver.n_acked() {
                 peer.refuse(&fault);
@@ -328,7 +329,7 @@ impl Collector {
         }
     }
 
-    /// Waits for something to do, and does it.
+    /// Waits for events and handles them.
     fn turn(&mut self, is_ending: bool, notice: &mut dyn FnMut(Notice)) -> io::Result<()> {
         let mut timeout = GLANCE;
         let mut ids = Vec::with_capacity(self.peers.len());
@@ -338,7 +339,7 @@ impl Collector {
         polled.push(PollFd::new(&self.syncer.wake, PollFlags::IN));
         for (id, peer) in &self.peers {
             let mut wanted = PollFlags::empty();
-            // What a sender still sends after the last word is read, too: the system would take that word back otherwise.
+            // A closing connection is still read: with unread input, the system would reset it and discard the final message.
             if peer.is_closing.is_some() || peer.is_read() && !is_ending {
                 wanted |= PollFlags::IN;
             }
@@ -356,7 +357,7 @@ impl Collector {
         let wait = Timespec { tv_sec: 0, tv_nsec: timeout.as_nanos() as _ }; // Less than a second.
         match poll(&mut polled, Some(&wait)) {
             Ok(_) => {}
-            // A signal may be why it is to end.
+            // The signal may be the request to end.
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
@@ -387,8 +388,8 @@ impl Collector {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // A sender may have hung up, which is no fault. If descriptors are short, the oldest connection is closed whose
-                // sender is not let in yet.
+                // A sender may have hung up, which is not a fault. If file descriptors are short, the oldest connection that
+                // is not admitted yet is closed.
                 Err(_) => {
                     self.is_short = !self.drop_stranger(notice);
                     return;
@@ -424,7 +425,7 @@ impl Collector {
         }
     }
 
-    /// Ends the oldest connection whose sender was not let in; whether there is one.
+    /// Ends the oldest connection that is not admitted yet; false if there is none.
     fn drop_stranger(&mut self, notice: &mut dyn FnMut(Notice)) -> bool {
         let stranger = self.peers.iter().find(|(_, peer)| !peer.receiver.is_welcome());
         let Some(id) = stranger.map(|(id, _)| *id) else { return false };
@@ -432,7 +433,7 @@ impl Collector {
         true
     }
 
-    /// Reads what a sender has sent.
+    /// Reads and handles input from a sender.
     fn read(&mut self, id: u64, notice: &mut dyn FnMut(Notice)) {
         let is_stranger = |peer: &&Peer| !peer.receiver.is_welcome();
         let has_room = self.peers.get(&id).is_none_or(|peer| !is_stranger(&peer))
@@ -443,14 +444,14 @@ impl Collector {
         let mut end = None;
         let was_welcome = peer.receiver.is_welcome();
         if peer.is_closing.is_some() {
-            // What it still sends is of no interest, but has to be read for the last word to arrive.
+            // The input is ignored, but must be read for the final message to arrive.
             match peer.link.read(&mut scratch, &mut |_| Ok(())) {
                 Ok(Progress::Closed) | Err(_) => end = Some(None),
                 Ok(_) => {}
             }
         } else {
             for _ in 0..TURN_READS {
-                // Who was not let in yet has a limit of time, and not much to send.
+                // Before admission, the time limit applies, and little input is expected, so there is no rate limit.
                 let rate = self.limits.rate.filter(|_| peer.receiver.is_welcome());
                 let most = rate.map_or(scratch.len(), |_| scratch.len().min(peer.budget.max(1.0) as usize));
                 let Peer {
@@ -514,13 +515,13 @@ impl Collector {
         }
     }
 
-    /// Takes away what came of a frame that will not be finished.
+    /// Discards the unfinished frame of a connection.
     fn cancel(&mut self, id: u64) {
         if let Some(producer) = self.peers.get_mut(&id).and_then(|peer| peer.current.take())
             && let Some(file) = self.files.get_mut(&producer)
             && file.cancel().is_err()
         {
-            // What it holds is found out when it is opened again.
+            // The contents are determined when the file is opened again.
             self.files.remove(&producer);
         }
     }
@@ -544,21 +545,21 @@ impl Collector {
         idle.into_iter().take(n_idle.saturating_sub(IDLE_FILES)).for_each(|producer| self.release(producer));
     }
 
-    /// Lets go of a file.
+    /// Closes a file.
     fn release(&mut self, producer: u64) {
         if let Some(mut file) = self.files.remove(&producer) {
             let (path, is_known, totals) = (file.path().to_owned(), file.is_known(), file.totals());
-            // What was not acknowledged is sent again if it does not get to the disk.
+            // If syncing fails, the sender sends the unacknowledged frames again.
             let Ok(file) = file.to_sync() else { return };
             if file.sync_data().is_ok() && is_known {
                 self.summary.files.insert(path, totals);
             }
-            // The thread that syncs may still have it.
+            // The syncing thread may still hold the file.
             let _ = file.unlock();
         }
     }
 
-    /// Reads on in files whose producers were asked about, and answers.
+    /// Continues reading the files of producers that senders asked about, and answers those that are finished.
     fn recover(&mut self, notice: &mut dyn FnMut(Notice)) {
         let waiting: Vec<(u64, u64)> = self
             .peers
@@ -568,7 +569,7 @@ impl Collector {
             .collect();
         let budget = RECOVER_BYTES / waiting.len().max(1) as u64;
         for (id, producer) in waiting {
-            // The newest connection of a sender is the one that counts; the other may be dead and not know it.
+            // The newest connection of a sender takes over; the older one may be dead without having noticed.
             if let Some(other) = self.owners.insert(producer, id).filter(|other| *other != id) {
                 self.cancel(other);
                 if let Some(peer) = self.peers.get_mut(&other).filter(|peer| peer.is_closing.is_none()) {
@@ -615,7 +616,7 @@ impl Collector {
         if !file.recover(budget)? {
             return Ok(false);
         }
-        // What a HAVE lists has to be on the disk, as what is acknowledged.
+        // A HAVE promises that the listed frames are on disk, like an acknowledgement.
         if !file.have().is_empty() {
             let synced = file.to_sync()?.sync_data();
             synced
@@ -624,14 +625,14 @@ impl Collector {
         Ok(true)
     }
 
-    /// Acknowledges what has got to the disk.
+    /// Acknowledges frames that are now on disk.
     fn take_synced(&mut self, notice: &mut dyn FnMut(Notice)) {
         while let Ok((id, n_frames, synced)) = self.syncer.results.try_recv() {
             let Some(peer) = self.peers.get_mut(&id) else { continue };
             peer.syncing = None;
             if let Err(error) = synced {
                 let fault = Fault::new(Code::Storage, format!("cannot write to the disk: {error}"));
-                // Whether what was written is there is known when the files are opened again.
+                // Which frames were written is determined when the files are opened again.
                 let producers = peer.producers.clone();
                 peer.refuse(&fault);
                 self.summary.refused += 1;
@@ -653,7 +654,7 @@ impl Collector {
         }
     }
 
-    /// Syncs, sends, and ends what has taken too long.
+    /// Starts syncs, sends output, and ends connections that exceed time limits.
     fn tend(&mut self, notice: &mut dyn FnMut(Notice)) {
         let now = Instant::now();
         let elapsed = now.duration_since(std::mem::replace(&mut self.tended, now)).as_secs_f64();
@@ -693,7 +694,7 @@ impl Collector {
                     }
                 }
                 if has_new {
-                    // So are the names of files.
+                    // The names of new files must be on disk, too.
                     match File::open(&self.folder) {
                         Ok(folder) => files.push(Arc::new(folder)),
                         Err(error) => {
@@ -718,7 +719,7 @@ impl Collector {
                     }
                 }
             } else if peer.receiver.is_welcome() && peer.is_closing.is_none() {
-                // A frame may take longer to come than a sender waits for an answer.
+                // Receiving a frame may take longer than the sender waits for an answer.
                 let is_quiet = peer.has_news && now.duration_since(peer.said) >= self.limits.own_silence;
                 if peer.is_pinged && peer.syncing.is_none() || is_quiet {
                     peer.is_pinged = false;
@@ -741,7 +742,7 @@ impl Collector {
                 peer.link.flush()
             });
             let is_over = match peer.is_closing {
-                // The other side closes once it has read the last word.
+                // The other side closes the connection once it has read the final message.
                 Some(since) => now.duration_since(since) > GRACE || is_stranger && !peer.link.wants_write(),
                 None => false,
             };
@@ -755,7 +756,7 @@ impl Collector {
     }
 }
 
-/// Why a connection broke, in words for people who set up both sides.
+/// Explains why a connection broke, for people who set up both sides.
 fn broken(error: &io::Error) -> String {
     use rustls::{CertificateError as Wrong, Error};
     let why = match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {
@@ -771,7 +772,7 @@ fn broken(error: &io::Error) -> String {
     why.to_owned()
 }
 
-/// Takes what a sender has sent, to the end of `input`. Without a door, there is no room for another sender.
+/// Handles all of `input` from a sender. Without a door, no further sender is admitted.
 fn take(
     receiver: &mut Receiver,
     input: &mut &[u8],

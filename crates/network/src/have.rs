@@ -1,4 +1,4 @@
-//! Which frames a collector has of a producer: for each stream, ranges of their numbers.
+//! The frames of a producer that a collector has: for each stream, ranges of frame numbers.
 
 use crate::message::{Code, Fault, MAX_RANGES, RANGE_BYTES};
 use quipu_stream::frame::{Header, kind};
@@ -6,7 +6,7 @@ use quipu_stream::ranges::Ranges;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Records that a frame holds or says to be lost: what a flight recorder counts that overwrites it.
+/// Records that a frame contains or reports as lost: the count that a flight recorder keeps when it overwrites the frame.
 #[must_use]
 pub fn told(header: &Header) -> u64 {
     match header.kind {
@@ -15,11 +15,12 @@ pub fn told(header: &Header) -> u64 {
     }
 }
 
-/// Numbers of the frames of a stream.
+/// The frame numbers of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Numbers {
     ranges: Ranges,
-    /// Records that the frames of each range hold or say to be lost, by its first number; of no other range.
+    /// Records that the frames of a range contain or report as lost, by the first number of the range. Ranges without such
+    /// records have no entry.
     told: BTreeMap<u64, u64>,
 }
 
@@ -28,7 +29,7 @@ impl Numbers {
         self.ranges.insert(range.clone());
         let Some(whole) = self.ranges.range_of(range.start) else { return };
         let mut sum = told;
-        // Ranges that have become one have one number.
+        // Ranges that were joined share one entry.
         while let Some((&first, &told)) = self.told.range(whole.clone()).next() {
             self.told.remove(&first);
             sum = sum.saturating_add(told);
@@ -39,39 +40,39 @@ impl Numbers {
     }
 }
 
-/// Numbers of frames by stream.
+/// Frame numbers by stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Have {
     streams: BTreeMap<u32, Numbers>,
     n_ranges: usize,
-    /// Streams whose number 0 is missing.
+    /// Number of streams that lack frame 0.
     n_headless: usize,
 }
 
 impl Have {
-    /// Whether a frame is there.
+    /// Whether a frame is present.
     #[must_use]
     pub fn contains(&self, stream: u32, seq: u64) -> bool {
         self.streams.get(&stream).is_some_and(|numbers| numbers.ranges.contains(seq))
     }
 
-    /// Records that the frames of a stream before a number that is not there hold or say to be lost.
+    /// Records that the frames of a stream before the absent frame `seq` contain or report as lost.
     #[must_use]
     pub fn told_before(&self, stream: u32, seq: u64) -> u64 {
         let all = self.streams.get(&stream).into_iter().flat_map(|numbers| numbers.told.range(..seq));
         all.fold(0, |sum, (_, told)| sum.saturating_add(*told))
     }
 
-    /// The highest number of a stream, or 0.
+    /// The highest frame number of a stream, or 0.
     #[must_use]
     pub fn last(&self, stream: u32) -> u64 {
         self.streams.get(&stream).and_then(|numbers| numbers.ranges.last()).unwrap_or(0)
     }
 
-    /// Adds a frame, with what it has [`told`].
+    /// Adds a frame, with its [`told`] count.
     ///
     /// # Errors
-    /// If there would be more ranges than a message can list.
+    /// If there would be more ranges than a message can hold.
     pub fn insert(&mut self, stream: u32, seq: u64, told: u64) -> Result<(), Fault> {
         self.insert_range(stream, seq..seq.saturating_add(1), told)
     }
@@ -90,14 +91,14 @@ impl Have {
         Ok(())
     }
 
-    /// Whether nothing is there.
+    /// Whether there are no frames.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.n_ranges == 0
     }
 
-    /// How many times frames of a stream are missing between those that are there, and before them if the producer is there from
-    /// its beginning. If it is not, stream 0 is left out: what it describes is repeated, so that it may begin anew.
+    /// Number of gaps between the frames of streams, and before them if the producer is complete from its beginning.
+    /// Otherwise stream 0 is not counted: it describes the producer, and is repeated, so it may begin anew.
     #[must_use]
     pub fn n_gaps(&self) -> u64 {
         let n_between = self.n_ranges - self.streams.len();
@@ -108,13 +109,13 @@ impl Have {
         (n_between - of_first) as u64
     }
 
-    /// Whether the producer is there from its beginning, and no frame is missing before the last one of each stream.
+    /// Whether the producer is complete from its beginning, without gaps before the last frame of each stream.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.contains(0, 0) && self.n_headless == 0 && self.n_ranges == self.streams.len()
     }
 
-    /// The body of a HAVE.
+    /// Encodes the body of a HAVE message.
     #[must_use]
     pub fn to_bytes(&self, producer: u64) -> Vec<u8> {
         let mut body = producer.to_le_bytes().to_vec();
@@ -129,10 +130,10 @@ impl Have {
         body
     }
 
-    /// Reads a body: the producer, and what is there.
+    /// Decodes the body of a HAVE message: the producer, and its frames.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the body is malformed.
     pub fn read(body: &[u8]) -> Result<(u64, Have), Fault> {
         let wrong = || Fault::malformed("a list of frames that cannot be read");
         let (producer, ranges) = body.split_first_chunk::<8>().ok_or_else(wrong)?;
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(have.n_gaps(), 2);
         have.insert(4, 3, 0).unwrap();
         assert_eq!(have.n_gaps(), 1);
-        // From the beginning of the producer on, numbers are expected from 0.
+        // Once the beginning of the producer is present, frame numbers are expected from 0.
         have.insert(0, 0, 0).unwrap();
         assert_eq!(have.n_gaps(), 4);
         have.insert(4, 0, 0).unwrap();
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(before(&have), [1, 6, 26, 126, 1126]);
         let (_, read) = Have::read(&have.to_bytes(9)).unwrap();
         assert!(read == have && before(&read) == before(&have) && have.told_before(4, 10) == 0);
-        // A frame that joins two ranges and tells nothing.
+        // A frame that joins two ranges and adds no records.
         have.insert(3, 3, 0).unwrap();
         assert_eq!([1, 6, 8].map(|seq| have.told_before(3, seq)), [1, 26, 126]);
         assert_eq!(Have::read(&have.to_bytes(9)).unwrap(), (9, have));

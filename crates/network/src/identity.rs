@@ -1,6 +1,7 @@
-//! Who is who: keys and certificates in files, tokens, and whom TLS trusts.
+//! Authentication: keys and certificates in files, tokens, and the certificates that TLS trusts.
 //!
-//! A side trusts the certificates whose fingerprints it knows, as long as they are valid, and no others: no authority signs them.
+//! Each side trusts exactly the certificates whose fingerprints it knows, while they are valid. No certificate authority is
+//! involved.
 //!
 //! `docs/collect.md` describes it (who is let in).
 
@@ -27,10 +28,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
-/// What the text of a token begins with.
+/// Prefix of a token's text.
 const TOKEN_MARK: &str = "quipu-token-1";
 
-/// The largest file that is read as a key, certificate or token.
+/// Maximum size of a key, certificate or token file.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// The SHA-256 of a certificate.
@@ -38,7 +39,7 @@ const MAX_FILE_BYTES: u64 = 64 << 10;
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    /// That of a certificate.
+    /// Computes the fingerprint of a certificate.
     #[must_use]
     pub fn of(certificate: &[u8]) -> Fingerprint {
         let mut bytes = [0; 32];
@@ -46,7 +47,7 @@ impl Fingerprint {
         Fingerprint(bytes)
     }
 
-    /// Reads one as it is printed.
+    /// Parses a fingerprint in its printed form.
     #[must_use]
     pub fn parse(text: &str) -> Option<Fingerprint> {
         URL_SAFE_NO_PAD.decode(text.trim()).ok()?.try_into().ok().map(Fingerprint)
@@ -65,12 +66,12 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// What a sender needs to find the right collector and to be let in.
+/// What a sender needs to identify the collector and to be admitted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
-    /// The collector's certificate.
+    /// Fingerprint of the collector's certificate.
     pub fingerprint: Fingerprint,
-    /// What the collector lets in.
+    /// Secret that admits a sender.
     pub secret: [u8; SECRET_BYTES],
 }
 
@@ -81,7 +82,7 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// Reads the text of a token.
+    /// Parses the text of a token.
     #[must_use]
     pub fn parse(text: &str) -> Option<Token> {
         let mut parts = text.trim().split(':');
@@ -93,33 +94,33 @@ impl Token {
         Some(Token { fingerprint: Fingerprint::parse(fingerprint)?, secret })
     }
 
-    /// The text of the token.
+    /// Formats the token as text.
     #[must_use]
     pub fn to_text(&self) -> String {
         format!("{TOKEN_MARK}:{}:{}", self.fingerprint, URL_SAFE_NO_PAD.encode(self.secret))
     }
 
-    /// Reads the file of a token.
+    /// Reads a token file.
     ///
     /// # Errors
-    /// If it cannot be read or is none.
+    /// If the file cannot be read or contains no token.
     pub fn read(path: &Path) -> io::Result<Token> {
         let wrong = || wrong(path, "no token: `quipu collect --new-token` makes one");
         Token::parse(std::str::from_utf8(&read(path)?).map_err(|_| wrong())?).ok_or_else(wrong)
     }
 }
 
-/// Compares what a sender shows with the secret of a token, in a time that does not depend on where they differ.
+/// Compares a sender's proof with the secret of a token in constant time.
 #[derive(Debug)]
 pub struct Guard {
     known: Box<(hmac::Key, hmac::Tag)>,
 }
 
 impl Guard {
-    /// Lets in who has this token.
+    /// Creates a guard that admits senders with this token.
     ///
     /// # Errors
-    /// If the system gives no random numbers.
+    /// If the system provides no random numbers.
     pub fn new(token: &Token) -> io::Result<Guard> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map_err(|_| io::Error::other("the system gives no random numbers"))?;
@@ -127,7 +128,7 @@ impl Guard {
         Ok(Guard { known: Box::new((key, tag)) })
     }
 
-    /// Whether this is the secret.
+    /// Whether a proof contains the secret.
     #[must_use]
     pub fn lets_in(&self, proof: &Proof) -> bool {
         match proof {
@@ -153,10 +154,10 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Reads the file of a key, which has its certificate, too.
+    /// Reads a key file, which also contains the certificate.
     ///
     /// # Errors
-    /// If it cannot be read, or lacks either.
+    /// If the file cannot be read, or lacks the key or the certificate.
     pub fn read(path: &Path) -> io::Result<Identity> {
         let bytes = read(path)?;
         let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| wrong(path, "no private key"))?;
@@ -170,10 +171,10 @@ impl Identity {
     }
 }
 
-/// Reads the file of a certificate.
+/// Reads a certificate file.
 ///
 /// # Errors
-/// If it cannot be read or has none.
+/// If the file cannot be read or contains no certificate.
 pub fn read_certificate(path: &Path) -> io::Result<CertificateDer<'static>> {
     certificate_of(&read(path)?, path)
 }
@@ -195,7 +196,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where the key of a token or certificate is: beside it.
+/// The path of the key that belongs to a token or certificate: beside it, with `.key` appended.
 #[must_use]
 pub fn key_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -203,11 +204,11 @@ pub fn key_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Makes key, certificate and token of a collector: the token in a file at `path`, for the collector and its senders; key and
-/// certificate in `path` with `.key` after it, for the collector alone.
+/// Creates key, certificate and token of a collector: the token at `path`, for the collector and its senders; key and
+/// certificate at `path` with `.key` appended, for the collector only.
 ///
 /// # Errors
-/// If a file is there or cannot be written.
+/// If a file exists or cannot be written.
 pub fn new_token(path: &Path) -> io::Result<Token> {
     let made = certificate::make("quipu collector", Validity::ten_years())?;
     let mut secret = [0; SECRET_BYTES];
@@ -220,11 +221,11 @@ pub fn new_token(path: &Path) -> io::Result<Token> {
     Ok(token)
 }
 
-/// Makes key and certificate of a sender: the certificate in a file at `path`, for the collector; both in `path` with `.key`
-/// after it, for the sender alone.
+/// Creates key and certificate of a sender: the certificate at `path`, for the collector; key and certificate at `path` with
+/// `.key` appended, for the sender only.
 ///
 /// # Errors
-/// If a file is there or cannot be written.
+/// If a file exists or cannot be written.
 pub fn new_certificate(path: &Path) -> io::Result<Fingerprint> {
     let made = certificate::make("quipu sender", Validity::ten_years())?;
     write(path, 0o644, &pem("CERTIFICATE", &made.certificate))?;
@@ -232,10 +233,10 @@ pub fn new_certificate(path: &Path) -> io::Result<Fingerprint> {
     Ok(Fingerprint::of(&made.certificate))
 }
 
-/// Writes key and certificate beside `path`.
+/// Writes key and certificate to the key file beside `path`.
 ///
 /// # Errors
-/// If the file is there or cannot be written.
+/// If the file exists or cannot be written.
 pub fn write_key(path: &Path, made: &certificate::Made) -> io::Result<()> {
     let both = pem("PRIVATE KEY", &made.key) + &pem("CERTIFICATE", &made.certificate);
     write(&key_path(path), 0o600, &both)
@@ -258,7 +259,7 @@ fn pem(what: &str, der: &[u8]) -> String {
     text + &format!("-----END {what}-----\n")
 }
 
-/// Cryptography as it is used here: the fastest suite first.
+/// The cryptography provider, with the fastest cipher suite first.
 fn crypto() -> Arc<CryptoProvider> {
     let suites = &provider::cipher_suite::TLS13_AES_128_GCM_SHA256;
     let mut all = provider::default_provider();
@@ -266,7 +267,7 @@ fn crypto() -> Arc<CryptoProvider> {
     Arc::new(all)
 }
 
-/// Trusts certificates whose fingerprints are known and that are valid now.
+/// Trusts valid certificates with known fingerprints.
 #[derive(Debug)]
 struct Pinned {
     known: Vec<Fingerprint>,
@@ -285,7 +286,7 @@ impl Pinned {
         if !is_known || !others.is_empty() {
             return Err(CertificateError::UnknownIssuer.into());
         }
-        // It is its own authority; what is left to be found out is whether it is well formed and valid at this time.
+        // The certificate is its own trust anchor, so this only checks that it is well formed and currently valid.
         let wrong = |error| match error {
             webpki::Error::CertExpired { .. } => CertificateError::Expired,
             webpki::Error::CertNotValidYet { .. } => CertificateError::NotValidYet,
@@ -311,7 +312,7 @@ impl Pinned {
     }
 }
 
-/// TLS 1.2 is not spoken.
+/// Rejects TLS 1.2.
 fn never() -> Result<HandshakeSignatureValid, TlsError> {
     Err(TlsError::General("TLS 1.2 is not spoken".to_owned()))
 }
@@ -388,10 +389,10 @@ impl ClientCertVerifier for Pinned {
     }
 }
 
-/// How a collector speaks TLS. With `accepted`, senders need one of these certificates.
+/// TLS configuration of a collector. With `accepted`, senders must present one of these certificates.
 ///
 /// # Errors
-/// If the key is not one of the certificate, or of a kind that is not known.
+/// If the key does not belong to the certificate, or has an unknown type.
 pub fn server(identity: &Identity, accepted: &[CertificateDer<'_>]) -> io::Result<Arc<ServerConfig>> {
     let crypto = crypto();
     let builder = ServerConfig::builder_with_provider(Arc::clone(&crypto))
@@ -406,15 +407,15 @@ pub fn server(identity: &Identity, accepted: &[CertificateDer<'_>]) -> io::Resul
     let mut config = builder
         .with_single_cert(vec![identity.certificate.clone()], identity.key.clone_key())
         .map_err(io::Error::other)?;
-    // Each connection proves anew who it is.
+    // Without tickets, each connection authenticates anew.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// How a sender speaks TLS with the collector that has this certificate.
+/// TLS configuration of a sender, for the collector with this certificate.
 ///
 /// # Errors
-/// If the key is not one of the certificate, or of a kind that is not known.
+/// If the key does not belong to the certificate, or has an unknown type.
 pub fn client(collector: Fingerprint, identity: Option<&Identity>) -> io::Result<Arc<ClientConfig>> {
     let crypto = crypto();
     let known = vec![collector];

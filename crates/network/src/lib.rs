@@ -1,4 +1,4 @@
-//! Streams over a network: senders that ship frames, and a collector that acknowledges what is on its disk.
+//! Ships streams over a network: senders that ship frames, and a collector that acknowledges them once they are on disk.
 //!
 //! `docs/collect.md` describes the protocol byte by byte.
 //!

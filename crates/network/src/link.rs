@@ -1,4 +1,4 @@
-//! A connection: a socket that never blocks, with or without TLS.
+//! A connection: a non-blocking socket, with or without TLS.
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
@@ -9,15 +9,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// Bytes that are read from a socket at a time; all connections share one buffer of this size.
+/// Size of the buffer for reading from sockets, which all connections share.
 pub const READ_BYTES: usize = 256 << 10;
 
-/// What became of reading.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There may be more at once.
+    /// More may be available at once.
     More,
-    /// Nothing more for now.
+    /// Nothing more is available now.
     Nothing,
     /// The other side has closed the connection.
     Closed,
@@ -27,9 +27,9 @@ pub enum Progress {
 pub struct Link {
     socket: TcpStream,
     tls: Option<Box<Connection>>,
-    /// What is to be sent, without TLS.
+    /// Output without TLS.
     out: Vec<u8>,
-    /// How much of it was.
+    /// Number of bytes of `out` that were sent.
     sent: usize,
 }
 
@@ -48,7 +48,7 @@ impl AsFd for Link {
 impl Link {
     fn new(socket: TcpStream, tls: Option<Connection>) -> io::Result<Link> {
         socket.set_nonblocking(true)?;
-        // Acknowledgements and greetings are small and waited for.
+        // Acknowledgements and greetings are small, and the other side waits for them.
         socket.set_nodelay(true)?;
         let tls = tls.map(|mut tls| {
             tls.set_buffer_limit(None);
@@ -57,7 +57,7 @@ impl Link {
         Ok(Link { socket, tls, out: Vec::new(), sent: 0 })
     }
 
-    /// The collector's side of a connection that was accepted.
+    /// The collector's side of an accepted connection.
     ///
     /// # Errors
     /// If the socket cannot be set up.
@@ -66,7 +66,8 @@ impl Link {
         Link::new(socket, tls.transpose().map_err(io::Error::other)?)
     }
 
-    /// The sender's side of a connection. It is there when the socket can be written to and [`Link::established`] is no error.
+    /// Begins to connect, as a sender. The connection is established once the socket is writable and [`Link::established`]
+    /// succeeds.
     ///
     /// # Errors
     /// If the collector cannot be reached.
@@ -83,10 +84,10 @@ impl Link {
         Link::new(socket.into(), tls.transpose().map_err(io::Error::other)?)
     }
 
-    /// Whether connecting has succeeded, once the socket can be written to.
+    /// Checks whether connecting succeeded, once the socket is writable.
     ///
     /// # Errors
-    /// If it failed.
+    /// If connecting failed.
     pub fn established(&self) -> io::Result<()> {
         self.socket.take_error()?.map_or(Ok(()), Err)
     }
@@ -97,10 +98,10 @@ impl Link {
         self.socket.peer_addr().ok()
     }
 
-    /// Reads what is there, up to the size of `scratch`, and hands it to `take`.
+    /// Reads available input, up to the size of `scratch`, and passes it to `take`.
     ///
     /// # Errors
-    /// If the connection broke, the other side does not keep to TLS, or `take` fails.
+    /// If the connection broke, the other side violates TLS, or `take` fails.
     pub fn read(
         &mut self,
         scratch: &mut [u8],
@@ -121,14 +122,14 @@ impl Link {
         let mut packed = &scratch[..n];
         let mut has_ended = false;
         while !packed.is_empty() {
-            // After its end, TLS takes nothing more.
+            // TLS accepts no input after its end.
             if tls.read_tls(&mut packed)? == 0 {
                 break;
             }
             let state = match tls.process_new_packets() {
                 Ok(state) => state,
                 Err(error) => {
-                    // The other side gets an alert, if it still listens.
+                    // Sends an alert if the other side still listens.
                     let _ = tls.write_tls(&mut self.socket);
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }
@@ -154,7 +155,7 @@ impl Link {
         Ok(if has_ended { Progress::Closed } else { more })
     }
 
-    /// Adds bytes to what is to be sent.
+    /// Appends bytes to the output.
     ///
     /// # Errors
     /// If TLS refuses them.
@@ -168,7 +169,7 @@ impl Link {
         }
     }
 
-    /// Sends what the socket takes.
+    /// Sends as much output as the socket accepts.
     ///
     /// # Errors
     /// If the connection broke.
@@ -196,7 +197,7 @@ impl Link {
         Ok(())
     }
 
-    /// Whether something is to be sent.
+    /// Whether there is unsent output.
     #[must_use]
     pub fn wants_write(&self) -> bool {
         match &self.tls {
@@ -205,13 +206,13 @@ impl Link {
         }
     }
 
-    /// Whether both sides know who they speak to.
+    /// Whether the TLS handshake is complete; true without TLS.
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
     }
 
-    /// Says that nothing more is sent.
+    /// Announces the end of the output.
     pub fn close(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();

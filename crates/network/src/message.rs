@@ -1,54 +1,54 @@
-//! Messages: a head of 8 bytes, and a body of as many bytes as the head says.
+//! Messages: a head of 8 bytes, and a body whose length is in the head.
 //!
-//! `docs/collect.md` describes it (messages).
+//! `docs/collect.md` describes them (section on messages).
 
 use std::fmt;
 
-/// Bytes of a message's head: kind, three zeros, length of the body.
+/// Bytes of a message head: kind, three zeros, length of the body.
 pub const HEAD_BYTES: usize = 8;
 
-/// What a HELLO begins with.
+/// First bytes of a HELLO body.
 pub const MAGIC: [u8; 8] = *b"QUIPUNET";
 
-/// The version of the protocol that is spoken here.
+/// The protocol version implemented here.
 pub const VERSION: u16 = 1;
 
 /// Bytes of the secret in a token.
 pub const SECRET_BYTES: usize = 32;
 
-/// The longest text of an ERROR.
+/// Maximum bytes of the text of an ERROR.
 pub const MAX_TEXT_BYTES: usize = 1024;
 
-/// Ranges that a HAVE lists at most.
+/// Maximum number of ranges in a HAVE.
 pub const MAX_RANGES: usize = 65_536;
 
 /// Bytes of a range in a HAVE.
 pub const RANGE_BYTES: usize = 32;
 
-/// The longest frame: what readers of streams allow, with the longest header.
+/// Maximum bytes of a frame: the limit of stream readers, plus the longest header.
 pub const MAX_FRAME_BYTES: u32 = (64 << 20) + 1024;
 
-/// Kinds of messages. Odd ones go from the sender to the collector, even ones back.
+/// Kinds of messages. Odd ones are sent by the sender, even ones by the collector.
 pub mod kind {
-    /// Who the sender is.
+    /// The sender identifies itself.
     pub const HELLO: u8 = 1;
-    /// It is let in.
+    /// The sender is admitted.
     pub const WELCOME: u8 = 2;
-    /// Frames of a producer follow.
+    /// Announces frames of a producer.
     pub const BEGIN: u8 = 3;
-    /// Which frames of it are there.
+    /// Lists the frames of a producer that the collector has.
     pub const HAVE: u8 = 4;
     /// A frame.
     pub const FRAME: u8 = 5;
-    /// How many frames of this connection are on the disk.
+    /// Number of frames of this connection that are on disk.
     pub const ACK: u8 = 6;
-    /// Nothing more comes.
+    /// Nothing more will be sent.
     pub const DONE: u8 = 7;
-    /// All of it is on the disk.
+    /// All frames are on disk.
     pub const BYE: u8 = 8;
-    /// Whether the other side is still there.
+    /// Asks for an acknowledgement.
     pub const PING: u8 = 9;
-    /// Why the connection ends.
+    /// Reason why the connection ends.
     pub const ERROR: u8 = 10;
 }
 
@@ -56,28 +56,28 @@ pub mod kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Code {
-    /// No version is known to both.
+    /// The two sides have no version in common.
     Version = 1,
-    /// The token or certificate is not the collector's.
+    /// The token or certificate is wrong.
     Denied = 2,
-    /// A message or frame that may not be.
+    /// An invalid message or frame.
     Malformed = 3,
-    /// A limit of the collector.
+    /// A limit of the collector was exceeded.
     Limit = 4,
-    /// Another connection sends this producer now.
+    /// Another connection now sends this producer.
     TakenOver = 5,
-    /// The collector could not write.
+    /// The collector could not write to disk.
     Storage = 6,
-    /// The collector ends.
+    /// The collector is shutting down.
     Ending = 7,
     /// The connection was silent for too long.
     Silent = 8,
-    /// A code of a later version.
+    /// A code that this version does not know.
     Unknown = 0xFFFF,
 }
 
 impl Code {
-    /// The code with this number.
+    /// The code with this number; `Unknown` if there is none.
     #[must_use]
     pub fn of(number: u16) -> Code {
         use Code::{Denied, Ending, Limit, Malformed, Silent, Storage, TakenOver, Unknown, Version};
@@ -92,17 +92,17 @@ impl Code {
     }
 }
 
-/// Why a connection cannot continue.
+/// The reason why a connection cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// For the other side.
+    /// Code for the other side.
     pub code: Code,
-    /// For people.
+    /// Text for people.
     pub text: String,
 }
 
 impl Fault {
-    /// A fault with a text.
+    /// Creates a fault.
     pub fn new(code: Code, text: impl Into<String>) -> Fault {
         Fault { code, text: text.into() }
     }
@@ -120,10 +120,10 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// How a sender shows that it may send.
+/// How a sender proves that it may send.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum Proof {
-    /// It does not: the connection stays on one machine, or TLS has seen a certificate.
+    /// No proof: the connection stays on one machine, or TLS has checked a certificate.
     #[default]
     None,
     /// The secret of a token.
@@ -139,22 +139,22 @@ impl fmt::Debug for Proof {
     }
 }
 
-/// What a HELLO says.
+/// Contents of a HELLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The lowest version that the sender speaks.
+    /// Lowest version that the sender speaks.
     pub lowest: u16,
-    /// The highest.
+    /// Highest version that the sender speaks.
     pub highest: u16,
-    /// Why it should be let in.
+    /// Proof that the sender may send.
     pub proof: Proof,
 }
 
-/// Bytes of a HELLO's body.
+/// Bytes of a HELLO body.
 pub const HELLO_BYTES: usize = 8 + 4 + 4 + SECRET_BYTES;
 
 impl Hello {
-    /// The body of the message.
+    /// Encodes the body.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HELLO_BYTES] {
         let mut body = [0; HELLO_BYTES];
@@ -168,7 +168,7 @@ impl Hello {
         body
     }
 
-    /// Reads a body.
+    /// Decodes a body; `None` if it is malformed.
     #[must_use]
     pub fn read(body: &[u8]) -> Option<Hello> {
         let body: &[u8; HELLO_BYTES] = body.try_into().ok()?;
@@ -188,21 +188,21 @@ impl Hello {
     }
 }
 
-/// The head of a message.
+/// Encodes a message head.
 #[must_use]
 pub fn head(kind: u8, len: u32) -> [u8; HEAD_BYTES] {
     let [a, b, c, d] = len.to_le_bytes();
     [kind, 0, 0, 0, a, b, c, d]
 }
 
-/// Appends a message. Its body has at most a few megabytes.
+/// Appends a message. Bodies have at most a few megabytes.
 pub fn put(kind: u8, body: &[u8], out: &mut Vec<u8>) {
     let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
     out.extend_from_slice(&head(kind, len));
     out.extend_from_slice(body);
 }
 
-/// The side of a connection that bytes come from.
+/// The side of a connection that sends a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
     /// A sender.
@@ -212,7 +212,7 @@ pub enum From {
 }
 
 impl From {
-    /// How long the body of a message of this kind may be; `None` if this side sends none of that kind.
+    /// Allowed lengths of the body of a message of this kind; `None` if this side does not send that kind.
     fn bodies(self, kind: u8) -> Option<std::ops::RangeInclusive<u32>> {
         const HELLO_LEN: u32 = HELLO_BYTES as u32;
         Some(match (self, kind) {
@@ -228,14 +228,14 @@ impl From {
     }
 }
 
-/// A part of what came.
+/// A parsed part of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// A message that is whole.
+    /// A complete message: kind and body.
     Message(u8, &'a [u8]),
-    /// The head of a FRAME, with the length of its body.
+    /// The head of a FRAME: length of its body.
     Frame(u32),
-    /// Bytes of its body, at least one.
+    /// Bytes of a frame body, at least one.
     Bytes(&'a [u8]),
 }
 
@@ -247,29 +247,29 @@ enum State {
         kind: u8,
         len: usize,
     },
-    /// Bytes of a frame that are still to come.
+    /// Remaining bytes of a frame body.
     Frame(u32),
 }
 
-/// Takes bytes apart as they come.
+/// Splits input into messages, in chunks of any size.
 #[derive(Debug)]
 pub struct Parser {
     from: From,
     state: State,
-    /// What was got of a head or body.
+    /// Bytes of an incomplete head or body.
     buffer: Vec<u8>,
-    /// The buffer has a message that was given out.
+    /// True if the buffer contains a message that was already returned.
     is_given: bool,
 }
 
 impl Parser {
-    /// A parser of what this side sends.
+    /// Creates a parser for messages from this side.
     #[must_use]
     pub fn new(from: From) -> Parser {
         Parser { from, state: State::Head, buffer: Vec::new(), is_given: false }
     }
 
-    /// Moves bytes to the buffer until it has `len`; whether it has.
+    /// Moves bytes to the buffer until it has `len`; true once it has.
     fn gather(&mut self, len: usize, input: &mut &[u8]) -> bool {
         let n = (len - self.buffer.len()).min(input.len());
         let (taken, rest) = input.split_at(n);
@@ -278,7 +278,7 @@ impl Parser {
         self.buffer.len() == len
     }
 
-    /// Takes what it can from the front of `input`; `None` if that was all of it and more is needed.
+    /// Parses the next part from the front of `input`; `None` if all of it was consumed and more is needed.
     ///
     /// # Errors
     /// If this side may not send that.
@@ -291,7 +291,7 @@ impl Parser {
                 State::Head => {
                     let is_whole = self.gather(HEAD_BYTES, input);
                     let Some(kind) = self.buffer.first().copied() else { return Ok(None) };
-                    // Another protocol is known by its first byte, and may send no more than a few.
+                    // The first byte is enough to recognise another protocol, whose peer might send only a few bytes.
                     if self.from.bodies(kind).is_none() {
                         return Err(Fault::malformed(format!("no message begins with kind {kind}")));
                     }
@@ -339,8 +339,8 @@ impl Parser {
     }
 }
 
-/// A text of the other side as it may be printed: what a terminal would obey, and what changes the direction of writing, is
-/// escaped, and colours are no exception.
+/// Makes a text from the other side safe to print: escapes control characters, including colours, and characters that change
+/// the direction of text.
 #[must_use]
 pub fn harmless(text: &[u8]) -> String {
     let mut out = String::new();
@@ -357,7 +357,7 @@ pub fn harmless(text: &[u8]) -> String {
     out
 }
 
-/// The number in a body of 8 bytes.
+/// Decodes the number in an 8-byte body.
 pub(crate) fn number(body: &[u8]) -> u64 {
     body.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

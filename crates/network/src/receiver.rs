@@ -1,6 +1,6 @@
-//! The collector's side of a connection, without I/O.
+//! The collector's side of a connection, as a state machine without I/O.
 //!
-//! `docs/collect.md` describes it (the collector).
+//! `docs/collect.md` describes it (section on the collector).
 
 use crate::have::Have;
 use crate::message::{self, Code, Fault, From, Hello, MAX_TEXT_BYTES, Parser, Part, Proof, VERSION, kind};
@@ -8,25 +8,25 @@ use quipu_stream::frame::{HEADER_BYTES, Header, SYNC, TRAILER, TRAILER_BYTES};
 use quipu_stream::wire::crc32c_append;
 use rustc_hash::FxHashSet;
 
-/// Producers of one connection at most.
+/// Maximum number of producers per connection.
 pub const MAX_PRODUCERS: usize = 1024;
 
-/// What a sender did.
+/// An event from a sender.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// It shows why it should be let in; nothing else comes before [`Receiver::welcome`].
+    /// The sender presents its proof; nothing else follows before [`Receiver::welcome`].
     Hello(Proof),
-    /// Frames of a producer will come; none does before [`Receiver::have`].
+    /// The sender announces frames of a producer; none follow before [`Receiver::have`].
     Begin(u64),
-    /// A frame comes.
+    /// A frame begins.
     Frame(Header),
-    /// Bytes of it, from its header to its trailer.
+    /// Bytes of the frame, from its header to its trailer.
     Bytes(&'a [u8]),
-    /// It is whole, and its checksums are right.
+    /// The frame is complete, and its checksums are correct.
     FrameEnd(Header),
-    /// It asks for an acknowledgement.
+    /// The sender asks for an acknowledgement.
     Ping,
-    /// Nothing more comes; the answer is [`Receiver::bye`].
+    /// Nothing more follows; answer with [`Receiver::bye`].
     Done,
 }
 
@@ -38,28 +38,28 @@ enum Phase {
     Done,
 }
 
-/// A frame that comes.
+/// A frame that is being received.
 #[derive(Debug)]
 struct Coming {
     len: u64,
     at: u64,
     header: Option<Header>,
-    /// Whether the bytes of the header were given out.
+    /// Whether the bytes of the header were returned.
     is_header_given: bool,
     crc: u32,
-    /// Padding and trailer, as far as they came.
+    /// Padding and trailer received so far.
     end: Vec<u8>,
 }
 
-/// The state of a connection.
+/// The receiving state of a connection.
 #[derive(Debug)]
 pub struct Receiver {
     parser: Parser,
     phase: Phase,
-    /// The header that comes.
+    /// Bytes of an incomplete frame header.
     head: Vec<u8>,
     coming: Option<Coming>,
-    /// Producers that were begun, and those whose HAVE was sent.
+    /// Producers that the sender began, and those whose HAVE was sent.
     asked: FxHashSet<u64>,
     begun: FxHashSet<u64>,
     n_frames: u64,
@@ -69,7 +69,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A new connection. Larger frames are refused.
+    /// Creates the state of a new connection. Frames larger than `max_frame_bytes` are refused.
     #[must_use]
     pub fn new(max_frame_bytes: u32) -> Receiver {
         Receiver {
@@ -86,37 +86,37 @@ impl Receiver {
         }
     }
 
-    /// Bytes for the sender; they are taken away.
+    /// Removes and returns the output for the sender.
     pub fn take_out(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// Whether there are some.
+    /// Whether there is output for the sender.
     #[must_use]
     pub fn has_out(&self) -> bool {
         !self.out.is_empty()
     }
 
-    /// Frames that came whole.
+    /// Number of complete frames received.
     #[must_use]
     pub fn n_frames(&self) -> u64 {
         self.n_frames
     }
 
-    /// Whether the sender was let in.
+    /// Whether the sender was admitted.
     #[must_use]
     pub fn is_welcome(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Done)
     }
 
-    /// Takes what it can from the front of `input`; `None` if more is needed.
+    /// Parses the next event from the front of `input`; `None` if more is needed.
     ///
     /// # Errors
-    /// If the sender may not do that. The connection is to end.
+    /// If the sender violates the protocol. The connection must end.
     pub fn next<'s, 'i: 's>(&'s mut self, input: &mut &'i [u8]) -> Result<Option<Event<'s>>, Fault> {
         if let Some(coming) = &mut self.coming {
             let Some(header) = coming.header else {
-                // No more than the header is taken: the rest is given out without a copy.
+                // Only the header is copied: the payload is returned without a copy.
                 let n = (HEADER_BYTES - self.head.len()).min(input.len());
                 let (mut front, rest) = input.split_at(n);
                 if let Some(Part::Bytes(bytes)) = self.parser.next(&mut front)? {
@@ -187,7 +187,7 @@ impl Receiver {
         }
     }
 
-    /// Lets the sender in.
+    /// Admits the sender.
     pub fn welcome(&mut self) {
         self.phase = Phase::Open;
         let [a, b] = VERSION.to_le_bytes();
@@ -195,30 +195,30 @@ impl Receiver {
         message::put(kind::WELCOME, &[a, b, 0, 0, c, d, e, f], &mut self.out);
     }
 
-    /// Says which frames of a producer are there.
+    /// Tells the sender which frames of a producer are present.
     pub fn have(&mut self, producer: u64, have: &Have) {
         self.begun.insert(producer);
         message::put(kind::HAVE, &have.to_bytes(producer), &mut self.out);
     }
 
-    /// Says that the first `n` frames of the connection are on the disk, and which those are if that is asked for again.
+    /// Acknowledges that the first `n` frames of the connection are on disk. A smaller `n` repeats the last acknowledgement.
     pub fn ack(&mut self, n: u64) {
         self.n_acked = self.n_acked.max(n);
         message::put(kind::ACK, &self.n_acked.to_le_bytes(), &mut self.out);
     }
 
-    /// Frames that were acknowledged.
+    /// Number of acknowledged frames.
     #[must_use]
     pub fn n_acked(&self) -> u64 {
         self.n_acked
     }
 
-    /// Says that all frames are on the disk, as the last word.
+    /// Sends the final message: all frames are on disk.
     pub fn bye(&mut self) {
         message::put(kind::BYE, &self.n_frames.to_le_bytes(), &mut self.out);
     }
 
-    /// Says why the connection ends, as the last word.
+    /// Sends the final message: the reason why the connection ends.
     pub fn refuse(&mut self, fault: &Fault) {
         let mut body = (fault.code as u16).to_le_bytes().to_vec();
         let mut end = fault.text.len().min(MAX_TEXT_BYTES);
@@ -230,7 +230,7 @@ impl Receiver {
     }
 }
 
-/// The header, once it is whole. It has 96 bytes, as all that travel.
+/// Parses the frame header once it is complete. All headers in transit have 96 bytes.
 fn read_header(bytes: &[u8]) -> Result<Option<Header>, Fault> {
     if bytes.len() < HEADER_BYTES {
         return Ok(None);
@@ -259,7 +259,7 @@ fn check(header: &Header, len: u64, begun: &FxHashSet<u64>) -> Result<(), Fault>
     Err(Fault::malformed(wrong))
 }
 
-/// Takes bytes after the header.
+/// Processes bytes after the header.
 fn take_payload(coming: &mut Coming, header: &Header, bytes: &[u8]) {
     let payload_end = header.len_bytes() + u64::from(header.stored_len);
     let left = usize::try_from(payload_end.saturating_sub(coming.at)).unwrap_or(usize::MAX);

@@ -1,7 +1,7 @@
 //! The sender: follows a file, a folder or a pipe, and ships its frames over one connection at a time.
 //!
-//! A pipe is read whenever there is something in it, whether the collector can be reached or not. After a connection broke the
-//! source is read from its beginning again; what the collector has is passed over by its headers.
+//! A pipe is read whenever it has data, whether or not the collector is reachable. After a connection broke, the source is
+//! read from its beginning again, and frames that the collector has are skipped by their headers.
 
 use crate::have;
 use crate::link::{Link, Progress, READ_BYTES};
@@ -24,81 +24,81 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the loop waits at most before it looks whether the source has grown.
+/// Longest wait of the loop before it checks whether the source has grown.
 const GLANCE: Duration = Duration::from_millis(20);
-/// Bytes that are given to the connection at a time.
+/// Bytes that are passed to the connection at a time.
 const FILL_BYTES: usize = 1 << 20;
-/// How long to wait after a connection could not be made: at first, and at most.
+/// Pause after a failed connection: the first one, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How long connecting and the greeting may take.
+/// Time limit for connecting and the greeting.
 const GREETING: Duration = Duration::from_secs(10);
-/// How long nothing is sent before the collector is asked whether it is there.
+/// Time without sending after which the collector is pinged.
 const PING_AFTER: Duration = Duration::from_secs(10);
-/// How long a collector may be silent, if nothing else is wanted.
+/// Default for the longest silence of a collector.
 pub const SILENCE: Duration = Duration::from_secs(30);
-/// Reads of a connection before more is sent.
+/// Reads from a connection before more is sent.
 const TURN_READS: usize = 4;
 
-/// Where frames go.
+/// Destination of frames.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Addresses of the collector, which are tried in turn.
+    /// Addresses of the collector, tried in turn.
     pub addresses: Vec<SocketAddr>,
-    /// How TLS is spoken; not at all without it.
+    /// TLS configuration; `None` for no TLS.
     pub tls: Option<Arc<ClientConfig>>,
-    /// Why the sender is to be let in.
+    /// Proof that the sender may send.
     pub proof: Proof,
-    /// How long nothing may get to the collector while there is something to send; forever if not said.
+    /// Give up if nothing reached the collector for this long while there is something to send; `None` to try forever.
     pub give_up: Option<Duration>,
-    /// How long the collector may be silent before it is taken for gone, for instance [`SILENCE`].
+    /// Silence after which the collector counts as gone, for instance [`SILENCE`].
     pub silence: Duration,
 }
 
-/// What is sent.
+/// What to send.
 #[derive(Debug)]
 pub enum Input {
-    /// A file or folder, followed until its producers have ended if that is wanted.
+    /// A file or folder; if true, it is followed until its producers have ended.
     Path(PathBuf, bool),
-    /// What was [cut](crate::since::cut) out of the stream at the second path.
+    /// The first path contains what was [cut](crate::since::cut) out of the stream at the second.
     Cut(PathBuf, PathBuf),
-    /// What comes through a pipe, and where it waits.
+    /// Data from a pipe, and the spool that stores it until it is sent.
     Pipe(File, Box<Spool>),
 }
 
-/// What was sent.
+/// Result of sending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Frames that the collector has on its disk, sent in this run.
+    /// Frames sent in this run that the collector has on disk.
     pub frames: u64,
-    /// Data records in them.
+    /// Data records in these frames.
     pub records: u64,
-    /// Bytes of them.
+    /// Bytes of these frames.
     pub bytes: u64,
-    /// Frames that it had before.
+    /// Frames that the collector already had.
     pub already: u64,
-    /// Connections that were made after the first.
+    /// Number of connections after the first.
     pub reconnects: u64,
-    /// Records that were dropped because the spool was full, and how many frames they were in.
+    /// Records dropped because the spool was full, and the number of frames they were in.
     pub dropped: (u64, u64),
-    /// Frames that are damaged, or larger than the collector allows.
+    /// Frames not sent because they are damaged or larger than the collector allows.
     pub unsent: u64,
-    /// Bytes that are no frame.
+    /// Bytes that do not belong to frames.
     pub other_bytes: u64,
-    /// Buffers that were not sent: a program still writes them, or may, since the sender was interrupted.
+    /// Buffers not sent because a program is still writing them, or may be, since the sender was interrupted.
     pub left_open: u64,
-    /// Whether no program writes them any more.
+    /// Whether the buffers were left although no program is writing them.
     pub is_left_alone: bool,
-    /// Whether all that there is was acknowledged.
+    /// Whether everything available was acknowledged.
     pub is_complete: bool,
     /// Whether the sender was interrupted while the stream could still grow.
     pub is_cut: bool,
-    /// Whether the source has a frame at all.
+    /// Whether the source has any frame.
     pub has_frames: bool,
 }
 
 impl Sent {
-    /// Whether nothing of the source is missing at the collector.
+    /// Whether the collector has the whole source.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.is_complete
@@ -113,13 +113,13 @@ impl Sent {
 /// Why nothing more can be sent.
 #[derive(Debug)]
 pub enum Failure {
-    /// The collector refuses.
+    /// The collector refused.
     Refused(Fault),
-    /// TLS does: one side does not trust the other, or does not speak it.
+    /// TLS refused: one side does not trust the other, or does not speak TLS.
     Distrust(io::Error),
     /// No connection could be made for too long, or all of them broke.
     Unreachable(io::Error),
-    /// The source cannot be read, or the spool not be written.
+    /// The source cannot be read, or the spool cannot be written.
     Source(io::Error),
 }
 
@@ -139,7 +139,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Why TLS refuses, in words for people who set up both sides.
+/// Explains why TLS refused, for people who set up both sides.
 fn distrust(error: &io::Error) -> Option<&'static str> {
     use rustls::{AlertDescription as Alert, CertificateError as Wrong, Error};
     Some(match error.get_ref()?.downcast_ref::<Error>()? {
@@ -161,18 +161,18 @@ fn distrust(error: &io::Error) -> Option<&'static str> {
     })
 }
 
-/// Something that people may want to know.
+/// An event to show to the user.
 #[derive(Debug)]
 pub enum Notice<'a> {
     /// A connection was made.
     Connected(SocketAddr),
-    /// One could not be made, or broke; it is tried again.
+    /// A connection could not be made, or broke; it will be tried again.
     Lost(SocketAddr, &'a str),
-    /// How far it is.
+    /// Progress so far.
     Progress(&'a Sent),
 }
 
-/// A frame that was sent and is not acknowledged.
+/// A frame that was sent but not acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     producer: u64,
@@ -182,7 +182,7 @@ struct InFlight {
     bytes: u32,
 }
 
-/// A connection and what is under way in it.
+/// A connection, and the state of sending over it.
 struct Session {
     link: Link,
     sender: Sender,
@@ -192,17 +192,17 @@ struct Session {
     said: Instant,
     source: Source,
     shipper: Shipper,
-    /// What is to be judged when the collector has answered.
+    /// The next item, which cannot be judged before the collector has answered.
     pending: Option<Item>,
-    /// A message that is being written, and how far.
+    /// The message that is being written, and the number of bytes written.
     staged: Vec<u8>,
     staged_at: usize,
     in_flight: VecDeque<InFlight>,
-    /// Records that frames which were sent in this connection hold or say to be lost, by stream.
+    /// By producer and stream, the records that frames sent over this connection contain or report as lost.
     told: FxHashMap<(u64, u32), u64>,
-    /// The number of the last frame with records that was met of each stream.
+    /// By producer and stream, the number of the last frame with records that was read.
     newest: FxHashMap<(u64, u32), u64>,
-    /// Files that were read to their end, with how many frames were sent by then.
+    /// Files that were read to their end, each with the number of frames sent by then.
     finished: VecDeque<(u64, PathBuf)>,
     is_at_end: bool,
     unsent: u64,
@@ -211,13 +211,13 @@ struct Session {
 
 /// Why a connection ended.
 enum End {
-    /// All is acknowledged.
+    /// Everything is acknowledged.
     Bye,
-    /// It broke.
+    /// The connection broke.
     Broken(String),
-    /// The collector refuses now, and may not later.
+    /// The collector refused, but may accept later.
     Later(Fault),
-    /// There is no use in another one.
+    /// Another connection would fail, too.
     Failed(Failure),
 }
 
@@ -231,19 +231,20 @@ fn of_source(error: io::Error) -> End {
     End::Failed(Failure::Source(error))
 }
 
-/// Records of a stream that the collector has, knows to be lost or is being sent, before a frame that it has not.
+/// Records of a stream before a frame that the collector lacks: those that it has, knows to be lost, or is being sent.
 fn told_before(sender: &Sender, told: &FxHashMap<(u64, u32), u64>, header: &Header) -> u64 {
     let own = told.get(&(header.producer, header.stream)).copied().unwrap_or(0);
     sender.told_before(header).saturating_add(own)
 }
 
-/// A flight recorder whose oldest segment went says in the first frame that is left of each stream how many records went before
-/// it. Those that were sent did not go, in this run or in another one.
+/// Corrects the losses in a frame header of a flight recorder. If its oldest segment was overwritten, the first remaining
+/// frame of each stream reports how many records preceded it; those that were sent, in this run or an earlier one, are not
+/// lost.
 fn forget_what_was_sent(session: &mut Session, header: &mut Header) -> io::Result<()> {
     let who = (header.producer, header.stream);
     let Some(gone) = session.source.overwritten(header.producer, header.stream)? else { return Ok(()) };
     if session.newest.get(&who).is_some_and(|newest| *newest > gone.last) {
-        // It is not the first that is left, and says only what its writer lost.
+        // This is not the first remaining frame, so its losses are only those of the writer.
         return Ok(());
     }
     let is_counted = header.lost < LOST_MANY || header.seq <= gone.last;
@@ -258,7 +259,7 @@ fn forget_what_was_sent(session: &mut Session, header: &mut Header) -> io::Resul
 struct Loop<'l> {
     target: &'l Target,
     path: PathBuf,
-    /// What that was cut out of.
+    /// The stream that `path` was cut out of.
     recorder: Option<PathBuf>,
     follows: bool,
     pipe: Option<(File, Box<Spool>)>,
@@ -267,13 +268,13 @@ struct Loop<'l> {
     retry_at: Instant,
     pause: Duration,
     n_tries: usize,
-    /// Since when nothing got to the collector.
+    /// Since when nothing has reached the collector.
     alone_since: Instant,
-    /// Why.
+    /// The reason for that.
     alone_because: Failure,
     /// Numbers of frames that the collector has, by producer and stream.
     delivered: FxHashMap<(u64, u32), Ranges>,
-    /// Frames of connections that broke before they were acknowledged: the collector may have them.
+    /// Frames of broken connections that were not acknowledged: the collector may have them.
     unsure: Vec<InFlight>,
     sent: Sent,
     is_first: bool,
@@ -281,11 +282,11 @@ struct Loop<'l> {
     stored: Vec<u8>,
 }
 
-/// Sends until all producers of the source have ended and all of it is acknowledged, or `is_interrupted` says so: what is there
-/// then is still sent if the collector takes it at once.
+/// Sends until all producers of the source have ended and everything is acknowledged, or until `is_interrupted` returns true.
+/// After an interruption, what is available is still sent if the collector accepts it without delay.
 ///
 /// # Errors
-/// See [`Failure`]. What was sent until then is said, too.
+/// See [`Failure`]. The error also contains what was sent before it.
 pub fn send(
     target: &Target,
     input: Input,
@@ -350,7 +351,7 @@ impl Loop<'_> {
                 interrupted = Some(Instant::now());
                 self.end_pipe();
             }
-            // What is there is sent, but not waited for without an end.
+            // After an interruption, available frames are sent, but only within a time limit.
             let is_late = interrupted.is_some_and(|since| {
                 since.elapsed() > GREETING || self.session.is_none() || failed.is_some()
             });
@@ -358,7 +359,7 @@ impl Loop<'_> {
                 return failed.map_or(Ok(()), Err);
             }
             if let Some(failure) = failed.take() {
-                // A program that writes into the pipe must not notice.
+                // The program that writes into the pipe must not be disturbed, so the pipe is drained first.
                 if self.pipe.is_none() || self.is_pipe_over {
                     return Err(failure);
                 }
@@ -411,7 +412,7 @@ impl Loop<'_> {
         self.target.addresses[self.n_tries.saturating_sub(1) % self.target.addresses.len()]
     }
 
-    /// Plans the next try.
+    /// Schedules the next attempt to connect.
     fn lose(&mut self, why: &str, because: Failure, notice: &mut dyn FnMut(Notice<'_>)) {
         notice(Notice::Lost(self.address(), why));
         self.alone_because = because;
@@ -419,14 +420,14 @@ impl Loop<'_> {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Counts what a connection that ended has found out about the source.
+    /// Takes over what an ended connection has found out about the source.
     fn settle(&mut self, session: &Session) {
         self.unsure.extend(&session.in_flight);
         self.sent.unsent = session.unsent;
         self.sent.other_bytes = session.source.other_bytes;
         self.sent.left_open = session.source.left_open;
         self.sent.is_left_alone = session.source.is_left_alone;
-        // A collector that lets a sender in and then takes nothing is as good as none.
+        // A collector that admits a sender and then accepts nothing counts as unreachable.
         let n_acked = session.sender.n_sent() - session.sender.n_unacked();
         let is_welcome = session.sender.max_frame_bytes().is_some();
         if is_welcome && (n_acked > 0 || session.began.elapsed() > LONGEST_PAUSE) {
@@ -529,7 +530,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Does what can be done with a connection.
+    /// Handles events of a connection.
     fn turn(&mut self, session: &mut Session, notice: &mut dyn FnMut(Notice<'_>)) -> Result<(), End> {
         let now = Instant::now();
         if !session.is_established {
@@ -643,7 +644,7 @@ impl Loop<'_> {
         Ok(())
     }
 
-    /// Notes that the collector has the first frames of this connection.
+    /// Notes that the collector has the first `n` frames of this connection.
     fn acknowledge(&mut self, session: &mut Session, n: u64) -> Result<(), End> {
         let n_before = session.sender.n_sent() - session.in_flight.len() as u64;
         let n_new = usize::try_from(n.saturating_sub(n_before)).unwrap_or(usize::MAX);
@@ -670,7 +671,7 @@ impl Loop<'_> {
         }
     }
 
-    /// Gives frames to the connection as long as it takes them.
+    /// Passes frames to the connection as long as it accepts them.
     fn fill(&mut self, session: &mut Session, now: Instant) -> Result<(), End> {
         let out = session.sender.take_out();
         session.link.write(&out)?;
@@ -700,7 +701,7 @@ impl Loop<'_> {
                 return Ok(());
             }
             session.said = now;
-            // A pipe has to be emptied meanwhile.
+            // Returns, so that the pipe is emptied meanwhile.
             if self.pipe.is_some() {
                 return Ok(());
             }
@@ -708,7 +709,7 @@ impl Loop<'_> {
         Ok(())
     }
 
-    /// Makes the next frame ready; false if there is none now.
+    /// Prepares the next frame; false if there is none now.
     fn stage(&mut self, session: &mut Session) -> Result<bool, End> {
         loop {
             let item = match session.pending.take() {
@@ -721,7 +722,7 @@ impl Loop<'_> {
                 Item::Closed(header, _) => *header,
                 Item::FileEnd(path) => {
                     session.finished.push_back((session.sender.n_sent(), path.clone()));
-                    // All of it may have been acknowledged before.
+                    // All of its frames may have been acknowledged already.
                     let n = session.sender.n_sent() - session.in_flight.len() as u64;
                     self.acknowledge(session, n)?;
                     continue;
@@ -735,7 +736,7 @@ impl Loop<'_> {
             };
             self.sent.has_frames = true;
             let most = session.sender.max_frame_bytes().unwrap_or_default();
-            // An index travels as padding, whatever its size is.
+            // An index is sent as padding, so its size does not matter.
             let is_small =
                 matches!(header.kind, kind::INDEX | kind::PAD) || header.frame_len() <= most.into();
             if !header.is_within_limits() || !is_small {

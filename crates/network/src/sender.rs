@@ -1,44 +1,44 @@
-//! The sender's side of a connection, without I/O.
+//! The sender's side of a connection, as a state machine without I/O.
 //!
-//! `docs/collect.md` describes it (the sender).
+//! `docs/collect.md` describes it (section on the sender).
 
 use crate::have::Have;
 use crate::message::{self, Code, Fault, From, HEAD_BYTES, Hello, Parser, Part, Proof, VERSION, kind};
 use quipu_stream::frame::Header;
 use rustc_hash::FxHashMap;
 
-/// What a collector did.
+/// An event from a collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It lets the sender in; larger frames are refused.
+    /// The collector admits the sender, and refuses frames larger than this.
     Welcome(u32),
-    /// It says what it has of a producer; frames of that may be sent.
+    /// The collector has listed its frames of a producer, whose missing frames may now be sent.
     Have(u64),
-    /// It has the first frames of this connection on its disk, this many in all.
+    /// The collector has the first frames of this connection on disk, this many in all.
     Ack(u64),
-    /// It has all, and ends the connection.
+    /// The collector has everything, and ends the connection.
     Bye,
-    /// It ends the connection for this reason.
+    /// The collector ends the connection for this reason.
     Refused(Fault),
 }
 
-/// What is to be done with a frame.
+/// What to do with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is to be sent.
+    /// Send it.
     Send,
-    /// The collector has it.
+    /// Skip it: the collector has it.
     Skip,
-    /// What the collector has is not known yet.
+    /// Wait: which frames the collector has is not known yet.
     Wait,
 }
 
-/// The state of a connection.
+/// The sending state of a connection.
 #[derive(Debug)]
 pub struct Sender {
     parser: Parser,
     max_frame_bytes: Option<u32>,
-    /// What the collector has, once it said so.
+    /// The frames that the collector has, by producer; `None` until it has answered.
     producers: FxHashMap<u64, Option<Have>>,
     n_sent: u64,
     n_acked: u64,
@@ -47,7 +47,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A new connection, which begins with a greeting.
+    /// Creates the state of a new connection, which begins with a greeting.
     #[must_use]
     pub fn new(proof: Proof) -> Sender {
         let mut out = Vec::new();
@@ -63,33 +63,33 @@ impl Sender {
         }
     }
 
-    /// Bytes for the collector; they are taken away.
+    /// Removes and returns the output for the collector.
     pub fn take_out(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// The largest frame that the collector takes, once it has let the sender in.
+    /// Maximum bytes of a frame, once the collector has admitted the sender.
     #[must_use]
     pub fn max_frame_bytes(&self) -> Option<u32> {
         self.max_frame_bytes
     }
 
-    /// Frames that were sent and are not acknowledged.
+    /// Number of frames sent but not acknowledged.
     #[must_use]
     pub fn n_unacked(&self) -> u64 {
         self.n_sent - self.n_acked
     }
 
-    /// Frames that were sent.
+    /// Number of frames sent.
     #[must_use]
     pub fn n_sent(&self) -> u64 {
         self.n_sent
     }
 
-    /// Takes what it can from the front of `input`; `None` if more is needed.
+    /// Parses the next event from the front of `input`; `None` if more is needed.
     ///
     /// # Errors
-    /// If a collector may not do that. The connection is to end.
+    /// If the collector violates the protocol. The connection must end.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event>, Fault> {
         let Some(part) = self.parser.next(input)? else { return Ok(None) };
         let Part::Message(kind, body) = part else {
@@ -140,7 +140,7 @@ impl Sender {
         Ok(Some(event))
     }
 
-    /// What is to be done with a frame. Asks the collector about producers that are new.
+    /// Decides what to do with a frame. For a new producer, asks the collector about it.
     pub fn judge(&mut self, header: &Header) -> Verdict {
         match self.producers.get(&header.producer) {
             Some(Some(have)) if have.contains(header.stream, header.seq) => Verdict::Skip,
@@ -154,16 +154,16 @@ impl Sender {
         }
     }
 
-    /// Records that the collector has of the stream of a frame that it has not, before that frame, or knows to be lost, by what
-    /// it said when the producer began in this connection.
+    /// Number of records before a frame that the collector lacks, in the frame's stream, that the collector has or knows to
+    /// be lost, according to its answer when the producer began in this connection.
     #[must_use]
     pub fn told_before(&self, header: &Header) -> u64 {
         let have = self.producers.get(&header.producer).and_then(Option::as_ref);
         have.map_or(0, |have| have.told_before(header.stream, header.seq))
     }
 
-    /// The head of the message that a frame of this many bytes is the body of; the frame is to follow, after what
-    /// [`Sender::take_out`] has.
+    /// Returns the message head for a frame of this many bytes. The frame must follow, after the output of
+    /// [`Sender::take_out`].
     pub fn frame(&mut self, len: u32) -> [u8; HEAD_BYTES] {
         self.n_sent += 1;
         message::head(kind::FRAME, len)
@@ -174,7 +174,7 @@ impl Sender {
         message::put(kind::PING, &[], &mut self.out);
     }
 
-    /// Says that nothing more comes.
+    /// Announces that nothing more will be sent.
     pub fn done(&mut self) {
         if !std::mem::replace(&mut self.is_done, true) {
             message::put(kind::DONE, &[], &mut self.out);

@@ -1,9 +1,10 @@
-//! Frames as they travel, and what stands for those that were dropped.
+//! Prepares frames for transit, and replaces those that are dropped.
 //!
-//! A frame travels without its way back to a snapshot, which is a distance in the file that it comes from; so does an END without
-//! that of an index. Indexes travel as padding. A buffer that was being written travels as the frame that it would have become.
+//! A frame is sent without its distance back to a snapshot, which depends on the source file; an END is sent without its
+//! distance to the index. Indexes are sent as padding. A buffer that was being written is sent as the frame that it would
+//! have become.
 //!
-//! `docs/collect.md` describes it (frames).
+//! `docs/collect.md` describes it (section on frames).
 
 use quipu_stream::codec::Unpacker;
 use quipu_stream::frame::{self, Header, LOST_MANY, encoding, kind};
@@ -13,28 +14,28 @@ use quipu_stream::wire::crc32c;
 use rustc_hash::FxHashMap;
 use std::io;
 
-/// The cause of a loss: who reads is too slow.
+/// Cause of a loss: the consumer is too slow.
 const CONSUMER: u64 = 32;
 
-/// What was changed of a producer's frames, so that its END has to count others.
+/// Changes to a producer's frames, by which the counts in its END have to be corrected.
 #[derive(Clone, Copy, Debug, Default)]
 struct Changed {
-    /// Frames that stand in no END, of buffers that were being written.
+    /// Frames made from open buffers, which no END counts.
     frames: u64,
-    /// Records in them.
+    /// Records in these frames.
     records: u64,
     /// Records that were dropped.
     dropped: u64,
 }
 
-/// Makes frames ready to travel.
+/// Prepares frames for transit.
 #[derive(Default)]
 pub struct Shipper {
     changed: FxHashMap<u64, Changed>,
-    /// Records of a stream that were dropped and that no header says yet.
+    /// By producer and stream, dropped records that no header reports yet.
     lost: FxHashMap<(u64, u32), u64>,
     unpacker: Unpacker,
-    /// Records that were dropped in all, and frames with them.
+    /// Total number of dropped records, and of frames they were in.
     n_dropped: (u64, u64),
 }
 
@@ -44,23 +45,23 @@ impl std::fmt::Debug for Shipper {
     }
 }
 
-/// Whether a frame has records, and nothing that later frames need.
+/// Whether a frame contains records, and nothing that later frames need.
 #[must_use]
 pub fn may_be_dropped(header: &Header) -> bool {
     matches!(header.kind, kind::DATA)
 }
 
 impl Shipper {
-    /// Nothing was shipped yet.
+    /// Creates a shipper that has shipped nothing yet.
     #[must_use]
     pub fn new() -> Shipper {
         Shipper::default()
     }
 
-    /// Appends a frame as it travels. `stored` is its payload as stored, whose checksum is right.
+    /// Appends a frame in its form for transit. `stored` is its payload as stored, with a correct checksum.
     ///
     /// # Errors
-    /// If the frame is beyond the limits of frames, which one that was read is not.
+    /// If the frame exceeds the limits of frames, which cannot happen for one that was read.
     pub fn ship(&mut self, header: &Header, stored: &mut [u8], out: &mut Vec<u8>) -> io::Result<()> {
         let mut header = Header { words: (frame::HEADER_BYTES / 8) as u8, meta_back: 0, ..*header }; // 12.
         match header.kind {
@@ -91,8 +92,8 @@ impl Shipper {
         Ok(())
     }
 
-    /// Appends a loss in the place of a frame with records, which is dropped: it has the frame's number, and the next frame of
-    /// the stream says how many records were lost.
+    /// Appends a loss in place of a frame with records, which is dropped. The loss has the frame's number, and the next frame
+    /// of the stream reports the number of lost records.
     ///
     /// # Errors
     /// As for [`Shipper::ship`].
@@ -101,7 +102,7 @@ impl Shipper {
         let (dropped_records, dropped_frames) = &mut self.n_dropped;
         (*dropped_records, *dropped_frames) = (*dropped_records + records, *dropped_frames + 1);
         self.changed.entry(header.producer).or_default().dropped += records;
-        // What the frame itself says was lost before it is to be said by the next.
+        // The losses that the dropped frame reported must be reported by the next one.
         let lost = records.saturating_add(header.lost.into());
         *self.lost.entry((header.producer, header.stream)).or_default() += lost;
         let loss = Loss {
@@ -129,7 +130,8 @@ impl Shipper {
         frame::write_frame(&mut loss, raw_len, &mut payload, out)
     }
 
-    /// The same where metadata stand between the records: `rest` is the frame without these, and says itself what was lost.
+    /// Drops the records of a frame that has metadata between them. `rest` is the header of the remaining frame, which still
+    /// reports its own losses; `stored` is its payload.
     ///
     /// # Errors
     /// As for [`Shipper::ship`].
@@ -148,7 +150,7 @@ impl Shipper {
         self.ship(rest, stored, out)
     }
 
-    /// Counts a frame that was made of a buffer, which its END does not count.
+    /// Counts a frame that was made from an open buffer, which the END does not count.
     pub fn note_closed(&mut self, header: &Header) {
         let changed = self.changed.entry(header.producer).or_default();
         changed.frames += 1;
@@ -157,14 +159,14 @@ impl Shipper {
         }
     }
 
-    /// Records that were dropped, and how many frames they were in.
+    /// Number of dropped records, and of frames they were in.
     #[must_use]
     pub fn n_dropped(&self) -> (u64, u64) {
         self.n_dropped
     }
 
-    /// Appends a loss of what a flight recorder overwrote, without the records that the collector has, or knows to be lost: of a
-    /// stream up to this frame, `told` gives how many.
+    /// Appends a loss of records that a flight recorder overwrote, without those that the collector has or knows to be lost:
+    /// `told` returns their number in a stream up to a frame.
     ///
     /// # Errors
     /// As for [`Shipper::ship`].
@@ -188,7 +190,7 @@ impl Shipper {
         frame::write_frame(&mut header, raw_len, &mut payload, out)
     }
 
-    /// The payload of an END as it travels; `None` if it cannot be read.
+    /// The payload of an END with corrected counts; `None` if it cannot be read.
     fn end(&mut self, header: &Header, stored: &[u8]) -> Option<Vec<u8>> {
         let Changed { frames, records, dropped } =
             self.changed.get(&header.producer).copied().unwrap_or_default();
@@ -212,7 +214,7 @@ fn add_lost(said: u32, more: u64) -> u32 {
     u32::try_from(u64::from(said).saturating_add(more)).unwrap_or(LOST_MANY)
 }
 
-/// Whether the stored payload of a frame is what its header says.
+/// Whether the stored payload of a frame matches its header.
 #[must_use]
 pub fn is_whole(header: &Header, stored: &[u8]) -> bool {
     stored.len() == header.stored_len as usize && crc32c(stored) == header.payload_crc

@@ -1,6 +1,6 @@
-//! The end of a stream as a stream: what was recorded in some time before the last record, and all that describes it.
+//! Cuts the end of a stream into a stream of its own: records from a period before the last record, and all metadata.
 //!
-//! Frames are copied as they are and keep their numbers, so that those that are left out can be sent later.
+//! Frames are copied unchanged and keep their numbers, so that the frames left out can be sent later.
 
 use crate::writing::is_being_written;
 use quipu_stream::decode::Registry;
@@ -26,22 +26,23 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     crate::source::files_after(path, None)
 }
 
-/// Ticks in a second of the clock that a frame's times are readings of.
+/// Ticks per second of the clock of a frame.
 fn ticks_per_s(metadata: &Metadata, header: &Header) -> Option<u64> {
     let clock = metadata.stream(header.stream).and_then(|stream| stream.clock);
     metadata.clock(clock.unwrap_or(1)).map(|clock| clock.ticks_per_s).filter(|ticks| *ticks > 0)
 }
 
-/// Writes to `out` the frames of the stream at `path` that have something from the time `back` before the last record of their
-/// producer on, and all frames without records. Buffers that a program still writes are left out; how many is given.
+/// Writes to `out` all frames of the stream at `path` that contain records newer than `back` before the last record of their
+/// producer, and all frames without records. Buffers that a program may still be writing are left out; their number is
+/// returned.
 ///
 /// # Errors
-/// If a file cannot be read or written, or the stream has no clock that counts seconds.
+/// If a file cannot be read or written, or the stream has no clock with known ticks per second.
 pub fn cut(path: &Path, back: Duration, out: &Path) -> io::Result<u64> {
     let (mut inputs, mut written, mut end) = (Vec::new(), Vec::new(), 0);
     for path in files(path)? {
         let file = Arc::new(File::open(&path)?);
-        // That is known before it is read.
+        // This must be determined before the file is read.
         let is_written = is_being_written(&file, &path);
         let input = FileInput::new(file)?;
         let start = end;
@@ -83,7 +84,7 @@ pub fn cut(path: &Path, back: Duration, out: &Path) -> io::Result<u64> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "its clock does not count seconds"));
     }
     let is_recent = |header: &Header| {
-        // What has no time may be of that time.
+        // Frames without a known time may be recent.
         let time = second_of(header).zip(newest.get(&header.producer));
         time.is_none_or(|(second, newest)| second >= newest - back.as_secs_f64())
     };
@@ -91,11 +92,12 @@ pub fn cut(path: &Path, back: Duration, out: &Path) -> io::Result<u64> {
     let first = first.map_or(0, |frame| frame.offset);
     let is_wanted = |frame: &FrameAt| match frame.header.kind {
         kind::DATA | kind::AGG => is_recent(&frame.header),
-        // Losses before that time are those of records that are left out.
+        // Earlier losses are about records that are left out.
         kind::LOSS => frame.offset >= first,
         _ => true,
     };
-    // How many metadata records are needed. Some may stand between rows of frames that are left out otherwise.
+    // Number of metadata records needed, by producer and epoch. Some may be between rows in frames that would otherwise be
+    // left out.
     let mut needed: BTreeMap<(u64, u32), u32> = BTreeMap::new();
     for frame in frames.iter().filter(|frame| is_wanted(frame)) {
         let mut version = frame.header.meta_version;
@@ -121,7 +123,7 @@ pub fn cut(path: &Path, back: Duration, out: &Path) -> io::Result<u64> {
         }
         let (len, payload_at) = (frame.header.frame_len() as usize, frame.header.len_bytes() as usize); // Within the limits.
         let bytes = input.get(frame.offset, len)?;
-        // A flight recorder may have cut it since.
+        // A flight recorder may have truncated the file meanwhile.
         let Some(bytes) = bytes.get(..len) else { continue };
         let stored = &bytes[payload_at..payload_at + frame.header.stored_len as usize]; // As above.
         if is_wanted || slice::without_records(&frame.header, stored)?.is_some() {

@@ -1,4 +1,4 @@
-//! What a sender reads: a file that grows, or a folder of such files, in the order of their names.
+//! The input of a sender: a growing file, or a folder of such files, in the order of their names.
 
 use crate::writing::is_being_written;
 use quipu_stream::ending::Ending;
@@ -18,21 +18,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long to wait before it is looked again whether a program still writes a file.
+/// Pause before checking again whether a program is writing a file.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What a source has next.
+/// The next item of a source.
 #[derive(Debug)]
 pub enum Item {
     /// A frame of a file.
     Frame(FrameAt),
-    /// A frame that was made of a buffer that was being written.
+    /// A frame made from an open buffer.
     Closed(Header, Vec<u8>),
     /// A file was read to its end.
     FileEnd(PathBuf),
-    /// Nothing yet.
+    /// Nothing available yet.
     Nothing,
-    /// Nothing more will come.
+    /// Nothing more will follow.
     End,
 }
 
@@ -42,46 +42,46 @@ pub struct Source {
     path: PathBuf,
     is_folder: bool,
     current: Option<(PathBuf, Growing)>,
-    /// The name of the last file that was begun.
+    /// Path of the last file that was begun.
     last: Option<PathBuf>,
-    /// Files after it that were seen.
+    /// Known files after that one.
     upcoming: VecDeque<PathBuf>,
-    /// ENDs that wait until the buffers of their file are sent.
+    /// END frames, held back until the buffers of their file are sent.
     ends: Vec<FrameAt>,
-    /// What is given out before more is read.
+    /// Items to return before more is read.
     queue: VecDeque<Item>,
     producers: FxHashMap<u64, Ending>,
-    /// Numbers of frames that were met, by producer and stream.
+    /// Numbers of the frames read so far, by producer and stream.
     seen: FxHashMap<(u64, u32), Ranges>,
-    /// Bytes that are no frame.
+    /// Bytes that do not belong to frames.
     pub other_bytes: u64,
-    /// Whether buffers of producers that have not ended are left out, for any writer.
+    /// Whether to leave out buffers of producers that have not ended, even if no program is writing them.
     pub leaves_open: bool,
-    /// Whether the files are a spool: no program maps them.
+    /// Whether the files are a spool, which no program maps.
     pub is_spool: bool,
-    /// Whether a program still writes the current file, and when that was looked at.
+    /// Whether a program is writing the current file, and when that was checked.
     written: Option<(bool, Instant)>,
-    /// Buffers that were left out.
+    /// Number of buffers left out.
     pub left_open: u64,
-    /// Whether they were left out although no program writes their file any more.
+    /// Whether buffers were left out although no program is writing their file.
     pub is_left_alone: bool,
-    /// The folder that may be a flight recorder's.
+    /// The folder that may belong to a flight recorder.
     pub recorder: Option<PathBuf>,
-    /// What it says to have overwritten, and which version of the file says it.
+    /// The records that the flight recorder reports as overwritten, and the version of the file that lists them.
     overwritten: Option<(Version, OfStreams)>,
 }
 
-/// Which file was read, and when: its number, the seconds and nanoseconds of its last change.
+/// Version of a file: inode number, and seconds and nanoseconds of its last modification.
 type Version = (u64, i64, i64);
 
-/// What is overwritten, by producer and stream.
+/// Overwritten records, by producer and stream.
 type OfStreams = BTreeMap<(u64, u32), Overwritten>;
 
 impl Source {
-    /// The frames of what is at `path`.
+    /// Opens the file or folder at `path`.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If it does not exist.
     pub fn open(path: &Path) -> io::Result<Source> {
         let is_folder = fs::metadata(path)?.is_dir();
         let mut source = Source {
@@ -117,7 +117,7 @@ impl Source {
         Ok(())
     }
 
-    /// The next frame. `is_over` says that nothing more will be written, and is asked before it is looked.
+    /// Returns the next item. `is_over` means that nothing more will be written; determine it before the call.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -125,7 +125,7 @@ impl Source {
         loop {
             if let Some(item) = self.queue.pop_front() {
                 if matches!(item, Item::FileEnd(_)) {
-                    // Until now frames of the queue could be read from it.
+                    // The queued frames could be read from the file until now.
                     self.current = None;
                 }
                 return Ok(item);
@@ -144,8 +144,8 @@ impl Source {
                 continue;
             };
             let mut next = growing.next(|| false)?;
-            // A file of a folder ends where the next begins: that is there before this one is looked at again. One that a
-            // program maps has not ended. Whether one does is known before the rest is read: what it wrote is there then.
+            // A file of a folder is finished once the next one exists, unless a program still maps it. Both are checked
+            // before the rest of the file is read, so that the rest includes everything the program wrote.
             if next == Next::Nothing && (is_over || self.has_following()?) && (!self.may_grow() || is_over) {
                 let Some((_, growing)) = &mut self.current else { continue };
                 next = growing.next(|| true)?;
@@ -160,7 +160,7 @@ impl Source {
                     let ending = self.producers.entry(header.producer).or_default();
                     ending.add(header);
                     if is_end || !ending.is_ended() {
-                        // A producer that continues had not ended.
+                        // The producer continues, so earlier END frames were not its last.
                         let (before, others) = std::mem::take(&mut self.ends)
                             .into_iter()
                             .partition(|end| end.header.producer == header.producer);
@@ -190,7 +190,7 @@ impl Source {
                 Next::Nothing => return Ok(Item::Nothing),
                 Next::End => {
                     let mut input = FileInput::new(Arc::clone(growing.file()))?;
-                    // Buffers that were not there when it was looked at are new.
+                    // If the file was not checked, its buffers are new, so a program is writing them.
                     let is_written = !self.is_spool && self.written.is_none_or(|(is_written, _)| is_written);
                     let closed = if (self.leaves_open || is_written) && !growing.has_ended() {
                         self.left_open += growing.open().len() as u64;
@@ -201,7 +201,7 @@ impl Source {
                     };
                     for (header, stored) in closed {
                         let seen = self.seen.entry((header.producer, header.stream)).or_default();
-                        // A buffer that was written out and not begun anew.
+                        // Skip a buffer that was written out as a frame and not begun anew.
                         if !seen.contains(header.seq) {
                             seen.insert(header.seq..header.seq.saturating_add(1));
                             self.queue.push_back(Item::Closed(header, stored));
@@ -214,7 +214,7 @@ impl Source {
         }
     }
 
-    /// Whether some producer was met, and each that was has ended.
+    /// Whether there was any producer, and all of them have ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         !self.producers.is_empty() && self.producers.values().all(Ending::is_ended)
@@ -241,21 +241,22 @@ impl Source {
         Ok(!self.upcoming.is_empty())
     }
 
-    /// Reads the stored payload of a frame that was given out last.
+    /// Reads the stored payload of the frame that was returned last.
     ///
     /// # Errors
-    /// If it cannot be read, or the file was cut.
+    /// If it cannot be read, or the file was truncated.
     pub fn stored(&self, frame: &FrameAt, stored: &mut Vec<u8>) -> io::Result<()> {
         let Some((_, growing)) = &self.current else { return Err(io::ErrorKind::NotFound.into()) };
-        // Within the limits of frames, or refused by the caller.
+        // Within the limits of frames, or else refused by the caller.
         stored.resize(frame.header.stored_len as usize, 0);
         growing.file().read_exact_at(stored, frame.payload_at())
     }
 
-    /// What the flight recorder says to have overwritten of a stream, now; `None` if it is none, or nothing of that went.
+    /// The records of a stream that the flight recorder currently reports as overwritten; `None` without a flight recorder,
+    /// or if nothing of the stream was overwritten.
     ///
     /// # Errors
-    /// If that cannot be read.
+    /// If its report cannot be read.
     pub fn overwritten(&mut self, producer: u64, stream: u32) -> io::Result<Option<Overwritten>> {
         let Some(folder) = &self.recorder else { return Ok(None) };
         let path = folder.join(LOST);
@@ -265,7 +266,7 @@ impl Source {
             }
             meta => meta?,
         };
-        // Each time it is another file.
+        // Each new version of the report is a new file.
         let version = (meta.ino(), meta.mtime(), meta.mtime_nsec());
         let known = self.overwritten.take().filter(|(known, _)| *known == version);
         let known = match known {
@@ -274,20 +275,20 @@ impl Source {
         };
         let (_, all) = self.overwritten.insert(known);
         if all.is_empty() {
-            // It cannot be read: the first frame of each stream is taken for the one that is left.
+            // The report cannot be parsed: treat the first frame of each stream as the first remaining one.
             return Ok(Some(Overwritten { records: u64::MAX, last: 0 }));
         }
         Ok(all.get(&(producer, stream)).copied())
     }
 
-    /// Whether the current file is what a flight recorder says to have overwritten.
+    /// Whether the current file is a flight recorder's report of overwritten records.
     #[must_use]
     pub fn says_what_went(&self) -> bool {
         let path = self.current.as_ref().map(|(path, _)| path);
         self.is_folder && path.and_then(|path| path.file_name()).is_some_and(|name| name == LOST)
     }
 
-    /// Bytes of the current file that were looked at, and how many it has.
+    /// Bytes of the current file that were examined, and its size.
     #[must_use]
     pub fn progress(&self) -> Option<(u64, u64)> {
         let (_, growing) = self.current.as_ref()?;
@@ -295,7 +296,7 @@ impl Source {
     }
 }
 
-/// The streams of a folder after `last`, in the order of their names.
+/// The streams of a folder whose paths sort after `last`, sorted by name.
 pub(crate) fn files_after(folder: &Path, last: Option<&Path>) -> io::Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -310,7 +311,7 @@ pub(crate) fn files_after(folder: &Path, last: Option<&Path>) -> io::Result<Vec<
     Ok(all)
 }
 
-/// Whether bytes are room that was claimed and never written.
+/// Whether bytes are room that was claimed but never written.
 fn is_room(file: &File, bytes: &std::ops::Range<u64>) -> io::Result<bool> {
     if !(bytes.end - bytes.start).is_multiple_of(8) {
         return Ok(false);

@@ -1,7 +1,7 @@
-//! A folder for what comes through a pipe and was not sent yet: files of some megabytes, removed as they are acknowledged.
+//! A folder that stores data from a pipe until it is sent: files of some megabytes, removed once they are acknowledged.
 //!
-//! A program that writes into the pipe never waits for the network: what comes is written to the disk at once. A spool that is
-//! full drops frames with records, and nothing that describes them; a loss stands in the place of each.
+//! A program that writes into the pipe never waits for the network: data are written to disk at once. A full spool drops
+//! frames with records, but keeps metadata; each dropped frame is replaced by a loss.
 
 use crate::ship::{Shipper, is_whole, may_be_dropped};
 use memchr::memmem;
@@ -12,10 +12,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file, from which on the next one is begun; less in small spools.
+/// Size at which a new file is begun; smaller in small spools.
 const SEGMENT_BYTES: u64 = 32 << 20;
 
-/// The file that is locked: two senders with one spool would remove what the other writes.
+/// The lock file: two senders with the same spool would remove each other's files.
 const LOCK: &str = ".lock";
 
 /// Locks a folder for one sender.
@@ -29,11 +29,11 @@ fn lock(folder: &Path) -> io::Result<File> {
                 let what = "another sender uses this spool; each one needs a folder of its own";
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
             }
-            // A file system without locks.
+            // The file system does not support locks.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // The one that had it may have removed it meanwhile: then it locks nothing.
+        // The previous owner may have removed the file meanwhile, so that this lock protects nothing.
         let is_there = fs::metadata(&path).is_ok_and(|there| {
             file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))
         });
@@ -43,32 +43,32 @@ fn lock(folder: &Path) -> io::Result<File> {
     }
 }
 
-/// A folder of frames as they travel.
+/// A folder of frames in their form for transit.
 #[derive(Debug)]
 pub struct Spool {
     folder: PathBuf,
-    /// Locked as long as the spool is used, and removed with it.
+    /// Locked while the spool is in use; removed with it.
     lock: File,
     current: Option<(File, u64)>,
     next: u64,
     max_bytes: u64,
-    /// Bytes of all files.
+    /// Total bytes of all files.
     n_bytes: u64,
-    /// What came of a frame that is not whole.
+    /// Bytes of an incomplete frame.
     pending: Vec<u8>,
-    /// How much of it was taken.
+    /// Number of bytes of `pending` that were consumed.
     taken: usize,
     shipper: Shipper,
     out: Vec<u8>,
-    /// Bytes that are no frame.
+    /// Bytes that do not belong to frames.
     pub other_bytes: u64,
 }
 
 impl Spool {
-    /// The spool in a folder, which is made. What an earlier one left there stays and is sent first.
+    /// Opens the spool in a folder, which is created. What an earlier sender left there is sent first.
     ///
     /// # Errors
-    /// If the folder cannot be made or read, or another sender uses it.
+    /// If the folder cannot be created or read, or another sender uses it.
     pub fn new(folder: &Path, max_bytes: u64) -> io::Result<Spool> {
         fs::create_dir_all(folder)?;
         let lock = lock(folder)?;
@@ -97,26 +97,26 @@ impl Spool {
         })
     }
 
-    /// Where it is.
+    /// Returns the folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Records that were dropped, and how many frames they were in.
+    /// Number of dropped records, and of frames they were in.
     #[must_use]
     pub fn n_dropped(&self) -> (u64, u64) {
         self.shipper.n_dropped()
     }
 
-    /// Takes what came through the pipe.
+    /// Stores data from the pipe.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If they cannot be written.
     pub fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.pending.extend_from_slice(bytes);
         while self.step()? {}
-        // Moving the rest to the front is paid by what was taken.
+        // Moving the rest to the front costs no more than consuming the bytes before it.
         if self.taken > self.pending.len() / 2 {
             self.pending.drain(..self.taken);
             self.taken = 0;
@@ -124,14 +124,14 @@ impl Spool {
         Ok(())
     }
 
-    /// Says that the pipe was closed.
+    /// Ends the input: the pipe was closed.
     pub fn finish(&mut self) {
         self.other_bytes += (self.pending.len() - self.taken) as u64;
         self.pending.clear();
         self.taken = 0;
     }
 
-    /// Takes the next frame; false if it is not whole yet.
+    /// Stores the next frame; false if it is incomplete.
     fn step(&mut self) -> io::Result<bool> {
         let bytes = &self.pending[self.taken..];
         if bytes.len() < SYNC.len() {
@@ -162,7 +162,7 @@ impl Spool {
         self.out.clear();
         let is_full = self.n_bytes + len as u64 > self.max_bytes;
         if header.kind == kind::OPEN {
-            // It is made a frame where the file is read.
+            // The reader of the file makes a frame of it.
             self.out.extend_from_slice(frame);
         } else if is_full && may_be_dropped(&header) {
             match slice::without_records(&header, stored)? {
@@ -180,7 +180,7 @@ impl Spool {
         Ok(true)
     }
 
-    /// Passes over bytes that are no frame, `least` of them at least; false if more have to come.
+    /// Skips bytes that do not belong to frames, at least `least` of them; false if more input is needed.
     fn skip(&mut self, least: usize) -> bool {
         let bytes = &self.pending[self.taken..];
         let found = memmem::find(&bytes[least..], &SYNC).map(|at| at + least);
@@ -219,7 +219,7 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        // While it is still locked. If that fails, the next sender uses the file as it is.
+        // Removed while still locked. If that fails, the next sender uses the existing file.
         let _ = fs::remove_file(self.folder.join(LOCK));
         let _ = self.lock.unlock();
     }

@@ -1,8 +1,8 @@
-//! The collector's files: one for each producer, of whole frames, each frame once.
+//! The collector's files: one for each producer, made of whole frames, each frame once.
 //!
-//! A file is all that is remembered of a producer. When its sender comes again, the file is read: what it holds is what the
-//! collector has, and a frame that was not finished is cut off. A file that no collector wrote for this producer stays as it is,
-//! and the producer is refused.
+//! The file of a producer is the only state that is kept. When its sender reconnects, the file is read to determine which
+//! frames the collector has, and an unfinished frame at the end is cut off. A file that was not written by a collector for
+//! this producer is left unchanged, and the producer is refused.
 
 use crate::have::{self, Have};
 use crate::message::{Code, Fault};
@@ -21,46 +21,49 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes that are held before they are written.
+/// Bytes that are buffered before they are written.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Bytes of a payload that are looked at at a time.
+/// Bytes of a payload that are checked at a time.
 const CHECK_BYTES: usize = 256 << 10;
 
-/// Bytes of a payload of loss maps, or of an end, that are looked at.
+/// Maximum size of a payload of losses, or of an END, that is decoded.
 const MAX_TOLD_BYTES: u32 = 64 << 10;
 
-/// Streams of a producer whose losses are remembered until a frame with records explains them; those of more are only added up.
+/// Maximum number of streams of a producer whose losses are kept until a frame with records accounts for them. Losses of
+/// further streams are only added up.
 const MAX_LOSSES: usize = 65_536;
 
-/// What a producer's file holds.
+/// Contents of a producer's file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Frames.
+    /// Number of frames.
     pub frames: u64,
-    /// Data records.
+    /// Number of data records.
     pub records: u64,
-    /// Data records that are known lost: what headers say, and what loss maps after the last frame with records of a stream say.
+    /// Data records known to be lost: those that headers report, and those of loss frames after a stream's last frame with
+    /// records.
     pub lost: u64,
-    /// In how many places frames are missing; if a producer has ended and only the last ones are, that is one.
+    /// Number of gaps in the frame numbers. If a producer has ended and only its last frames are missing, that is one gap.
     pub gaps: u64,
-    /// Data records that the end counts, and that are neither there nor known lost, if no frame is missing.
+    /// If no frame is missing: data records that the END counts and that are neither present nor known to be lost.
     pub missing: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether the producer has ended: none of its descriptions has a later number than its end.
+    /// Whether the producer has ended: no metadata follow its END.
     pub is_ended: bool,
 }
 
-/// What is lost of each stream by loss maps that no later frame with records has explained.
+/// Losses of each stream in loss frames that no later frame with records accounts for.
 #[derive(Debug, Default)]
 struct Losses {
-    /// By stream: the number of the last such loss map, if it stands in that stream, and how many records.
+    /// By stream: number of the last such loss frame if it is in the stream itself, and number of lost records.
     after: BTreeMap<u32, (u64, u64)>,
 }
 
 impl Losses {
-    /// Takes a frame, in any order; of one with loss maps, `payload` has them. `last` is the highest number in its stream.
+    /// Adds a frame; frames may come in any order. For a loss frame, `payload` contains the losses. `last` is the highest
+    /// frame number of its stream.
     fn add(&mut self, header: &Header, mut payload: &[u8], last: u64, totals: &mut Totals) {
         if matches!(header.kind, kind::DATA | kind::AGG) {
             if let Some((_, n)) = self.after.get(&header.stream).filter(|(seq, _)| *seq <= header.seq) {
@@ -79,7 +82,7 @@ impl Losses {
             let stream = loss.stream.unwrap_or(header.stream);
             let is_own = stream == header.stream;
             if is_own && header.seq < last {
-                // A frame after it says so, too.
+                // A later frame with records reports this loss, too.
                 continue;
             }
             if self.after.len() < MAX_LOSSES || self.after.contains_key(&stream) {
@@ -91,28 +94,28 @@ impl Losses {
     }
 }
 
-/// What is there of a producer.
+/// What is known about a producer's file.
 #[derive(Debug, Default)]
 struct Known {
     have: Have,
     losses: Losses,
     ending: Ending,
-    /// Frames before its end, and data records in them, by what that says.
+    /// Frames before the END, and data records in them, according to the END.
     said: [u64; 2],
     unpacker: Unpacker,
     totals: Totals,
 }
 
-/// Whether the payload of a frame says something about the producer.
+/// Whether the payload of a frame contains losses or totals of the producer.
 fn is_told(header: &Header) -> bool {
     matches!(header.kind, kind::LOSS | kind::END) && header.stored_len <= MAX_TOLD_BYTES
 }
 
 impl Known {
-    /// Takes a frame, in any order; if its payload says something, `stored` is that as stored.
+    /// Adds a frame; frames may come in any order. `stored` is its stored payload if [`is_told`], otherwise empty.
     ///
     /// # Errors
-    /// If there are more streams than can be listed.
+    /// If there are more ranges than a message can list.
     fn add(&mut self, header: &Header, stored: &[u8]) -> Result<(), Fault> {
         self.have.insert(header.stream, header.seq, have::told(header))?;
         self.totals.frames += 1;
@@ -131,25 +134,25 @@ impl Known {
                 [1, 2].map(|key| said.as_ref().and_then(|said| said.value.get(key)?.as_u64()).unwrap_or(0));
         }
         self.losses.add(header, payload, self.have.last(header.stream), &mut self.totals);
-        // Where no number is missing, the last ones may be, or all of a stream.
+        // If no number is missing in between, the last frames of a stream, or all of it, may still be missing.
         let is_all = self.totals.is_ended && self.have.is_whole();
         let is_short = is_all && self.totals.frames <= self.said[0];
         self.totals.gaps = self.have.n_gaps() + u64::from(is_short);
-        // A frame may be there with fewer records than it had in the end: a buffer that was sent while it was written.
+        // A frame may have fewer records than in the end: a buffer that was sent while it was being written.
         let known = self.totals.records.saturating_add(self.totals.lost);
         self.totals.missing = if is_all && !is_short { self.said[1].saturating_sub(known) } else { 0 };
         Ok(())
     }
 }
 
-/// Reads a file that is there, a part at a time.
+/// Reads an existing file piece by piece.
 #[derive(Debug)]
 struct Recovery {
     input: FileInput,
     scanner: Scanner,
-    /// Where the last good frame ends.
+    /// End of the last good frame.
     good: u64,
-    /// The frame whose payload is being checked: how far, and its checksum so far.
+    /// The frame whose payload is being checked, the number of bytes checked, and their checksum.
     checked: Option<(FrameAt, u64, u32)>,
 }
 
@@ -163,20 +166,20 @@ pub struct ProducerFile {
     /// Bytes in the file.
     written: u64,
     buffer: Vec<u8>,
-    /// Where the frame begins that is being written, and whether it is there already.
+    /// Offset of the frame that is being written, and whether it was already present.
     frame: Option<(u64, bool)>,
-    /// The bytes of a frame that is being written, if its payload says something.
+    /// The bytes of the frame that is being written, if its payload will be decoded.
     told: Option<Vec<u8>>,
     is_dirty: bool,
-    /// Whether its name is known to be on the disk.
+    /// Whether the name of the file is known to be on disk.
     is_named: bool,
     recovery: Option<Box<Recovery>>,
-    /// Bytes that were cut off at the end, which are to be reported.
+    /// Bytes that were cut off at the end and have not been reported.
     cut: Option<Range<u64>>,
     max_bytes: u64,
 }
 
-/// The name of a producer's file.
+/// The file name for a producer.
 #[must_use]
 pub fn file_name(producer: u64) -> String {
     format!("{producer:016x}.quipu")
@@ -187,10 +190,10 @@ fn storage(path: &Path, error: &io::Error) -> Fault {
 }
 
 impl ProducerFile {
-    /// Opens the file of a producer, or makes it. What it holds is known when [`ProducerFile::recover`] says so.
+    /// Opens or creates the file of a producer. Its contents are known once [`ProducerFile::recover`] returns true.
     ///
     /// # Errors
-    /// If it cannot be opened, or another collector has it.
+    /// If it cannot be opened, or another collector uses it.
     pub fn open(folder: &Path, id: u64, max_bytes: u64) -> Result<ProducerFile, Fault> {
         let path = folder.join(file_name(id));
         let failed = |error: io::Error| storage(&path, &error);
@@ -206,8 +209,8 @@ impl ProducerFile {
         }
         let file = Arc::new(file);
         let input = FileInput::new(Arc::clone(&file)).map_err(failed)?;
-        // Its name has to be on the disk before anything in it is acknowledged, even if an earlier collector made it. One that is
-        // empty has nothing to acknowledge yet, and a sender may begin very many.
+        // The name has to be on disk before anything in the file is acknowledged, even if an earlier collector created it. An
+        // empty file has nothing to acknowledge yet, and a sender may begin very many of them.
         let is_named = input.size_bytes() > 0;
         if is_named {
             sync_folder(folder).map_err(failed)?;
@@ -230,35 +233,35 @@ impl ProducerFile {
         })
     }
 
-    /// Where it is.
+    /// Returns the path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Which frames are there.
+    /// The frames in the file.
     #[must_use]
     pub fn have(&self) -> &Have {
         &self.known.have
     }
 
-    /// What it holds.
+    /// The totals of the file.
     #[must_use]
     pub fn totals(&self) -> Totals {
         Totals { bytes: self.len(), ..self.known.totals }
     }
 
-    /// Whether some of what was taken is not known to be on the disk.
+    /// Whether some of the data may not be on disk.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.is_dirty
     }
 
-    /// Reads on in what is there, about as many bytes as `budget` says; true once all of it is known.
+    /// Continues reading the existing contents, by about `budget` bytes; true once they are known.
     ///
     /// # Errors
-    /// If the file cannot be read or cut, has more streams than can be listed, or is none that a collector wrote for this
-    /// producer: then it stays as it is.
+    /// If the file cannot be read or cut, has more ranges than a message can list, or was not written by a collector for this
+    /// producer; in the last case it stays unchanged.
     pub fn recover(&mut self, budget: u64) -> Result<bool, Fault> {
         let Some(recovery) = &mut self.recovery else { return Ok(true) };
         let Recovery { input, scanner, good, checked } = &mut **recovery;
@@ -267,7 +270,7 @@ impl ProducerFile {
         while n < budget {
             let Some((frame, mut done, mut crc)) = checked.take() else {
                 let Some(found) = scanner.next(input).map_err(failed)? else {
-                    // What follows the last good frame was not finished when the collector was ended, or got damaged.
+                    // Bytes after the last good frame were unfinished when the collector ended, or were damaged.
                     let end = input.size_bytes();
                     if *good < end {
                         if *good == 0 && !is_begun(input, self.id).map_err(failed)? {
@@ -302,10 +305,11 @@ impl ProducerFile {
             if header.producer != self.id {
                 return Err(not_ours(&self.path));
             }
-            // A damaged frame is not there, so that it is sent again.
+            // A damaged frame counts as missing, so that it is sent again.
             if crc == header.payload_crc {
                 *good = frame.end();
-                // Buffers have no number of their own. None travels, but a file that was put here may have some.
+                // Open buffers have no frame number of their own. Senders send none, but a file that was copied here may
+                // contain some.
                 if header.kind != kind::OPEN && !self.known.have.contains(header.stream, header.seq) {
                     let len = if is_told(header) { header.stored_len as usize } else { 0 }; // 64 KiB.
                     let stored = input.get(frame.payload_at(), len).map_err(failed)?;
@@ -316,7 +320,7 @@ impl ProducerFile {
         Ok(false)
     }
 
-    /// Bytes at the end that [`ProducerFile::recover`] cut off, since they were no whole frame. They are given once.
+    /// Bytes at the end that [`ProducerFile::recover`] cut off, since they were not a whole frame. They are returned once.
     pub fn take_cut(&mut self) -> Option<Range<u64>> {
         self.cut.take()
     }
@@ -325,10 +329,10 @@ impl ProducerFile {
         self.written + self.buffer.len() as u64
     }
 
-    /// A frame comes.
+    /// Begins a frame.
     ///
     /// # Errors
-    /// If the file would become too large.
+    /// If the file would exceed its limit.
     pub fn begin_frame(&mut self, header: &Header) -> Result<(), Fault> {
         let is_there = self.known.have.contains(header.stream, header.seq);
         if !is_there && self.len() + header.frame_len() > self.max_bytes {
@@ -340,7 +344,7 @@ impl ProducerFile {
         Ok(())
     }
 
-    /// Bytes of it.
+    /// Adds bytes of the frame.
     ///
     /// # Errors
     /// If they cannot be written.
@@ -359,10 +363,10 @@ impl ProducerFile {
         Ok(())
     }
 
-    /// It is whole.
+    /// Completes the frame.
     ///
     /// # Errors
-    /// If the producer has more streams than can be listed.
+    /// If the producer has more ranges than a message can list.
     pub fn end_frame(&mut self, header: &Header) -> Result<(), Fault> {
         if let Some((_, false)) = self.frame {
             let told = self.told.take().unwrap_or_default();
@@ -376,10 +380,10 @@ impl ProducerFile {
         Ok(())
     }
 
-    /// Takes away what came of a frame that will not be finished.
+    /// Discards the bytes of an unfinished frame.
     ///
     /// # Errors
-    /// If the file cannot be cut.
+    /// If the file cannot be truncated.
     pub fn cancel(&mut self) -> Result<(), Fault> {
         let Some((start, false)) = self.frame.take() else { return Ok(()) };
         match start.checked_sub(self.written) {
@@ -404,38 +408,38 @@ impl ProducerFile {
         Ok(())
     }
 
-    /// Writes what is held, and gives the file that is to be synced.
+    /// Writes buffered data, and returns the file, which is to be synced.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the data cannot be written.
     pub fn to_sync(&mut self) -> Result<Arc<File>, Fault> {
         self.flush()?;
-        // Of the producers of a connection, few have something to write at a time.
+        // Frees the buffer: of the producers of a connection, few are writing at a time.
         self.buffer = Vec::new();
         self.is_dirty = false;
         Ok(Arc::clone(&self.file))
     }
 
-    /// Whether its name has to get to the disk with what is [synced](ProducerFile::to_sync); that is asked once.
+    /// Whether the name of the file must be synced together with its [data](ProducerFile::to_sync). Returns true once.
     #[must_use]
     pub fn take_unnamed(&mut self) -> bool {
         !std::mem::replace(&mut self.is_named, true)
     }
 
-    /// Says that its name did not get there.
+    /// Notes that syncing the name failed.
     pub fn doubt_name(&mut self) {
         self.is_named = false;
     }
 
-    /// Whether the sender may go on: the file is known.
+    /// Whether the existing contents are known, so that the sender may continue.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.recovery.is_none()
     }
 }
 
-/// Whether a file without a good frame can be one that a collector began for this producer: the beginning of a frame, or room
-/// that was never written.
+/// Whether a file without a good frame may have been begun by a collector for this producer: it contains the beginning of a
+/// frame, or room that was never written.
 fn is_begun(input: &mut FileInput, id: u64) -> io::Result<bool> {
     let head = input.get(0, HEADER_BYTES)?;
     let n = head.len().min(SYNC.len());
@@ -462,10 +466,10 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Makes the folder of a collector. Its name is on the disk then, as are those of the folders above that were made for it.
+/// Creates the folder of a collector, and syncs its name and those of the parent folders that it created.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If it cannot be created.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
     let made: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();

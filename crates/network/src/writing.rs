@@ -1,35 +1,35 @@
-//! Whether a program still writes a file: it may write out the buffers that it maps at any time.
+//! Detects whether a program is still writing a file: it may write out its mapped buffers at any time.
 //!
-//! A buffer that is sent as a frame takes the number of the frame that the program writes later, so those of a program that runs
-//! have to wait for it.
+//! A buffer that is sent as a frame takes the number of the frame that the program writes later, so the buffers of a running
+//! program must not be sent yet.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Whether a program of this machine has mapped the file for writing, or has locked it, as programs that record themselves do.
-/// Of programs of other users and in other containers, only the lock can be seen.
+/// Whether a program on this machine has mapped the file for writing, or has locked it, as programs that record themselves
+/// do. For programs of other users and in other containers, only the lock is visible.
 #[must_use]
 pub fn is_being_written(file: &File, path: &Path) -> bool {
-    // A program that maps it is found without touching the lock, which a program that starts just now wants to have.
+    // Maps are checked first, without touching the lock, which a program that is just starting may want to take.
     is_mapped(file, path) || is_locked(file)
 }
 
 fn is_locked(file: &File) -> bool {
     match file.try_lock_shared() {
         Ok(()) => {
-            // Another program may begin the file anew.
+            // Otherwise another program could not lock the file to begin it anew.
             let _ = file.unlock();
             false
         }
         Err(TryLockError::WouldBlock) => true,
-        // A file system without locks.
+        // The file system does not support locks.
         Err(TryLockError::Error(_)) => false,
     }
 }
 
-/// Whether a process whose maps can be read has it.
+/// Whether a process whose maps are readable has mapped the file.
 fn is_mapped(file: &File, path: &Path) -> bool {
     let (Ok(meta), Ok(processes)) = (file.metadata(), fs::read_dir("/proc")) else { return false };
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
@@ -41,8 +41,7 @@ fn is_mapped(file: &File, path: &Path) -> bool {
     })
 }
 
-/// Whether a line of `/proc/PID/maps` is about a file that is shared and can be written:
-/// `START-END rw-s OFFSET DEVICE INODE PATH`.
+/// Whether a line of `/proc/PID/maps` is a shared, writable mapping of the file: `START-END rw-s OFFSET DEVICE INODE PATH`.
 fn names(line: &[u8], meta: &fs::Metadata, name: &[u8]) -> bool {
     let mut words = line.splitn(6, |byte| *byte == b' ');
     let (Some(_), Some(rights), Some(_), Some(device), Some(inode)) =
@@ -56,13 +55,13 @@ fn names(line: &[u8], meta: &fs::Metadata, name: &[u8]) -> bool {
     {
         return false;
     }
-    // Some file systems show another device here than they say of their files.
+    // On some file systems, the device here differs from that of the file's metadata.
     let path = words.next().unwrap_or_default().trim_ascii_start();
     let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
     device == device_of(meta).as_bytes() || !name.is_empty() && path.ends_with(name)
 }
 
-/// The device of a file as the system writes it.
+/// The device of a file in the format of `/proc/PID/maps`.
 fn device_of(meta: &fs::Metadata) -> String {
     let dev = meta.dev();
     let major = (dev >> 32 & 0xffff_f000) | (dev >> 8 & 0xfff);
@@ -85,7 +84,7 @@ mod tests {
         writer.lock().unwrap();
         assert!(is_being_written(&reader, &path));
         writer.unlock().unwrap();
-        // The look has left no lock.
+        // The check has left no lock.
         assert!(!is_being_written(&reader, &path));
         writer.try_lock().unwrap();
     }

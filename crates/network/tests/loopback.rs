@@ -1,4 +1,4 @@
-//! A collector and senders in one process, over sockets of this machine.
+//! Tests with a collector and senders in one process, over local sockets.
 
 use crate::made;
 use quipu_network::collect::{Collector, Door, Limits, Notice, Summary};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A collector in a thread of its own.
+/// A collector in its own thread.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -45,7 +45,7 @@ impl Running {
         Running { address, stop, thread: Some(thread) }
     }
 
-    /// Ends it; what it did, and why it refused or what it cut off.
+    /// Ends the collector. Returns its summary, and why it refused senders or which bytes it cut off.
     pub(crate) fn stop(mut self) -> (Summary, Vec<String>) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
@@ -72,14 +72,14 @@ fn what_is_sent_is_there_once() {
     let wanted = made::read(&stream);
     let sent = send_file(&plain(running.address), &path).unwrap();
     assert!(sent.is_whole() && sent.already == 0 && sent.records == 6000, "{sent:?}");
-    // Again, to the same collector: nothing is new.
+    // Sending again to the same collector sends nothing new.
     let again = send_file(&plain(running.address), &path).unwrap();
     assert!(again.is_whole() && again.frames == 0 && again.already == sent.frames, "{again:?}");
     let (summary, refused) = running.stop();
     assert!(refused.is_empty() && summary.senders == 2 && summary.n_ended() == 1, "{summary:?} {refused:?}");
     let file = out.join(file_name(5));
     assert_eq!(made::read(&fs::read(&file).unwrap()), wanted);
-    // And to another one with the same folder, after the last frames were torn off.
+    // Then to another collector with the same folder, after the last frames were torn off.
     let whole = fs::read(&file).unwrap();
     fs::write(&file, &whole[..whole.len() - 5000]).unwrap();
     let running = Running::new(&out, Door::Loopback, Limits::default());
@@ -120,7 +120,7 @@ fn a_pipe_is_read_while_there_is_no_collector() {
     let out = folder.path().join("out");
     let stream = made::stream(6, 20_000, 5000);
     let (reader, mut writer) = std::io::pipe().unwrap();
-    // A port without a listener, so far.
+    // A port that has no listener yet.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let spool = Spool::new(&folder.path().join("spool"), 1 << 20).unwrap();
     let (written, has_written) = std::sync::mpsc::channel();
@@ -133,7 +133,7 @@ fn a_pipe_is_read_while_there_is_no_collector() {
     let sender = std::thread::spawn(move || {
         send(&plain(address), Input::Pipe(file, Box::new(spool)), &|| false, &mut |_| {})
     });
-    // The program gets rid of all of it before there is a collector.
+    // The program has written everything before there is a collector.
     has_written.recv_timeout(Duration::from_secs(20)).unwrap();
     program.join().unwrap();
     let running = Running::at(address, &out, Door::Loopback, Limits::default());
@@ -151,17 +151,17 @@ fn limits_are_kept() {
     let stream = made::stream(5, 3000, 900);
     fs::write(&path, &stream).unwrap();
     let target = |running: &Running| Target { give_up: Some(Duration::ZERO), ..plain(running.address) };
-    // A frame that is larger than allowed is left out, and the sender says so.
+    // A frame larger than allowed is left out, and the sender reports it.
     let wide = folder.path().join("wide.quipu");
     fs::write(&wide, made::stream(5, 3000, 3000)).unwrap();
     let limits = Limits { frame_bytes: 2000, ..Limits::default() };
     let running = Running::new(&folder.path().join("a"), Door::Loopback, limits);
     let sent = send_file(&target(&running), &wide).unwrap();
     assert!(!sent.is_whole() && sent.unsent > 0 && sent.frames > 0, "{sent:?}");
-    // So does the collector: the end counts more frames than came.
+    // So does the collector: the END counts more frames than arrived.
     let (summary, _) = running.stop();
     assert!(summary.files.values().all(|totals| totals.is_ended && totals.gaps > 0), "{summary:?}");
-    // A file that is as large as allowed.
+    // A file that reaches its maximum size.
     let limits = Limits { file_bytes: 20_000, ..Limits::default() };
     let running = Running::new(&folder.path().join("b"), Door::Loopback, limits);
     let stopped = Instant::now();
@@ -172,7 +172,7 @@ fn limits_are_kept() {
     assert!(refused.iter().any(|text| text.contains("larger than 20000 bytes")), "{refused:?}");
     let len = fs::metadata(folder.path().join("b").join(file_name(5))).unwrap().len();
     assert!((15_000..=20_000).contains(&len), "{len}");
-    // A rate.
+    // A limited rate.
     let limits = Limits { rate: Some(200_000), ..Limits::default() };
     let running = Running::new(&folder.path().join("c"), Door::Loopback, limits);
     let begin = Instant::now();
@@ -189,7 +189,7 @@ fn a_sender_too_many_is_told_so_and_comes_later() {
     let folder = tempfile::tempdir().unwrap();
     let (path, other) = (folder.path().join("run.quipu"), folder.path().join("other.quipu"));
     let stream = made::stream(5, 500, 900);
-    // It waits for the rest.
+    // The sender waits for the rest.
     fs::write(&path, &stream[..stream.len() / 2]).unwrap();
     fs::write(&other, made::stream(6, 500, 900)).unwrap();
     let limits = Limits { connections: 1, ..Limits::default() };
@@ -217,7 +217,7 @@ fn a_sender_too_many_is_told_so_and_comes_later() {
 fn a_slow_connection_is_not_a_silent_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.quipu");
-    // A frame takes longer than either side waits for a word of the other.
+    // A frame takes longer than either side waits for the other.
     fs::write(&path, made::stream(5, 12_000, 290_000)).unwrap();
     let second = Duration::from_secs(1);
     let limits =
@@ -239,7 +239,7 @@ fn a_connection_that_breaks_late_is_made_again() {
     fs::write(&path, &stream[..stream.len() / 2]).unwrap();
     let running = Running::new(&out, Door::Loopback, Limits::default());
     let address = running.address;
-    // The time without a connection counts from when it broke.
+    // The time without a connection counts from the moment when it broke.
     let target = Target { give_up: Some(Duration::from_secs(2)), ..plain(address) };
     let source = path.clone();
     let sender = std::thread::spawn(move || send_file(&target, &source));
@@ -258,7 +258,7 @@ fn another_sender_of_a_producer_takes_over() {
     let folder = tempfile::tempdir().unwrap();
     let stream = made::stream(5, 500, 900);
     let path = folder.path().join("run.quipu");
-    // It has not ended: the first sender waits for more.
+    // The stream has not ended: the first sender waits for more.
     fs::write(&path, &stream[..stream.len() / 2]).unwrap();
     let running = Running::new(&folder.path().join("out"), Door::Loopback, Limits::default());
     let target = plain(running.address);
@@ -276,7 +276,7 @@ fn another_sender_of_a_producer_takes_over() {
     assert_eq!(made::read(&file), made::read(&stream));
 }
 
-/// Bytes of memory of this process.
+/// Resident memory of this process in bytes.
 fn resident() -> u64 {
     let text = fs::read_to_string("/proc/self/statm").unwrap();
     text.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
@@ -299,7 +299,7 @@ fn a_thousand_strangers_cost_little() {
         socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
         let noise: Vec<u8> = (0..200).map(|n: usize| (n.wrapping_mul(nth + 17) >> 3) as u8).collect();
         let _ = match nth % 5 {
-            // Nonsense; the beginning of a greeting; nothing; a greeting byte by byte; a frame before a greeting.
+            // Noise; the beginning of a greeting; nothing; a single byte of a greeting; a frame before a greeting.
             0 => socket.write_all(&noise),
             1 => socket.write_all(&[1, 0, 0, 0, 48, 0, 0, 0, b'Q']),
             2 => Ok(()),
@@ -312,14 +312,14 @@ fn a_thousand_strangers_cost_little() {
             open.push(socket);
         }
         if nth % 250 == 100 {
-            // A sender with something to say is served meanwhile.
+            // A legitimate sender is served meanwhile.
             let sent = send_file(&plain(address), &path).unwrap();
             assert!(sent.is_whole(), "{nth}: {sent:?}");
         }
     }
     let grown = resident().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes more");
-    // Those that are slow are sent away in time.
+    // Slow connections are closed in time.
     let begin = Instant::now();
     let mut left = open.last().unwrap();
     left.set_read_timeout(Some(Duration::from_secs(10))).unwrap();

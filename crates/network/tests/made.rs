@@ -1,4 +1,4 @@
-//! Streams to send.
+//! Streams for tests of sending.
 
 use quipu_stream::codec::Codec;
 use quipu_stream::spec::{SchemaSpec, Ty};
@@ -11,7 +11,7 @@ pub(crate) fn uuid(producer: u64) -> [u8; 16] {
     uuid
 }
 
-/// A stream of a producer with this many records in frames of about this many bytes.
+/// A stream of a producer with this many records in each of two streams, in frames of about this many bytes.
 pub(crate) fn stream(producer: u64, n_records: u64, frame_bytes: usize) -> Vec<u8> {
     let mut options = Options { codec: Codec::None, frame_bytes, ..Options::new("test") };
     options.producer.uuid = uuid(producer);
@@ -28,7 +28,7 @@ pub(crate) fn stream(producer: u64, n_records: u64, frame_bytes: usize) -> Vec<u
     writer.into_inner().unwrap()
 }
 
-/// What a reader finds in a stream: the times of all records, and what is wrong.
+/// Reads a stream: the times of all records, findings, and the number of lost records.
 pub(crate) fn read(bytes: &[u8]) -> (Vec<u64>, Vec<String>, u64) {
     use quipu_stream::input::Pipe;
     use quipu_stream::reader::{Content, StreamReader};

@@ -1,4 +1,4 @@
-//! Both sides of the protocol against each other and against strangers.
+//! Tests of both sides of the protocol, against each other and against strangers.
 
 #![allow(clippy::unwrap_used)]
 

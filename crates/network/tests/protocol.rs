@@ -1,4 +1,4 @@
-//! The state machines: however bytes are cut, and whatever they are.
+//! Tests of the state machines with arbitrary bytes, split arbitrarily.
 
 use crate::made;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use quipu_network::ship::Shipper;
 use quipu_stream::frame::Header;
 use quipu_stream::scan::Scanner;
 
-/// The frames of a stream as they travel.
+/// The frames of a stream in their form for transit.
 fn frames(mut stream: &[u8]) -> Vec<(Header, Vec<u8>)> {
     let (mut scanner, mut shipper, mut all) = (Scanner::new(), Shipper::new(), Vec::new());
     while let Some(found) = scanner.next(&mut stream).unwrap() {
@@ -23,7 +23,8 @@ fn frames(mut stream: &[u8]) -> Vec<(Header, Vec<u8>)> {
     all
 }
 
-/// What a receiver says of bytes that come in pieces of these sizes, in turn; it answers as a collector that has `have`.
+/// Feeds a receiver with bytes in pieces of these sizes, in turn, answering like a collector that has `have`. Returns the
+/// events, the stored bytes and the receiver.
 fn receive(bytes: &[u8], sizes: &[usize], have: &Have) -> (Vec<String>, Vec<u8>, Receiver) {
     let mut receiver = Receiver::new(message::MAX_FRAME_BYTES);
     let (mut said, mut stored) = (Vec::new(), Vec::new());
@@ -62,7 +63,7 @@ fn receive(bytes: &[u8], sizes: &[usize], have: &Have) -> (Vec<String>, Vec<u8>,
     (said, stored, receiver)
 }
 
-/// All that a sender says to a collector that has nothing.
+/// All output of a sender to a collector that has nothing, and the shipped frames.
 fn said(stream: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut sender = Sender::new(Proof::Token([9; 32]));
     let mut bytes = sender.take_out();
@@ -102,7 +103,7 @@ fn bytes_mean_the_same_wherever_they_are_cut() {
     for cut in 0..bytes.len() {
         let (events, _, _) = receive(&bytes, &[cut.max(1), usize::MAX], &Have::default());
         assert_eq!(events, whole, "cut at {cut}");
-        // What ends early is a beginning of it.
+        // Input that ends early gives a prefix of the events.
         let (events, stored, _) = receive(&bytes[..cut], &[usize::MAX], &Have::default());
         assert!(whole.starts_with(&events) && shipped.starts_with(&stored), "ended at {cut}");
     }
@@ -113,7 +114,7 @@ fn a_frame_that_was_changed_on_the_way_is_not_taken() {
     let (bytes, _) = said(&made::stream(5, 10, 400));
     let (whole, ..) = receive(&bytes, &[usize::MAX], &Have::default());
     let n_frames = whole.iter().filter(|event| event.starts_with("FrameEnd")).count();
-    // From the first frame to the last: what is before and after has no checksum, but is inside TLS.
+    // From the first frame to the last: the bytes before and after have no checksum, but are inside TLS.
     let first = bytes.windows(5).position(|five| five == b"\xF5QPU1").unwrap();
     let last = bytes.len() - 16;
     for bit in (first * 8..last * 8).step_by(7) {
@@ -178,7 +179,7 @@ fn a_sender_believes_no_collector_that_makes_no_sense() {
     }
     let refusal = answer(kind::ERROR, &[&2_u16.to_le_bytes()[..], b"no"].concat());
     assert_eq!(refusal, Ok(Some(sender::Event::Refused(Fault::new(Code::Denied, "no")))));
-    // What a terminal would obey is escaped.
+    // Control characters are escaped.
     let colours =
         answer(kind::ERROR, &[&2_u16.to_le_bytes()[..], "a\x1b[31m\n\u{9b}\u{202e}é".as_bytes()].concat());
     let text = "a\\x1b[31m\\x0a\\u{9b}\\u{202e}é";
@@ -186,7 +187,7 @@ fn a_sender_believes_no_collector_that_makes_no_sense() {
 }
 
 proptest! {
-    /// Frames arrive over connections that break anywhere, in any order of sendings: each is there once.
+    /// Frames arrive over connections that break anywhere, in any order: each is stored once.
     #[test]
     fn a_collector_has_each_frame_once(cuts in prop::collection::vec(0..4000_usize, 0..12), skip in 0..4_usize) {
         let all = frames(&made::stream(5, 30, 300));
@@ -203,7 +204,7 @@ proptest! {
             prop_assert_eq!(sender.judge(&all[0].0), Verdict::Wait);
             bytes.extend(sender.take_out());
             sender.next(&mut answers).unwrap();
-            // A sender that begins elsewhere sends the others first.
+            // A sender that begins elsewhere sends the other frames first.
             let start = if cut.is_some() { skip.min(all.len()) } else { 0 };
             for (header, frame) in all[start..].iter().chain(&all[..start]) {
                 if sender.judge(header) == Verdict::Send {
@@ -235,7 +236,7 @@ proptest! {
         prop_assert_eq!(Have::read(&have.to_bytes(5)).unwrap(), (5, have));
     }
 
-    /// Any bytes: no panic, no more memory than a message, and the same parts however they are cut.
+    /// Any bytes: no panic, no more memory than a message, and the same parts however they are split.
     #[test]
     fn any_bytes_are_taken_apart(bytes in prop::collection::vec(any::<u8>(), 0..300), size in 1..40_usize) {
         for side in [From::Sender, From::Collector] {

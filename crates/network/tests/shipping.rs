@@ -1,4 +1,4 @@
-//! Frames as they travel, spools that are full, and the ends of streams.
+//! Tests of frames in transit, full spools, and the ends of streams.
 
 use crate::loopback::{Running, plain, send_file};
 use crate::made;
@@ -17,7 +17,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// All that is in a spool, in order.
+/// All files of a spool, in order.
 fn spooled(folder: &Path) -> Vec<u8> {
     let mut source = Source::open(folder).unwrap();
     let mut all = Vec::new();
@@ -39,7 +39,7 @@ fn a_spool_has_what_came_however_it_came() {
     for size in [1, 13, 4096, usize::MAX] {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::new(folder.path(), 1 << 30).unwrap();
-        // What stands before, between and after is passed over and counted.
+        // Bytes before and after the frames are skipped and counted.
         let bytes = [b"noise", &stream[..], b"\xF5QPU1 is no frame"].concat();
         for piece in bytes.chunks(size) {
             spool.take(piece).unwrap();
@@ -62,7 +62,7 @@ fn a_full_spool_drops_records_and_says_how_many() {
         let (records, frames) = spool.n_dropped();
         assert!(frames > 0 && records > 0, "{most}");
         let (got, findings, lost) = made::read(&spooled(folder.path()));
-        // No frame is missing: the stream is whole, and what it has lost is what was dropped.
+        // No frame is missing: the stream is whole, and its losses are the dropped records.
         assert_eq!((findings, lost), (Vec::new(), records), "{most}");
         assert_eq!(got.len() as u64 + records, 4000, "{most}");
     }
@@ -79,9 +79,9 @@ fn a_spool_that_is_found_again_is_continued() {
     let mut spool = Spool::new(folder.path(), 1 << 30).unwrap();
     spool.take(&stream[half..]).unwrap();
     let (got, findings, _) = made::read(&spooled(folder.path()));
-    // The frame in hand was lost with the sender.
+    // The unfinished frame was lost with the sender.
     assert!(got.len() > 900 && !findings.is_empty(), "{} {findings:?}", got.len());
-    // Beside the file that is locked.
+    // Not counting the lock file.
     let n_files = || fs::read_dir(folder.path()).unwrap().count() - 1;
     assert_eq!(n_files(), 2);
     let mut source = Source::open(folder.path()).unwrap();
@@ -96,7 +96,7 @@ fn a_spool_has_one_sender() {
     let refused = Spool::new(folder.path(), 1 << 30).unwrap_err();
     assert!(refused.to_string().contains("another sender uses this spool"), "{refused}");
     drop(spool);
-    // Nothing of it stays, and what a sender that was killed left is no obstacle.
+    // The lock file is removed, and one left by a killed sender is no obstacle.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     fs::write(folder.path().join(".lock"), "").unwrap();
     Spool::new(folder.path(), 1 << 30).unwrap();
@@ -164,7 +164,7 @@ fn the_last_seconds_are_a_stream_of_their_own() {
         let (got, findings, _) = made::read(&fs::read(&out).unwrap());
         // 300 ticks, and the rest of the frame in which they begin.
         assert!((300..400).contains(&got.len()) && got.last() == Some(&999), "{}", got.len());
-        // That the frames before are missing is said, since the first frame of the producer is there.
+        // The gap before these frames is reported, since the first frame of the producer is present.
         let wanted: &[&str] = if is_ended { &["sequence-gap"] } else { &["sequence-gap", "no-end-frame"] };
         assert_eq!(findings.len(), wanted.len(), "{findings:?}");
         assert!(findings.iter().zip(wanted).all(|(finding, name)| finding.starts_with(name)), "{findings:?}");
@@ -187,7 +187,7 @@ fn the_rest_can_be_sent_after_the_last_seconds() {
         }
     };
     write(first, 0);
-    // All that describes the stream is sent with its end, in frames that keep their numbers.
+    // All metadata are sent with the end of the stream, in frames that keep their numbers.
     let attached = vec![7; 3000];
     writer.attach("notes", Some("text/plain"), &attached).unwrap();
     let second = writer.schema(&SchemaSpec::new("second").field("n", Ty::Uint(64))).unwrap();
@@ -215,11 +215,11 @@ fn the_rest_can_be_sent_after_the_last_seconds() {
         all.sort_unstable();
         all
     };
-    // The same frames, payloads and all.
+    // The frames are the same, including payloads.
     assert_eq!(numbers(&file), numbers(&path));
 }
 
-/// A flight recorder of three segments, and what writes into it.
+/// A flight recorder with three segments, and its writer.
 struct Recorder {
     writer: Writer<Segments>,
     stream: StreamWriter<Segments>,
@@ -245,7 +245,7 @@ impl Recorder {
 
     fn write(&mut self, n: u64) {
         for _ in 0..n {
-            // Values that do not repeat take their room.
+            // Values that do not repeat, so that they compress badly.
             let value = self.n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             self.stream.row(self.id, self.n, 8, |body| body.put(0, &value.to_le_bytes())).unwrap();
             self.n += 1;
@@ -260,7 +260,7 @@ fn what_another_run_has_sent_of_a_flight_recorder_is_not_lost() {
     let recorder = folder.path().join("recorder");
     let out = folder.path().join("out");
     let mut recording = Recorder::new(&recorder);
-    // Each run knows nothing of the one before, nor does a collector that begins anew.
+    // A run knows nothing about earlier runs, nor does a new collector about earlier ones.
     let run = |is_cut: bool| {
         let running = Running::new(&out, Door::Loopback, Limits::default());
         let cut = folder.path().join("cut");
@@ -281,17 +281,17 @@ fn what_another_run_has_sent_of_a_flight_recorder_is_not_lost() {
     };
     recording.write(3000);
     assert_eq!(run(false), (3000, 0));
-    // What is overwritten has been sent, but for what the last run has not seen.
+    // Only records that earlier runs have sent are overwritten.
     recording.write(1500);
     assert_eq!(run(false), (4500, 0));
     recording.write(1500);
     assert_eq!(run(true), (6000, 0));
     assert!(recorder.join("lost.quipu").exists());
-    // Some segments go that no run has met.
+    // Now segments are overwritten that no run has read.
     recording.write(20_000);
     let (records, lost) = run(false);
     assert!(lost > 10_000 && records + lost == 26_000, "{records} {lost}");
-    // That is not said again, and what the writer itself lost is.
+    // These losses are not reported again, but further losses of the writer are.
     recording.stream.lose(300);
     recording.write(1500);
     assert_eq!(run(false), (records + 1500, lost + 300));

@@ -1,4 +1,4 @@
-//! What a collector makes of files that are there when a sender comes.
+//! Tests of what a collector does with existing files when a sender connects.
 
 use crate::loopback::{Running, plain, send_file};
 use crate::made;
@@ -21,7 +21,7 @@ fn bytes_that_are_no_whole_frame_are_cut_off_and_said() {
     let half = whole.len() / 2;
     let last = whole[..half].windows(4).rposition(|bytes| bytes == b"QPUE").unwrap() + 4;
     for (there, cut) in [
-        // A frame that was not finished, bytes after the last, the beginning of the first, room that was never written.
+        // An unfinished frame; bytes after the last one; the beginning of the first one; room that was never written.
         (whole[..half].to_vec(), last..half),
         ([&whole[..], b"more"].concat(), whole.len()..whole.len() + 4),
         (whole[..50].to_vec(), 0..50),
@@ -57,7 +57,7 @@ fn a_file_that_no_collector_wrote_for_the_producer_stays_as_it_is() {
         let running = Running::new(folder.path(), Door::Loopback, Limits::default());
         let target = Target { give_up: Some(Duration::ZERO), ..plain(running.address) };
         let failure = send_file(&target, &path).unwrap_err();
-        // The sender's user hears why, too.
+        // The sender reports the reason, too.
         assert!(
             matches!(&failure, Failure::Refused(fault) if fault.text.contains("stays as it is")),
             "{failure}"

@@ -1,4 +1,4 @@
-//! Who is let in, and by whom.
+//! Tests of admission, and of trust between senders and collectors.
 
 use crate::loopback::{Running, plain, send_file};
 use crate::made;
@@ -17,7 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// A collector with a token of its own.
+/// A collector with its own token.
 fn guarded(folder: &Path, name: &str) -> (Running, Token) {
     let path = folder.join(name);
     let token = identity::new_token(&path).unwrap();
@@ -43,20 +43,20 @@ fn who_has_the_token_is_let_in_and_no_other_sender() {
     let sent = send_file(&with_token(&running, &token), &path).unwrap();
     assert!(sent.is_whole() && sent.records == 6000, "{sent:?}");
     let refused = |target: Target| send_file(&target, &path).unwrap_err();
-    // Another secret: the collector says no.
+    // Wrong secret: the collector refuses.
     let mut other = token.clone();
     other.secret[31] ^= 1;
     let failure = refused(with_token(&running, &other));
     assert!(matches!(&failure, Failure::Refused(fault) if fault.text.contains("token")), "{failure}");
-    // Without a secret.
+    // No secret.
     let mut target = with_token(&running, &token);
     target.proof = Proof::None;
     assert!(matches!(refused(target), Failure::Refused(_)));
-    // Another fingerprint: the sender does not give its secret away.
+    // Wrong fingerprint: the sender does not reveal its secret.
     let mut other = token.clone();
     other.fingerprint.0[0] ^= 1;
     assert!(matches!(refused(with_token(&running, &other)), Failure::Distrust(_)));
-    // Without TLS.
+    // No TLS.
     let failure = refused(Target { proof: Proof::Token(token.secret), ..plain(running.address) });
     assert!(matches!(failure, Failure::Refused(_) | Failure::Distrust(_)), "{failure}");
     let (summary, _) = running.stop();
@@ -103,7 +103,7 @@ fn bytes_after_the_end_of_tls_keep_no_collector_busy() {
     running.stop();
 }
 
-/// Writes a key with a certificate that is valid in this time, and its certificate alone.
+/// Writes a key with a certificate of this validity, and the certificate alone.
 fn certified(folder: &Path, name: &str, validity: Validity) -> Identity {
     let path = folder.join(name);
     let made = certificate::make(name, validity).unwrap();
@@ -180,7 +180,7 @@ fn secrets_are_for_their_owner_and_never_replaced() {
     assert!(identity::new_token(&path).is_err());
     assert_eq!(fs::read(&path).unwrap(), before);
     fs::remove_file(&path).unwrap();
-    // The key of another token is there: no token without its key.
+    // The key file of another token exists: no token is created without its key.
     assert!(identity::new_token(&path).is_err() && !path.exists());
     assert_eq!(Token::parse("quipu-token-1:a:b"), None);
     assert_eq!(Fingerprint::parse("short"), None);
