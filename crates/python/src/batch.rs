@@ -1,4 +1,4 @@
-//! One batch of rows, and its columns as NumPy and Python see them.
+//! A batch of rows, and its columns for NumPy and Python.
 
 use crate::{capsule, value};
 use arrow_array::cast::AsArray;
@@ -141,7 +141,7 @@ impl Values {
 
     /// A byte for each row: 1 where it has no value.
     fn nulls<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        // A name may be none.
+        // A dictionary's value may itself be null.
         let none = self.0.logical_nulls();
         let is_null = |row| none.as_ref().is_some_and(|none| none.is_null(row));
         let nulls: Vec<u8> = (0..self.0.len()).map(|row| u8::from(is_null(row))).collect();
@@ -158,7 +158,7 @@ impl Values {
     /// The numbers of names, and the names.
     fn named(&self) -> PyResult<(Values, Values)> {
         let any = self.0.as_any_dictionary_opt().ok_or_else(|| PyTypeError::new_err("no names"))?;
-        // The numbers alone, without the names beside them.
+        // The keys alone, without the dictionary.
         let DataType::Dictionary(key, _) = self.0.data_type() else {
             return Err(PyTypeError::new_err("no names"));
         };
@@ -185,7 +185,7 @@ fn keys<K: ArrowDictionaryKeyType>(array: &ArrayRef) -> ArrayRef {
     Arc::new(array.as_dictionary::<K>().keys().clone())
 }
 
-/// What NumPy calls numbers of a type, and how many bytes each has.
+/// NumPy's type string for a numeric type, and its width in bytes.
 fn type_of(ty: &DataType) -> Option<(&'static str, usize)> {
     Some(match ty {
         DataType::UInt8 => ("|u1", 1),

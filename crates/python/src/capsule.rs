@@ -1,7 +1,7 @@
 //! Arrow's C interface in capsules: <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
 //!
-//! The crate `pyo3-arrow` has classes for all of Arrow, with casts, time zones and NumPy's own interface in them; what is needed
-//! here is four capsules.
+//! `pyo3-arrow` would bring classes for all of Arrow, with casts, time zones and NumPy's interface; only four capsules are
+//! needed here.
 
 use crate::batch::Batch;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
@@ -66,17 +66,17 @@ pub(crate) fn batches_of(object: &Bound<'_, PyAny>) -> PyResult<Vec<Batch>> {
     let made = object.call_method0("__arrow_c_stream__")?;
     let capsule = made.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("no stream of Arrow"))?;
     let pointer = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
-    // SAFETY: a capsule of this name holds a stream, as the interface says. It is taken out of it, so that the capsule, which
-    // releases what it still has, releases nothing.
+    // SAFETY: a capsule with this name contains a stream, according to the interface. `from_raw` moves the stream out of the
+    // capsule and leaves it empty, so that the destructor of the capsule releases nothing.
     #[allow(unsafe_code)]
     let reader = unsafe { ArrowArrayStreamReader::from_raw(pointer.as_ptr()) }.map_err(wrong)?;
-    // Streams of Arrow may be read by any thread, one at a time.
+    // An Arrow stream may be read by any thread, but only by one at a time.
     let reader = Mutex::new(reader);
     let batches = py.detach(|| {
         let reader = reader.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let schema = reader.schema();
         let mut batches = reader.collect::<Result<Vec<RecordBatch>, ArrowError>>()?;
-        // The columns are known where there are no rows, too.
+        // An empty batch keeps the schema if there are no rows.
         if batches.is_empty() {
             batches.push(RecordBatch::new_empty(schema));
         }

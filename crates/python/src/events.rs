@@ -1,4 +1,4 @@
-//! Workload events into hooks written in Python.
+//! Passes workload events to hooks written in Python.
 
 use crate::fault::raised;
 use crate::trace::Opened;
@@ -15,17 +15,17 @@ use quipu_prism::feed::{self, ToSink};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The methods that an object may have.
+/// The methods that a hooks object may have.
 const METHODS: [&str; 6] =
     ["on_memory", "on_compute", "on_sync", "on_context", "on_control_flow", "on_config"];
 
-/// An object of Python that takes events.
+/// A Python object that receives events.
 struct Hooks {
     object: Py<PyAny>,
-    /// Its methods, those that it has.
+    /// Its methods, by position in [`METHODS`]; `None` for those that it lacks.
     methods: [Option<Py<PyAny>>; METHODS.len()],
     on_batch: Option<Py<PyAny>>,
-    /// The exception that ended the run.
+    /// The exception that ended the run, if any.
     raised: Option<PyErr>,
     n_events: u64,
 }
@@ -43,7 +43,7 @@ impl Hooks {
         Ok(Hooks { on_batch: method("on_batch")?, methods, object, raised: None, n_events: 0 })
     }
 
-    /// Calls something of Python. An exception is kept, and ends the run.
+    /// Calls into Python. An exception is kept, and ends the run.
     fn call(&mut self, call: impl FnOnce(Python<'_>, &Hooks) -> PyResult<()>) -> Result<()> {
         let called = Python::attach(|py| call(py, self));
         called.map_err(|error| {
@@ -131,7 +131,7 @@ impl Hooks {
         }
     }
 
-    /// All accesses of a batch as columns: whether each is a store, addresses, sizes.
+    /// Passes all accesses of a batch as columns: whether each is a store, addresses, sizes.
     fn columns(&self, py: Python<'_>, batch: &Batch, method: &Py<PyAny>) -> PyResult<()> {
         let (mut stores, mut addresses, mut sizes) = (Vec::new(), Vec::<u8>::new(), Vec::<u8>::new());
         for event in &batch.events {
@@ -146,7 +146,7 @@ impl Hooks {
     }
 }
 
-/// Gives all events of a trace to the object; how many there were.
+/// Passes all events of a trace to the object, and returns their number.
 pub(crate) fn feed(
     py: Python<'_>,
     opened: &Opened,

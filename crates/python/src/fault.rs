@@ -1,11 +1,11 @@
-//! Errors of the libraries as exceptions of `quipu`.
+//! Converts errors of the libraries to exceptions of `quipu`.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use quipu::model::{Error, ErrorKind, result};
 
-/// The exception that an error is: one class for each kind, with the place, the hint, and the findings before it.
+/// Converts an error to an exception, whose class depends on the kind of error, with its place, hint and findings.
 #[cold]
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, error).unwrap_or_else(|fault| fault)
@@ -26,21 +26,21 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(made))
 }
 
-/// What a thread of ours left that panicked.
+/// The exception for a worker thread that panicked.
 #[cold]
 pub(crate) fn panicked(py: Python<'_>) -> PyErr {
     raised(py, &Error::new(ErrorKind::Internal, "a thread of Quipu panicked"))
 }
 
-/// The exception of a closed trace.
+/// The exception for a closed trace.
 #[cold]
 pub(crate) fn closed() -> PyErr {
     PyRuntimeError::new_err("the trace is closed")
 }
 
-/// Results of the libraries as those of Python.
+/// Converts results of the libraries to results for Python.
 pub(crate) trait Raise<T> {
-    /// The value, or the error as an exception.
+    /// Returns the value, or the error as an exception.
     fn raise(self, py: Python<'_>) -> PyResult<T>;
 }
 

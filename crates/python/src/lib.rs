@@ -1,24 +1,25 @@
 //! The native half of the Python module `quipu`.
 //!
-//! What Python says better stands in `python/quipu`: names of methods made of descriptions, conversions of arguments, tables for
-//! notebooks. Here is what has to be fast or typed: traces, rows, results, verbs, recording, writing, hooks.
+//! The parts that are better written in Python are in `python/quipu`: methods generated from descriptions, conversions of
+//! arguments, tables for notebooks. This crate has the parts that must be fast or typed: traces, rows, results, verbs,
+//! recording, writing, hooks.
 //!
 //! | file | what |
 //! |---|---|
-//! | `trace` | opened traces, what they have, analyses |
+//! | `trace` | open traces: metadata, analyses |
 //! | `rows` | rows of tables and lenses, as streams of Arrow and batch by batch |
-//! | `batch` | one batch, and its columns as NumPy and Python see them |
-//! | `value` | values of Arrow as objects of Python |
+//! | `batch` | a batch, and its columns for NumPy and Python |
+//! | `value` | Arrow values as Python objects |
 //! | `capsule` | Arrow's C interface in capsules, the only unsafe code |
-//! | `outcome` | what analyses leave |
+//! | `outcome` | results of analyses |
 //! | `verb` | verbs of the command line, and the command line itself |
 //! | `record` | recording programs |
-//! | `write` | columns into a stream that describes itself |
-//! | `events` | workload events into hooks written in Python |
-//! | `watch` | work without the interpreter's lock, with its signals and its progress |
+//! | `write` | writes columns as a self-describing stream |
+//! | `events` | passes workload events to hooks written in Python |
+//! | `watch` | runs work without the interpreter's lock, with signals and progress |
 //! | `fault` | errors as exceptions |
 //!
-//! All that is structured and small crosses as JSON, which Python reads in one call.
+//! Small structured data are passed as JSON, which Python parses in one call.
 
 #![warn(missing_docs)]
 
@@ -37,8 +38,8 @@ mod write;
 
 use pyo3::prelude::*;
 
-// PERF: batches are given away and freed elsewhere, half a megabyte a column. The system's allocator maps each anew, and
-// touching its pages costs as much as what is written there.
+// PERF: batches are handed to Python and freed later, with half a megabyte per column. The system's allocator would map each
+// anew, and touching its pages costs as much as writing the data.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! What analyses leave: JSON, tables, and what people see.
+//! Results of analyses: as JSON, as tables, and as documents for people.
 
 use crate::batch::Batch;
 use crate::fault::Raise;
@@ -18,21 +18,22 @@ use std::sync::Mutex;
 /// The results of analyses that shared one read.
 #[pyclass(frozen, module = "quipu._native")]
 pub(crate) struct Outcome {
-    /// What people call the trace.
+    /// Name of the trace in messages.
     name: String,
     names: Vec<&'static str>,
-    /// What was found, which reports are not shared between threads for.
+    /// The results. A mutex, since reports cannot be shared between threads.
     inner: Mutex<Inner>,
 }
 
-/// How the default machine of a report served the beginning of a trace; its results are the last among those of the analyses.
+/// Results of the default machine of a report for the beginning of a trace. Its reports are the last ones among those of the
+/// analyses.
 pub(crate) struct Machine {
     n_reports: usize,
     served: Served,
 }
 
 impl Machine {
-    /// Runs the beginning of a trace, which analyses have read, on the default machine; its results join theirs.
+    /// Simulates the beginning of a trace on the default machine, after the analyses; its results are appended to theirs.
     pub(crate) fn serve(
         names: &mut Vec<&'static str>,
         outcome: &mut engine::Outcome,
@@ -42,7 +43,7 @@ impl Machine {
         if outcome.cancelled {
             return Ok(Machine { n_reports: 0, served: Served::default() });
         }
-        // The analyses have found what is wrong with the trace; a machine runs what can be read.
+        // The analyses have reported damage to the trace; the machine simulates what can be read.
         let served = simulation::serve(0, outcome.records, trace, |planned, window| {
             let options = RunOptions {
                 threads: options.threads,
@@ -101,7 +102,7 @@ impl Outcome {
     }
 }
 
-/// A table as a batch.
+/// Converts a table to a batch.
 fn batch(table: impl Table + 'static) -> Result<Batch> {
     let mut encoder = Encoder::new(table.schema(), Interop::Any, &[])?;
     encoder.encode(Box::new(table)).map(Batch)

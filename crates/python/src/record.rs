@@ -1,4 +1,4 @@
-//! Recording programs.
+//! Records programs.
 
 use crate::fault::Raise;
 use crate::watch::watched;

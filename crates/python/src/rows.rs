@@ -1,4 +1,4 @@
-//! Rows of tables and lenses, as streams of Arrow and batch by batch.
+//! Rows of tables and lenses, as Arrow streams or batch by batch.
 
 use crate::batch::Batch;
 use crate::capsule;
@@ -15,22 +15,22 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a signal waits, and how often progress is said.
+/// Interval of checks for signals and of progress reports.
 const GLANCE: Duration = Duration::from_millis(50);
-/// How many batches wait for who takes them.
+/// Number of batches that are read ahead of the consumer.
 const MAX_WAITING: usize = 3;
 
-/// A lock that a thread which panicked left as it was.
+/// Locks a mutex, even if a thread that held it panicked.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What was found wrong with a trace while its rows were read.
+/// Problems found in a trace while its rows were read.
 #[derive(Debug, Default)]
 struct Losses {
     found: Found,
     error: Option<Error>,
-    /// Rows that were handed out have proved damaged since.
+    /// True if rows turned out to be damaged after they were delivered.
     is_doubtful: bool,
 }
 
@@ -41,7 +41,7 @@ impl Losses {
         Losses { found, error, is_doubtful }
     }
 
-    /// Why the rows are not all that there are, or not what there is, if that is so.
+    /// The reason why the delivered rows are incomplete or wrong; `None` if they are neither.
     fn fault(&self) -> Option<Error> {
         let findings = || self.found.as_slice().to_vec();
         if self.is_doubtful {
@@ -62,7 +62,7 @@ impl Losses {
 pub(crate) struct Rows {
     trace: Arc<dyn Trace>,
     selection: Selection,
-    /// Whether rows of a damaged trace end without an exception.
+    /// Whether a damaged trace ends the rows without an exception.
     keeps_damaged: bool,
     schema: SchemaRef,
     losses: Arc<Mutex<Losses>>,
@@ -70,7 +70,7 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// # Errors
-    /// `Usage` for a table, columns or conditions that there are not; `Missing` for what the trace lacks.
+    /// `Usage` for an unknown table or column, or an invalid condition; `Missing` for data that the trace lacks.
     pub(crate) fn new(trace: Arc<dyn Trace>, selection: Selection, keeps_damaged: bool) -> Result<Rows> {
         let schema = Encoder::new(&*row_schema(&*trace, &selection)?, Interop::Any, &[])?.schema().clone();
         Ok(Rows { trace, selection, keeps_damaged, schema, losses: Arc::default() })
@@ -91,9 +91,9 @@ impl Rows {
     }
 }
 
-/// One read of rows.
+/// A single read of rows.
 struct Reading {
-    /// Nothing after the last row.
+    /// `None` after the last row.
     stream: Option<RowStream>,
     encoder: Encoder,
     schema: SchemaRef,
@@ -132,7 +132,7 @@ impl Iterator for Reading {
     }
 }
 
-/// A read as Arrow's libraries take it.
+/// Adapts a read to Arrow's interface for readers.
 struct ArrowReading(Reading);
 
 impl Iterator for ArrowReading {
@@ -192,7 +192,7 @@ impl Rows {
         let watch = reading.stream.as_ref().map(|stream| stream.watch().clone()).unwrap_or(watch);
         let (sender, receiver) = sync_channel(MAX_WAITING);
         let worker = std::thread::Builder::new().name("quipu-python".to_owned()).spawn(move || {
-            // Who takes no more ends the read.
+            // The read ends if the consumer is gone.
             for batch in &mut reading {
                 if sender.send(batch).is_err() {
                     return;
@@ -230,7 +230,7 @@ impl Rows {
 /// Batches as they are read, ahead of who takes them.
 #[pyclass(frozen, module = "quipu._native")]
 pub(crate) struct Batches {
-    /// Nothing when the read is over.
+    /// `None` once the read is over.
     receiver: Mutex<Option<Receiver<Result<RecordBatch>>>>,
     watch: Arc<Watch>,
     progress: Option<Py<PyAny>>,
@@ -251,7 +251,7 @@ impl Batches {
         if is_time { tell(progress.bind(py), self.watch.progress()) } else { Ok(()) }
     }
 
-    /// Ends the read.
+    /// Cancels the read.
     fn end(&self) {
         self.watch.cancel();
         drop(lock(&self.receiver).take());

@@ -1,4 +1,4 @@
-//! Opened traces: what they say of themselves, their rows, analyses.
+//! Open traces: metadata, rows, analyses.
 
 use crate::fault::{Raise, closed};
 use crate::outcome::{Machine, Outcome};
@@ -27,19 +27,19 @@ use std::sync::{Arc, Mutex};
 /// A trace that was opened.
 #[pyclass(frozen, module = "quipu._native")]
 pub(crate) struct Trace {
-    /// Nothing when it is closed.
+    /// `None` once it is closed.
     opened: Mutex<Option<Opened>>,
     name: String,
 }
 
-/// What a trace needs as long as it is open.
+/// The state of an open trace.
 #[derive(Clone)]
 pub(crate) struct Opened {
     pub(crate) trace: Arc<dyn quipu::model::Trace>,
-    /// Where its bytes are.
+    /// The source of its bytes.
     pub(crate) source: Source,
     pub(crate) opening: OpenOptions,
-    /// Whether the first damage ends reading.
+    /// Whether to stop reading at the first damage.
     strict: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn open(
     let watch = Arc::new(Watch::new());
     let opened = watched(py, &watch, None, || -> Result<Opened> {
         let source = Source::open(Path::new(&OsString::from_vec(path)))?;
-        // Notebooks read a trace more than once, which a pipe cannot be.
+        // Notebooks read a trace more than once, so a pipe is spooled to a file.
         let found = quipu::recognise(&source, &opening)?.spooled()?;
         let trace = Arc::from(found.open(&opening)?);
         Ok(Opened { trace, source: found.source, opening, strict })
@@ -76,7 +76,7 @@ fn threads_of(threads: &[String]) -> Result<Vec<ThreadId>> {
     threads.iter().map(thread).collect()
 }
 
-/// The window of three ways to say it.
+/// Combines three alternative ranges to a window.
 fn window_of(records: Range, instrs: Range, time: Range) -> Result<Window> {
     let range = |(start, end): (u64, Option<u64>)| start..end.unwrap_or(u64::MAX);
     match (records, instrs, time) {
@@ -88,7 +88,7 @@ fn window_of(records: Range, instrs: Range, time: Range) -> Result<Window> {
     }
 }
 
-/// What a column is, for programs.
+/// Describes columns as JSON.
 fn columns(schema: &Schema, is_filled: impl Fn(usize) -> bool) -> Value {
     let column = |(at, field): (usize, &quipu::model::Field)| {
         let role = field.role.and_then(Role::name).map(str::to_ascii_lowercase);
@@ -104,7 +104,7 @@ fn columns(schema: &Schema, is_filled: impl Fn(usize) -> bool) -> Value {
     schema.fields.iter().enumerate().map(column).collect()
 }
 
-/// What an option is, for programs.
+/// Describes an option as JSON.
 fn option(spec: &OptionSpec) -> Value {
     let (kind, words): (_, &[&str]) = match spec.kind {
         Kind::Flag => ("flag", &[]),
@@ -285,7 +285,7 @@ impl Trace {
             })
         };
         let selection = select().raise(py)?;
-        // A table that only reading teaches is learned here.
+        // The schema of a table may be known only after reading the trace, so this may take a while.
         let watch = Arc::new(Watch::new());
         watched(py, &watch, None, || Rows::new(opened.trace.clone(), selection, keeps_damaged))?.raise(py)
     }
@@ -375,7 +375,7 @@ impl Trace {
             check_threads(&*opened.trace, &opened.opening.threads)?;
             let trace = match is_scheduled {
                 true => {
-                    // The scheduler takes a trace of its own.
+                    // The scheduler takes ownership of a trace, so it is opened once more.
                     let own = quipu::open(&opened.source, &opened.opening)?;
                     quipu::engine::dispatch(own, sched::options(&options.into_iter().collect(), cores)?)?
                 }
@@ -411,7 +411,7 @@ impl Trace {
     }
 }
 
-/// The batches that answer a question; one without rows where the answer has none.
+/// The batches of an answer, with an empty one first.
 #[cfg(feature = "sql")]
 fn ask(
     question: &str,
@@ -443,12 +443,12 @@ fn ask(
     if let Some(error) = losses.error {
         return Err(error.after(losses.found.into_vec()));
     }
-    // The columns are known where there are no rows, too.
+    // The empty batch keeps the schema if the answer has no rows.
     let empty = arrow_array::RecordBatch::new_empty(answer.schema);
     Ok(std::iter::once(empty).chain(answer.batches).map(crate::batch::Batch).collect())
 }
 
-/// Says how to have an answer.
+/// Returns an error that says how to enable SQL.
 #[cfg(not(feature = "sql"))]
 fn ask(
     _: &str,

@@ -1,4 +1,4 @@
-//! Values of Arrow as objects of Python.
+//! Converts Arrow values to Python objects.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -15,15 +15,15 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-/// All values of a column; `None` where there is none.
+/// Converts all values of a column; nulls become `None`.
 pub(crate) fn list<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     match array.data_type() {
-        // Each name is made once.
+        // Convert each value of the dictionary once.
         DataType::Dictionary(..) => {
             let names = array.as_any_dictionary();
             let values = self::list(py, names.values())?;
-            // Without names, no row has one.
+            // With an empty dictionary, all rows are null.
             let keys = if values.is_empty() { Vec::new() } else { names.normalized_keys() };
             for row in 0..array.len() {
                 match keys.get(row).filter(|_| array.is_valid(row)) {
@@ -41,7 +41,7 @@ pub(crate) fn list<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Bound<'py
     Ok(list)
 }
 
-/// One value.
+/// Converts one value.
 fn object<'py>(py: Python<'py>, array: &ArrayRef, row: usize) -> PyResult<Bound<'py, PyAny>> {
     if array.is_null(row) {
         return Ok(py.None().into_bound(py));
@@ -58,7 +58,7 @@ fn object<'py>(py: Python<'py>, array: &ArrayRef, row: usize) -> PyResult<Bound<
             py.import("decimal")?.getattr("Decimal")?.call1((text,))?
         }};
     }
-    // What `quipu._values` makes of a count of ticks.
+    // `quipu._values` converts counts of ticks.
     macro_rules! moment {
         ($make:literal, $ty:ty, $($more:expr),*) => {{
             let ticks = i64::from(array.as_primitive::<$ty>().value(row));
@@ -140,7 +140,7 @@ fn object<'py>(py: Python<'py>, array: &ArrayRef, row: usize) -> PyResult<Bound<
             }
             pairs.into_any()
         }
-        // Intervals and unions, which no table of a trace has.
+        // Intervals and unions, which do not occur in tables of traces.
         ty => {
             let what = format!("values of type {ty} have no form in Python; a CAST to VARCHAR has one");
             return Err(PyTypeError::new_err(what));

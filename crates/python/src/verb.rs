@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Arguments as the system has them; the first is the name of the program.
+/// Arguments as `OsString`s, after the name of the program.
 fn arguments(args: Vec<Vec<u8>>) -> Vec<OsString> {
     std::iter::once(OsString::from("quipu")).chain(args.into_iter().map(OsString::from_vec)).collect()
 }
@@ -18,7 +18,7 @@ fn arguments(args: Vec<Vec<u8>>) -> Vec<OsString> {
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, args: Vec<Vec<u8>>) -> u8 {
     let code = py.detach(|| quipu_cli::run(arguments(args)));
-    // A code says nothing of itself but to the system, and can be compared.
+    // `ExitCode` has no accessor, but can be compared.
     (0..=u8::MAX).find(|known| ExitCode::from(*known) == code).unwrap_or(2)
 }
 

@@ -1,4 +1,4 @@
-//! Work without the interpreter's lock. The thread that asked for it waits, looks for signals, and tells of progress.
+//! Runs work without the interpreter's lock. The calling thread waits, checks for signals, and reports progress.
 
 use crate::fault::panicked;
 use pyo3::prelude::*;
@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a signal waits.
+/// Interval of checks for signals.
 const GLANCE: Duration = Duration::from_millis(50);
-/// How often progress is said.
+/// Interval of progress reports.
 const TELLING: Duration = Duration::from_millis(100);
 
-/// Does some work on a thread of its own, which has no lock. A signal whose handler raises, such as Ctrl-C, cancels it, and
-/// is raised when it has ended. `progress`, if there is one, is called with records, bytes done, and bytes in all or `None`.
+/// Runs work on a separate thread without the interpreter's lock. A signal whose handler raises an exception, such as Ctrl-C,
+/// cancels the work, and the exception is raised after the work has ended. `progress`, if given, is called with records,
+/// bytes processed, and total bytes or `None`.
 ///
 /// # Errors
-/// What a handler of a signal or `progress` raises.
+/// Exceptions raised by a signal handler or by `progress`.
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     watch: &Arc<Watch>,
@@ -34,7 +35,7 @@ pub(crate) fn watched<T: Send>(
             done
         });
         let (mut raised, mut told) = (None, Instant::now());
-        // A worker that panics says nothing.
+        // A worker that panics does not set `is_done`.
         while !is_done.load(Ordering::Acquire) && !worker.is_finished() {
             py.detach(|| thread::park_timeout(GLANCE));
             let mut looked = py.check_signals();
@@ -59,7 +60,7 @@ pub(crate) fn watched<T: Send>(
     })
 }
 
-/// Tells how far work is.
+/// Reports the progress of work.
 pub(crate) fn tell(progress: &Bound<'_, PyAny>, now: Progress) -> PyResult<()> {
     progress.call1((now.records, now.packed_bytes, now.total_packed_bytes)).map(drop)
 }

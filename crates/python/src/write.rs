@@ -1,4 +1,4 @@
-//! Columns into a stream that describes itself. What other formats have room for is made of it by a conversion.
+//! Writes columns as a self-describing stream. Other formats are made from it by conversion.
 
 use crate::batch::Batch;
 use crate::fault::Raise;
@@ -27,14 +27,14 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The column that says when a record was.
+/// The column with the times of records.
 const TIME: &str = "time";
-/// The number of the clock, which streams are read by unless they say another one.
+/// Number of the clock; streams use clock 1 by default.
 const CLOCK: u32 = 1;
-/// Names beyond this number are texts.
+/// Maximum number of names in an enumeration; with more, the column is written as texts.
 const MAX_NAMES: usize = 1 << 16;
 
-/// Columns whose names say what they are for lenses.
+/// Column names that imply a role.
 const ROLES: [(&str, u32); 15] = [
     ("cpu", role::CPU),
     ("pid", role::PID),
@@ -75,12 +75,12 @@ pub(crate) fn write_stream(
     written.raise(py)
 }
 
-/// A column on its way.
+/// A column to write.
 struct Source {
     position: usize,
-    /// Where its values stand in the body.
+    /// Offset of its values in the body of a record.
     at: usize,
-    /// The names of a column of names, whose positions are written.
+    /// For a column of names: the names, whose indices are written.
     names: Vec<String>,
 }
 
@@ -116,7 +116,7 @@ fn write(
             continue;
         }
         let role = role_of(name, roles)?;
-        // A size of no bytes is one that is not known.
+        // A null size is written as 0, which means unknown.
         if role != Some(role::ACCESS_SIZE) {
             check_values(name, position, batches)?;
         }
@@ -170,7 +170,7 @@ fn write(
     Ok(n_rows)
 }
 
-/// What a column is for lenses.
+/// The role of a column, for lenses.
 fn role_of(name: &str, roles: &[(String, String)]) -> Result<Option<u32>> {
     let known = |wanted: &str| ROLES.iter().find(|(role, _)| *role == wanted).map(|(_, number)| *number);
     match roles.iter().find(|(column, _)| column == name) {
@@ -183,7 +183,7 @@ fn role_of(name: &str, roles: &[(String, String)]) -> Result<Option<u32>> {
     }
 }
 
-/// Every row of a column has to have a value: a stream has no room for none in plain numbers.
+/// Checks that every row has a value: plain numbers in a stream cannot be null.
 fn check_values(name: &str, position: usize, batches: &[RecordBatch]) -> Result<()> {
     let mut before = 0;
     for batch in batches {
@@ -198,7 +198,7 @@ fn check_values(name: &str, position: usize, batches: &[RecordBatch]) -> Result<
     Ok(())
 }
 
-/// The texts of a column of texts, whichever way Arrow has them.
+/// The texts of a column, in any of Arrow's text types; `None` for other types.
 fn texts(array: &ArrayRef) -> Option<Vec<Option<&str>>> {
     Some(match array.data_type() {
         DataType::Utf8 => array.as_string::<i32>().iter().collect(),
@@ -208,7 +208,7 @@ fn texts(array: &ArrayRef) -> Option<Vec<Option<&str>>> {
     })
 }
 
-/// The bytes of a column of bytes, whichever way Arrow has them.
+/// The bytes of a column, in any of Arrow's binary types; `None` for other types.
 fn bytes(array: &ArrayRef) -> Option<Vec<Option<&[u8]>>> {
     Some(match array.data_type() {
         DataType::Binary => array.as_binary::<i32>().iter().collect(),
@@ -219,8 +219,8 @@ fn bytes(array: &ArrayRef) -> Option<Vec<Option<&[u8]>>> {
     })
 }
 
-/// The distinct texts of a column of few, in the order in which they come: of one of names, and of any where lenses are to see
-/// them, which show numbers and their names.
+/// The distinct texts of a column in order of appearance, if it is to be written as names: a dictionary column, or a text
+/// column with a role, since lenses show numbers and their names. `None` if there are too many.
 fn names_of(batches: &[RecordBatch], position: usize, is_lens: bool) -> Option<Vec<String>> {
     let mut names = Names::default();
     for batch in batches {
@@ -239,7 +239,7 @@ fn names_of(batches: &[RecordBatch], position: usize, is_lens: bool) -> Option<V
     Some(names.all)
 }
 
-/// Distinct texts.
+/// Collects distinct texts.
 #[derive(Default)]
 struct Names {
     all: Vec<String>,
@@ -255,7 +255,7 @@ impl Names {
     }
 }
 
-/// Values that have a role are what lenses take them for.
+/// Checks that values of a column with a role are what lenses expect.
 fn check_role(name: &str, position: usize, role: u32, batches: &[RecordBatch]) -> Result<()> {
     let other = format!("a column of another meaning has no role: roles={{\"{name}\": \"\"}}");
     let mut before = 0;
@@ -283,7 +283,7 @@ fn check_role(name: &str, position: usize, role: u32, batches: &[RecordBatch]) -
     Ok(())
 }
 
-/// The first value that is no kind of access, and its row.
+/// The first value that is not an access kind, and its row.
 fn unknown_kind(column: &ArrayRef, texts: Option<&[Option<&str>]>) -> Result<Option<(usize, String)>> {
     Ok(match texts {
         Some(texts) => {
@@ -301,7 +301,7 @@ fn unknown_kind(column: &ArrayRef, texts: Option<&[Option<&str>]>) -> Result<Opt
     })
 }
 
-/// The clock counts up from zero.
+/// Checks that times are whole numbers and not negative.
 fn check_times(position: usize, batches: &[RecordBatch]) -> Result<()> {
     let mut before = 0;
     for batch in batches {
@@ -346,7 +346,7 @@ fn type_of(name: &str, ty: &DataType, names: Option<&[String]>) -> Result<Ty> {
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             Ty::Bytes
         }
-        // More names than an enumeration has room for.
+        // Too many names for an enumeration.
         DataType::Dictionary(_, values)
             if matches!(**values, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) =>
         {
@@ -390,11 +390,11 @@ impl<'b> Cells<'b> {
         Ok(Cells::Numbers { at, width, values: numbers("", array)? })
     }
 
-    /// The text of each row of a column of texts or of names.
+    /// The text of each row of a text or dictionary column.
     fn texts_of(array: &'b ArrayRef) -> Option<Vec<Option<&'b str>>> {
         let Some(dictionary) = array.as_any_dictionary_opt() else { return texts(array) };
         let names = texts(dictionary.values())?;
-        // Where there are no names, no row has one.
+        // With an empty dictionary, all rows are null.
         if names.is_empty() {
             return Some(vec![None; array.len()]);
         }
@@ -416,7 +416,7 @@ impl<'b> Cells<'b> {
     }
 }
 
-/// The bits of all numbers of a column; zero where there is none.
+/// The bits of all numbers of a column, extended to 64 bits; 0 for nulls.
 fn numbers(name: &str, array: &ArrayRef) -> Result<Vec<u64>> {
     macro_rules! bits {
         ($ty:ty, $bits:expr) => {
@@ -428,7 +428,7 @@ fn numbers(name: &str, array: &ArrayRef) -> Result<Vec<u64>> {
         DataType::UInt16 => bits!(UInt16Type, u64::from),
         DataType::UInt32 => bits!(UInt32Type, u64::from),
         DataType::UInt64 => bits!(UInt64Type, |value| value),
-        // The bits stay.
+        // Sign-extended.
         DataType::Int8 => bits!(Int8Type, |value| value as u64),
         DataType::Int16 => bits!(Int16Type, |value| value as u64),
         DataType::Int32 => bits!(Int32Type, |value| value as u64),
