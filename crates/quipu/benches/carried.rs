@@ -1,4 +1,4 @@
-//! A trace in a stream beside the same trace in files, with one thread and with two.
+//! Reads a trace in a stream and the same trace in files, with one thread and with two.
 //!
 //! `cargo bench -p quipu --bench carried`
 
@@ -13,12 +13,12 @@ fn main() {
     divan::main();
 }
 
-/// Records in all files.
+/// The trace in files.
 fn files() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/threadsig.x64")
 }
 
-/// The same in a stream, which is removed with the folder.
+/// The same trace in a stream, in a temporary folder.
 fn stream() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let output = folder.path().join("carried.quipu");

@@ -1,5 +1,5 @@
-//! Machines on the accesses of a real program: a part of one thread of a trace of the repository, again and again, in batches
-//! that stay in a near cache as those of a reader do. `crates/sim/benches` has a stream with jumps at random.
+//! Benchmarks of machines on the accesses of a real program: part of a thread of a trace in the repository, repeated, in
+//! batches that stay in a near cache like those of a reader. `crates/sim/benches` has random access patterns.
 //!
 //! `cargo bench -p quipu --bench machines`
 
@@ -15,7 +15,7 @@ fn main() {
     divan::main();
 }
 
-/// Batches of a thread, and how often they are run.
+/// Number of batches of a thread, and number of times they are simulated.
 const BATCHES: usize = 48;
 const ROUNDS: usize = 32;
 
@@ -74,7 +74,7 @@ fn default_tlbs(bencher: Bencher<'_, '_>) {
     simulate(bencher, &tlbs::settings(&Options::default()).expect("defaults"));
 }
 
-/// First caches alone: one for instructions and one for data, or one for both.
+/// First-level caches only: separate ones for instructions and data, or a unified one.
 #[divan::bench(args = ["split", "unified"])]
 fn one_level_lru_8_ways(bencher: Bencher<'_, '_>, sort: &str) {
     let cache = |name: &str, role| CacheSpec { core: Some(0), role, ..CacheSpec::new(name, 32 << 10, 8) };
@@ -94,7 +94,7 @@ fn one_level_lru_8_ways(bencher: Bencher<'_, '_>, sort: &str) {
     });
 }
 
-/// Data caches under LRU, on one thread: one, and 64 of eight sizes with eight numbers of ways.
+/// Data caches with LRU, on one thread: a single cache, and 64 caches with eight sizes and eight numbers of ways.
 #[divan::bench(args = [1, 64])]
 fn sweep(bencher: Bencher<'_, '_>, n: usize) {
     let text = match n {

@@ -1,5 +1,4 @@
-//! A pass of one's own: which thread stores the most bytes. It runs on all cores, and the answer does not depend on how
-//! many those are.
+//! A custom pass: which thread stores the most bytes. It runs on all cores, and the result does not depend on their number.
 //!
 //! ```text
 //! cargo run -p quipu --example own_pass -- traces/drmemtrace/threadsig.x64
@@ -17,7 +16,7 @@ use quipu::model::{
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What the engine must know: which columns to fill, and that any pieces of the trace will do.
+/// What the engine needs to know: which columns to fill, and that the pass accepts any pieces of the trace.
 static INFO: ToolInfo = ToolInfo {
     name: "stores",
     summary: "bytes stored by each thread",
@@ -51,7 +50,7 @@ struct Storing {
 }
 
 impl Pass for Storing {
-    // Each piece of the trace gets a pass of its own …
+    // Each piece of the trace gets its own pass …
     fn fork(&self, _: &Shard) -> Storing {
         Storing::default()
     }

@@ -9,11 +9,11 @@ use quipu::model::lens::NO_CODE;
 use quipu::model::{Batch, Columns, Error, OpenOptions, Result, Scan, Trace};
 use std::path::Path;
 
-/// How many instructions the program prints.
+/// Number of instructions that the program prints.
 const SHOWN: usize = 20;
 
-/// Calls `visit` with the text of each instruction and the addresses of its accesses, shard by shard; `visit` returns
-/// false when it has seen enough.
+/// Calls `visit` with the row and text of each instruction and the addresses of its accesses, shard by shard. `visit` returns
+/// false to stop.
 pub fn walk(trace: &dyn Trace, mut visit: impl FnMut(u64, &str, &[u64]) -> bool) -> Result<()> {
     let arch = trace.meta().arch.ok_or_else(|| Error::missing("the trace does not say its architecture"))?;
     let mut decoder =
@@ -38,10 +38,10 @@ pub fn walk(trace: &dyn Trace, mut visit: impl FnMut(u64, &str, &[u64]) -> bool)
     Ok(())
 }
 
-/// The instructions of a batch, each with its accesses: those that stand after it and before the next one.
+/// The instructions of a batch, each with its accesses: those after it and before the next instruction.
 ///
-/// Lenses are ordered by `at`, the record that a row comes from. The accesses of the batch's last instruction may go on
-/// in the next batch; a program that must not miss them keeps that instruction until it has seen the next.
+/// Lenses are ordered by `at`, the record that a row comes from. The accesses of the last instruction in a batch may continue
+/// in the next batch; a program that must not miss them keeps that instruction until it has seen the next one.
 fn instrs_with_accesses(batch: &Batch) -> impl Iterator<Item = (usize, &[u64])> {
     let (instrs, accesses) = (&batch.instrs, &batch.accesses);
     let mut start = accesses.at.partition_point(|at| Some(at) < instrs.at.first());

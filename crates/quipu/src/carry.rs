@@ -1,4 +1,4 @@
-//! Traces of other formats into streams and back: which transform a verb means where a stream is read or written.
+//! Puts traces of other formats into streams and back: chooses the transform for a verb that reads or writes a stream.
 
 use crate::recognise::carrier_of;
 use crate::within::{others, with_all, with_trace};
@@ -14,21 +14,21 @@ use quipu_streamed::copy::Copy;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The verb that writes the same trace again.
+/// Name of the verb that rewrites a trace.
 const CONVERT: &str = "convert";
 
-/// True if a file of this name is to be a stream.
+/// True if a file name has the extension of streams.
 pub fn is_stream_name(path: &Path) -> bool {
     let endings = quipu_streamed::INFO.extensions;
     path.extension().is_some_and(|ending| endings.iter().any(|own| ending == *own))
 }
 
-/// True if a format writes streams itself, instead of files whose bytes go into one.
+/// True if a format writes streams itself; the files of other formats are put into streams byte for byte.
 pub fn writes_streams(format: &dyn Format) -> bool {
     encoding_of(format.info().name).is_none()
 }
 
-/// The names of the formats whose traces stand in streams as they are.
+/// Names of the formats whose traces can be carried by streams.
 pub fn names_in_streams() -> Vec<&'static str> {
     let mut names: Vec<&str> = BODIES.iter().chain(OWN_WRITERS).map(|(_, name)| *name).collect();
     names.dedup();
@@ -36,47 +36,48 @@ pub fn names_in_streams() -> Vec<&'static str> {
 }
 
 impl Carrier {
-    /// Whether its writer has ended it; else more may come.
+    /// Whether the writer of the carrier has ended it. Otherwise more data may follow.
     pub fn has_ended(&self) -> bool {
         quipu_streamed::carried::has_ended(&self.findings)
     }
 }
 
-/// Whether what carries the trace at `source` has ended, whatever can be read of that trace; `None` if nothing carries one.
+/// Whether the carrier of the trace at `source` has ended, even if nothing of the trace can be read; `None` if there is no
+/// carrier.
 ///
 /// # Errors
-/// What reading a carrier says.
+/// Errors of reading the carrier.
 pub fn carrier_has_ended(source: &Source) -> Result<Option<bool>> {
     let Some(carrier) = carrier_of(source) else { return Ok(None) };
     let carried = carrier.carried(source)?;
     Ok(carried.first().map(|inner| quipu_streamed::carried::has_ended(&inner.findings)))
 }
 
-/// The transform that a verb means, and what it reads.
+/// The transform for a verb, and its input.
 pub struct Way {
     transform: Means,
-    /// What it reads.
+    /// The input of the transform.
     pub source: Source,
-    /// The format of that, and what is wrong with what carries it.
+    /// The format of the trace, and findings about its carrier.
     format: &'static dyn Format,
     findings: Arc<[Finding]>,
-    /// Reading says where all stood that is lost.
+    /// True if the reader of the trace locates all losses itself.
     is_counted: bool,
-    /// The trace in what is read, if that is the carrier.
+    /// The trace inside `source`, if that is the carrier.
     inner: Option<Source>,
-    /// True if a carrier says what the trace is.
+    /// True if a carrier states the format of the trace.
     is_carried: bool,
 }
 
 enum Means {
-    /// That of the format.
+    /// A transform of the format.
     Own(&'static dyn Transform),
-    /// One that reads or writes a stream.
+    /// A transform that reads or writes a stream.
     Stream(Box<dyn Transform>),
 }
 
 impl Way {
-    /// The transform.
+    /// Returns the transform, which also reports damage to the carrier.
     pub fn transform(&self) -> impl Transform {
         let transform = match &self.transform {
             Means::Own(transform) => *transform,
@@ -88,11 +89,11 @@ impl Way {
     }
 }
 
-/// What the verb called `name` does where it writes to `output`, if the format's own transform is `own`: the name says
-/// whether it is a stream. `is_plain` if nothing is asked for but the same trace.
+/// Chooses what the verb called `name` does when it writes to `output`, whose extension decides whether that is a stream.
+/// `own` is the format's own transform for the verb. `is_plain` is true if the options request nothing but the same trace.
 ///
 /// # Errors
-/// The error for a format without such a transform.
+/// The error in `own`, if the format's transform is needed.
 pub fn way(
     name: &str,
     recognised: &Recognised,
@@ -113,7 +114,7 @@ pub fn way(
     if is_stream_name(output) && !format.carries() {
         return match (own, carrier) {
             (_, Some(carrier)) if is_convert && is_plain => {
-                // All that it says of itself is kept, and it is read for what is wrong with it.
+                // Copies the carrier, which keeps all of its metadata. The trace is read for damage.
                 Ok(Way {
                     transform: Means::Stream(Box::new(Copy)),
                     source: carrier.source.clone(),
@@ -124,7 +125,7 @@ pub fn way(
                     is_carried: false,
                 })
             }
-            // Streams have no bodies for its files as they are: it writes them itself.
+            // The format writes streams itself: its files cannot be put into one byte for byte.
             (Ok(transform), _) if writes_streams(*format) => reads(Means::Own(transform)),
             (own, _) if is_convert && (own.is_err() || is_plain) => reads(Means::Stream(Box::new(into()))),
             (own, _) => reads(Means::Stream(Box::new(AsStream { transform: own?, into: into() }))),
@@ -141,23 +142,23 @@ pub fn way(
     }
 }
 
-/// What puts a trace of this format into a stream.
+/// A transform that puts a trace of this format into a stream.
 pub fn into_stream(format: &'static dyn Format) -> Box<dyn Transform> {
     Box::new(IntoStream::new(format, None))
 }
 
-/// What is done to a trace that another may carry: what is wrong with the carrier is damage of what is read.
+/// A transform of a trace that may have a carrier: damage to the carrier counts as damage to the input.
 struct OfCarried<'t> {
     transform: &'t dyn Transform,
     /// The format of the trace.
     format: &'static dyn Format,
-    /// What is wrong with the carrier.
+    /// Findings about the carrier.
     findings: Arc<[Finding]>,
-    /// Reading says where all stood that is lost.
+    /// True if the reader of the trace locates all losses itself.
     is_counted: bool,
-    /// The trace in the carrier, if the transform reads the carrier itself.
+    /// The trace inside the carrier, if the transform reads the carrier itself.
     inner: Option<&'t Source>,
-    /// True if a carrier says what the trace is.
+    /// True if a carrier states the format of the trace.
     is_carried: bool,
 }
 
@@ -175,7 +176,7 @@ impl Transform for OfCarried<'_> {
     }
 
     fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
-        // Bytes without a record may look like nothing.
+        // Without records, the format might not be recognised from the bytes.
         let name = Some(self.format.info().name.to_owned()).filter(|_| self.is_carried);
         let opening = OpenOptions { format: name.or(job.opening.format.clone()), ..job.opening.clone() };
         let job = &TransformJob { opening: &opening, ..*job };
@@ -193,7 +194,7 @@ impl Transform for OfCarried<'_> {
         }
         let more = others(&self.findings, &made.reading.findings, made.reading.error.as_deref());
         if more.iter().any(Finding::is_damage) && !self.is_counted {
-            // Which records what is lost of the carrier is about is not known.
+            // It is unknown which records the carrier has lost.
             made.reading.doubtful_from = earlier(made.reading.doubtful_from, Some(0));
         }
         made.reading.findings.splice(0..0, more);
@@ -202,7 +203,7 @@ impl Transform for OfCarried<'_> {
 }
 
 impl OfCarried<'_> {
-    /// The error of an output that is refused, with all that is lost: the trace is read for that.
+    /// The error for an output that is refused, with all losses: the trace is read to find them.
     #[cold]
     fn refused(&self, refusal: Error, job: &TransformJob<'_>) -> Error {
         if job.strict || refusal.kind() != ErrorKind::Damaged {
@@ -223,7 +224,8 @@ impl OfCarried<'_> {
         .after(found)
     }
 
-    /// The error of an output that ends where the carrier has lost something: readers that continue after that say what is lost.
+    /// The error for an output that ends where the carrier lost something. Readers that continue after that report the
+    /// losses.
     #[cold]
     fn ended(&self, error: Error, job: &TransformJob<'_>) -> Error {
         let is_of_carrier = error.of_source().is_some_and(|cause| cause.carrier().is_some());

@@ -1,9 +1,9 @@
-//! Quipu reads program-execution traces and says what is in them.
+//! Quipu reads and analyses program-execution traces.
 //!
 //! # Open a trace
 //!
-//! [`open_path`] takes a file, a folder, or `-` for standard input, recognises the format by content, and gives a
-//! [`Trace`](model::Trace): what it says of itself, which columns it can fill, and how it splits into shards.
+//! [`open_path`] takes a file, a folder, or `-` for standard input, recognises the format by content, and returns a
+//! [`Trace`](model::Trace): its metadata, the columns that it can fill, and its shards.
 //!
 //! ```
 //! # fn main() -> quipu::model::Result<()> {
@@ -16,8 +16,8 @@
 //!
 //! # Run an analysis
 //!
-//! An analysis is a [`Tool`](model::Tool); [`tools_of`] lists those that a trace can be given to. The engine reads the
-//! data once for all of them, on as many threads as wanted, and the answer does not depend on how many those are.
+//! An analysis is a [`Tool`](model::Tool); [`tools_of`] lists those that apply to a trace. The engine reads the data once for
+//! all of them, on as many threads as you ask for, and the result does not depend on the number of threads.
 //!
 //! ```
 //! # fn main() -> quipu::model::Result<()> {
@@ -36,14 +36,14 @@
 //!
 //! # Write an analysis, or walk over records
 //!
-//! Records travel in [`Batch`](model::Batch)es of about a thousand, as *lenses*: columns that mean the same whatever the
-//! format ([`model::lens`]). A [`Pass`](model::Pass) takes batches in; a [`Reader`](model::Reader) gives them out to a plain
-//! loop. Three programs in the folder `examples` show how:
+//! Records come in [`Batch`](model::Batch)es of about a thousand, as *lenses*: columns with the same meaning for every format
+//! ([`model::lens`]). A [`Pass`](model::Pass) receives batches; a [`Reader`](model::Reader) returns them to a plain loop.
+//! Three programs in the folder `examples` show how:
 //!
 //! | example | shows |
 //! |---|---|
 //! | `page_accesses` | a loop over one lens: counts the accesses to one page |
-//! | `own_pass` | a pass of one's own, run on all cores: which thread writes most |
+//! | `own_pass` | a custom pass, run on all cores: which thread stores most |
 //! | `walk` | two lenses side by side: each instruction with its text and its data |
 //!
 //! # Where things are
@@ -56,9 +56,9 @@
 //! | [`passes`] | the analyses |
 //! | [`sim`] | machines: caches and TLBs |
 //! | [`FORMATS`] | all formats; each family is a module and a feature of its own; all are on by default |
-//! | [`isa`] | instructions: what bytes do, and how they read |
-//! | [`symbols`] | what addresses mean: regions of memory, types |
-//! | [`source`] | bytes from files, archives, folders and pipes, inflated on the way |
+//! | [`isa`] | instructions: their effects, and their text |
+//! | [`symbols`] | the meaning of addresses: regions of memory, types |
+//! | [`source`] | bytes from files, archives, folders and pipes, inflated while reading |
 
 #![warn(missing_docs)]
 
@@ -84,12 +84,12 @@ pub use recognise::{
     Carrier, Recognised, format_named, format_of, open, open_path, probe, recognise, source_at,
 };
 
-/// Each family of formats: its feature, its module here, its crate, its formats.
+/// Each family of formats: its feature, its module here, its crate, and its formats.
 macro_rules! families {
     ($($(#[$doc:meta])* $feature:literal: $module:ident = $package:ident [$($format:ident)*];)*) => {
         $($(#[$doc])* #[cfg(feature = $feature)] pub use $package as $module;)*
 
-        /// Every format that Quipu knows, in the order in which they are asked whether a file is theirs.
+        /// Every format that Quipu knows, in the order in which they are asked to recognise a file.
         pub const FORMATS: &[&dyn model::Format] = &[$($(#[cfg(feature = $feature)] &$package::$format,)*)*];
     };
 }
@@ -100,11 +100,12 @@ families! {
     "drmemtrace": drmemtrace = quipu_drmemtrace [DRMEMTRACE RAW];
     /// Calls of graphics APIs with their values.
     "apitrace": apitrace = quipu_apitrace [APITRACE];
-    /// Memory accesses with the types of what they touch.
+    /// Memory accesses with the types of the accessed memory.
     "cacheray": cacheray = quipu_cacheray [CACHERAY];
-    /// Accesses as lines of text: what Valgrind's lackey prints, what Dinero reads.
+    /// Accesses as lines of text: the output of Valgrind's lackey, and the input of Dinero.
     "plaintext": plaintext = quipu_plaintext [LACKEY DIN];
-    /// What DTrace recorded: buffers with their descriptions. Streams carry some of its buffers, so it is asked before them.
+    /// Recordings of DTrace: buffers with their descriptions. Streams can carry some of its buffers, so it is asked before
+    /// them.
     "dtrace": dtrace = quipu_dtrace [DTRACE];
     /// Workload events of Prism (Sigil2), hooks, back ends.
     "prism": prism = quipu_prism [PRISM];

@@ -1,10 +1,10 @@
-//! Finding an analysis by its name.
+//! Finds analyses by name.
 
 use crate::FORMATS;
 use quipu_model::{Error, ErrorKind, Format, Options, Result, Tool, Trace};
 
-/// The analyses for traces of a format: the format's own first, then those that any format may be given to. Where two
-/// have the same name, the format's own is meant.
+/// The analyses for traces of a format: the format's own first, then those for any format. The format's own hide others with
+/// the same name.
 pub fn tools_of(format: &str) -> impl Iterator<Item = &'static dyn Tool> {
     let own =
         FORMATS.iter().find(|known| known.info().name == format).map_or(&[] as &[_], |known| known.tools());
@@ -13,22 +13,22 @@ pub fn tools_of(format: &str) -> impl Iterator<Item = &'static dyn Tool> {
     own.iter().copied().chain(shared.filter(move |tool| !is_hidden(*tool)))
 }
 
-/// The analysis called `name`, for traces of `format`.
+/// Returns the analysis called `name` for traces of `format`.
 ///
 /// # Errors
-/// `Usage` if there is none, or it is for traces of other formats; the hint lists those that there are.
+/// `Usage` if there is none, or it is for traces of other formats; the hint lists the available ones.
 pub fn tool(name: &str, format: &str) -> Result<&'static dyn Tool> {
     find(name, format, &|_| true)
 }
 
-/// The analysis called `name`, for this trace.
+/// Returns the analysis called `name` for this trace.
 ///
 /// # Errors
-/// As for [`tool`], but that the hint lists those only that have what they need of this trace.
+/// As for [`tool`], except that the hint lists only analyses whose needs this trace meets.
 pub fn tool_for(name: &str, trace: &dyn Trace) -> Result<&'static dyn Tool> {
     find(name, &trace.meta().format, &|tool| {
         let info = tool.info();
-        // What takes one of several columns says so only when it is built.
+        // An analysis that needs one of several columns can only tell when it is built.
         let lacks = |error: &Error| matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported);
         let can_be_built = || !tool.build(&Options::default(), trace).is_err_and(|error| lacks(&error));
         info.needs.of(info.name, trace).is_ok() && (!info.needs.required.is_empty() || can_be_built())

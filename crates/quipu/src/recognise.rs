@@ -1,4 +1,4 @@
-//! Which format a source has, and a clear word when it has none that is known.
+//! Recognises the format of a source, and explains why if there is none.
 
 use crate::FORMATS;
 use crate::within::{Within, others, with_trace};
@@ -8,17 +8,17 @@ use quipu_source::{Ahead, Codec, Source, StreamOptions};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How many bytes an error shows of a source that no format recognises.
+/// Bytes that an error shows of a source that no format recognises.
 const SHOWN_BYTES: usize = 16;
 
-/// How many entries of a folder it shows.
+/// Entries that an error shows of a folder.
 const SHOWN_ENTRIES: usize = 4;
 
-/// How many inflated bytes are searched for damage where no format is recognised.
+/// Inflated bytes that are searched for damage if no format is recognised.
 const MAX_SEARCHED_BYTES: u64 = 256 << 20;
 
-/// The format that is surest that `source` is one of its traces; the first of equals. Formats after one that is
-/// [sure](Confidence::Sure) are not asked: each would inflate the head of the file again.
+/// Returns the format with the highest confidence that `source` is one of its traces; among equals, the first. Formats after
+/// one that is [sure](Confidence::Sure) are not asked, since each would inflate the head of the file again.
 pub fn probe(source: &Source) -> Option<&'static dyn Format> {
     let mut best: Option<(&dyn Format, Confidence)> = None;
     for format in FORMATS {
@@ -34,10 +34,10 @@ pub fn probe(source: &Source) -> Option<&'static dyn Format> {
     best.map(|(format, _)| format).or_else(far)
 }
 
-/// The format called `name`.
+/// Returns the format called `name`.
 ///
 /// # Errors
-/// `Usage` if there is none; the hint lists those that there are.
+/// `Usage` if there is none; the hint lists all formats.
 pub fn format_named(name: &str) -> Result<&'static dyn Format> {
     FORMATS.iter().copied().find(|format| format.info().name == name).ok_or_else(|| {
         let known: Vec<&str> = FORMATS.iter().map(|format| format.info().name).collect();
@@ -45,7 +45,7 @@ pub fn format_named(name: &str) -> Result<&'static dyn Format> {
     })
 }
 
-/// The format to read `source` as: the one that `options` name, otherwise the one that recognises it.
+/// Returns the format to read `source` as: the one that `options` name, otherwise the one that recognises it.
 ///
 /// # Errors
 /// `Usage` if there is no format of that name.
@@ -56,38 +56,39 @@ pub fn format_of(source: &Source, options: &OpenOptions) -> Result<Option<&'stat
     }
 }
 
-/// How deep traces may stand in each other.
+/// Maximum nesting of traces inside others.
 const MAX_DEPTH: usize = 4;
 
-/// What reads a source, and what of it.
+/// A recognised trace: its bytes, its format, and its carrier.
 #[derive(Clone)]
 pub struct Recognised {
-    /// The bytes of the trace: those of the source, or what it carries.
+    /// The bytes of the trace: the source itself, or a source inside its carrier.
     pub source: Source,
-    /// The format that reads them: one that recognises them or was asked for.
+    /// The format to read them with: one that recognises them or was asked for.
     pub format: &'static dyn Format,
-    /// What carries them, if the source is no trace itself.
+    /// The carrier, if the trace is inside another source.
     pub carrier: Option<Carrier>,
 }
 
-/// A trace that carries another.
+/// A source that carries a trace.
 #[derive(Clone)]
 pub struct Carrier {
-    /// Its bytes.
+    /// The bytes of the carrier.
     pub source: Source,
-    /// Its format.
+    /// The format of the carrier.
     pub format: &'static dyn Format,
-    /// What is wrong with it, as far as that is known without reading what it carries.
+    /// Findings about the carrier, as far as they are known without reading the trace.
     pub findings: Arc<[Finding]>,
-    /// Reading says of all that is lost where it stood: other findings are about nothing that is missing.
+    /// True if the reader of the trace locates all losses itself, so that other findings imply no loss.
     pub is_counted: bool,
 }
 
-/// Finds what a source is, or what it carries: a trace may stand in a stream. Options that name a format mean what is carried,
-/// unless they name that of the carrier.
+/// Recognises a source, or the trace that it carries: a trace may be inside a stream. A format in `options` applies to the
+/// carried trace, unless it is that of the carrier.
 ///
 /// # Errors
-/// `Usage` if there is no format of the name asked for; as [`open`] if no format recognises it; what reading a carrier says.
+/// `Usage` if there is no format of the requested name; as for [`open`] if no format recognises the source; errors of reading
+/// a carrier.
 pub fn recognise(source: &Source, options: &OpenOptions) -> Result<Recognised> {
     let Found { source, format, carrier } = find(source, options)?;
     match format {
@@ -100,7 +101,7 @@ pub fn recognise(source: &Source, options: &OpenOptions) -> Result<Recognised> {
     }
 }
 
-/// What a source is, where it may be nothing that is known.
+/// A source whose format may be unknown.
 struct Found {
     source: Source,
     format: Option<&'static dyn Format>,
@@ -118,7 +119,7 @@ fn find(source: &Source, options: &OpenOptions) -> Result<Found> {
             },
             _ => break,
         };
-        // It is looked at before it is read.
+        // The source is examined before it is read, so a pipe must be spooled.
         let spooled = found.source.spooled()?;
         let mut carried = carrier.carried(&spooled)?;
         if carried.len() > 1 {
@@ -129,7 +130,7 @@ fn find(source: &Source, options: &OpenOptions) -> Result<Found> {
             break;
         };
         let format = match (&options.format, &inner.format) {
-            // What the carrier says spares a look at the bytes.
+            // The carrier states the format, so the bytes need not be examined.
             (None, Some(_)) if is_unreadable(&inner.source) => None,
             (None, Some(name)) => FORMATS.iter().copied().find(|format| format.info().name == name),
             _ => format_of(&inner.source, options)?,
@@ -141,10 +142,10 @@ fn find(source: &Source, options: &OpenOptions) -> Result<Found> {
     Ok(found)
 }
 
-/// Leaves the trace that is meant of several in one carrier: the one of the format that was asked for.
+/// Chooses one of several traces in a carrier: the one of the requested format.
 ///
 /// # Errors
-/// `Unsupported` if that is not one of them.
+/// `Unsupported` unless exactly one trace has that format.
 fn choose(carried: &mut Vec<Carried>, source: &Source, options: &OpenOptions) -> Result<()> {
     let mut names: Vec<String> =
         carried.iter().map(|trace| trace.format.clone().unwrap_or("unknown".into())).collect();
@@ -159,15 +160,15 @@ fn choose(carried: &mut Vec<Carried>, source: &Source, options: &OpenOptions) ->
     Err(Error::unsupported(what).in_file(source.name()).hint(hint))
 }
 
-/// True if damage keeps the first byte of a file from being read.
+/// True if damage makes the first byte of a file unreadable.
 fn is_unreadable(source: &Source) -> bool {
     !source.is_folder() && source.head(1).is_err_and(|error| Error::from(error).is_damage())
 }
 
-/// A source whose trace is to be read by a format that is known: what stands at `path`, or what that carries.
+/// Returns the source of a trace whose format is known: the one at `path`, or the one that it carries.
 ///
 /// # Errors
-/// `Io` or `Missing` if there is nothing to open; what reading a carrier says.
+/// `Io` or `Missing` if there is nothing to open; errors of reading a carrier.
 pub fn source_at(path: &Path) -> Result<Source> {
     let source = Source::open(path)?;
     if carrier_of(&source).is_none() {
@@ -180,7 +181,7 @@ pub fn source_at(path: &Path) -> Result<Source> {
     Ok(found.source)
 }
 
-/// The format that is sure that `source` is one of its traces, which may carry others.
+/// Returns the format that is sure that `source` is one of its traces and that can carry others.
 pub(crate) fn carrier_of(source: &Source) -> Option<&'static dyn Format> {
     FORMATS.iter().copied().find(|format| format.carries() && format.probe(source) == Confidence::Sure)
 }
@@ -188,25 +189,25 @@ pub(crate) fn carrier_of(source: &Source) -> Option<&'static dyn Format> {
 /// Opens the trace that `source` is or carries, whatever its format, or as the format that `options` name.
 ///
 /// # Errors
-/// `Usage` if there is no format of the name asked for; `Unsupported` if no format recognises it; the message says what was
-/// found instead. `Malformed` or `Truncated`, with the place, if that is because its packing is damaged. Otherwise what the
-/// format has to say.
+/// `Usage` if there is no format of the requested name. `Unsupported` if no format recognises the source; the message says
+/// what was found instead. `Malformed` or `Truncated`, with the place, if that is because its packing is damaged. Otherwise
+/// errors of the format.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
     recognise(source, options)?.open(options)
 }
 
 impl Recognised {
-    /// Opens it.
+    /// Opens the trace.
     ///
     /// # Errors
     /// As [`open`].
     pub fn open(&self, options: &OpenOptions) -> Result<Box<dyn Trace>> {
         let Some(carrier) = &self.carrier else { return self.format.open(&self.source, options) };
-        // Bytes without a record may look like nothing.
+        // Without records, the format might not be recognised from the bytes.
         let said = OpenOptions { format: Some(self.format.info().name.to_owned()), ..options.clone() };
         match self.format.open(&self.source, &said) {
             Ok(trace) => Ok(Box::new(Within::new(trace, carrier, self.format, &self.source))),
-            // What it is, is known: that its first bytes are damaged is said as of any other trace.
+            // The format is known, so damage to the first bytes is reported as for any other trace.
             Err(error) if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Truncated) => {
                 let more = others(&carrier.findings, &[], Some(&error));
                 let what = format!("nothing of the trace can be read: {}", error.message());
@@ -218,7 +219,8 @@ impl Recognised {
         }
     }
 
-    /// What is wrong with what carries it, with what reading it finds. It is read if the carrier is damaged.
+    /// Extends the findings about the carrier by those of reading the trace. The trace is read only if the carrier is
+    /// damaged.
     pub fn with_trace(&self, of_carrier: Vec<Finding>, options: &OpenOptions) -> Vec<Finding> {
         match &self.carrier {
             Some(_) => with_trace(of_carrier, self.format, &self.source, options),
@@ -226,16 +228,16 @@ impl Recognised {
         }
     }
 
-    /// What is wrong with what carries it, but for what reading it has met itself.
+    /// Findings about the carrier, except those that reading the trace has reported itself.
     pub fn beside(&self, found: &[Finding], error: Option<&Error>) -> Vec<Finding> {
         self.carrier.as_ref().map_or_else(Vec::new, |carrier| others(&carrier.findings, found, error))
     }
 
-    /// The same, to be read more than once: of a pipe only the beginning was looked at, and what it brings is copied into a
+    /// Prepares for reading more than once: only the beginning of a pipe was examined, and its contents are copied to a
     /// temporary file.
     ///
     /// # Errors
-    /// If there is no room for what a pipe brings.
+    /// If there is no room for the contents of a pipe.
     pub fn spooled(self) -> Result<Recognised> {
         Ok(Recognised { source: self.source.spooled()?, ..self })
     }
@@ -244,15 +246,15 @@ impl Recognised {
 /// Opens the trace at `path`: a file, a folder, a pipe, or `-` for standard input.
 ///
 /// # Errors
-/// As [`open`], and `Io` or `Missing` if there is nothing to open.
+/// As for [`open`]; also `Io` or `Missing` if there is nothing to open.
 pub fn open_path(path: &Path, options: &OpenOptions) -> Result<Box<dyn Trace>> {
     open(&Source::open(path)?, options)
 }
 
-/// Formats look at no more than this of a file to recognise it.
+/// Maximum number of bytes that formats examine to recognise a file.
 const PROBED_BYTES: usize = 1 << 16;
 
-/// What may be done all the same.
+/// A hint for sources that no format recognises.
 const FORCED: &str = "a format can be forced: --format NAME";
 
 /// The error for a source that no format recognises.
@@ -269,7 +271,7 @@ fn unknown(source: &Source) -> Result<Error> {
     if let Some(error) = damage_of(source)? {
         return Ok(error.in_file(source.name()).hint(FORCED));
     }
-    // Formats pass over what they cannot read; that is the reason then, not what it looks like.
+    // Formats skip what they cannot read. If the source cannot be read, that is the reason why none recognises it.
     if source.can_seek() && !source.is_folder() {
         source.head(PROBED_BYTES)?;
     }
@@ -281,7 +283,7 @@ fn unknown(source: &Source) -> Result<Error> {
         .hint(format!("{}; known formats are {}", FORCED, titles.join("; "))))
 }
 
-/// The traces that lie directly in a folder that is none, as where each process has its own.
+/// The traces directly inside a folder that is not itself a trace, for example one for each process.
 fn traces_within(source: &Source) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(source.name()) else { return Vec::new() };
     let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
@@ -323,9 +325,9 @@ fn describe_file(source: &Source) -> Result<String> {
     Ok(format!("{kind} that begins with `{}`{}{packed}", hex.join(" "), as_text(&head)))
 }
 
-/// What is wrong with a packed file whose bytes no format knows: damage comes before any judgement of what it holds.
+/// The damage to a packed file that no format recognises: damage is reported rather than a guess about the contents.
 ///
-/// A pipe cannot be read again, so only an error in its first block is seen.
+/// A pipe cannot be read again, so only an error in its first block is found.
 fn damage_of(source: &Source) -> Result<Option<Error>> {
     if source.is_folder() {
         return Ok(None);
@@ -339,7 +341,7 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
         Err(error) => return Err(error),
     };
     let codec = container.codec().name();
-    // What carries plain bytes may be damaged.
+    // A container of plain bytes may be damaged, if the bytes have a carrier.
     let is_as_it_lies = container.codec() == Codec::Plain && source.path().is_some();
     if is_as_it_lies || !source.can_seek() {
         return Ok(None);
@@ -363,7 +365,7 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
                         error.message()
                     ),
                 };
-                // What the container is, is known; that its bytes are damaged is said as of any other trace.
+                // The container is known, so damage to its bytes is reported as for any other trace.
                 if !error.is_damage() {
                     return Ok(Some(Error::new(error.kind(), what).at(error.place()).because(error)));
                 }
@@ -375,8 +377,8 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
     Ok(None)
 }
 
-/// The error for a file without a record that can be read, wherever the damage is. `is_more` if bytes follow those that what
-/// carries the file has lost.
+/// The error for a file without any readable record, wherever the damage is. `is_more` if readable bytes follow those that
+/// the carrier has lost.
 fn all_lost(what: String, cause: Error, is_more: bool) -> Error {
     let is_carried = cause.of_source().is_some_and(|source| source.carrier().is_some());
     let place = match is_carried {
@@ -390,7 +392,7 @@ fn all_lost(what: String, cause: Error, is_more: bool) -> Error {
     Error::new(ErrorKind::Damaged, what).at(&place).losing(loss).because(cause)
 }
 
-/// The bytes as text too, if they are text.
+/// The bytes as quoted text, if they are ASCII text.
 fn as_text(head: &[u8]) -> String {
     if head.iter().all(|byte| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\n' | b'\r' | b'\t')) {
         format!(" ({:?})", String::from_utf8_lossy(head))
@@ -423,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_inflated_is_not_called_empty() {
-        // The head of a frame and of a block of 16 bytes that is missing.
+        // The head of a zstd frame, and of a block of 16 bytes that is missing.
         let cut = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x10, 0x81, 0, 0];
         let error = refusal(&cut);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Traces that stand in others: what is wrong with what carries one is wrong with the trace, whatever is done with it.
+//! Traces inside a carrier: damage to the carrier counts as damage to the trace.
 
 use crate::Carrier;
 use quipu_model::print::{Printer, RowForm};
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is wrong with a carrier, but for what reading has met itself; `error` is what ended that.
+/// Findings about a carrier, without those that reading the trace has reported in `found` or `error`.
 pub(crate) fn others(carrier: &[Finding], found: &[Finding], error: Option<&Error>) -> Vec<Finding> {
     let mut others = Finding::not_met(carrier, found);
     if let Some(error) = error {
@@ -24,8 +24,8 @@ pub(crate) fn others(carrier: &[Finding], found: &[Finding], error: Option<&Erro
     others
 }
 
-/// What is wrong with a carrier, with what reading the trace that it carries finds: who reads it knows more of what is lost. The
-/// trace is read if the carrier is damaged.
+/// Combines findings about a carrier with those of reading the carried trace, whose reader knows more about the losses. The
+/// trace is read only if the carrier is damaged.
 pub(crate) fn with_trace(
     of_carrier: Vec<Finding>,
     format: &'static dyn Format,
@@ -38,7 +38,7 @@ pub(crate) fn with_trace(
     }
 }
 
-/// The same, where the trace is read whatever is known of the carrier.
+/// Does the same, but always reads the trace.
 pub(crate) fn with_all(
     of_carrier: &[Finding],
     format: &'static dyn Format,
@@ -68,24 +68,24 @@ pub(crate) fn with_all(
 }
 
 impl Carrier {
-    /// All that is wrong with it, by reading all of it.
+    /// Reads the whole carrier and returns all findings about it.
     fn survey(&self) -> Result<Vec<Finding>> {
         Ok(self.format.describe(&self.source, &OpenOptions::default())?.findings)
     }
 }
 
-/// A trace that another carries.
+/// A trace with a carrier.
 pub(crate) struct Within {
     trace: Box<dyn Trace>,
     carrier: Carrier,
-    /// Its format and its bytes.
+    /// The format and the bytes of the trace.
     format: &'static dyn Format,
     source: Source,
     meta: Meta,
 }
 
 impl Within {
-    /// What is wrong with the carrier is found when the trace is opened.
+    /// Adds the findings about the carrier to those of opening the trace.
     pub(crate) fn new(
         trace: Box<dyn Trace>,
         carrier: &Carrier,
@@ -148,7 +148,7 @@ impl Trace for Within {
         self.trace.row_form(options)
     }
 
-    /// Headers of what is carried say nothing of the frames that it stands in.
+    /// The headers of the carried trace say nothing about the frames of the carrier.
     fn survey(&self, is_cancelled: &dyn Fn() -> bool) -> Surveyed {
         let mut surveyed = self.trace.survey(is_cancelled);
         match self.carrier.survey() {

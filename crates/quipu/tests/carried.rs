@@ -1,4 +1,4 @@
-//! Traces of every family in streams: all bytes come back, and every analysis gives the same answer.
+//! Traces of every family inside streams: all bytes come back, and every analysis gives the same result.
 
 use quipu::engine::{InTime, RunOptions, Watch, plan, run};
 use quipu::model::transform::{Silent, TransformJob, Transformed};
@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A family of traces, with which all tests here are made: each family has a row.
+/// A family of traces to test: each family has a row.
 struct Family {
     /// Name of the format.
     format: &'static str,
-    /// The folder of its samples; each that opens is one.
+    /// Folder of samples; each file or folder that opens is one.
     folder: &'static str,
-    /// How many samples there are at least.
+    /// Minimum number of samples.
     n_least: usize,
-    /// How many of them `convert` writes with the very bytes that they have.
+    /// Number of samples that `convert` reproduces byte for byte.
     n_exact: usize,
 }
 
@@ -44,7 +44,7 @@ fn open(path: &Path) -> Result<Box<dyn Trace>, Error> {
 }
 
 impl Family {
-    /// The samples that open.
+    /// The samples that open as this format.
     fn samples(&self) -> Vec<PathBuf> {
         let mut all: Vec<PathBuf> =
             fs::read_dir(fixtures(self.folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -55,7 +55,7 @@ impl Family {
     }
 }
 
-/// What `quipu convert FROM -o TO` does; but back to files without packing.
+/// Does the same as `quipu convert FROM -o TO`, but writes files without packing.
 fn convert(from: &Path, to: &Path) -> Result<Transformed, Error> {
     let container = (!quipu::is_stream_name(to)).then_some("plain");
     let opening = OpenOptions::default();
@@ -68,7 +68,7 @@ fn convert(from: &Path, to: &Path) -> Result<Transformed, Error> {
     transform(&way.transform(), &way.source, to, container)
 }
 
-/// Puts a trace into a stream in frames of this size.
+/// Puts a trace into a stream with frames of this size.
 fn into_frames(format: &str, from: &Path, to: &Path, frame_bytes: usize) {
     let into = IntoStream::new(quipu::format_named(format).unwrap(), None);
     let source = Source::open(from).unwrap();
@@ -98,12 +98,12 @@ fn transform(
     what.run(&job, &Silent)
 }
 
-/// The last part of a name.
+/// The last component of a name.
 fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap()
 }
 
-/// The bytes of all files, unpacked, by their names within the source, and by the member where they are archives.
+/// The unpacked bytes of all files, by name within the source, and by member for archives.
 fn bytes_of(source: &Source) -> BTreeMap<String, Vec<u8>> {
     fn walk(source: &Source, prefix: &str, all: &mut BTreeMap<String, Vec<u8>>) {
         if source.is_folder() {
@@ -127,7 +127,7 @@ fn bytes_of(source: &Source) -> BTreeMap<String, Vec<u8>> {
                         container.members().get(at.member as usize).map_or("", |member| &member.name);
                     all.entry(format!("{name} {member}")).or_default().extend_from_slice(&block);
                 }
-                // Some samples are cut.
+                // Some samples are cut short.
                 Err(_) => break,
             }
         }
@@ -143,7 +143,7 @@ fn source_in(stream: &Path) -> Source {
     found.source
 }
 
-/// Compares what is under the same names.
+/// Compares the files of the same names.
 fn same(wanted: &BTreeMap<String, Vec<u8>>, there: &BTreeMap<String, Vec<u8>>, what: &str) {
     let names = |all: &BTreeMap<String, Vec<u8>>| all.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(there), names(wanted), "{what}");
@@ -164,7 +164,7 @@ fn all_come_back(format: &str) {
         let (inner, mut there) = (source_in(&stream), bytes_of(&source_in(&stream)));
         let beside = quipu::format_named(format).unwrap().beside(&original).unwrap_or_default();
         let wanted = bytes_of(&original);
-        // What lies above the folder comes along.
+        // Files of the parent folder are included in the stream.
         there.retain(|name, _| {
             wanted.contains_key(name)
                 || !beside.iter().any(|file| name.split(' ').next() == Some(base(file.name())))
@@ -175,7 +175,7 @@ fn all_come_back(format: &str) {
         let [own, back] =
             ["own", "back"].map(|way| folder.path().join(format!("{number}.{way}")).join(&name));
         [&own, &back].iter().for_each(|path| fs::create_dir(path.parent().unwrap()).unwrap());
-        // Families that do not write their traces get their files back.
+        // Families without a `convert` of their own get their files back.
         match convert(&sample, &own) {
             Ok(_) => {
                 convert(&stream, &back).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -199,7 +199,7 @@ fn all_come_back(format: &str) {
     assert!(n_exact >= family.n_exact, "{format}: {n_exact} samples come back byte for byte");
 }
 
-/// Takes out notes, which are about containers.
+/// Removes notes, which are about containers.
 fn without_notes(json: &mut Value) {
     match json {
         Value::Object(map) => map.values_mut().for_each(without_notes),
@@ -211,7 +211,7 @@ fn without_notes(json: &mut Value) {
     }
 }
 
-/// The answers of all analyses, without the names of files and containers.
+/// Results of all analyses, without names of files and containers.
 fn answers(path: &Path) -> BTreeMap<&'static str, String> {
     let trace = open(path).unwrap();
     let name = match path.extension().is_some_and(|ending| ending == "quipu") {
@@ -221,7 +221,7 @@ fn answers(path: &Path) -> BTreeMap<&'static str, String> {
     answers_of(&*trace, &name)
 }
 
-/// The answers of all analyses, where the trace is called `@`.
+/// Results of all analyses, with `@` in place of the name of the trace.
 fn answers_of(trace: &dyn Trace, name: &str) -> BTreeMap<&'static str, String> {
     let mut all = BTreeMap::new();
     for tool in quipu::tools_of(&trace.meta().format) {
@@ -246,7 +246,7 @@ fn all_answers_are_the_same(format: &str) {
         let stream = folder.path().join(format!("{number}.quipu"));
         let read = convert(&sample, &stream).unwrap().reading;
         if read.error.is_some() || read.findings.iter().any(|finding| finding.rule.starts_with("source/")) {
-            // Its container is damaged, which a stream does not keep.
+            // The container is damaged, which a stream does not preserve.
             continue;
         }
         let (wanted, there) = (answers(&sample), answers(&stream));
@@ -271,7 +271,7 @@ macro_rules! of_families {
     };
 }
 
-/// The name of a format by that of a test.
+/// The name of a format from that of a test.
 fn format_of(test: &str) -> String {
     test.replace('_', "-")
 }
@@ -331,7 +331,7 @@ fn a_part_in_the_middle_takes_less_than_a_hundredth_of_the_file() {
     assert!(n_read * 100 < size, "{n_read} of {size}");
 }
 
-/// Where frames begin.
+/// Offsets of frames.
 fn frames(stream: &[u8]) -> Vec<usize> {
     (0..stream.len()).filter(|at| stream[*at..].starts_with(b"\xF5QPU1\r\n\x1A")).collect()
 }
@@ -355,7 +355,7 @@ fn members_of_an_archive_are_read_after_one_that_is_damaged_or_missing() {
     let (n_records, is_damaged) = count(&stream);
     assert!(!is_damaged);
     let all = frames(&whole);
-    // A frame of bodies among others of such.
+    // A body frame in the middle.
     let is_body = |at: usize| whole[at + 12] == 34;
     let bodies: Vec<usize> = all.iter().copied().filter(|at| is_body(*at)).collect();
     let victim = bodies[bodies.len() / 2];
@@ -373,7 +373,7 @@ fn members_of_an_archive_are_read_after_one_that_is_damaged_or_missing() {
     }
 }
 
-/// Records and instructions that are read of a drmemtrace trace, and what was found.
+/// Records and instructions read from a drmemtrace trace, and findings.
 fn counted(path: &Path) -> ((u64, u64), Vec<quipu::model::Finding>) {
     let trace = open(path).unwrap();
     let (mut records, mut instrs, mut findings) = (0, 0, trace.meta().findings.clone());
@@ -408,7 +408,7 @@ fn a_damaged_frame_within_a_member_costs_the_entries_of_that_frame() {
         fs::write(&path, bytes).unwrap();
         counted(&path)
     };
-    // One, and two of the same member, with frames between them.
+    // One frame, and two frames of the same member with a good one between them.
     let ones = (0..bodies.len()).map(|victim| vec![victim]);
     let twos = (0..bodies.len() - 2).map(|victim| vec![victim, victim + 2]);
     for victims in ones.chain(twos) {
@@ -420,7 +420,7 @@ fn a_damaged_frame_within_a_member_costs_the_entries_of_that_frame() {
         let lost = (n_records - records, n_instrs - instrs);
         assert!(lost.0 > 0 && lost.0 <= most && lost.1 <= most, "{victims:?}: {lost:?} of {most}");
     }
-    // A frame that is missing costs as much.
+    // A missing frame costs as much.
     let victim = bodies.len() / 2;
     let next = all[all.iter().position(|at| *at == bodies[victim]).unwrap() + 1];
     fs::write(&path, [&whole[..bodies[victim]], &whole[next..]].concat()).unwrap();
@@ -459,7 +459,7 @@ fn a_lost_attachment_is_said_and_costs_nothing_else() {
         };
         let lost = said(&*carrier, "stream/attachment-incomplete");
         assert!(lost.len() == 1 && lost[0].message.contains("funclist.log"), "{name}: {lost:?}");
-        // The trace opens without it and says so.
+        // The trace opens without it and reports that.
         let damaged = open(&path).unwrap();
         assert_eq!(
             said(&*damaged, "drmemtrace/function-list").len(),
@@ -472,7 +472,7 @@ fn a_lost_attachment_is_said_and_costs_nothing_else() {
     }
 }
 
-/// How many records a trace has, and what was found wrong with it.
+/// The number of records in a trace, and findings.
 fn read_through(path: &Path) -> (u64, Vec<quipu::model::Finding>) {
     let trace = open(path).unwrap();
     let (mut n, mut findings) = (0, trace.meta().findings.clone());
@@ -499,7 +499,7 @@ fn a_damaged_frame_costs_its_own_records_and_they_are_counted() {
         let file = folder.path().join(format).join(name);
         fs::create_dir(folder.path().join(format)).unwrap();
         let once = fs::read(fixtures(format).join(name)).unwrap();
-        // Records of the others follow each other as often as one likes.
+        // Except for apitrace, the contents of samples can be repeated.
         let n_times = if format == "apitrace" { 1 } else { (400 << 10) / once.len() };
         fs::write(&file, once.repeat(n_times)).unwrap();
         file
@@ -521,7 +521,7 @@ fn a_damaged_frame_costs_its_own_records_and_they_are_counted() {
         let u32_at = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().unwrap());
         let bodies: Vec<usize> = frames(&whole).into_iter().filter(|at| whole[at + 9] == 2).collect();
         assert!(bodies.len() >= 4, "{name}");
-        // What ends with damage ends with an error.
+        // Not the last bodies: damage at the end of the data is an error.
         for victim in bodies.into_iter().take(3) {
             let mut flipped = whole.clone();
             flipped[victim + 100] ^= 1;
@@ -532,14 +532,14 @@ fn a_damaged_frame_costs_its_own_records_and_they_are_counted() {
             let [said] = said[..] else { panic!("{name} at {victim}: {found:?}") };
             let loss = said.loss.as_ref().unwrap();
             let (lost, raw_len) = (loss.bytes.least(), u64::from(u32_at(victim + 20)));
-            // Where names are lost that later events need, reading continues after these.
+            // If names are lost that later events need, reading continues only after these events.
             let most = if format == "apitrace" { 2 * raw_len } else { raw_len + 4096 };
             assert!((raw_len - 600..most).contains(&lost), "{name}: {lost} of {raw_len} bytes");
             assert!(n < n_records, "{name} at {victim}: {n} of {n_records} records");
             if loss.records.least() > 0 {
                 assert_eq!(n + loss.records.least(), n_records, "{name} at {victim}: {loss:?}");
             } else {
-                // Records are of about one size.
+                // Records have about the same size.
                 let least = n_records - n_records * (lost + 200) / n_bytes * 3 / 2 - 1;
                 assert!(n >= least, "{name} at {victim}: {n} of {n_records} records");
             }
@@ -584,10 +584,10 @@ fn bodies_in_streams_are_of_formats_that_there_are() {
     }
 }
 
-/// A format, a sample of it, and the options that open it.
+/// A format, a sample, and the options to open it.
 type Written = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// Formats that write streams themselves: what they write of a file answers as the file does.
+/// Formats that write streams themselves: a stream that they write gives the same results as the file.
 const WRITTEN: &[Written] = &[
     ("dtrace", "dtrace/classic/printf", &[]),
     ("dtrace", "dtrace/classic/mixed_1000", &[]),

@@ -1,4 +1,4 @@
-//! Every table and lens of every format goes to Arrow and Parquet and comes back as it was.
+//! Every table and lens of every format survives a round trip through Arrow and Parquet.
 
 use arrow_array::Array;
 use arrow_ipc::reader::{FileReader, StreamReader};
@@ -14,7 +14,7 @@ use std::io::Cursor;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A trace with columns of all types, in which values are missing in each way.
+/// A trace with columns of all types and all representations of missing values.
 const ALL_TYPES: &str = "described
 table all columns of all types
 field bool bool
@@ -51,7 +51,7 @@ fn traces() -> Vec<(PathBuf, Arc<dyn Trace>)> {
     crate::rows::traces().into_iter().chain(more).collect()
 }
 
-/// The names of a trace's rows: learned tables as well, but not all of many that are alike.
+/// Names of the rows of a trace, including learned tables, but only some of those tables.
 fn names(trace: &dyn Trace) -> Vec<String> {
     trace.learn().unwrap();
     let (lenses, tables): (Vec<_>, Vec<_>) =
@@ -69,7 +69,7 @@ fn empty(schema: &Schema) -> Vec<Column> {
     schema.fields.iter().map(Column::new).collect()
 }
 
-/// All rows of a name, as they are.
+/// All rows of a table or lens.
 fn plain(trace: &Arc<dyn Trace>, name: &str) -> Result<ColumnTable, Error> {
     let mut stream = rows(trace.clone(), &Selection::new(name))?;
     let mut table = ColumnTable::new(stream.schema().clone());
@@ -79,7 +79,7 @@ fn plain(trace: &Arc<dyn Trace>, name: &str) -> Result<ColumnTable, Error> {
     Ok(table)
 }
 
-/// A file of all rows of a name, in batches of a few.
+/// Writes all rows of a table or lens to a file, in small batches.
 fn written(trace: &Arc<dyn Trace>, name: &str, form: Form, interop: Interop) -> Vec<u8> {
     let stream = rows(trace.clone(), &Selection { batch_rows: 300, ..Selection::new(name) }).unwrap();
     let mut encoder = Encoder::new(stream.schema(), interop, &[]).unwrap();
@@ -92,7 +92,7 @@ fn written(trace: &Arc<dyn Trace>, name: &str, form: Form, interop: Interop) -> 
     sink.finish().unwrap()
 }
 
-/// The rows of a file.
+/// Reads the rows of a file.
 fn read(bytes: Vec<u8>, form: Form) -> (Arc<Schema>, Vec<Column>) {
     let (schema, batches): (_, Vec<_>) = match form {
         Form::Parquet => {

@@ -1,8 +1,8 @@
-//! The examples compile, run, and give the right answers on traces of the repository.
+//! The examples compile, run, and give correct results on traces of the repository.
 
-// The examples are programs of their own; here they are modules, whose `main` is not called.
+// The examples are programs; here they are modules, whose `main` is not called.
 #![allow(dead_code)]
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 #[path = "../examples/own_pass.rs"]
 mod own_pass;
 #[path = "../examples/page_accesses.rs"]
@@ -33,7 +33,7 @@ fn the_pages_of_a_trace_share_out_all_its_accesses() {
     assert!(pages.len() > 1);
 }
 
-/// Loads and stores as the format's own tool counts them.
+/// Loads and stores according to the format's own tool.
 fn totals(name: &str) -> (u64, u64) {
     use quipu::engine::{RunOptions, Watch, plan, run};
     let trace = open(name);

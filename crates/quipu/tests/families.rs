@@ -1,5 +1,5 @@
-//! Every case of every family that is compiled in: printed and checked as its files say, recognised by its content, and read
-//! the same however it is read, damaged or not.
+//! Runs every case of every enabled family: prints and checks it as its files say, recognises it by content, and reads it in
+//! several ways with equal results, damaged or not.
 
 use quipu::model::{OpenOptions, Trace};
 use quipu::source::Source;
@@ -7,7 +7,7 @@ use quipu_testkit::{cases, fuzz};
 use std::fs;
 use std::path::PathBuf;
 
-/// How many places of an input are damaged.
+/// Number of places of an input that are damaged.
 const N_PLACES: usize = 16;
 
 /// Calls `body` with each case and its format.

@@ -1,5 +1,5 @@
-//! All tests of the crate from outside: one program, since linking takes longer than most tests. Without the feature
-//! `all`, the families that are there are tested by their cases.
+//! All integration tests of the crate in one program, since linking takes longer than most tests. Without the feature `all`,
+//! only the cases of the enabled families are tested.
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 

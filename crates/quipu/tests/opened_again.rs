@@ -1,4 +1,4 @@
-//! What a trace's tables and lenses are written as opens as the trace that it was: all rows, what analyses say, parts of it.
+//! Tables and lenses that were written as files open as the original trace: same rows, same results of analyses, same parts.
 
 use quipu::columnar::trace::ColumnarTrace;
 use quipu::engine::{RunOptions, Selection, Watch, plan, row_names, rows, run};
@@ -15,7 +15,7 @@ use quipu_testkit::fixtures;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Writes a trace as a folder or file.
+/// Exports a trace to a folder or file.
 fn written(source: &Path, form: Form, given: &[(&str, &str)], to: &Path) {
     let export = Export { open: |source, options| quipu::open(source, options), form };
     let given: Given = given.iter().copied().collect();
@@ -51,7 +51,7 @@ fn all(trace: &Arc<dyn Trace>, selection: &Selection) -> Result<ColumnTable, Err
     Ok(table)
 }
 
-/// The first row of a column that differs.
+/// Describes the first row in which two columns differ.
 fn differs(a: &Column, b: &Column) -> String {
     let rows = a.len().max(b.len());
     let row = (0..rows).find(|row| {
@@ -71,7 +71,7 @@ fn differs(a: &Column, b: &Column) -> String {
     )
 }
 
-/// Traces that the matrix has: some of each format, damaged ones as well.
+/// Traces to test: some of each format, including damaged ones.
 fn traces() -> Vec<(PathBuf, Arc<dyn Trace>)> {
     let all = crate::rows::traces().into_iter().filter(|(_, trace)| trace.meta().format != "columnar");
     let more = ["drmemtrace/thr.core_sharded_kernel", "apitrace/tri.trace", "stream/two-producers.quipu"];
@@ -124,7 +124,7 @@ fn all_tables_and_lenses_of_every_trace_are_there_again_with_the_same_rows() {
     assert!(n_compared > 300, "{n_compared}");
 }
 
-/// What tools say that need no format: the JSON of each, or why it cannot run.
+/// Results of the tools that need no particular format: their JSON, or why they cannot run.
 fn said(trace: &dyn Trace, threads: usize) -> Vec<(String, Result<serde_json::Value, String>)> {
     let tools = quipu::tools_of("columnar").filter(|tool| tool.info().needs.format.is_none());
     let run_one = |tool: &'static dyn quipu::model::Tool| {
@@ -160,7 +160,7 @@ fn analyses_of_lenses_give_the_same_numbers() {
                         part(&old)
                     ));
                 }
-                // Values of calls stand in no file.
+                // Values of calls are not exported.
                 (Ok(_), Err(error)) if error.contains("calls.values") => {}
                 (Ok(_), Err(error)) => wrong.push(format!("{} {tool}: {error}", path.display())),
                 (Err(_), _) => {}
@@ -241,7 +241,7 @@ fn groups_outside_of_a_range_are_not_unpacked() {
     assert_eq!(read(Window::Records(4_500..5_500)), (1_000, 2));
     assert_eq!(read(Window::Records(9_999..u64::MAX)), (1, 1));
     assert_eq!(read(Window::All), (10_000, 10));
-    // A condition on positions becomes such a window.
+    // A condition on positions is turned into such a window.
     let trace: Arc<dyn Trace> = Arc::from(quipu::open_path(&path, &OpenOptions::default()).unwrap());
     let condition = Condition { column: "record".into(), accept: Accept::Between(3_000..=3_000) };
     let predicate = Predicate { columns: vec![condition], ..Predicate::default() };
@@ -265,7 +265,7 @@ fn files_of_one_table_open_with_it() {
             let selection = Selection { threads: 1, ..Selection::new(table) };
             let (old, new) = (all(&trace, &selection).unwrap(), all(&again, &selection).unwrap());
             for (field, (a, b)) in old.schema().fields.iter().zip(old.columns.iter().zip(&new.columns)) {
-                // A file is one shard, whatever shards it is of.
+                // A file is a single shard, whatever shards its rows come from.
                 let is_same = a == b || table != "memrefs" && ["shard", "record"].contains(&&*field.name);
                 assert!(is_same, "{table} as {name}, {}: {}", field.name, differs(a, b));
             }
@@ -304,7 +304,7 @@ fn rows_go_into_a_stream_and_back() {
         for schema in old.tables().unwrap() {
             let selection = |name: &str| Selection { threads: 1, ..Selection::new(name) };
             let known = new.tables().unwrap();
-            // A table of all records has its name already.
+            // The stream's table of all records may already have the first name.
             let called = [schema.name.to_string(), format!("{}@2", schema.name)];
             let own = |table: &&Arc<quipu::model::Schema>| {
                 called.iter().any(|name| *name == table.name)

@@ -1,6 +1,6 @@
-//! Parts of real traces (intervals, cores, windows, threads) add up to the whole, whatever the number of threads.
+//! Parts of real traces (intervals, cores, windows, threads) add up to the whole, for any number of threads.
 
-// The helpers of a test may panic as the test may.
+// Helpers of tests may panic, too.
 use quipu::engine::{Division, Intervals, Outcome, RunOptions, Watch, plan, run};
 use quipu::model::schema::Missing;
 use quipu::model::{Given, OpenOptions, Table, Trace, Window};
@@ -24,7 +24,7 @@ fn open(name: &str) -> Box<dyn Trace> {
     quipu::open_path(&fixtures("drmemtrace").join(name), &OpenOptions::default()).unwrap()
 }
 
-/// Runs tools; `change` sets what is special about the run.
+/// Runs tools; `change` adjusts the options of the run.
 fn outcome(tools: &[&str], trace: &dyn Trace, change: impl FnOnce(&mut RunOptions<'_>)) -> Outcome {
     let watch = Watch::new();
     let mut options = RunOptions::new(&watch);
@@ -35,7 +35,7 @@ fn outcome(tools: &[&str], trace: &dyn Trace, change: impl FnOnce(&mut RunOption
     run(trace, planned.collect(), &options).unwrap()
 }
 
-/// The counts of `counts` that can be added up.
+/// The counts of the tool `counts` that can be added up.
 fn sums(counts: &Value) -> BTreeMap<String, u64> {
     let counts = counts["total"].as_object().unwrap().iter();
     counts
@@ -193,7 +193,7 @@ fn rows_of_parts_begin_with_what_part_they_are_of() {
     }
     let of_parts: u64 = (1..mix.n_rows()).map(|row| instrs.number(row)).sum();
     assert_eq!(of_parts, instrs.number(0));
-    // Without parts nothing stands before a table's own columns.
+    // Without parts, a table has only its own columns.
     let plain = quipu::engine::tables("demo", &tools, &found.reports, &[]);
     assert_eq!(plain[0].schema().fields[0].name, "instructions");
 }

@@ -1,9 +1,9 @@
-//! The analyses say of real traces what DynamoRIO's tools say, wherever both count the same thing.
+//! Analyses agree with DynamoRIO's tools on real traces, where both count the same thing.
 //!
-//! `traces/drmemtrace/facts.json` and `traces/drmemtrace/golden/` hold the numbers of DynamoRIO's tools; `traces/README.md` says
-//! how they were made.
+//! `traces/drmemtrace/facts.json` and `traces/drmemtrace/golden/` contain the numbers of DynamoRIO's tools;
+//! `traces/README.md` says how they were made.
 
-// The helpers of a test may panic as the test may.
+// Helpers of tests may panic, too.
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::{Given, OpenOptions, Report, Tool, Trace};
 use quipu::passes::{
@@ -25,7 +25,7 @@ fn golden(name: &str) -> String {
     std::fs::read_to_string(traces().join("golden").join(name)).unwrap()
 }
 
-/// The tool's report, or none if the trace does not carry what it needs.
+/// The tool's report; `None` if the trace lacks what the tool needs.
 fn report(tool: &dyn Tool, trace: &dyn Trace) -> Option<Box<dyn Report>> {
     let watch = Watch::new();
     let planned = plan(tool, &Given::default(), trace).ok()?;
@@ -33,13 +33,13 @@ fn report(tool: &dyn Tool, trace: &dyn Trace) -> Option<Box<dyn Report>> {
     outcome.reports.into_iter().next()
 }
 
-/// The report of a tool that keeps threads apart, for the whole trace.
+/// The report for the whole trace of a tool that separates threads.
 fn total<T: Clone + 'static>(tool: &dyn Tool, trace: &dyn Trace) -> Option<T> {
     let report = report(tool, trace)?;
     Some(report.as_any().downcast_ref::<PerThread<T>>().expect("the tool's own report").total.clone())
 }
 
-/// Calls `check` with each trace of the folder and what DynamoRIO's tools say of it.
+/// Calls `check` with each trace of the folder and the numbers of DynamoRIO's tools.
 fn for_each_trace(mut check: impl FnMut(&str, &dyn Trace, &Value)) {
     let facts: Value =
         serde_json::from_str(&std::fs::read_to_string(traces().join("facts.json")).unwrap()).unwrap();
@@ -87,7 +87,7 @@ fn the_histogram_is_the_original_one_line_by_line() {
     assert_eq!(text, golden("histogram.as_traced.txt"));
 }
 
-/// The rows of a golden opcode mix below the empty line: sets of categories with their counts.
+/// The second part of a golden opcode mix, after the empty line: sets of categories with their counts.
 fn golden_categories(name: &str) -> Vec<(u64, String)> {
     let text = golden(name);
     let rows = text.lines().skip_while(|line| !line.is_empty()).skip(2);
@@ -170,7 +170,7 @@ fn function_counts_are_those_of_the_original_func_view() {
     assert_eq!(functions, [(0, "tiny!fib".to_owned(), 109, 109), (1, "tiny!leaf_add".to_owned(), 100, 100)]);
 }
 
-/// What `miss-ratio` says of a trace: accesses, and for each size in lines the ratio and its error.
+/// Results of `miss-ratio`: the number of accesses, and for each size in lines the ratio and its error.
 fn ratios(trace: &dyn Trace, sample: &str) -> (u64, Vec<(u64, f64, f64)>) {
     let mut given = Given::default();
     given.add("sample", sample);
@@ -184,7 +184,8 @@ fn ratios(trace: &dyn Trace, sample: &str) -> (u64, Vec<(u64, f64, f64)>) {
     (found["accesses"].as_u64().unwrap(), found["points"].as_array().unwrap().iter().map(point).collect())
 }
 
-/// A cache misses what comes again after at least as many other lines as it has, and what comes for the first time.
+/// A fully associative LRU cache misses on the first access to a line, and when at least as many other lines as it has were
+/// accessed in between.
 #[test]
 fn miss_ratios_are_those_of_the_originals_reuse_distances() {
     for (name, golden_name) in [
@@ -229,7 +230,7 @@ fn sampled_miss_ratios_of_real_programs_are_as_near_as_they_say() {
             for (lines, ratio, error) in points {
                 let (.., expected) =
                     exact.iter().rev().map(|of| (of.0, of.1)).find(|of| of.0 <= lines).unwrap();
-                // What is left is that of lines which are too few to be in a sample.
+                // The remaining difference is due to lines too few to be in a sample.
                 let off = (ratio - expected).abs();
                 assert!(
                     off <= 3.0 * error + 0.005,

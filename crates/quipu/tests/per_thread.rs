@@ -1,4 +1,4 @@
-//! With `per-thread`, numbers of threads add up to those of the whole, and are those of the thread read alone.
+//! With `per-thread`, the numbers of threads add up to those of the whole, and equal those of each thread read alone.
 
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::{Given, OpenOptions};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// The threads of the trace `thr`.
 const THREADS: [u64; 4] = [5747, 5750, 5751, 5752];
 
-/// What the tool says of the trace `thr`, or of some of its threads.
+/// Results of the tool for the trace `thr`, or for some of its threads.
 fn analyse(tool: &str, options: &[(&str, &str)], threads: &[u64]) -> Value {
     let opening = OpenOptions {
         threads: threads.iter().map(|thread| (*thread).into()).collect(),
@@ -23,7 +23,7 @@ fn analyse(tool: &str, options: &[(&str, &str)], threads: &[u64]) -> Value {
     run(&*trace, vec![planned], &RunOptions::new(&watch)).unwrap().reports[0].json()
 }
 
-/// The items of `threads`, which are those of the trace, each without what names it.
+/// The items of `threads` without the key `thread`, after checking that they are the threads of the trace.
 fn threads(found: &Value) -> Vec<Value> {
     let mut threads = found["threads"].as_array().unwrap().clone();
     let tids = threads.iter_mut().map(|of| of.as_object_mut().unwrap().remove("thread").unwrap());
@@ -31,7 +31,7 @@ fn threads(found: &Value) -> Vec<Value> {
     threads
 }
 
-/// The numbers `numbers` of each item of lists, added up by the item's `key`.
+/// Sums of `numbers` over the items of all lists, by the items' `key`.
 fn sums<'v>(
     lists: impl IntoIterator<Item = &'v Value>,
     key: &str,

@@ -1,4 +1,4 @@
-//! A file with one wrong bit near its front is still called what it is, in every container, and the damage has a place.
+//! A file with one wrong bit near its beginning is still recognised, in every container, and the damage is located.
 
 use quipu::FORMATS;
 use quipu::model::{ErrorKind, OpenOptions, Scan, ShardId};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Every bit of this many bytes is flipped.
+/// Number of bytes in which every bit is flipped.
 const FLIPPED_BYTES: usize = 32;
 
 /// A trace in a container.
@@ -19,7 +19,7 @@ struct Sample {
     format: &'static str,
     codec: Codec,
     bytes: Vec<u8>,
-    /// Whether a wrong bit of the data shows: the container has checksums.
+    /// Whether the container has checksums, so that a wrong bit in the data is noticed.
     has_checksums: bool,
 }
 
@@ -58,7 +58,7 @@ fn packed(bytes: &[u8], packing: Packing) -> Vec<u8> {
     packer.finish().unwrap().0.into_inner()
 }
 
-/// What all of a trace comes to: how many records, and whether anything is reported.
+/// Reads a trace: its format, the number of records, and whether anything is reported.
 fn read(source: &Source) -> quipu::model::Result<(String, usize, bool)> {
     let trace = quipu::open(source, &OpenOptions::default())?;
     let format = trace.meta().format.clone().into_owned();
@@ -69,14 +69,14 @@ fn read(source: &Source) -> quipu::model::Result<(String, usize, bool)> {
     Ok((format, reading.records.len(), complains))
 }
 
-/// What is wrong with how a damaged sample is called.
+/// The problem with recognising a damaged sample; `None` if there is none.
 fn misnamed(sample: &Sample, name: &str, bit: usize) -> Option<String> {
     let mut bytes = sample.bytes.clone();
     bytes[bit / 8] ^= 1 << (bit % 8);
     let whole = read(&Source::from_bytes("file", sample.bytes.clone())).unwrap();
     match read(&Source::from_bytes(name, bytes)) {
         Ok((format, ..)) if format != sample.format => Some(format!("called {format}")),
-        // Fields such as a time may have any value.
+        // Some fields, such as times, may have any value.
         Ok((_, n_records, false)) if sample.has_checksums && n_records != whole.1 => {
             Some(format!("`{n_records}` records of `{}`, and nothing is reported", whole.1))
         }
@@ -87,7 +87,7 @@ fn misnamed(sample: &Sample, name: &str, bit: usize) -> Option<String> {
             let is_refused = error.kind() == ErrorKind::Unsupported && error.message().contains("needs a");
             let has_place = error.place().file.is_some() && error.place().offset.is_some();
             let says_codec = error.message().contains(sample.codec.name());
-            // A wrong bit of the version looks like a newer one.
+            // A wrong bit in the version looks like a newer version.
             let is_newer =
                 sample.format == "apitrace" && error.message().contains("is newer than this program");
             let is_well = (is_damage || is_refused) && says_codec || is_newer;
@@ -99,7 +99,7 @@ fn misnamed(sample: &Sample, name: &str, bit: usize) -> Option<String> {
 #[test]
 fn a_file_with_a_wrong_bit_near_its_front_is_called_what_it_is() {
     let mut wrong = Vec::new();
-    // A name is no content: what looks like another format's name changes nothing.
+    // Names do not count as content: one that looks like another format's changes nothing.
     for name in ["file", "drmemtrace.app.1.trace.zip"] {
         for sample in samples() {
             let bits = 0..8 * FLIPPED_BYTES.min(sample.bytes.len());
@@ -146,7 +146,7 @@ fn a_version_that_no_trace_has_is_reported_when_a_trace_is_opened() {
     }
 }
 
-/// The files in a folder and below it.
+/// Collects the files in a folder and below it.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -171,7 +171,7 @@ fn nothing_of_a_trace_stays_in_memory_once_it_is_closed() {
             let _ = reader.read();
         }
         drop(trace);
-        // Threads that inflate ahead may still be about to end.
+        // Threads that inflate ahead may not have ended yet.
         let until = Instant::now() + Duration::from_secs(20);
         while Arc::strong_count(&bytes) > 1 && Instant::now() < until {
             std::thread::yield_now();

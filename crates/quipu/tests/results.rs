@@ -1,5 +1,5 @@
-//! Results of all tools over traces of all formats: their JSON, their tables and their descriptions say the same, and all
-//! tables become Arrow's record batches.
+//! Results of all tools over traces of all formats: JSON, tables and descriptions agree, and all tables convert to Arrow
+//! record batches.
 
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::column::{CellsRef, ColumnRef};
@@ -10,7 +10,7 @@ use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Small traces, between them with something for every tool.
+/// Small traces; together they have something for every tool.
 const TRACES: &[&str] = &[
     "drmemtrace/as_traced",
     "drmemtrace/func-trace",
@@ -33,7 +33,7 @@ const TRACES: &[&str] = &[
     "columnar/mixed.arrow",
 ];
 
-/// Options with which results have more.
+/// Options that make results larger.
 const SWITCHES: &[&str] = &["per-thread", "causes", "coherence"];
 
 /// Calls `check` with each report.
@@ -47,7 +47,7 @@ fn reports(mut check: impl FnMut(&'static dyn Tool, &dyn Report, &str)) {
             for is_on in [false, true].into_iter().take(n_runs) {
                 let args =
                     switches.iter().map(|name| (*name, if is_on { "true" } else { "false" })).collect();
-                // What it needs may be missing in this trace, or has to be given.
+                // The trace may lack what the tool needs, or an option may be required.
                 let Ok(planned) = plan(tool, &args, &*trace) else { continue };
                 let watch = Watch::new();
                 let outcome =
@@ -60,16 +60,16 @@ fn reports(mut check: impl FnMut(&'static dyn Tool, &dyn Report, &str)) {
     }
 }
 
-/// What is printed against what is described: each key, each cell, each row.
+/// Compares printed results with their descriptions: each key, each cell, each row.
 struct Compared {
     /// Keys that were printed, by tool and type.
     printed: BTreeSet<(String, String, String)>,
-    /// The way to each cell within its row, and what JSON has for it, unless it is in tables alone.
+    /// By table, the path to each cell within its row, and its value in JSON, unless it is only in tables.
     cells: BTreeMap<String, Vec<(String, Option<Value>)>>,
 }
 
 impl Compared {
-    /// Goes through an object of this shape: the cells are those of table `table`, with this way to them within a row.
+    /// Walks an object of this shape. Its cells belong to table `table`, and `way` is the path to it within a row.
     fn object(&mut self, json: &Value, shape: &Shape, table: &str, way: &str, tool: &str) {
         let object = json.as_object().unwrap_or_else(|| panic!("{table}{way}: no object: {json}"));
         let keys = shape.keys();
@@ -116,7 +116,7 @@ impl Compared {
         }
     }
 
-    /// The cells of a structure that is missing.
+    /// Adds the cells of a missing structure.
     fn nothing(&mut self, shape: &Shape, table: &str, way: &str) {
         for member in &shape.members {
             let way =
@@ -134,7 +134,7 @@ impl Compared {
     }
 }
 
-/// A cell as JSON has it.
+/// Converts a cell to JSON.
 fn json_of(column: ColumnRef<'_>, field: &Field, row: usize) -> Value {
     if column.is_missing(field.missing, row) {
         return Value::Null;
@@ -176,7 +176,7 @@ fn json_and_tables_have_what_is_described() {
                 assert_eq!(field.name, *way, "{trace}: {}", schema.name);
                 let Some(json) = json else { continue };
                 let cell = json_of(table.column(position), field, at / n_own);
-                // A workload that is left out is the first; a thread in a list is a text or a number.
+                // An omitted workload is the first one; a thread in a list is a text or a number.
                 let same = cell == *json
                     || json.is_null() && cell == 0
                     || json.is_array()
@@ -186,7 +186,7 @@ fn json_and_tables_have_what_is_described() {
         }
         assert!(compared.cells.is_empty(), "{trace}: no tables for {:?}", compared.cells.keys());
     });
-    // What a text of the manual says of a key is of no use if the key is never there.
+    // A description of a key is useless if the key never appears.
     for tool in quipu::FORMATS.iter().flat_map(|format| quipu::tools_of(format.info().name)) {
         let (name, shape) = (tool.info().name, tool.result());
         let any = printed.iter().any(|(tool, ..)| tool == name);

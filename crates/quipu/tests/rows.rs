@@ -1,5 +1,5 @@
-//! Rows of every table and lens of real traces: what `rows` hands out is what readers read, for all formats, and what of a trace
-//! is passed over has no rows that were wanted.
+//! Rows of every table and lens of real traces: `rows` returns the same rows as readers, for all formats, and skipped parts
+//! contain no wanted rows.
 
 use quipu::engine::{RowOrder, Selection, rows};
 use quipu::model::schema::{Role, Type};
@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many traces of a format are read.
+/// Maximum number of traces of a format.
 const MAX_TRACES: usize = 5;
 
-/// Larger files are left out.
+/// Maximum size of a file.
 const MAX_BYTES: u64 = 50_000;
 
 /// Traces of all formats: files and folders of the repository, and cases.
@@ -30,14 +30,14 @@ pub(crate) fn traces() -> Vec<(PathBuf, Arc<dyn Trace>)> {
     traces
 }
 
-/// Opens a trace, or those that lie in a folder which is none itself.
+/// Opens a trace, or those inside a folder that is not itself a trace.
 fn open_all(format: &str, path: &Path, opened: &mut Vec<(PathBuf, Arc<dyn Trace>)>) {
     let is_small = path.is_dir() || path.metadata().is_ok_and(|about| about.len() < MAX_BYTES);
     if opened.len() >= MAX_TRACES || !is_small {
         return;
     }
     match quipu::open_path(path, &OpenOptions::default()) {
-        // A folder of many traces is taken for what it is not.
+        // A folder of many traces may be recognised as another format.
         Ok(trace) if path.is_file() || trace.meta().format == format => {
             opened.push((path.to_owned(), Arc::from(trace)));
         }
@@ -50,7 +50,7 @@ fn open_all(format: &str, path: &Path, opened: &mut Vec<(PathBuf, Arc<dyn Trace>
     }
 }
 
-/// A selection's rows as lines, sorted, and whether all of the trace could be read.
+/// The rows of a selection as sorted lines, and whether all of the trace could be read.
 fn lines(trace: &Arc<dyn Trace>, selection: &Selection) -> Result<(Vec<String>, bool), Error> {
     let mut stream = rows(trace.clone(), selection)?;
     let mut lines = Vec::new();
@@ -75,7 +75,7 @@ fn line(table: &dyn Table, row: usize) -> String {
     table.schema().fields.iter().enumerate().map(cell).collect::<Vec<_>>().join("|")
 }
 
-/// How many rows readers have of each table, those of all shards together.
+/// Number of rows that readers return of a table, in all shards together.
 fn n_rows(trace: &dyn Trace, table: usize) -> usize {
     let mut n = 0;
     for shard in trace.shards() {
@@ -93,7 +93,7 @@ pub(crate) const LENSES: &[&str] = &["accesses", "instrs", "calls", "threads", "
 
 fn names(trace: &dyn Trace) -> Vec<String> {
     trace.learn().unwrap();
-    // Tables of calls are one like the other.
+    // Tables of calls are alike, so a few suffice.
     let tables = trace.tables().unwrap().into_iter().map(|schema| schema.name.to_string()).take(12);
     tables.chain(LENSES.iter().map(|name| format!("lens.{name}"))).collect()
 }
@@ -120,7 +120,7 @@ fn all_rows_come_in_any_order_and_number_of_threads() {
             let mut found = lines(&trace, &any).unwrap().0;
             found.sort();
             assert_eq!(found, sorted, "{}: {name}", path.display());
-            // Without positions, pieces are read by themselves.
+            // Without position columns, pieces are read independently.
             let schema = rows(trace.clone(), &many).unwrap().schema().clone();
             let is_position = |field: &&Field| matches!(field.role, Some(Role::RECORD | Role::INSTR));
             let fields: Vec<String> = schema
@@ -144,7 +144,7 @@ fn all_rows_come_in_any_order_and_number_of_threads() {
     }
 }
 
-/// The rows of a table that pass, found among all of them.
+/// The rows of a table that pass, selected from all of its rows.
 fn sieved(trace: &Arc<dyn Trace>, name: &str, predicate: &Predicate) -> Vec<String> {
     let selection = Selection { threads: 1, ..Selection::new(name) };
     let mut stream = rows(trace.clone(), &selection).unwrap();

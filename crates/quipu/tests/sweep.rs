@@ -1,6 +1,6 @@
-//! A sweep of one cache counts what the same cache counts in a machine, however threads come to cores.
+//! A sweep of one cache gives the counts of the same cache in a machine, for all arrangements of threads on cores.
 
-// The helpers of a test may panic as the test may.
+// Helpers of tests may panic, too.
 use quipu::engine::{DispatchOptions, Quantum, RunOptions, Watch, dispatch, plan, run};
 use quipu::model::{Given, OpenOptions, Trace};
 use serde_json::Value;
@@ -17,7 +17,7 @@ fn scheduled(name: &str, quantum: u64) -> Box<dyn Trace> {
     dispatch(open(name), options).unwrap()
 }
 
-/// What a tool says of a trace; options as `name=value`.
+/// The JSON result of a tool; options as `name=value`.
 fn json(tool: &str, options: &str, trace: &dyn Trace) -> Value {
     let mut given = Given::default();
     for (name, value) in options.split_whitespace().filter_map(|word| word.split_once('=')) {
@@ -42,7 +42,8 @@ fn a_sweep_of_one_cache_is_that_cache_in_a_machine_under_every_order() {
         ("scheduled, long", scheduled("thr", 20_000_000)),
         ("scheduled, short", scheduled("thr", 100)),
     ];
-    // What is swept, and the same machine with the position of that level. Under LRU stack distances count, under RRIP caches.
+    // The options of the sweep, those of the same machine, and the index of the swept level. LRU uses stack distances, RRIP
+    // simulates caches.
     let caches = [
         ("level=l1i sizes=4K ways=2", "l1i-size=4K l1i-assoc=2", 0),
         ("level=l1d sizes=2K ways=4 policies=RRIP", "l1d-size=2K l1d-assoc=4 policy=RRIP prefetcher=none", 1),

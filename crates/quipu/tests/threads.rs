@@ -1,4 +1,4 @@
-//! Every analysis says the same of a trace for any number of threads and any size of batches.
+//! Every analysis gives the same result for any number of threads and any batch size.
 
 use quipu::engine::plan;
 use quipu::model::{ErrorKind, Given, OpenOptions, Tool, Trace, Window};
@@ -8,10 +8,10 @@ fn open(name: &str) -> Box<dyn Trace> {
     quipu::open_path(&fixtures("").join(name), &OpenOptions::default()).unwrap()
 }
 
-/// Needs the name of a type, and the traces here have none; and reads one thread after the other.
+/// Excluded: it needs the name of a type, which the traces here lack, and it reads one thread after the other.
 const LAYOUT: &str = "layout";
 
-/// Checks all analyses that the trace has the columns for; returns their names.
+/// Checks all analyses whose columns the trace has, and returns their names.
 fn check(trace: &dyn Trace, windows: &[Window]) -> Vec<&'static str> {
     let mut checked = Vec::new();
     for tool in quipu::tools_of(&trace.meta().format) {
@@ -34,7 +34,7 @@ fn check(trace: &dyn Trace, windows: &[Window]) -> Vec<&'static str> {
     checked
 }
 
-/// The names of all analyses that traces of a format may be given to, but for these.
+/// The names of all analyses for traces of a format, except these.
 fn all_but(format: &str, others: &[&str]) -> Vec<&'static str> {
     let names = quipu::tools_of(format).map(|tool: &dyn Tool| tool.info().name);
     names.filter(|name| *name != LAYOUT && !others.contains(name)).collect()
@@ -43,7 +43,7 @@ fn all_but(format: &str, others: &[&str]) -> Vec<&'static str> {
 #[test]
 fn analyses_of_threads_with_functions_and_kernel_code() {
     let windows = [Window::All, Window::Records(1500..6000), Window::Instrs(1000..4000)];
-    // Nothing tells which types are where in these.
+    // These traces do not say where types are in memory.
     assert_eq!(check(&*open("drmemtrace/tiny.func"), &windows), all_but("drmemtrace", &["types"]));
     check(&*open("drmemtrace/tiny.multiwin"), &[Window::All]);
 }

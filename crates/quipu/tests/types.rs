@@ -1,7 +1,7 @@
-//! `types` on real traces of Cacheray: against Cacheray's own tables where those are right, against numbers reckoned from
-//! the records by a program of its own where they are not, and with the variables of a program.
+//! `types` on real traces of Cacheray: compared with Cacheray's tables where those are correct, otherwise with numbers
+//! computed from the records by a separate program, and with the variables of a program.
 
-// A test that cannot set its scene has failed.
+// A test whose setup fails has failed.
 use quipu::cacheray::record::{Access, Add, Dialect, Record};
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::pass::Detail;
@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// What the tool says.
+/// The result of the tool.
 fn types_of(trace: &Path, options: &[(&str, &str)]) -> Value {
     types_in(trace, options, &|_| {})
 }
 
-/// The same of a part of the trace.
+/// The result of the tool for a part of the trace.
 fn types_in(trace: &Path, options: &[(&str, &str)], part: &dyn Fn(&mut RunOptions<'_>)) -> Value {
     let trace = quipu::open_path(trace, &OpenOptions::default()).unwrap();
     let mut given = Given::default();
@@ -32,14 +32,14 @@ fn types_in(trace: &Path, options: &[(&str, &str)], part: &dyn Fn(&mut RunOption
     outcome.reports[0].json()
 }
 
-/// The same of one of the samples, with its file of types.
+/// The result for one of the samples, with its file of types.
 fn sample(name: &str, types: &str) -> Value {
     let folder = fixtures("cacheray");
     let types = folder.join("types").join(types);
     types_of(&folder.join(name), &[("types", types.to_str().unwrap())])
 }
 
-/// Reads and writes of each member of a type, what is inside it added up; and accesses of the type.
+/// Reads and writes of each member of a type, including what is inside it; and the accesses of the type.
 fn members(found: &Value, name: &str) -> (BTreeMap<String, [u64; 2]>, u64) {
     let of = found["types"].as_array().unwrap().iter().find(|of| of["name"] == name);
     let of = of.unwrap_or_else(|| panic!("no `{name}` in {found:#}"));
@@ -53,7 +53,7 @@ fn members(found: &Value, name: &str) -> (BTreeMap<String, [u64; 2]>, u64) {
     (members, of["accesses"].as_u64().unwrap())
 }
 
-/// Cacheray's table: reads of each member, and accesses of the type.
+/// A table of Cacheray: reads of each member, and accesses of the type.
 fn original(golden: &str, name: &str) -> (BTreeMap<String, u64>, u64) {
     let text = std::fs::read_to_string(fixtures("cacheray").join("sim").join(golden)).unwrap();
     let table = text.split(&format!("struct {name}{{\n")).nth(1).unwrap();
@@ -68,7 +68,7 @@ fn original(golden: &str, name: &str) -> (BTreeMap<String, u64>, u64) {
 
 #[test]
 fn where_the_original_is_right_its_tables_are_the_same() {
-    // Regions that begin at a multiple of the element's size, and no padding after the last member.
+    // Regions that begin at a multiple of the element size, and no padding after the last member.
     for (trace, types, golden, names) in [
         ("reorder-bad.trace", "reorder.dwarf.json", "reorder-bad.two-level.stdout", &["OrderA"][..]),
         ("reorder-good.trace", "reorder.dwarf.json", "reorder-good.two-level.stdout", &["OrderB"]),
@@ -94,7 +94,7 @@ fn where_the_original_loses_accesses_all_are_found() {
         let list = |(name, [reads, writes]): (&String, &[u64; 2])| format!("{name} {reads} {writes}");
         (members.iter().map(list).collect::<Vec<_>>().join(", "), accesses)
     };
-    // Reckoned from the records: offsets from the region's first byte, by the structure's true size.
+    // Computed from the records: offsets from the first byte of the region, modulo the true size of the structure.
     assert_eq!(of("body"), ("id 0 32, mass 32 16, pos 0 160, vel 144 16".to_owned(), 400));
     assert_eq!(of("node"), ("fl 12 36, n 12 12, next 24 12, tag 12 0".to_owned(), 120));
     assert_eq!(of("pad"), ("c 0 4, d 0 4, l 4 4".to_owned(), 16));
@@ -131,7 +131,7 @@ fn parts_of_a_trace_know_the_types_of_what_was_annotated_elsewhere() {
     let halves = [window(0..300), window(300..u64::MAX)];
     assert_eq!(sum(&halves), sum(&[types_of(&path, &[])]));
     assert_eq!(halves[1]["unknown"]["accesses"], 0);
-    // Threads whose memory another one has annotated.
+    // Threads whose memory was annotated by another thread.
     let path = fixtures("cacheray").join("derived/random.trace");
     let whole = types_of(&path, &[]);
     let threads: Vec<u64> =
