@@ -1,6 +1,6 @@
-//! For build scripts: which sources a runtime, or a program that knows one, is built from.
+//! For build scripts: identifies the sources from which a runtime, or a program that embeds one, is built.
 
-/// A number of the sources of the runtime and of the cells that it writes, with the version of the package.
+/// A hash of the sources of the runtime and of this crate, with the version of the package.
 pub(crate) fn build_id() -> String {
     let package = std::path::PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     // FNV-1a.

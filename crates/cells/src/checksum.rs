@@ -1,12 +1,12 @@
-//! CRC-32C (Castagnoli), as frames have it. SPEC: stream.md#frames.
+//! CRC-32C (Castagnoli), the checksum of frames. SPEC: stream.md#frames.
 //!
-//! The runtime uses the processor's instruction for long payloads; this is for headers, for constants, and for processors without
-//! it.
+//! The runtime uses the processor's instruction for long payloads. These functions are for headers, for constants, and for
+//! processors without that instruction.
 
-/// The polynomial, its bits reversed.
+/// The polynomial with its bits reversed.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// What a byte makes of the checksum, for 8 bytes at once: table `k` is for a byte that `k` others follow.
+/// The effect of a byte on the checksum, for 8 bytes at a time: table `k` is for a byte that is followed by `k` others.
 static TABLES: [[u32; 256]; 8] = tables();
 
 const fn tables() -> [[u32; 256]; 8] {
@@ -35,12 +35,12 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// One bit further.
+/// Advances a checksum by one bit.
 const fn shift(crc: u32) -> u32 {
     if crc & 1 == 0 { crc >> 1 } else { crc >> 1 ^ POLYNOMIAL }
 }
 
-/// The checksum of bytes, while compiling.
+/// Computes the checksum of bytes at compile time.
 #[must_use]
 pub const fn of_constant(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
@@ -57,13 +57,13 @@ pub const fn of_constant(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// The checksum of bytes.
+/// Computes the checksum of bytes.
 #[must_use]
 pub fn of(bytes: &[u8]) -> u32 {
     !more(u32::MAX, bytes)
 }
 
-/// Continues a checksum whose bits are still inverted, as it is between its begin and its end.
+/// Updates a checksum in progress, whose bits are still inverted.
 #[must_use]
 pub fn more(mut crc: u32, bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -80,11 +80,11 @@ pub fn more(mut crc: u32, bytes: &[u8]) -> u32 {
     crc
 }
 
-/// What `n_bytes` zeros make of a checksum whose bits are still inverted, as a table for each of its bytes: checksums of parts
-/// that were taken side by side are put together with it.
+/// The effect of `n_bytes` zeros on a checksum in progress (with inverted bits), as a table for each of its bytes. It
+/// combines checksums of parts that were computed in parallel.
 #[must_use]
 pub const fn zeros(n_bytes: usize) -> [[u32; 256]; 4] {
-    // The operation is linear, so it is known by what it makes of each bit: a matrix, squared for each bit of the number.
+    // The operation is linear, so its effect on each bit determines it: a matrix, which is squared for each bit of `n_bytes`.
     let mut power = [0_u32; 32];
     let mut bit = 0;
     while bit < 32 {
@@ -124,7 +124,7 @@ pub const fn zeros(n_bytes: usize) -> [[u32; 256]; 4] {
     tables
 }
 
-/// A matrix, by columns, times a vector of bits.
+/// Multiplies a matrix, stored by columns, by a bit vector.
 const fn times(matrix: &[u32; 32], vector: u32) -> u32 {
     let (mut sum, mut left) = (0, vector);
     while left != 0 {
@@ -134,7 +134,7 @@ const fn times(matrix: &[u32; 32], vector: u32) -> u32 {
     sum
 }
 
-/// First `second`, then `first`.
+/// Multiplies matrices: the result applies `second`, then `first`.
 const fn product(first: &[u32; 32], second: &[u32; 32]) -> [u32; 32] {
     let mut both = [0; 32];
     let mut column = 0;
@@ -145,7 +145,7 @@ const fn product(first: &[u32; 32], second: &[u32; 32]) -> [u32; 32] {
     both
 }
 
-/// Applies a table of [`zeros`].
+/// Applies a table from [`zeros`].
 #[must_use]
 #[inline]
 pub fn after_zeros(tables: &[[u32; 256]; 4], crc: u32) -> u32 {

@@ -1,15 +1,15 @@
-//! The metadata of a recording: what its rows are. SPEC: stream.md#metadata, stream.md#cells.
+//! The metadata of recordings, which describe their rows. SPEC: stream.md#metadata, stream.md#cells.
 //!
-//! All recordings describe the same rows, so [`DESCRIPTION`] is made while compiling, with its checksum. What differs from
-//! process to process, and from thread to thread, are three short records.
+//! All recordings describe the same rows, so [`DESCRIPTION`] and its checksum are computed at compile time. Each process adds
+//! three short records, and each thread one.
 
 use crate::cell::{access, atomic, heap, sync, text};
 use crate::checksum;
 use crate::layout::{encoding, process};
 
-/// The name of the encoding, by which a recording is recognised.
+/// Name of the encoding, by which recordings are recognised.
 pub const ENCODING_NAME: &str = "quipu.cells";
-/// Its version.
+/// Version of the encoding.
 pub const VERSION: u64 = 1;
 
 /// Ids of schemas.
@@ -32,15 +32,15 @@ pub mod schema {
     pub const UNKNOWN: u32 = 30;
 }
 
-/// Categories of schemas that say more of their rows than roles do.
+/// Categories of schemas, which say more about their rows than roles do.
 pub mod category {
-    /// Accesses to stretches of memory of any length.
+    /// Accesses to memory ranges of any length.
     pub const RANGE: &str = "range";
-    /// Memory has a type, or is allocated, from here on.
+    /// Memory is given a type, or allocated.
     pub const REGION_BEGINS: &str = "region-begins";
-    /// Memory has none any more.
+    /// Memory loses its type, or is freed.
     pub const REGION_ENDS: &str = "region-ends";
-    /// Threads and what they wait for.
+    /// Synchronization of threads.
     pub const SYNC: &str = "sync";
 }
 
@@ -74,7 +74,7 @@ mod role {
     pub(super) const COUNT: u64 = 16;
 }
 
-/// A field: name, type, role. Its place in plain rows follows from its position, if its schema is written so.
+/// A field: name, type, role. In schemas for plain rows, its offset follows from its position.
 #[derive(Debug)]
 struct Field(&'static str, u64, u64);
 
@@ -84,7 +84,7 @@ struct Schema {
     id: u32,
     name: &'static str,
     category: &'static str,
-    /// 1 begins a span, 2 ends one.
+    /// 1: begins a span; 2: ends one.
     flags: u64,
     fields: &'static [Field],
 }
@@ -226,30 +226,30 @@ const SCHEMAS: &[Schema] = &[
     },
 ];
 
-/// A table of recordings, as it is described.
+/// A table of recordings.
 #[derive(Clone, Copy, Debug)]
 pub struct Table(&'static Schema);
 
 impl Table {
-    /// What it is called.
+    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// What its rows are, if roles do not say it.
+    /// Its [category](category), if it has one.
     #[must_use]
     pub fn category(self) -> Option<&'static str> {
         Some(self.0.category).filter(|category| !category.is_empty())
     }
 
-    /// Names of its fields.
+    /// The names of its fields.
     pub fn fields(self) -> impl Iterator<Item = &'static str> {
         self.0.fields.iter().map(|field| field.0)
     }
 }
 
-/// The tables of recordings.
+/// The tables that every recording describes.
 pub fn tables() -> impl Iterator<Item = Table> {
     SCHEMAS.iter().map(Table)
 }
@@ -258,17 +258,17 @@ type Names = &'static [(u64, &'static str)];
 
 const KINDS: Names = &[(0, "read"), (1, "write")];
 
-/// Flags of accesses, as rows have them.
+/// Flags of accesses in rows.
 pub mod access_flag {
-    /// The compiler could not prove that it is aligned.
+    /// The compiler could not prove that the access is aligned.
     pub const UNALIGNED: u8 = 1;
-    /// To a volatile object.
+    /// An access to a volatile object.
     pub const VOLATILE: u8 = 2;
-    /// To the pointer to a virtual table.
+    /// An access to a pointer to a virtual table.
     pub const VPTR: u8 = 4;
 }
 
-/// The flags of rows that stand for the bits of a code.
+/// Converts the bits of an access code to the flags in rows.
 #[must_use]
 pub const fn access_flags(code: u16) -> u8 {
     (if code & access::UNALIGNED != 0 { access_flag::UNALIGNED } else { 0 })
@@ -297,7 +297,7 @@ pub const OPERATIONS: &[(u64, &str)] = &[
     (atomic::COMPARE as u64, "compare-pointer"),
 ];
 
-/// Names of the orders of atomic operations.
+/// Names of memory orders.
 pub const ORDERS: &[(u64, &str)] =
     &[(0, "relaxed"), (1, "consume"), (2, "acquire"), (3, "release"), (4, "acq-rel"), (5, "seq-cst")];
 
@@ -310,7 +310,7 @@ const CALLS: Names = &[
     (heap::REALLOC_FAILED, "realloc-failed"),
 ];
 
-/// Names of what threads do to each other.
+/// Names of synchronization operations.
 pub const SYNCS: &[(u64, &str)] = &[
     (sync::START, "thread-start"),
     (sync::END, "thread-end"),
@@ -350,7 +350,7 @@ const PROCESSES: Names = &[
     (process::DISK_FULL, "disk-full"),
 ];
 
-/// Kinds of types, as metadata number them.
+/// Numbers of kinds of types in metadata.
 mod type_kind {
     pub(super) const UINT: u64 = 1;
     pub(super) const BOOL: u64 = 4;
@@ -360,7 +360,7 @@ mod type_kind {
     pub(super) const ADDRESS: u64 = 16;
 }
 
-/// Writes canonical CBOR, also while compiling.
+/// Writes canonical CBOR, also at compile time.
 #[derive(Clone, Debug)]
 pub struct Writer<const N: usize> {
     bytes: [u8; N],
@@ -374,13 +374,13 @@ impl<const N: usize> Default for Writer<N> {
 }
 
 impl<const N: usize> Writer<N> {
-    /// One that has written nothing.
+    /// Creates an empty writer.
     #[must_use]
     pub const fn new() -> Self {
         Writer { bytes: [0; N], len: 0 }
     }
 
-    /// What was written. Nothing that this module writes is longer than the room that it takes for it.
+    /// The bytes written. Bytes beyond `N` are dropped; everything that this module writes fits.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len.min(N)]
@@ -441,7 +441,7 @@ impl<const N: usize> Writer<N> {
         self.head(5, n as u64);
     }
 
-    /// A key and an integer.
+    /// Writes a key and an integer value.
     const fn pair(&mut self, key: u64, value: u64) {
         self.uint(key);
         self.uint(value);
@@ -475,7 +475,7 @@ impl<const N: usize> Writer<N> {
     }
 
     const fn schema(&mut self, schema: &Schema) {
-        // Only rows of the process are ever written plain: fields of 8 bytes one after the other.
+        // Only rows of the process are stored as plain rows, with consecutive 8-byte fields.
         let is_plain = schema.id == schema::PROCESS;
         let has_category = !schema.category.is_empty();
         self.map(4 + has_category as usize + (schema.flags > 0) as usize);
@@ -514,7 +514,7 @@ impl<const N: usize> Writer<N> {
     }
 }
 
-/// Room for the description.
+/// Capacity for the description, in bytes.
 const ROOM: usize = 8 << 10;
 
 const fn describe() -> Writer<ROOM> {
@@ -561,35 +561,35 @@ const fn cut<const N: usize>(from: &Writer<ROOM>) -> [u8; N] {
     bytes
 }
 
-/// The description: the encoding, types, schemas.
+/// The description: encoding, types, schemas.
 pub static DESCRIPTION: [u8; DESCRIBED.len] = cut(&DESCRIBED);
-/// Its checksum.
+/// Checksum of [`DESCRIPTION`].
 pub const DESCRIPTION_CRC: u32 = checksum::of_constant(&cut::<{ DESCRIBED.len }>(&DESCRIBED));
-/// How many records it has: the encoding, 13 types, schemas.
+/// Number of records in [`DESCRIPTION`]: the encoding, 13 types, the schemas.
 pub const N_DESCRIBED: u32 = 1 + ty::WHAT as u32 + SCHEMAS.len() as u32;
-/// How many records [`Writer::of_process`] writes.
+/// Number of records that [`Writer::of_process`] writes.
 pub const N_OF_PROCESS: u32 = 3;
-/// How many metadata records rows need.
+/// Number of metadata records that rows need.
 pub const META_VERSION: u32 = N_OF_PROCESS + N_DESCRIBED;
 
-/// The clock of all streams: stamps.
+/// Id of the clock of all streams, which counts stamps.
 const CLOCK: u64 = 1;
 
-/// What is known of a process.
+/// Properties of a process for its metadata.
 #[derive(Clone, Copy, Debug)]
 pub struct Process<'a> {
-    /// Identifies the recording.
+    /// UUID that identifies the recording.
     pub uuid: [u8; 16],
-    /// Its number.
+    /// Process id.
     pub pid: u64,
-    /// Wall clock at the start, in ns since 1970.
+    /// Wall-clock time of the start, in ns since 1970.
     pub start_ns: u64,
-    /// What it is called; no more than 64 bytes of it are used, those that are ASCII.
+    /// Name of the program. The first 64 bytes are used, with `?` for bytes that are not ASCII.
     pub program: &'a [u8],
 }
 
 impl<const N: usize> Writer<N> {
-    /// The records that come first: the producer, the clock, the stream of the process. They have at most 256 bytes.
+    /// Writes the first records: the producer, the clock, and the stream of the process; at most 256 bytes.
     pub fn of_process(&mut self, process: &Process<'_>) {
         const MAX_NAME_BYTES: usize = 64;
         self.map(8);
@@ -618,7 +618,7 @@ impl<const N: usize> Writer<N> {
         self.stream(0, process.pid, process.pid);
     }
 
-    /// The record of the stream of a thread. It has at most 32 bytes.
+    /// Writes the record for the stream of a thread; at most 32 bytes.
     pub const fn stream(&mut self, number: u32, pid: u64, tid: u64) {
         self.map(5);
         self.pair(0, 3);
@@ -628,7 +628,7 @@ impl<const N: usize> Writer<N> {
         self.pair(6, tid);
     }
 
-    /// The payload of an end after these numbers of frames and records. It has at most 32 bytes.
+    /// Writes the payload of an END after these numbers of frames and records; at most 32 bytes.
     pub const fn end(&mut self, n_frames: u64, n_records: u64) {
         const TRUE: u8 = 0xf5;
         self.map(3);

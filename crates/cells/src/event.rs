@@ -1,73 +1,73 @@
-//! Cells ⇄ events. SPEC: stream.md#cells.
+//! Decodes cells to events, and encodes texts. SPEC: stream.md#cells.
 
 use crate::cell::{Cell, LOW, TEXT_BYTES, access, kind};
 
-/// What a thread did.
+/// An event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// An access.
     Access(Access),
     /// A function was entered.
     Enter {
-        /// After the call.
+        /// Return address in the caller.
         caller: u64,
-        /// Within the function.
+        /// Address inside the function.
         pc: u64,
     },
     /// A function was left.
     Leave {
-        /// Within the function.
+        /// Address inside the function.
         pc: u64,
     },
     /// An atomic operation.
     Atomic(Atomic),
     /// Memory was allocated.
     Alloc(Region<'a>),
-    /// Memory is to be freed.
+    /// Memory is about to be freed.
     Release(Heap),
-    /// Memory was given a type by the program.
+    /// The program gave memory a type.
     Typed(Region<'a>),
-    /// The type of memory was taken back by the program.
+    /// The program removed the type of memory.
     Untyped(Heap),
-    /// Threads, and what they wait for.
+    /// Synchronization of threads.
     Sync(Sync),
     /// A text.
     Text {
-        /// What it belongs to.
+        /// Address of the object that it belongs to.
         object: u64,
-        /// Which it is: [`crate::cell::text`].
+        /// Kind of text: [`crate::cell::text`].
         which: u64,
-        /// It.
+        /// The bytes of the text.
         text: &'a [u8],
     },
-    /// A part of the program was loaded.
+    /// A module of the program was loaded.
     Module {
-        /// What is added to the addresses in the file.
+        /// Load bias: the difference to addresses in the file.
         base: u64,
-        /// Bytes from there on.
+        /// Bytes of memory from `base` on.
         bytes: u64,
-        /// Its file.
+        /// Path of its file.
         path: &'a [u8],
     },
-    /// A cell, or some, that were claimed and not written before the program died.
+    /// One or more cells that were claimed but not written before the program died.
     Hole,
-    /// Something that this version does not know.
+    /// A kind of event that this version does not know.
     Unknown {
         /// Its kind.
         kind: u8,
     },
-    /// Nothing: room that was too small for what followed.
+    /// Padding at the end of a buffer that was too small for the next event.
     Pad,
 }
 
-/// A plain access, of a size that processors have or of a whole range.
+/// A non-atomic access, of a size that processors have or of a whole range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// First byte.
+    /// Address of the first byte.
     pub addr: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// After the instruction.
+    /// Address after the instruction.
     pub pc: u64,
     /// Bits of [`crate::cell::access`], without the size.
     pub flags: u16,
@@ -83,73 +83,73 @@ impl Access {
 /// An atomic operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomic {
-    /// First byte.
+    /// Address of the first byte.
     pub addr: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// After the instruction.
+    /// Address after the instruction.
     pub pc: u64,
-    /// When.
+    /// Stamp that orders it among the events of the process.
     pub stamp: u64,
-    /// Which: [`crate::cell::atomic`].
+    /// Operation: [`crate::cell::atomic`].
     pub operation: u8,
-    /// Order that was asked for, as compilers number them.
+    /// Requested memory order, in the numbering of compilers.
     pub order: u8,
-    /// Whether a compare-exchange stored what it wanted to.
+    /// Whether a compare-exchange stored the new value.
     pub succeeded: bool,
-    /// Where the expected value stood, if by pointer; else 0.
+    /// Address of the expected value if it was passed by pointer; otherwise 0.
     pub expected: u64,
 }
 
-/// Memory with elements.
+/// A region of memory with elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region<'a> {
-    /// First byte.
+    /// Address of the first byte.
     pub addr: u64,
-    /// After the call.
+    /// Return address of the call.
     pub pc: u64,
-    /// When.
+    /// Stamp that orders it among the events of the process.
     pub stamp: u64,
-    /// Which call: [`crate::cell::heap`].
+    /// Call: [`crate::cell::heap`].
     pub call: u64,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub element_bytes: u64,
-    /// Elements.
+    /// Number of elements.
     pub n_elements: u64,
-    /// Type; empty if not said.
+    /// Name of the type; empty if not given.
     pub name: &'a [u8],
 }
 
 /// The end of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heap {
-    /// First byte.
+    /// Address of the first byte.
     pub addr: u64,
-    /// After the call.
+    /// Return address of the call.
     pub pc: u64,
-    /// When.
+    /// Stamp that orders it among the events of the process.
     pub stamp: u64,
-    /// Which call: [`crate::cell::heap`].
+    /// Call: [`crate::cell::heap`].
     pub call: u64,
 }
 
-/// Threads, and what they wait for.
+/// A synchronization operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sync {
-    /// Which lock, condition, thread.
+    /// Address of the lock or condition, or the handle of the thread.
     pub object: u64,
-    /// After the call.
+    /// Return address of the call.
     pub pc: u64,
-    /// When.
+    /// Stamp that orders it among the events of the process.
     pub stamp: u64,
-    /// What: [`crate::cell::sync`].
+    /// Operation: [`crate::cell::sync`].
     pub what: u64,
-    /// More of it.
+    /// Further values, depending on the operation.
     pub values: [u64; 2],
 }
 
 impl Event<'_> {
-    /// The stamp, if it has one: those of one process are all different and in the order in which things happened.
+    /// The stamp, if it has one. Stamps of a process are unique and in the order of the events.
     pub const fn stamp(&self) -> Option<u64> {
         match self {
             Event::Atomic(Atomic { stamp, .. })
@@ -163,17 +163,17 @@ impl Event<'_> {
     }
 }
 
-/// How many cells the event at the front of `n` cells has, and whether it is whole; `cell` gives one of them.
+/// Number of cells of the event at the front of `n` cells, and whether it is complete. `cell` returns a cell by index.
 ///
-/// An event that is cut short, by the end of the cells or by a hole, ends before that.
+/// An event that is cut short, by the end of the cells or by a hole, ends there.
 fn length(n: usize, cell: impl Fn(usize) -> Cell) -> (usize, bool) {
     let n_cells = 1 + cell(0).n_following();
-    // Holes among the cells of an event were claimed and not written.
+    // Continuation cells of an event that are holes were claimed but not written.
     let n_whole = (1..n_cells.min(n)).find(|at| cell(*at) == Cell::HOLE).unwrap_or(n_cells.min(n));
     (n_whole, n_whole == n_cells)
 }
 
-/// How many events cells have that stand in a buffer with this tag, gaps that were filled not among them.
+/// Number of events in the cells of a buffer with this tag, without padding.
 #[must_use]
 pub fn count(cells: &[[u64; 2]], tag: u64) -> u32 {
     let cell = |[word, side]: [u64; 2]| {
@@ -182,17 +182,17 @@ pub fn count(cells: &[[u64; 2]], tag: u64) -> u32 {
     let (mut at, mut n_events) = (0, 0);
     while let Some(rest @ [first, ..]) = cells.get(at..) {
         let (n_cells, is_whole) = length(rest.len(), |at| cell(rest[at]));
-        // What is cut short is a hole, whatever it was.
+        // An event that is cut short counts as a hole, even if it was padding.
         n_events += u32::from(!is_whole || cell(*first).code() >> 8 != u16::from(kind::PAD));
         at += n_cells;
     }
     n_events
 }
 
-/// Takes the event at the front of `cells`, which must not be empty; returns also how many cells it has.
+/// Decodes the event at the front of `cells`, which must not be empty. Returns the event and its number of cells.
 ///
-/// Texts are put into `text` and lent from there. An event that is cut short, by the end of the cells or by a hole, is a
-/// [`Event::Hole`].
+/// Texts are copied to `text` and borrowed from there. An event that is cut short, by the end of the cells or by a hole,
+/// becomes an [`Event::Hole`].
 pub fn decode<'a>(cells: &[Cell], text: &'a mut Vec<u8>) -> (Event<'a>, usize) {
     let Some((&first, rest)) = cells.split_first() else { return (Event::Hole, 0) };
     let code = first.code();
@@ -207,7 +207,7 @@ pub fn decode<'a>(cells: &[Cell], text: &'a mut Vec<u8>) -> (Event<'a>, usize) {
     }
 }
 
-/// The event of a cell that is no access, and those that follow it.
+/// Decodes an event other than an access from its first cell and its continuation cells.
 fn long<'a>(first: Cell, following: &[Cell], text: &'a mut Vec<u8>) -> Event<'a> {
     let (kind, addr, pc) = ((first.code() >> 8) as u8, first.value(), first.side);
     match (kind, following) {
@@ -272,7 +272,7 @@ fn long<'a>(first: Cell, following: &[Cell], text: &'a mut Vec<u8>) -> Event<'a>
     }
 }
 
-/// The text in `cells`, put together in `text`.
+/// Assembles the text of `cells` in `text`.
 fn take_text<'a>(cells: &[Cell], n_bytes: u64, text: &'a mut Vec<u8>) -> &'a [u8] {
     text.clear();
     for cell in cells {
@@ -283,7 +283,7 @@ fn take_text<'a>(cells: &[Cell], n_bytes: u64, text: &'a mut Vec<u8>) -> &'a [u8
     &text[..n_bytes]
 }
 
-/// A cell with the first bytes of a text, [`TEXT_BYTES`] at most.
+/// Encodes a continuation cell with the first [`TEXT_BYTES`] bytes of a text.
 pub fn text_cell(text: &[u8]) -> Cell {
     let mut bytes = [0; 16];
     let n_bytes = text.len().min(TEXT_BYTES);

@@ -1,18 +1,18 @@
-//! Where things stand in a recording: frames of a stream, in a file that the program has mapped. SPEC: stream.md#cells.
+//! The layout of recordings: frames of a stream, in a file that the program has mapped. SPEC: stream.md#cells.
 //!
-//! The file begins with the page of the process, an open frame of plain rows: how it began and how it ended. The metadata follow,
-//! then what threads write: open frames, which are the buffers that they write cells into, and closed ones, what a buffer held
-//! when it was full. All integers are little-endian and aligned.
+//! A recording begins with the process page, an open frame of plain rows: how the process began and how it ended. The
+//! metadata follow, then the data of threads: open frames, which are the buffers to which threads write cells, and closed
+//! frames with the contents of full buffers. All integers are little-endian and aligned.
 
 use crate::checksum;
 
-/// The bytes that a frame begins with.
+/// The bytes at the beginning of every frame.
 pub const SYNC: [u8; 8] = [0xf5, 0x51, 0x50, 0x55, 0x31, 0x0d, 0x0a, 0x1a];
-/// The last bytes of a frame.
+/// The bytes at the end of every frame.
 pub const TRAILER: [u8; 4] = *b"QPUE";
-/// Bytes of a frame's header.
+/// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 96;
-/// Bytes of a frame's trailer.
+/// Bytes of a frame trailer.
 pub const TRAILER_BYTES: usize = 8;
 /// Bytes of the head of an open frame's payload.
 pub const OPEN_HEAD_BYTES: usize = 64;
@@ -23,7 +23,7 @@ pub mod kind {
     pub const META: u8 = 1;
     /// Data records.
     pub const DATA: u8 = 2;
-    /// The end of a producer.
+    /// End of a producer.
     pub const END: u8 = 5;
     /// A buffer that a program is still writing.
     pub const OPEN: u8 = 9;
@@ -35,9 +35,9 @@ pub mod encoding {
     pub const CBOR: u16 = 1;
     /// Plain rows.
     pub const PLAIN: u16 = 16;
-    /// An end.
+    /// Payload of an end.
     pub const END: u16 = 81;
-    /// Cells: a private encoding, which each recording names ([`crate::describe`]).
+    /// Cells: a private encoding, which each recording describes ([`crate::describe`]).
     pub const CELLS: u16 = 0xce11;
 }
 
@@ -49,7 +49,7 @@ pub mod flag {
     pub const SNAPSHOT_END: u16 = 4;
 }
 
-/// The header of a frame that is not packed, without what only holds it together.
+/// The header of an uncompressed frame, without fixed fields and its own checksum.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Frame {
     /// See [`kind`].
@@ -62,22 +62,22 @@ pub struct Frame {
     pub len: u32,
     /// The first 8 bytes of the producer's UUID.
     pub producer: u64,
-    /// Stream of the producer.
+    /// Number of the stream, among those of the producer.
     pub stream: u32,
-    /// Metadata records needed, or known.
+    /// Number of metadata records that a reader needs, or knows after this frame.
     pub meta_version: u32,
-    /// Records in the payload.
+    /// Number of records in the payload.
     pub records: u32,
-    /// Number among the frames of the stream.
+    /// Number of the frame in its stream.
     pub seq: u64,
-    /// Smallest and largest time.
+    /// Smallest and largest time of the records.
     pub times: [u64; 2],
     /// CRC-32C of the payload; 0 in open frames.
     pub payload_crc: u32,
 }
 
 impl Frame {
-    /// The header as it is written.
+    /// Encodes the header.
     #[must_use]
     pub fn header(&self) -> [u8; HEADER_BYTES] {
         let mut all = [0; HEADER_BYTES];
@@ -106,7 +106,7 @@ impl Frame {
         (HEADER_BYTES + self.len as usize).next_multiple_of(8) + TRAILER_BYTES
     }
 
-    /// What a frame ends with.
+    /// Encodes the trailer.
     #[must_use]
     pub fn trailer(&self) -> [u8; TRAILER_BYTES] {
         let mut trailer = [0; TRAILER_BYTES];
@@ -115,10 +115,10 @@ impl Frame {
         trailer
     }
 
-    /// Puts the whole frame, whose payload has [`Frame::len`] bytes, at the front of zeros, and gives that part of them.
+    /// Writes the whole frame, whose payload has [`Frame::len`] bytes, to the front of `zeros`, and returns that part.
     ///
     /// # Panics
-    /// If there is no room for it, as slices do.
+    /// If `zeros` is too small.
     pub fn put<'a>(&self, payload: &[u8], zeros: &'a mut [u8]) -> &'a [u8] {
         let n_bytes = self.bytes();
         zeros[..HEADER_BYTES].copy_from_slice(&self.header());
@@ -127,7 +127,7 @@ impl Frame {
         &zeros[..n_bytes]
     }
 
-    /// The page of a process, which a recording begins with.
+    /// The header of the process page, with which a recording begins.
     #[must_use]
     pub fn page(producer: u64) -> Frame {
         Frame {
@@ -144,59 +144,61 @@ impl Frame {
 pub mod open {
     use super::HEADER_BYTES;
 
-    /// State and stream, stored together.
+    /// State and stream number, stored together.
     pub const STATE: usize = HEADER_BYTES;
-    /// Number of the frame that the cells would be.
+    /// Number of the frame that the cells will become.
     pub const SEQ: usize = HEADER_BYTES + 8;
-    /// Metadata records needed, in the lower half of 8 bytes.
+    /// Number of metadata records that a reader needs, in the lower half of 8 bytes.
     pub const META_VERSION: usize = HEADER_BYTES + 16;
-    /// In the upper half of the same: what the thread did not record afterwards, since the file did not grow any more.
+    /// In the upper half of the same 8 bytes: number of later records of the thread that were lost because the file could not
+    /// grow.
     pub const LOST: usize = META_VERSION;
-    /// The time before the first cell: the thread's last stamp.
+    /// A time before the first cell: the previous stamp of the thread.
     pub const TS_FIRST: usize = HEADER_BYTES + 24;
-    /// What the upper 16 bits of valid cells are, shifted to their place.
+    /// The tag: the upper 16 bits of valid cells, in place.
     pub const TAG: usize = HEADER_BYTES + 56;
-    /// When it was begun, in ns since the recording began.
+    /// Time when the buffer was begun, in ns since the recording began.
     pub const NS: usize = HEADER_BYTES + 64;
-    /// How often it was begun; the tag is made of it.
+    /// Number of times the buffer was begun, from which the tag is derived.
     pub const GENERATION: usize = HEADER_BYTES + 72;
-    /// For the program itself: whether a thread has the buffer.
+    /// For the program itself: whether a thread owns the buffer.
     pub const OWNER: usize = HEADER_BYTES + 80;
-    /// For the program itself: cells of events beyond their first, and cells that fill gaps.
+    /// For the program itself: number of continuation cells and of padding cells.
     pub const EXTRA: usize = HEADER_BYTES + 88;
 }
 
-/// The state of an open frame: nothing is in it.
+/// State of an open frame that is empty.
 pub const VACANT: u64 = 0;
-/// The state of an open frame: it is being written.
+/// State of an open frame that is being written.
 pub const OPEN: u64 = 1;
 
-/// Bytes of a buffer's room in memory, and what its address is a multiple of: the address of a cell tells its buffer.
+/// Size and alignment of a buffer in memory; the address of a cell determines its buffer.
 pub const BUFFER_BYTES: usize = 256 << 10;
-/// Bytes of a buffer in the file: an open frame. The rest of its room in memory is for a cursor that ran past.
+/// Bytes of a buffer in the file: an open frame. The rest of its memory catches cursors that run past the end.
 pub const FRAME_BYTES: usize = BUFFER_BYTES - (32 << 10);
-/// Where the cells of a buffer begin.
+/// Offset of the first cell in a buffer.
 pub const CELLS_START: usize = HEADER_BYTES + OPEN_HEAD_BYTES + CELLS_HEAD_BYTES;
-/// Where they end; the trailer follows.
+/// End of the cells; the trailer follows.
 pub const CELLS_END: usize = FRAME_BYTES - 2 * TRAILER_BYTES;
-/// Cells of a buffer.
+/// Number of cells in a buffer.
 pub const BUFFER_CELLS: usize = (CELLS_END - CELLS_START) / crate::cell::CELL_BYTES;
 /// Bytes before the cells of an open frame, after the head that all open frames have.
 pub const CELLS_HEAD_BYTES: usize = 32;
-/// Buffers begin at multiples of this in the file, so that they can be mapped.
+/// Alignment of buffers in the file, so that they can be mapped.
 pub const PAGE_BYTES: u64 = 4096;
-/// Other frames begin at multiples of this.
+/// Alignment of other frames.
 pub const FRAME_ALIGN: u64 = 8;
 
 /// Bytes before the tokens of a closed frame.
 pub const PACKED_HEAD_BYTES: usize = 16;
-/// Most bytes of the tokens of a closed frame.
+/// Maximum bytes of the tokens of a closed frame.
 pub const MAX_PACKED_BYTES: usize = crate::pack::most_bytes(BUFFER_CELLS);
 
-/// The head of a closed frame's payload: how many cells it has, and when it was begun, in ns since the recording began.
+/// Encodes the head of a closed frame's payload: the number of cells, and when the buffer was begun, in ns since the
+/// recording began.
 ///
-/// No payload may have the bytes that a frame begins with, which are all larger than 0. Here none can: the head has zeros in the
-/// last four bytes of the number, which is small, and in the last of the time, and of tokens [`crate::pack`] says why.
+/// No payload may contain the bytes with which a frame begins; all of these are larger than 0. The head cannot, since the
+/// last four bytes of the small number and the last byte of the time are zeros. For tokens, see [`crate::pack`].
 #[must_use]
 pub fn packed_head(n_cells: usize, ns: u64) -> [u8; PACKED_HEAD_BYTES] {
     let mut head = [0; PACKED_HEAD_BYTES];
@@ -205,7 +207,7 @@ pub fn packed_head(n_cells: usize, ns: u64) -> [u8; PACKED_HEAD_BYTES] {
     head
 }
 
-/// Number of cells and time of a closed frame's payload, and its tokens.
+/// Splits a closed frame's payload into the number of cells, the time, and the tokens; `None` if it is malformed.
 #[must_use]
 pub fn read_packed(payload: &[u8]) -> Option<(usize, u64, &[u8])> {
     let (head, tokens) = payload.split_at_checked(PACKED_HEAD_BYTES)?;
@@ -215,42 +217,42 @@ pub fn read_packed(payload: &[u8]) -> Option<(usize, u64, &[u8])> {
     (n_cells <= BUFFER_CELLS).then_some((n_cells, u64::from_le_bytes(ns), tokens))
 }
 
-/// The tag of a buffer that was begun for the `generation`-th time, in its place in a cell; never 0.
+/// The tag of a buffer that was begun for the `generation`-th time, in place; never 0.
 #[must_use]
 pub const fn tag(generation: u64) -> u64 {
     (1 + generation % 0xffff) << 48
 }
 
-/// The page that a recording begins with: an open frame of stream 0, with plain rows of the process.
+/// The page with which a recording begins: an open frame of stream 0, with plain rows about the process.
 pub mod process {
     use super::{HEADER_BYTES, OPEN_HEAD_BYTES};
 
     /// Bytes of the page.
     pub const PAGE_BYTES: usize = 4096;
-    /// Bytes of a row: schema, size, time, then the four fields below.
+    /// Bytes of a row: schema, size, time, and the four fields below.
     pub const ROW_BYTES: usize = 48;
-    /// Where the first row stands.
+    /// Offset of the first row.
     pub const FIRST_ROW: usize = HEADER_BYTES + OPEN_HEAD_BYTES;
-    /// Rows that it can have: a begin, and an end of each kind.
+    /// Maximum number of rows: one for the start, and one for each kind of end.
     pub const MAX_ROWS: usize = 4;
-    /// Number that these rows have as a frame of stream 0: after the metadata.
+    /// Frame number of these rows in stream 0, after the metadata.
     pub const SEQ: u64 = 2;
-    /// Place in a row: what happened.
+    /// Offset in a row: what happened.
     pub const WHAT: usize = 16;
-    /// Place in a row: ns since the recording began.
+    /// Offset in a row: ns since the recording began.
     pub const NS: usize = 24;
-    /// Place in a row: the process.
+    /// Offset in a row: process id.
     pub const PID: usize = 32;
-    /// Place in a row: the process that it was forked from, if that was recorded; else 0.
+    /// Offset in a row: id of the process that it was forked from, if that was recorded; otherwise 0.
     pub const PARENT: usize = 40;
 
     /// The recording began.
     pub const BEGAN: u64 = 0;
-    /// The program ended of its own will.
+    /// The program exited normally.
     pub const EXITED: u64 = 1;
-    /// The file reached the size that it may have; what came later was not recorded.
+    /// The file reached its maximum size; later events were not recorded.
     pub const SIZE_REACHED: u64 = 2;
-    /// The disk was full; what came later was not recorded.
+    /// The disk was full; later events were not recorded.
     pub const DISK_FULL: u64 = 3;
 }
 

@@ -1,8 +1,8 @@
-//! Cells: what programs write that record themselves, as frames of a stream.
+//! Cells: the recording format of programs that record themselves, as frames of a stream.
 //!
-//! The file is mapped by the program that is recorded, so that nothing is lost when it is killed: what stands in a buffer
-//! stands in the file. This crate knows numbers and bytes, and nothing else: no files, no maps, no threads. It is linked
-//! into the recorded program, so it depends on nothing and allocates nothing but where it says so.
+//! The recorded program maps the file, so nothing is lost when it is killed: the contents of a buffer are in the file. This
+//! crate deals with numbers and bytes only: no files, no maps, no threads. It is linked into the recorded program, so it has
+//! no dependencies, and allocates only where documented.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,10 +1,10 @@
-//! Cells in fewer bytes. SPEC: stream.md#cells.
+//! Compresses cells. SPEC: stream.md#cells.
 //!
-//! A program counter predicts which one comes next, and each remembers the word that it came with last and by how much that
-//! grew. What is predicted whole costs nothing but a count; a loop over an array of any length is a few bytes. Packing and
-//! unpacking keep the same table. A frame is packed by itself.
+//! Each program counter predicts the next one, and remembers its last word and the last difference between its words. Fully
+//! predicted cells cost only a count, so a loop over an array of any length takes a few bytes. Packing and unpacking keep the
+//! same table. Each frame is packed independently.
 //!
-//! A packed frame is tokens, whose lower two bits say what they are:
+//! A packed frame consists of tokens, whose lower two bits give their kind:
 //!
 //! | bits | token |
 //! |---|---|
@@ -12,27 +12,27 @@
 //! | 1 | the side as predicted; the word's difference to the last one of that side follows (zigzag LEB128) |
 //! | 2 | a side: difference to that of the cell before (zigzag LEB128), then the word as above |
 //!
-//! Tokens never have the bytes that a frame begins with, `F5 51 50 55 …`, so they are not searched for them. As they are
-//! written, a token is 01, 02 or a multiple of 4, and a number ends with its first byte below 80. F5 is none of these
-//! tokens, so it stands in a number, which 51 ends. 50 then is a token without a number, or a number of one byte, the
-//! last one of its token; in both cases a token follows, and 55 is none.
+//! Tokens never contain the bytes with which a frame begins, `F5 51 50 55 …`, so they need not be searched for them. As they
+//! are written, a token is 01, 02 or a multiple of 4, and a number ends with its first byte below 80. F5 is none of these
+//! tokens, so it is part of a number, which 51 ends. Then 50 is either a token without a number, or a one-byte number that is
+//! the last of its token; in both cases a token follows, and 55 is not a token.
 
 use crate::cell::{Cell, LOW};
 
-/// Entries of the table.
+/// Number of entries in the table.
 const N_ENTRIES: usize = 1024;
-/// A cell takes at most this many bytes: a token, and two numbers.
+/// Maximum bytes for a cell: a token and two numbers.
 const MAX_CELL_BYTES: usize = 1 + 10 + 10;
-/// A count of predicted cells takes at most this many bytes, and writing one may touch as many.
+/// Maximum bytes for a count of predicted cells; writing one may touch as many.
 const MAX_HITS_BYTES: usize = 11;
 
-/// Room in which this number of cells can always be packed.
+/// Number of bytes in which this many cells can always be packed.
 #[must_use]
 pub const fn most_bytes(n_cells: usize) -> usize {
     (MAX_CELL_BYTES + MAX_HITS_BYTES) * n_cells + MAX_HITS_BYTES
 }
 
-/// What is remembered of a program counter.
+/// What is remembered about a program counter.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Entry {
@@ -42,7 +42,7 @@ struct Entry {
     next: u64,
 }
 
-/// What predicts; as large as a first-level cache.
+/// The prediction table, which has the size of a first-level cache.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Table {
@@ -50,41 +50,41 @@ pub struct Table {
 }
 
 impl Default for Table {
-    /// A table that predicts nothing; all its bytes are 0.
+    /// A table without predictions; all its bytes are 0.
     fn default() -> Table {
         Table { entries: [Entry { side: 0, word: 0, stride: 0, next: 0 }; N_ENTRIES] }
     }
 }
 
 impl Table {
-    /// Forgets everything.
+    /// Forgets all predictions.
     pub fn clear(&mut self) {
         self.entries.fill(Entry { side: 0, word: 0, stride: 0, next: 0 });
     }
 }
 
-/// Where a side stands in the table.
+/// The index of the entry for a side.
 #[inline]
 fn index_of(side: u64) -> usize {
     (side.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % N_ENTRIES
 }
 
-/// What became of cells that were packed.
+/// Result of packing cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
-    /// The bytes that they take.
+    /// Size of the packed cells in bytes.
     pub n_bytes: usize,
-    /// How many had another tag: they were never written.
+    /// Number of cells with another tag, which were never written.
     pub n_holes: usize,
 }
 
-/// Puts cells as they stand in a buffer with this tag into `out`; `None` if `out` is too small for that.
+/// Packs the cells of a buffer with this tag into `out`; `None` if `out` is too small.
 ///
 /// The table is cleared first.
 pub fn pack(cells: &[[u64; 2]], tag: u64, table: &mut Table, out: &mut [u8]) -> Option<Packed> {
     table.clear();
     let (mut at, mut n_holes) = (0, 0);
-    // Cells that were predicted since the last that was not, and how many of them it takes until a circle is looked for.
+    // Number of predicted cells since the last unpredicted one, and how many of them it takes until a cycle is searched for.
     let (mut n_hits, mut enough) = (0_usize, FIRST_LOOK);
     let mut current = 0_usize;
     let mut last_side = 0_u64;
@@ -110,7 +110,7 @@ pub fn pack(cells: &[[u64; 2]], tag: u64, table: &mut Table, out: &mut [u8]) -> 
                 let n_more = go_round(cells, nth, n_hits, table, &mut current);
                 n_hits += n_more;
                 nth += n_more;
-                // After these comes one that is not predicted, or none.
+                // An unpredicted cell follows, or none.
                 last_side = table.entries[current].side;
             }
             continue;
@@ -118,7 +118,7 @@ pub fn pack(cells: &[[u64; 2]], tag: u64, table: &mut Table, out: &mut [u8]) -> 
         if at + MAX_CELL_BYTES + 11 > out.len() {
             return None;
         }
-        // PERF: mostly there are many of them, or none.
+        // PERF: usually there are many, or none.
         if n_hits > 0 {
             at = put_hits(n_hits, out, at);
             (n_hits, enough) = (0, FIRST_LOOK);
@@ -145,19 +145,20 @@ pub fn pack(cells: &[[u64; 2]], tag: u64, table: &mut Table, out: &mut [u8]) -> 
     Some(Packed { n_bytes: put_hits(n_hits, out, at), n_holes })
 }
 
-/// How many cells have to be predicted until it is looked for a circle.
+/// Number of predicted cells after which a cycle is first searched for.
 const FIRST_LOOK: usize = 8;
 
-/// Continues from the `nth` cell as long as cells are predicted by entries that follow each other in a circle, as those of a loop
-/// do, and returns how many that were. The last `n_hits` were predicted.
+/// Continues from the `nth` cell as long as cells are predicted by entries that form a cycle, like those of a loop, and
+/// returns the number of such cells. The `n_hits` cells before were predicted.
 ///
-/// PERF: these need no table: where the circle has been gone round twice, each cell is that of the round before plus what that
-/// was more than the one before. A loop over an array takes 1 ns for each cell instead of 3 (`crates/runtime/bench/run.sh`).
+/// PERF: these cells need no table: after two rounds of the cycle, each cell is that of the previous round plus its
+/// difference to the round before that. A loop over an array takes 1 ns per cell instead of 3
+/// (`crates/runtime/bench/run.sh`).
 fn go_round(cells: &[[u64; 2]], nth: usize, n_hits: usize, table: &mut Table, current: &mut usize) -> usize {
     let next = |table: &Table, entry: usize| table.entries[entry].next as usize % N_ENTRIES;
     let mut entry = *current;
     let mut n_entries = 0;
-    // The entries of a circle are all different, so what they remember is of its last round.
+    // The entries of a cycle are all different, so each remembers the last round.
     loop {
         n_entries += 1;
         if n_entries > n_hits / 2 {
@@ -185,7 +186,8 @@ fn go_round(cells: &[[u64; 2]], nth: usize, n_hits: usize, table: &mut Table, cu
     n_more
 }
 
-/// How many cells are those before plus what those are more than the ones before them, side and all.
+/// Number of leading cells that equal those of the previous round plus the difference to the round before that, including
+/// sides.
 fn n_alike(now: &[[u64; 2]], before: &[[u64; 2]], twice: &[[u64; 2]]) -> usize {
     const AT_ONCE: usize = 8;
     let odd = |now: u64, before: u64, twice: u64| now.wrapping_add(twice).wrapping_sub(before << 1);
@@ -193,7 +195,7 @@ fn n_alike(now: &[[u64; 2]], before: &[[u64; 2]], twice: &[[u64; 2]]) -> usize {
     for ((now, before), twice) in
         now.chunks_exact(AT_ONCE).zip(before.chunks_exact(AT_ONCE)).zip(twice.chunks_exact(AT_ONCE))
     {
-        // Both sums at once, so that the compiler makes vectors of them.
+        // Both sums in one loop, so that the compiler vectorises them.
         let mut sums = [0; 2];
         for nth in 0..AT_ONCE {
             for (word, sum) in sums.iter_mut().enumerate() {
@@ -212,7 +214,8 @@ fn n_alike(now: &[[u64; 2]], before: &[[u64; 2]], twice: &[[u64; 2]]) -> usize {
     n_alike + rest.count()
 }
 
-/// Puts a cell into the entry of its side; returns the difference to the word before, which is 0 for another side.
+/// Stores a cell in the entry for its side. Returns the difference to the previous word, or the word itself if the entry was
+/// for another side.
 fn learn(entry: &mut Entry, cell: Cell) -> u64 {
     if entry.side != cell.side {
         *entry = Entry { side: cell.side, word: 0, stride: 0, next: entry.next };
@@ -237,9 +240,9 @@ fn put_hits(n_hits: usize, out: &mut [u8], at: usize) -> usize {
     }
 }
 
-/// Puts a number, LEB128. At most 10 bytes of `out` are written; the last may mean nothing.
+/// Writes a number as LEB128. Up to 10 bytes of `out` may be written, including meaningless ones after the number.
 ///
-/// PERF: without a jump that depends on how long it is, which processors cannot guess of differences between random addresses.
+/// PERF: no branch depends on the length, which processors cannot predict for differences of random addresses.
 #[inline]
 fn put_number(mut value: u64, out: &mut [u8], mut at: usize) -> usize {
     while value >> 56 != 0 {
@@ -248,7 +251,7 @@ fn put_number(mut value: u64, out: &mut [u8], mut at: usize) -> usize {
         at += 1;
     }
     let n_bytes = ((70 - (value | 1).leading_zeros()) / 7) as usize;
-    // Groups of 7 bits to bytes: halves, quarters, eighths.
+    // Spreads groups of 7 bits to bytes: halves, quarters, eighths.
     value = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
     value = value & 0x0000_3fff_0000_3fff | (value & 0x0fff_c000_0fff_c000) << 2;
     value = value & 0x007f_007f_007f_007f | (value & 0x3f80_3f80_3f80_3f80) << 1;
@@ -265,9 +268,9 @@ const fn unzigzag(value: u64) -> u64 {
     (value >> 1) ^ (value & 1).wrapping_neg()
 }
 
-/// Appends the cells that `bytes` stand for to `out`, `n_cells` at most, and returns whether it were just as many.
+/// Unpacks at most `n_cells` cells from `bytes` and appends them to `out`. Returns whether there were exactly `n_cells`.
 ///
-/// The table is cleared first. Nothing that bytes say makes this fail otherwise, or allocate more than was asked for.
+/// The table is cleared first. Invalid bytes cannot cause other failures, or more than `n_cells` cells.
 pub fn unpack(bytes: &[u8], n_cells: usize, table: &mut Table, out: &mut Vec<Cell>) -> bool {
     table.clear();
     let end = out.len() + n_cells;
@@ -400,7 +403,7 @@ mod tests {
         assert!(check(&cells) < 64);
     }
 
-    /// The same without going round: a token for each cell that is not predicted, by the table alone.
+    /// Packs without looking for cycles: each cell is looked up in the table.
     fn plain(cells: &[Cell]) -> Vec<u8> {
         let mut table = Table::default();
         let (mut out, mut n_hits, mut current, mut last_side) = (vec![0; 64 * cells.len() + 64], 0, 0, 0);
@@ -434,7 +437,7 @@ mod tests {
 
     #[test]
     fn going_round_changes_no_byte() {
-        // Loops of any length with strides that change now and then, one within another, and pieces of noise.
+        // Loops of any length with strides that change now and then, nested, and stretches of noise.
         let mut cells = Vec::new();
         let random = noise(4000);
         for (nth, seed) in random.iter().enumerate() {
@@ -444,7 +447,7 @@ mod tests {
                 for side in 0..n_sides {
                     let stride = bases[side as usize] % 64;
                     let word = (bases[side as usize] >> 20).wrapping_add(stride * round);
-                    // A cell that comes in one round only.
+                    // A cell that occurs in one round only.
                     if seed >> 20 & 3 != 0 || round != 40 {
                         cells.push(Cell { word, side: 0x1000 * (seed >> 30 & 7) + 16 * side });
                     } else {
@@ -487,7 +490,7 @@ mod tests {
         let cells: Vec<Cell> =
             random.chunks(2).map(|pair| Cell { word: pair[0], side: pair[1] & crate::cell::LOW }).collect();
         check(&cells);
-        // Few program counters, in any order; a side of 0; words that wrap.
+        // Few program counters in any order; a side of 0; words that wrap around.
         let cells: Vec<Cell> =
             random.iter().map(|&value| Cell { word: value << (value % 60), side: value % 7 }).collect();
         check(&cells);
@@ -497,7 +500,7 @@ mod tests {
     #[test]
     fn tokens_never_have_the_bytes_that_a_frame_begins_with() {
         let random = noise(60_000);
-        // Differences whose bytes are those of the sync, if any are.
+        // Differences whose encoding resembles the sync bytes.
         let odd = [0x28f5, 0x51f5, 0x2871, 0x50, 0x0d31_5550_51f5, 0x1a0a_0d31_5550_51f5];
         let cells: Vec<[u64; 2]> = random
             .chunks_exact(2)

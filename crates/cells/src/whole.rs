@@ -1,4 +1,4 @@
-//! Whole recordings in memory, for tests and fuzzers: as the runtime writes them, but at once.
+//! Complete recordings in memory, for tests and fuzzers: like those of the runtime, but built at once.
 
 use crate::checksum;
 use crate::describe::{DESCRIPTION, META_VERSION, N_DESCRIBED, N_OF_PROCESS, Process, Writer, schema};
@@ -9,12 +9,12 @@ use crate::layout::{
 };
 use crate::pack::{Table, pack};
 
-/// The UUID that such recordings have.
+/// UUID of these recordings.
 const UUID: [u8; 16] = *b"quipu recording!";
-/// The process that they are of.
+/// Process id of these recordings.
 pub const PID: u64 = 4242;
 
-/// What frames call the recording.
+/// Producer id of these recordings in frames.
 fn producer() -> u64 {
     UUID.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
@@ -29,7 +29,7 @@ pub fn put_frame(out: &mut Vec<u8>, frame: Frame, payload: &[u8]) {
     out.extend_from_slice(&frame.trailer());
 }
 
-/// The page of a process that began and exited, and the metadata.
+/// The process page of a process that began and exited, and the metadata.
 #[must_use]
 pub fn head() -> Vec<u8> {
     let page = Frame::page(producer());
@@ -69,7 +69,7 @@ pub fn payload(cells: &[[u64; 2]]) -> Vec<u8> {
     payload
 }
 
-/// A recording whose threads have these numbers of the kernel and these frames of cells, without tags.
+/// A recording whose threads have these kernel ids and these frames of cells, without tags.
 #[must_use]
 pub fn recording(threads: &[(u64, &[&[[u64; 2]]])]) -> Vec<u8> {
     let mut out = head();
