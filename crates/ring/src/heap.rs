@@ -8,22 +8,22 @@
 //! ```
 //!
 //! A name is written before its number appears in the table, and never changes after that; a process that is killed in
-//! between leaves words that nothing refers to. A number is the position of the name's length, counted in words after the
-//! table, from 1 on.
+//! between leaves words that nothing refers to. A number is the position of the name's length word after the table, counted
+//! in words from 1.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Fewest words of a heap: a table of eight lines, and names.
+/// Minimum number of words of a heap: a table of eight cache lines, and names.
 #[cfg(not(loom))]
 pub(crate) const MIN_HEAP_WORDS: u64 = 512;
-/// Words before the table.
+/// Number of words before the table.
 const HEAD_WORDS: usize = 8;
-/// Entries that are looked at before the table counts as full.
+/// Number of entries that are probed before the table counts as full.
 const MAX_PROBES: usize = 64;
-/// The longest name, in bytes.
+/// Maximum length of a name in bytes.
 pub const MAX_NAME: usize = 4095;
 
-/// The heap, of either side.
+/// A view of the heap, for either side.
 #[derive(Clone, Copy, Debug)]
 pub struct Heap<'s> {
     used: &'s AtomicU64,
@@ -31,30 +31,30 @@ pub struct Heap<'s> {
     names: &'s [AtomicU64],
 }
 
-/// Why a number has no name.
+/// The reason why a number has no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadName {
-    /// The number lies after the last name.
+    /// The number is beyond the last name.
     Number {
-        /// Words of names that there are.
+        /// Number of words that names occupy.
         n_words: u64,
     },
-    /// The name is longer than a name can be, or than the heap.
+    /// The length of the name exceeds the maximum, or the heap. The value is that length.
     Length(u64),
 }
 
 impl<'s> Heap<'s> {
-    /// Takes the words of a heap apart; `None` if they are too few.
+    /// Splits the words of a heap into its parts; `None` if there are too few.
     pub(crate) fn new(words: &'s [AtomicU64]) -> Option<Heap<'s>> {
-        // A model has a heap of a few words.
+        // A heap in a model has only a few words.
         let n_entries = (words.len() / 8).next_power_of_two().min(1 << 24);
         let (head, rest) = words.split_at_checked(HEAD_WORDS)?;
         let (table, names) = rest.split_at_checked(n_entries)?;
         Some(Heap { used: head.first()?, table, names })
     }
 
-    /// The number of a name, which is written if no process interned it before; `None` if there is no room or it is longer
-    /// than [`MAX_NAME`].
+    /// Returns the number of a name, which is added if no process has interned it; `None` if there is no room, or it is
+    /// longer than [`MAX_NAME`].
     pub fn intern(&self, name: &[u8]) -> Option<u32> {
         if name.len() > MAX_NAME {
             return None;
@@ -73,7 +73,7 @@ impl<'s> Heap<'s> {
                 let new = tag << 32 | u64::from(number);
                 match entry.compare_exchange(0, new, Ordering::AcqRel, Ordering::Acquire) {
                     Ok(_) => return Some(number),
-                    // Another producer was faster: perhaps with the same name.
+                    // Another producer was faster, perhaps with the same name.
                     Err(other) => found = other,
                 }
             }
@@ -84,10 +84,10 @@ impl<'s> Heap<'s> {
         None
     }
 
-    /// Appends a name to `out`.
+    /// Appends the name with this number to `out`.
     ///
     /// # Errors
-    /// If a producer gave a number that no name has, or spoiled the heap.
+    /// If a producer gave a number without a name, or corrupted the heap.
     pub fn get(&self, number: u32, out: &mut Vec<u8>) -> Result<(), BadName> {
         let n_words = self.used.load(Ordering::Relaxed).min(self.names.len() as u64);
         let at = (number as usize).checked_sub(1).filter(|at| (*at as u64) < n_words);
@@ -106,14 +106,14 @@ impl<'s> Heap<'s> {
         Ok(())
     }
 
-    /// How many bytes the name of a number has, as far as the heap says; `None` if there is no such number.
+    /// The length of the name with this number in bytes, as stored in the heap; `None` if there is no such number.
     pub fn name_bytes(&self, number: u32) -> Option<u64> {
         let n_words = self.used.load(Ordering::Relaxed).min(self.names.len() as u64);
         let at = (number as usize).checked_sub(1).filter(|at| (*at as u64) < n_words)?;
         Some(self.names[at].load(Ordering::Relaxed))
     }
 
-    /// Whether a number is that of this name.
+    /// Whether a number belongs to this name.
     fn is(&self, number: u32, name: &[u8]) -> bool {
         let at = (number as usize).wrapping_sub(1);
         let Some((length, words)) = self.names.get(at..).and_then(<[_]>::split_first) else { return false };
@@ -122,7 +122,7 @@ impl<'s> Heap<'s> {
             && name.chunks(8).zip(words).all(|(bytes, word)| word.load(Ordering::Relaxed) == pack(bytes))
     }
 
-    /// Writes a name and gives its number.
+    /// Writes a name and returns its number; `None` if there is no room.
     fn write(&self, name: &[u8]) -> Option<u32> {
         let n_words = 1 + name.len().div_ceil(8) as u64;
         let room = self.names.len() as u64;
@@ -142,14 +142,14 @@ impl<'s> Heap<'s> {
     }
 }
 
-/// Up to eight bytes as a word.
+/// Packs up to eight bytes into a word.
 fn pack(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(word)
 }
 
-/// FNV-1a, whose upper half is mixed so that it can be told apart within a chain.
+/// FNV-1a with mixed bits, so that the upper half distinguishes the entries of a probe sequence.
 fn hash(name: &[u8]) -> u64 {
     let hash = name.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,25 +1,25 @@
-//! The layout of the shared memory, word for word; a model has the same parts on the heap.
+//! Layout of the shared memory, word for word. A loom model has the same parts on the heap.
 
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// The recorder listens.
+/// Value of `Head::state` while the recorder listens.
 pub(crate) const OPEN: u32 = 1;
 
-/// How large the memory is.
+/// Dimensions of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Threads that can record at a time.
+    /// Number of threads that can record at the same time.
     pub n_slots: u32,
-    /// Words in the ring of each, a power of two and at least 8192.
+    /// Words in the ring of each thread, a power of two and at least 8192.
     pub ring_words: u64,
-    /// Words of the heap of names, a power of two and at least 512, or 0 if there is none.
+    /// Words of the heap of names, a power of two and at least 512; 0 for no heap.
     pub heap_words: u64,
 }
 
-/// Words that recorder and producers leave for each other; each front end says what they mean.
+/// Number of words of a note between recorder and producers; each front end defines their meaning.
 pub const NOTE_WORDS: usize = 4;
 
-/// A cache line, so that neither side's writes take away what the other reads.
+/// A cache line of its own, so that writes of one side do not invalidate what the other side reads.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Line<T>(pub(crate) T);
@@ -35,15 +35,15 @@ pub(crate) struct Head {
     pub(crate) heap_words: u64,
     pub(crate) recorder: u32,
     pub(crate) unused: u32,
-    /// When the recorder started, so that another process of its number is not taken for it; 0 if that is unknown.
+    /// Start time of the recorder, so that another process with the same id is not taken for it; 0 if unknown.
     pub(crate) recorder_start: u64,
-    /// What the recorder says to producers.
+    /// Note of the recorder to producers.
     pub(crate) note: [u64; NOTE_WORDS],
-    /// [`OPEN`] as long as the recorder listens.
+    /// [`OPEN`] while the recorder listens.
     pub(crate) state: Line<AtomicU32>,
-    /// Numbers for whatever producers number, shared by all processes.
+    /// Source of numbers for producers, shared by all processes.
     pub(crate) next_id: Line<AtomicU64>,
-    /// Threads that found no slot.
+    /// Number of threads that found no free slot.
     pub(crate) n_refused: AtomicU64,
     /// Changes when a slot is claimed or left.
     pub(crate) bell: Line<AtomicU32>,
@@ -51,23 +51,23 @@ pub(crate) struct Head {
     pub(crate) sleeps: Line<AtomicU32>,
 }
 
-/// The state of one slot; 384 bytes.
+/// The state of a slot; 384 bytes.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct SlotHead {
-    /// A number of [`SlotState`](crate::SlotState).
+    /// A [`SlotState`](crate::SlotState) as a number.
     pub(crate) state: Line<AtomicU32>,
     pub(crate) pid: AtomicU32,
     pub(crate) tid: AtomicU32,
-    /// When the thread started, so that another one of its number is not taken for it; 0 if that is unknown.
+    /// Start time of the thread, so that another thread with the same id is not taken for it; 0 if unknown.
     pub(crate) start: AtomicU64,
-    /// What the producer says to the recorder.
+    /// Note of the producer to the recorder.
     pub(crate) note: [AtomicU64; NOTE_WORDS],
-    /// What the producer could not write, in a unit of its own.
+    /// Amount that the producer could not write, in a unit that it defines.
     pub(crate) n_dropped: AtomicU64,
-    /// Words written since the memory was made; by the producer.
+    /// Number of words written since the memory was created; written by the producer.
     pub(crate) tail: Line<AtomicU64>,
-    /// Words read; by the consumer.
+    /// Number of words read; written by the consumer.
     pub(crate) head: Line<AtomicU64>,
     /// 1 while the consumer sleeps.
     pub(crate) reader_sleeps: AtomicU32,

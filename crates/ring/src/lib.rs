@@ -1,4 +1,4 @@
-//! Memory that a traced process fills and a recorder empties: a ring of 64-bit words for each thread.
+//! Memory shared by a traced process and a recorder: a ring of 64-bit words for each thread.
 //!
 //! ```text
 //! page 0          Head: what it is, how large, whether the recorder still listens
@@ -6,16 +6,16 @@
 //! then            ring_words × 8 bytes × n_slots: the words
 //! ```
 //!
-//! The [`Shared`] memory is a nameless file of the recorder, which traced processes reach by a path. A thread *claims* a
-//! slot and is its only [`Producer`]; the recorder reads it as its only [`Consumer`]. What was published is in the memory
-//! of both: it can be read after the producer was killed. A full ring makes the producer wait; when the recorder has
-//! closed, or is no more, producers go on without recording.
+//! The [`Shared`] memory is an unnamed file of the recorder, which traced processes open by a path. A thread *claims* a slot
+//! and is its only [`Producer`]; the recorder reads it as its only [`Consumer`]. Published words can be read even after the
+//! producer was killed. A full ring makes the producer wait; once the recorder has closed or died, producers continue without
+//! recording.
 //!
-//! A heap of names may follow the words, where all producers intern names ([`Heap`]).
+//! The words may be followed by a heap, in which all producers intern names ([`Heap`]).
 //!
-//! What the words mean is a matter of each front end; those of the emulator's plugin are in [`qemu`], those of workload
-//! events in [`prism`]. Nothing here allocates or takes a lock once the memory is mapped, so that it can be used in signal
-//! handlers and below `malloc`.
+//! Each front end defines the meaning of the words; see [`qemu`] for the emulator's plugin and [`prism`] for workload events.
+//! Once the memory is mapped, nothing here allocates or takes a lock, so it can be used in signal handlers and inside
+//! `malloc`.
 
 #[cfg(not(loom))]
 pub mod fifo;

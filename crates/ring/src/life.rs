@@ -1,51 +1,52 @@
-//! Whether a process or thread still lives, by its number and the time when it started, so that another one that got the
-//! number later is not taken for it.
+//! Checks whether a process or thread is alive, by its id and start time, so that a later one with the same id is not taken
+//! for it.
 //!
-//! Nothing here allocates, so that it can be used in signal handlers and below `malloc`. Both sides have to see the same
-//! numbers of processes, and `/proc`.
+//! Nothing here allocates, so it can be used in signal handlers and inside `malloc`. Both sides must share a PID namespace
+//! and `/proc`.
 
 use std::ffi::CStr;
 
-/// When a thread started, in the system's ticks since it booted; `None` if there is no such thread, or it has ended.
+/// Start time of a thread, in clock ticks since boot; `None` if there is no such thread, or it has ended.
 pub fn started(pid: u32, tid: u32) -> Option<u64> {
     let mut buffer = [0; 1024];
     let stat = read_stat(pid, tid, &mut buffer)?;
-    // The name may have blanks and brackets of its own: fields are counted after its last bracket.
+    // The name may contain blanks and parentheses, so fields are counted after its last closing parenthesis.
     let after = stat.iter().rposition(|byte| *byte == b')')? + 1;
     let mut fields = stat[after..].split(|byte| *byte == b' ').filter(|field| !field.is_empty());
-    // Dead, or a zombie that its parent has not asked for yet.
+    // Dead, or a zombie that its parent has not reaped yet.
     if matches!(fields.next()?, b"Z" | b"X" | b"x") {
         return None;
     }
-    // The state was field 3; the start is field 22.
+    // The state was field 3; the start time is field 22.
     std::str::from_utf8(fields.nth(18)?).ok()?.parse().ok()
 }
 
-/// True if the process lives that has this number and started then; a start of 0 is that of any.
+/// True if the process with this id and start time is alive; with a start of 0, any process with this id.
 pub fn is_alive(pid: u32, start: u64) -> bool {
     is_thread_alive(pid, pid, start)
 }
 
-/// The same for a thread of a process.
+/// Does the same for a thread of a process.
 pub fn is_thread_alive(pid: u32, tid: u32, start: u64) -> bool {
     started(pid, tid).is_some_and(|found| start == 0 || found == start)
 }
 
-/// The number of the calling thread.
+/// Id of the calling thread.
 pub fn thread_id() -> u32 {
-    // SAFETY: The call takes nothing and cannot fail.
+    // SAFETY: The call takes no arguments and cannot fail.
     #[allow(unsafe_code)]
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };
     tid as u32
 }
 
-/// The beginning of `/proc/PID/task/TID/stat`.
+/// Reads the beginning of `/proc/PID/task/TID/stat`.
 fn read_stat(pid: u32, tid: u32, buffer: &mut [u8; 1024]) -> Option<&[u8]> {
     let mut path = [0; 64];
     let mut rest = &mut path[..];
     std::io::Write::write_fmt(&mut rest, format_args!("/proc/{pid}/task/{tid}/stat\0")).ok()?;
     let path = CStr::from_bytes_until_nul(&path).ok()?;
-    // SAFETY: `path` is a string with its end, the buffer has as many bytes as are asked for, and the descriptor is ours.
+    // SAFETY: `path` is null-terminated, the buffer has as many bytes as requested, and the descriptor is opened and closed
+    // here.
     #[allow(unsafe_code)]
     let n = unsafe {
         let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);

@@ -1,6 +1,6 @@
 //! Maps the memory that recorder and traced process share.
 //!
-//! Both sides are built from this file and `layout.rs`; [`VERSION`] changes when the layout does, and a producer of another
+//! Both sides are built from this file and `layout.rs`. [`VERSION`] changes with the layout, and a producer of another
 //! version is refused.
 
 use crate::heap::{Heap, MIN_HEAP_WORDS};
@@ -14,19 +14,19 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// The first eight bytes: `QUIPURNG`.
+/// The first eight bytes of the memory: `QUIPURNG`.
 const MAGIC: u64 = u64::from_le_bytes(*b"QUIPURNG");
 /// Version of the layout.
 const VERSION: u32 = 4;
-/// Bytes before the heads of slots.
+/// Bytes before the slot heads.
 const HEAD_BYTES: usize = 4096;
-/// More slots than this make no sense.
+/// Maximum number of slots.
 const MAX_SLOTS: u32 = 1 << 16;
-/// Fewest words of a ring: the longest group must fit in several times.
+/// Minimum number of words of a ring: the longest group must fit in it several times.
 const MIN_WORDS: u64 = 1 << 13;
 
 impl Default for Shape {
-    /// 512 threads with 2 MiB each. What is not used takes no memory.
+    /// 512 threads with 2 MiB each. Unused parts take no memory.
     fn default() -> Shape {
         Shape { n_slots: 512, ring_words: 1 << 18, heap_words: 0 }
     }
@@ -68,18 +68,18 @@ const _: () = {
     assert!(offset_of!(SlotHead, head) == 192 && offset_of!(SlotHead, writer_sleeps) == 320);
 };
 
-/// The mapped memory, of either side.
+/// The mapped memory, for either side.
 #[derive(Debug)]
 pub struct Shared {
     base: NonNull<u8>,
     shape: Shape,
-    /// The file, on the side that made it.
+    /// The file, on the side that created it.
     file: Option<OwnedFd>,
 }
 
-// SAFETY: The map lives as long as the value, and any thread may use its address. Access goes through atomics, but for the
-// fields of `Head` that are written before others map it, and for words of rings and the heap that are published: those are
-// copied, any bits are valid for them, and none is trusted.
+// SAFETY: The map lives as long as the value, and its address may be used by any thread. Access is atomic, except for fields
+// of `Head` that are written before others map the memory, and for published words of rings and the heap: these are copied,
+// are valid with any bits, and are not trusted.
 #[allow(unsafe_code)]
 unsafe impl Send for Shared {}
 // SAFETY: As above.
@@ -87,12 +87,12 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Makes the memory, for a recorder.
+    /// Creates the memory, for a recorder.
     ///
     /// # Errors
-    /// What the system says; `InvalidInput` for a shape that cannot be.
+    /// Errors of the system; `InvalidInput` for an invalid shape.
     pub fn create(shape: Shape) -> io::Result<Shared> {
-        // SAFETY: The name is a constant string; the descriptor is checked and owned by nothing else.
+        // SAFETY: The name is a constant string; the descriptor is checked, and has no other owner.
         #[allow(unsafe_code)]
         let file = unsafe {
             let fd = libc::memfd_create(c"quipu".as_ptr(), libc::MFD_CLOEXEC);
@@ -104,10 +104,10 @@ impl Shared {
         Shared::create_in(file, shape, [0; NOTE_WORDS])
     }
 
-    /// Makes the memory in an empty file that can be read and written, with a note for producers.
+    /// Creates the memory in an empty file that is open for reading and writing, with a note to producers.
     ///
     /// # Errors
-    /// What the system says; `InvalidInput` for a shape that cannot be.
+    /// Errors of the system; `InvalidInput` for an invalid shape.
     pub fn create_in(file: OwnedFd, shape: Shape, note: [u64; NOTE_WORDS]) -> io::Result<Shared> {
         if !shape.is_valid() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such shape of shared memory"));
@@ -119,12 +119,12 @@ impl Shared {
         }
         let base = map(&file, shape.n_bytes())?;
         let shared = Shared { base, shape, file: Some(file) };
-        // Where the system has too little memory, it says so here and sends no signal later.
+        // If memory is short, this returns an error, instead of a signal later.
         shared.reserve(0..shape.rings_at())?;
         shared.reserve(shape.heap_at()..shape.n_bytes())?;
         let head = base.as_ptr().cast::<Head>();
         let recorder = std::process::id();
-        // SAFETY: The map is large enough, new, and known to nothing else; all of `Head` is valid as zeros.
+        // SAFETY: The map is large enough, new, and not known to anything else; zeros are a valid `Head`.
         #[allow(unsafe_code)]
         unsafe {
             (*head).magic = MAGIC;
@@ -140,19 +140,19 @@ impl Shared {
         Ok(shared)
     }
 
-    /// The path by which traced processes of the same user reach the memory as long as the recorder lives; on the side
-    /// that made it.
+    /// The path by which processes of the same user reach the memory while the recorder lives; `None` on the side that opened
+    /// it.
     pub fn path(&self) -> Option<String> {
         let fd = self.file.as_ref()?.as_raw_fd();
         Some(format!("/proc/{}/fd/{fd}", std::process::id()))
     }
 
-    /// Maps memory that a recorder made.
+    /// Maps memory that a recorder created.
     ///
     /// # Errors
-    /// What the system says; `InvalidData` for something else, or that of another version.
+    /// Errors of the system; `InvalidData` if it is not such memory, or has another version.
     pub fn open(path: &CStr) -> io::Result<Shared> {
-        // SAFETY: `path` is a string with its end; the descriptor is checked and owned by nothing else.
+        // SAFETY: `path` is null-terminated; the descriptor is checked, and has no other owner.
         #[allow(unsafe_code)]
         let file = unsafe {
             let fd = libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
@@ -163,20 +163,20 @@ impl Shared {
         };
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "no shared memory of this version");
         let mut begin = [0_u8; 32];
-        // SAFETY: The buffer has as many bytes as are asked for.
+        // SAFETY: The buffer has as many bytes as requested.
         #[allow(unsafe_code)]
         let n = unsafe { libc::pread(file.as_raw_fd(), begin.as_mut_ptr().cast(), begin.len(), 0) };
         let word = |at: usize| {
             begin.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
         };
         let (magic, numbers, ring_words, heap_words) = (word(0), word(8), word(16), word(24));
-        // Version and slots are the halves of one word.
+        // Version and number of slots are the halves of one word.
         let (version, n_slots) = (numbers as u32, (numbers >> 32) as u32);
         let shape = Shape { n_slots, ring_words, heap_words };
         if n != 32 || magic != MAGIC || version != VERSION || !shape.is_valid() {
             return Err(wrong());
         }
-        // SAFETY: `stat` is plain numbers, which may be zero, and is filled by the call.
+        // SAFETY: `stat` consists of numbers, which may be zero, and is filled by the call.
         #[allow(unsafe_code)]
         let n_bytes = unsafe {
             let mut stat: libc::stat = std::mem::zeroed();
@@ -188,32 +188,32 @@ impl Shared {
         Ok(Shared { base: map(&file, shape.n_bytes())?, shape, file: None })
     }
 
-    /// How large it is.
+    /// Returns the shape of the memory.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Tells producers to go on without recording.
+    /// Tells producers to continue without recording.
     pub fn close(&self) {
         self.head().state.0.store(0, Ordering::Release);
     }
 
-    /// True as long as the recorder wants words.
+    /// True while the recorder listens.
     pub fn is_open(&self) -> bool {
         self.head().state.0.load(Ordering::Relaxed) == OPEN
     }
 
-    /// True if the process that made the memory is there.
+    /// True if the process that created the memory is alive.
     pub(crate) fn has_recorder(&self) -> bool {
         crate::life::is_alive(self.head().recorder, self.head().recorder_start)
     }
 
-    /// What the recorder says to producers.
+    /// Returns the note of the recorder to producers.
     pub fn note(&self) -> [u64; NOTE_WORDS] {
         self.head().note
     }
 
-    /// The addresses of the memory, for code that expects another process to cut its file.
+    /// The address range of the memory, for code that handles faults after another process has truncated its file.
     pub fn addresses(&self) -> Range<*const u8> {
         let base = self.base.as_ptr().cast_const();
         base..base.wrapping_add(self.shape.n_bytes())
@@ -224,8 +224,8 @@ impl Shared {
         if self.shape.heap_words == 0 {
             return None;
         }
-        // SAFETY: The heap lies inside the map, whose length was made or checked for this shape, is aligned to a page, and
-        // is atomics, which are valid with any bits.
+        // SAFETY: The heap is inside the map, whose length fits this shape, is page-aligned, and consists of atomics, which
+        // are valid with any bits.
         #[allow(unsafe_code)]
         let words = unsafe {
             let first = self.base.as_ptr().add(self.shape.heap_at()).cast::<AtomicU64>();
@@ -234,10 +234,10 @@ impl Shared {
         Heap::new(words)
     }
 
-    /// Has the system provide the memory of a ring, so that writing it later raises no signal where memory is scarce.
+    /// Makes the system allocate the memory of a ring, so that writing to it later raises no signal if memory is short.
     ///
     /// # Errors
-    /// If there is not enough.
+    /// If there is not enough memory.
     pub(crate) fn reserve_ring(&self, index: u32) -> io::Result<()> {
         let ring_bytes = self.shape.ring_words as usize * 8;
         let at = self.shape.rings_at() + index as usize * ring_bytes;
@@ -248,7 +248,7 @@ impl Shared {
         if bytes.is_empty() {
             return Ok(());
         }
-        // SAFETY: The range lies inside the map, which begins at a page; the call changes no byte.
+        // SAFETY: The range is inside the map, which is page-aligned; the call changes no bytes.
         #[allow(unsafe_code)]
         let answer = unsafe {
             let first = self.base.as_ptr().add(bytes.start).cast();
@@ -257,7 +257,7 @@ impl Shared {
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             _ if answer == 0 => Ok(()),
-            // Systems before Linux 5.14 do not know the call.
+            // The call needs Linux 5.14.
             Some(libc::EINVAL) => Ok(()),
             // A write would raise SIGBUS.
             Some(libc::EFAULT) => Err(io::ErrorKind::StorageFull.into()),
@@ -265,8 +265,8 @@ impl Shared {
         }
     }
 
-    /// Sleeps until [`Shared::wake_recorder`] or a bell, but no longer than `most`, unless `has_work`, which is asked after
-    /// producers can see that the recorder sleeps.
+    /// Sleeps until [`Shared::wake_recorder`] or a bell, but no longer than `most`. Does not sleep if `has_work` returns
+    /// true; it is called after producers can see that the recorder is about to sleep.
     pub fn sleep(&self, most: Duration, has_work: impl FnOnce() -> bool) {
         let sleeps = &self.head().sleeps.0;
         sleeps.store(1, Ordering::SeqCst);
@@ -277,7 +277,7 @@ impl Shared {
         sleeps.store(0, Ordering::Relaxed);
     }
 
-    /// Wakes a recorder that reads all slots, if it sleeps, for words that were published before.
+    /// Wakes a recorder that reads all slots, if it sleeps, to read the words published before.
     #[inline]
     pub fn wake_recorder(&self) {
         fence(Ordering::SeqCst);
@@ -287,33 +287,33 @@ impl Shared {
         }
     }
 
-    /// A number that no other caller was given, from 0 on.
+    /// Returns a number that no other caller gets, counting from 0.
     pub fn next_id(&self) -> u64 {
         self.head().next_id.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Makes [`Shared::next_id`] give numbers from `n` on.
+    /// Makes [`Shared::next_id`] return only numbers from `n` on.
     pub fn keep_ids_below(&self, n: u64) {
         self.head().next_id.0.fetch_max(n, Ordering::Relaxed);
     }
 
-    /// Threads that could not record because all slots were taken.
+    /// Number of threads that could not record because all slots were taken.
     pub fn n_refused(&self) -> u64 {
         self.head().n_refused.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until a slot is claimed or left, but no longer than `most`; `seen` is what [`Shared::bell`] gave before the
-    /// slots were looked at.
+    /// Sleeps until a slot is claimed or left, but no longer than `most`. `seen` is the value of [`Shared::bell`] before the
+    /// slots were examined.
     pub fn wait_for_bell(&self, seen: u32, most: Duration) {
         sleep_on(&self.head().bell.0, seen, most);
     }
 
-    /// Changes whenever a slot is claimed or left.
+    /// A value that changes whenever a slot is claimed or left.
     pub fn bell(&self) -> u32 {
         self.head().bell.0.load(Ordering::Acquire)
     }
 
-    /// Wakes the waiter for the bell.
+    /// Changes the bell and wakes the threads that wait for it.
     pub fn ring_bell(&self) {
         self.head().bell.0.fetch_add(1, Ordering::Release);
         wake(&self.head().bell.0);
@@ -321,21 +321,21 @@ impl Shared {
     }
 
     pub(crate) fn head(&self) -> &Head {
-        // SAFETY: The map begins with a `Head`, aligned to a page, and lives as long as `self`; what changes is atomic.
+        // SAFETY: The map begins with a page-aligned `Head` and lives as long as `self`; fields that change are atomic.
         #[allow(unsafe_code)]
         unsafe {
             self.base.cast::<Head>().as_ref()
         }
     }
 
-    /// The head of slot `index` and the first word of its ring; `None` past the last.
+    /// The head of slot `index` and the first word of its ring; `None` if there is no such slot.
     pub(crate) fn slot(&self, index: u32) -> Option<(&SlotHead, &AtomicU64)> {
         if index >= self.shape.n_slots {
             return None;
         }
         let index = index as usize;
         let ring_at = self.shape.rings_at() + index * self.shape.ring_words as usize * 8;
-        // SAFETY: Both lie inside the map, whose length was made or checked for this shape, are aligned, and are atomics.
+        // SAFETY: Both are inside the map, whose length fits this shape, are aligned, and are atomics.
         #[allow(unsafe_code)]
         unsafe {
             let head = self.base.as_ptr().add(HEAD_BYTES + index * size_of::<SlotHead>()).cast::<SlotHead>();
@@ -347,7 +347,8 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: The map is ours and of this length; sides borrow from `self`, so none is left.
+        // SAFETY: The map has this length and is owned by `self`; producers and consumers borrow from `self`, so none is
+        // left.
         #[allow(unsafe_code)]
         unsafe {
             libc::munmap(self.base.as_ptr().cast(), self.shape.n_bytes());
@@ -356,7 +357,7 @@ impl Drop for Shared {
 }
 
 fn map(file: &OwnedFd, n_bytes: usize) -> io::Result<NonNull<u8>> {
-    // SAFETY: A new map at a place of the system's choice touches nothing that exists.
+    // SAFETY: A new map at an address of the system's choice affects nothing that exists.
     #[allow(unsafe_code)]
     let base = unsafe {
         libc::mmap(
@@ -374,13 +375,13 @@ fn map(file: &OwnedFd, n_bytes: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(base.cast()).ok_or_else(|| io::Error::other("memory mapped at address zero"))
 }
 
-/// Sleeps as long as the word has this value, but no longer than `most`; may come back early.
+/// Sleeps while the word has this value, but no longer than `most`; may return early.
 pub(crate) fn sleep_on(word: &AtomicU32, value: u32, most: Duration) {
     let most = libc::timespec {
         tv_sec: most.as_secs() as libc::time_t,
         tv_nsec: most.subsec_nanos() as libc::c_long,
     };
-    // SAFETY: The word lives in shared memory for the whole call; the time is a value of ours.
+    // SAFETY: The word stays in shared memory during the call; the time is a local value.
     #[allow(unsafe_code)]
     unsafe {
         libc::syscall(
@@ -393,9 +394,9 @@ pub(crate) fn sleep_on(word: &AtomicU32, value: u32, most: Duration) {
     }
 }
 
-/// Wakes all that sleep on the word, in any process.
+/// Wakes all threads that sleep on the word, in any process.
 pub(crate) fn wake(word: &AtomicU32) {
-    // SAFETY: The word lives in shared memory for the whole call.
+    // SAFETY: The word stays in shared memory during the call.
     #[allow(unsafe_code)]
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX);

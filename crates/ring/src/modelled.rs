@@ -1,6 +1,6 @@
-//! [`Shared`] of a model: the same parts on the heap, of one process, where a sleeper lets others run and looks again.
+//! [`Shared`] for loom models: the same parts on the heap of one process. A sleeper yields and checks again.
 //!
-//! `map` is what it stands for. Only what the two sides call is here.
+//! Replaces `map`, with only the functions that the two sides call.
 
 use crate::heap::Heap;
 use crate::layout::{Head, OPEN, Shape, SlotHead};
@@ -17,7 +17,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes the memory. A model's rings are as small as it likes.
+    /// Creates the memory. Rings of a model may be arbitrarily small.
     pub fn create(shape: Shape) -> Shared {
         let head = Head::default();
         head.state.0.store(OPEN, Ordering::Relaxed);
@@ -35,7 +35,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Sleeps until [`Shared::wake_recorder`] or a bell. There is no other end, so that a model finds sleepers that are never
+    /// Sleeps until [`Shared::wake_recorder`] or a bell. There is no timeout, so that a model finds sleepers that are never
     /// woken.
     pub fn sleep(&self, _: Duration, has_work: impl FnOnce() -> bool) {
         let sleeps = &self.head.sleeps.0;
@@ -58,17 +58,17 @@ impl Shared {
         }
     }
 
-    /// How large it is.
+    /// Returns the shape of the memory.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Tells producers to go on without recording.
+    /// Tells producers to continue without recording.
     pub fn close(&self) {
         self.head.state.0.store(0, Ordering::Release);
     }
 
-    /// True as long as the recorder wants words.
+    /// True while the recorder listens.
     pub fn is_open(&self) -> bool {
         self.head.state.0.load(Ordering::Relaxed) == OPEN
     }
@@ -77,12 +77,12 @@ impl Shared {
         true
     }
 
-    /// Threads that could not record because all slots were taken.
+    /// Number of threads that could not record because all slots were taken.
     pub fn n_refused(&self) -> u64 {
         self.head.n_refused.load(Ordering::Relaxed)
     }
 
-    /// Changes whenever a slot is claimed or left.
+    /// A value that changes whenever a slot is claimed or left.
     pub fn bell(&self) -> u32 {
         self.head.bell.0.load(Ordering::Acquire)
     }
@@ -102,10 +102,10 @@ impl Shared {
     }
 }
 
-/// Lets others run: a sleeper looks again, no matter which thread woke it, so that a model finds waits that nothing ends.
+/// Yields: a sleeper checks again, whichever thread woke it, so that a model finds waits that never end.
 pub(crate) fn sleep_on(_: &AtomicU32, _: u32, _: Duration) {
     loom::thread::yield_now();
 }
 
-/// Nothing: sleepers look by themselves.
+/// Does nothing: sleepers check by themselves.
 pub(crate) fn wake(_: &AtomicU32) {}

@@ -1,7 +1,7 @@
-//! The words of the emulator's plugin.
+//! The words of the QEMU plugin.
 //!
-//! The two that there are most of take one word: an access has its upper bit set, the execution of a block has none of
-//! the upper eight. All others begin with a word that tells what they are and how many words follow.
+//! The two most frequent kinds take one word: an access has its top bit set, and the execution of a block has its upper eight
+//! bits clear. All others begin with a word that gives their kind and the number of words that follow.
 //!
 //! ```text
 //! access     1 | direction 2 | size 3 | instruction in its block 9 | address 49
@@ -9,12 +9,12 @@
 //! others     0 | kind 7 | words that follow 16 | 8 | value 32
 //! ```
 
-/// Bits of an address that an access has room for.
+/// Bits of an address that fit into an access.
 const ADDR_BITS: u32 = 49;
-/// Instructions of a block that an access can tell apart; the emulator makes none longer.
+/// Maximum number of instructions of a block that an access can distinguish; QEMU's blocks are not longer.
 pub const MAX_INSTRS: usize = 512;
 
-/// A memory access as one word, if its address fits.
+/// Encodes a memory access as one word; `None` if its address does not fit.
 #[inline(always)]
 pub fn access(direction: u32, size_shift: u32, instr: u64, addr: u64) -> Option<u64> {
     if addr >> ADDR_BITS != 0 {
@@ -28,32 +28,32 @@ fn access_head(direction: u32, size_shift: u32, instr: u64) -> u64 {
     1 << 63 | u64::from(direction & 3) << 61 | u64::from(size_shift & 7) << 58 | instr << ADDR_BITS
 }
 
-/// The access for the address that follows in [`Kind::Wide`].
+/// Encodes the access of [`Kind::Wide`], whose address is in the word after it.
 pub fn wide_access(direction: u32, size_shift: u32, instr: u64) -> u64 {
     access_head(direction, size_shift, instr)
 }
 
-/// True for an access.
+/// True if a word is an access.
 #[inline(always)]
 pub fn is_access(word: u64) -> bool {
     word >> 63 != 0
 }
 
-/// What an access says.
+/// A decoded access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Its instruction, counted from 0 in the block.
+    /// Index of its instruction in the block, from 0.
     pub instr: u16,
-    /// Bit 0: it reads; bit 1: it writes.
+    /// Bit 0: reads; bit 1: writes.
     pub direction: u8,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u16,
-    /// Where.
+    /// Address.
     pub addr: u64,
 }
 
 impl Access {
-    /// Takes an access apart.
+    /// Decodes an access.
     #[inline(always)]
     pub fn of(word: u64) -> Access {
         Access {
@@ -65,48 +65,48 @@ impl Access {
     }
 }
 
-/// What the words are that are no accesses.
+/// Kinds of words other than accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// A block is executed; its number is the value.
+    /// Execution of a block; the value is its number.
     Block = 0,
-    /// An access (first word that follows) to an address that does not fit in it (second).
+    /// An access whose address does not fit; two words follow, the access and the address.
     Wide = 1,
-    /// A block was translated; its number is the value. Then: the address; instructions | bytes << 32; the lengths of the
-    /// instructions, a byte each; their bytes.
+    /// Translation of a block; the value is its number. Followed by: the address; instructions | bytes << 32; the lengths of
+    /// the instructions, a byte each; their bytes.
     Code = 2,
-    /// A system call of this number begins; then clock, processor, six arguments.
+    /// Start of a system call; the value is its number. Followed by the clock, the processor and six arguments.
     Syscall = 3,
-    /// It ends; then clock, processor, result.
+    /// End of a system call. Followed by the clock, the processor and the result.
     SyscallEnd = 4,
     /// The clock, in microseconds since 1970, and the processor.
     Clock = 5,
-    /// A thread begins: clock, processor, address where the code of the program begins, process that it was forked from or 0,
-    /// a number of the program's that no other in the recording has, and its name, filled up with zeros; the first program
-    /// has the number 0 and no name.
+    /// Start of a thread. Followed by the clock, the processor, the start address of the program's code, the process that it
+    /// was forked from or 0, a number of the program that is unique in the recording, and its name, padded with zeros. The
+    /// first program has the number 0 and no name.
     Begin = 6,
-    /// The thread ends; then the clock and the processor.
+    /// End of the thread. Followed by the clock and the processor.
     End = 7,
-    /// A signal (value) is given the handler that follows.
+    /// A signal (value) gets the handler that follows.
     Handler = 8,
-    /// Code lies in a file: first address, end, where it begins in the file, bytes of the file's path, and these, filled up
-    /// with zeros.
+    /// A mapping of code from a file. Followed by: first address, end, offset in the file, bytes of the path, and the path,
+    /// padded with zeros.
     Module = 9,
 }
 
-/// The first word of something that is no access.
+/// Encodes the first word of anything but an access.
 pub fn head(kind: Kind, n_following: usize, value: u32) -> u64 {
     (kind as u64) << 56 | (n_following as u64) << 40 | u64::from(value)
 }
 
-/// The execution of a block.
+/// Encodes the execution of a block.
 #[inline(always)]
 pub fn block(number: u32) -> u64 {
     u64::from(number)
 }
 
-/// Takes a word apart that is no access: what it is (`None` for what is not known), how many words follow, the value.
+/// Decodes a word that is not an access: its kind (`None` if unknown), the number of words that follow, and the value.
 #[inline(always)]
 pub fn parts(word: u64) -> (Option<Kind>, usize, u32) {
     const KINDS: [Kind; 10] = [

@@ -5,26 +5,27 @@ use crate::map::{Shared, sleep_on, wake};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-/// The bits of a slot's state that say which it is; while it is claimed, the others are the process that claims it.
+/// Mask of the bits of a slot's state that give the [`SlotState`]. While the slot is claimed, the other bits are the id of
+/// the claiming process.
 const STATE_BITS: u32 = 3;
-/// A producer is about to write.
+/// State of a slot that a producer has claimed but not written to.
 const CLAIMED: u32 = 1;
 
-/// Words between two looks at whether the recorder still listens.
+/// Number of words after which a producer checks whether the recorder still listens.
 const STRETCH_WORDS: u64 = 4096;
-/// How long a producer waits for room before it looks whether there is a recorder.
+/// Time that a producer waits for room before it checks whether the recorder is alive.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// What becomes of a slot.
+/// State of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// Without an owner.
+    /// No owner.
     Free,
-    /// A producer is about to write.
+    /// A producer has claimed it but not written to it.
     Claimed,
-    /// A thread writes.
+    /// A thread writes to it.
     Live,
-    /// The thread has left; what it wrote is to be read.
+    /// The thread has left; its words have yet to be read.
     Left,
 }
 
@@ -39,22 +40,23 @@ impl SlotState {
     }
 }
 
-/// Who claims a slot.
+/// Properties of a producer that claims a slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claim {
-    /// Its process.
+    /// Process id.
     pub pid: u32,
-    /// Its thread.
+    /// Thread id.
     pub tid: u32,
-    /// When the thread started, see [`crate::life`]; 0 if that is unknown.
+    /// Start time of the thread, see [`crate::life`]; 0 if unknown.
     pub start: u64,
-    /// What it says to the recorder.
+    /// Note to the recorder.
     pub note: [u64; NOTE_WORDS],
-    /// Whether the ring's memory is provided at once: a claim fails where a write would later end the process.
+    /// Whether to allocate the ring's memory at once: if there is not enough, the claim fails, where otherwise a later write
+    /// would kill the process.
     pub reserves: bool,
 }
 
-/// The writing side of a slot: one thread's.
+/// The writing side of a slot, used by one thread.
 #[derive(Debug)]
 pub struct Producer<'s> {
     shared: &'s Shared,
@@ -62,7 +64,7 @@ pub struct Producer<'s> {
     words: *const AtomicU64,
     mask: u64,
     tail: u64,
-    /// Up to here the other side need not be asked.
+    /// Number of written words up to which the other side need not be checked.
     limit: u64,
 }
 
@@ -79,9 +81,9 @@ impl std::fmt::Debug for crate::layout::Head {
     }
 }
 
-/// The state of a slot that a process claims: one word, so that it is known whose the slot is whenever the process ends.
+/// The state of a slot that a process has claimed. It is one word, so that the owner is known whenever the process ends.
 fn claimed_by(pid: u32) -> u32 {
-    // The system's numbers of processes have 22 bits.
+    // Process ids have at most 22 bits.
     pid << 2 | CLAIMED
 }
 
@@ -92,7 +94,7 @@ impl<'s> Producer<'s> {
         Producer::claim_for(shared, &Claim { pid, tid, ..Claim::default() })
     }
 
-    /// Claims a slot with all that the recorder can know of its producer.
+    /// Claims a slot with all properties of the producer.
     pub fn claim_for(shared: &'s Shared, claim: &Claim) -> Option<Producer<'s>> {
         if !shared.is_open() {
             return None;
@@ -128,7 +130,7 @@ impl<'s> Producer<'s> {
         None
     }
 
-    /// Writes a word and publishes it. Gives false if recording has ended, and then does nothing.
+    /// Writes and publishes a word. Does nothing and returns false if recording has ended.
     #[inline(always)]
     pub fn push(&mut self, word: u64) -> bool {
         if self.tail == self.limit && !self.make_room(1) {
@@ -139,7 +141,7 @@ impl<'s> Producer<'s> {
         true
     }
 
-    /// Writes words that the consumer sees all or none of: no more than 4096. Gives false if recording has ended.
+    /// Writes up to 4096 words, which the consumer sees completely or not at all. Returns false if recording has ended.
     pub fn push_group(&mut self, words: &[u64]) -> bool {
         let n = words.len() as u64;
         if n > STRETCH_WORDS || (self.limit - self.tail < n && !self.make_room(n)) {
@@ -150,12 +152,12 @@ impl<'s> Producer<'s> {
         true
     }
 
-    /// Notes what this producer could not write, in a unit of its own.
+    /// Adds to the amount that this producer could not write, in a unit that it defines.
     pub fn drop_some(&self, n: u64) {
         self.slot.n_dropped.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// True if the next word needs [`Producer::push`] to look around; a good time for things that are done now and then.
+    /// True if the next [`Producer::push`] checks the other side; a good time for other periodic work.
     #[inline(always)]
     pub fn is_at_stretch(&self) -> bool {
         self.tail == self.limit
@@ -187,7 +189,7 @@ impl<'s> Producer<'s> {
         self.tail += words.len() as u64;
     }
 
-    /// The same, word by word, so that the model sees each write.
+    /// Does the same word by word, so that loom sees each write.
     #[cfg(loom)]
     fn put_all(&mut self, words: &[u64]) {
         words.iter().for_each(|word| self.put(*word));
@@ -198,7 +200,7 @@ impl<'s> Producer<'s> {
         self.slot.tail.0.store(self.tail, Ordering::Release);
     }
 
-    /// Waits until there is room for `n` words; false if none will be made.
+    /// Waits until there is room for `n` words; false if there never will be.
     #[cold]
     fn make_room(&mut self, n: u64) -> bool {
         self.wake_reader();
@@ -230,8 +232,8 @@ impl<'s> Producer<'s> {
         }
     }
 
-    /// Leaves the slot to the consumer, which frees it when all is read. In a forked child a producer of the parent's is
-    /// not left but forgotten.
+    /// Leaves the slot to the consumer, which frees it when everything is read. In a forked child, do not call this for a
+    /// producer of the parent, but forget it.
     pub fn leave(self) {
         self.slot.state.0.store(3, Ordering::Release);
         self.wake_reader();
@@ -239,21 +241,21 @@ impl<'s> Producer<'s> {
     }
 }
 
-/// What a producer published that cannot be.
+/// Invalid data that a producer published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadGroup {
-    /// More words than the ring has room for.
+    /// More words than fit into the ring.
     Published {
-        /// Words that it says to have published.
+        /// Number of words published, according to the producer.
         n_words: u64,
         /// Words of the ring.
         room: u64,
     },
-    /// A group that is longer than a group can be, or than what was published.
+    /// A group longer than the maximum, or than the published words.
     Length {
-        /// Words of the group, with its first.
+        /// Words of the group, including the first.
         n_words: u64,
-        /// Words that were published.
+        /// Number of words published.
         n_published: u64,
     },
 }
@@ -267,60 +269,60 @@ pub struct Consumer<'s> {
     head: u64,
 }
 
-// SAFETY: The pointer is into memory that is shared by processes. Access to it is atomic, but for copies of words between `head`
-// and `tail`, which are published, and which a producer that keeps to the protocol leaves alone. One that does not can only
-// change what is copied: any bits are words, and none is trusted.
+// SAFETY: The pointer is into memory shared by processes. Access to it is atomic, except for copies of words between `head`
+// and `tail`, which are published, and which a correct producer does not touch. An incorrect producer can only change what is
+// copied: words are valid with any bits, and are not trusted.
 #[allow(unsafe_code)]
 unsafe impl Send for Consumer<'_> {}
 
 impl<'s> Consumer<'s> {
-    /// Reads slot `index`; `None` if there is none of that number. There must be no other for the same slot.
+    /// Creates the consumer of slot `index`; `None` if there is no such slot. A slot must not have two consumers.
     pub fn new(shared: &'s Shared, index: u32) -> Option<Consumer<'s>> {
         let (slot, first) = shared.slot(index)?;
         let head = slot.head.0.load(Ordering::Relaxed);
         Some(Consumer { slot, words: first, mask: shared.shape().ring_words - 1, head })
     }
 
-    /// What became of the slot.
+    /// Returns the state of the slot.
     pub fn state(&self) -> SlotState {
         SlotState::of(self.slot.state.0.load(Ordering::Acquire))
     }
 
-    /// Process and thread that claimed the slot.
+    /// Process id and thread id of the owner.
     pub fn owner(&self) -> (u32, u32) {
         (self.slot.pid.load(Ordering::Relaxed), self.slot.tid.load(Ordering::Relaxed))
     }
 
-    /// When the thread that claimed the slot started; 0 if that is unknown.
+    /// Start time of the owning thread; 0 if unknown.
     pub fn start(&self) -> u64 {
         self.slot.start.load(Ordering::Relaxed)
     }
 
-    /// What the producer says.
+    /// Note of the producer.
     pub fn note(&self) -> [u64; NOTE_WORDS] {
         std::array::from_fn(|at| self.slot.note[at].load(Ordering::Relaxed))
     }
 
-    /// What the producer could not write.
+    /// Amount that the producer could not write.
     pub fn n_dropped(&self) -> u64 {
         self.slot.n_dropped.load(Ordering::Relaxed)
     }
 
-    /// Whether there is something to read.
+    /// Whether there are words to read.
     pub fn has_words(&self) -> bool {
         self.slot.tail.0.load(Ordering::SeqCst) != self.head
     }
 
-    /// Words read so far.
+    /// Number of words read so far.
     pub fn position(&self) -> u64 {
         self.head
     }
 
-    /// Replaces `out` with the next group, whose first word says in its low 16 bits how many words follow; false if nothing
-    /// was published.
+    /// Replaces `out` with the next group, whose first word has the number of following words in its low 16 bits; false if
+    /// nothing was published.
     ///
     /// # Errors
-    /// If the producer published what cannot be: more words than the ring has, or part of a group. Nothing is read then.
+    /// If the producer published invalid data: more words than fit into the ring, or part of a group. Nothing is read then.
     pub fn take_group(&mut self, out: &mut Vec<u64>) -> Result<bool, BadGroup> {
         out.clear();
         let tail = self.slot.tail.0.load(Ordering::Acquire);
@@ -332,7 +334,7 @@ impl<'s> Consumer<'s> {
             return Err(BadGroup::Published { n_words: n_published, room: self.mask + 1 });
         }
         let at = (self.head & self.mask) as usize;
-        // SAFETY: The word lies in the ring of `mask + 1` words, and the map lives as long as the memory that is borrowed.
+        // SAFETY: The word is in the ring of `mask + 1` words, and the map lives as long as the memory that is borrowed.
         #[allow(unsafe_code)]
         let first = unsafe { (*self.words.add(at)).load(Ordering::Relaxed) };
         let n_words = (first & 0xffff) + 1;
@@ -343,16 +345,16 @@ impl<'s> Consumer<'s> {
         Ok(true)
     }
 
-    /// Passes over all that was published, whatever it is.
+    /// Skips all published words.
     pub fn pass_over(&mut self) {
         self.head = self.slot.tail.0.load(Ordering::Acquire);
         self.slot.head.0.store(self.head, Ordering::Release);
     }
 
-    /// Appends what was published to `out`, up to `most` words, makes room for as many, and gives their number.
+    /// Appends up to `most` published words to `out`, frees their room in the ring, and returns their number.
     pub fn take(&mut self, out: &mut Vec<u64>, most: usize) -> usize {
         let tail = self.slot.tail.0.load(Ordering::Acquire);
-        // A producer that went mad cannot make us read more than there is.
+        // A corrupt producer cannot cause a read beyond the ring.
         let n = tail.wrapping_sub(self.head).min(self.mask + 1).min(most as u64);
         out.reserve(n as usize);
         let from = self.head & self.mask;
@@ -365,7 +367,7 @@ impl<'s> Consumer<'s> {
             self.slot.head.0.store(self.head, Ordering::Release);
             fence(Ordering::SeqCst);
             let sleeps: &AtomicU32 = &self.slot.writer_sleeps.0;
-            // Some room is worth no waking; the writer looks for itself now and then.
+            // Waking the writer is not worth it for little room; it checks by itself now and then.
             let left = tail.wrapping_sub(self.head);
             if left <= self.mask / 2
                 && sleeps.load(Ordering::Relaxed) != 0
@@ -377,14 +379,14 @@ impl<'s> Consumer<'s> {
         n as usize
     }
 
-    /// Appends `n` words from `from` on, which end within the ring and were published.
+    /// Appends `n` published words from `from` on, which end within the ring.
     #[cfg(not(loom))]
     fn copy(&self, from: u64, n: u64, out: &mut Vec<u64>) {
         let n = n as usize;
         out.reserve(n);
-        // SAFETY: The words lie in the ring of `mask + 1` words, whose map lives as long as the memory that is borrowed, and
-        // `out` has room for as many. The producer published them and does not touch them before `head` has passed them; if
-        // it does all the same, some bits come out, and any bits are a word. No reference into the ring is made.
+        // SAFETY: The words are in the ring of `mask + 1` words, whose map lives as long as the memory that is borrowed, and
+        // `out` has room for them. The producer published them and does not touch them before `head` has passed them; if it
+        // does nevertheless, arbitrary bits are copied, which are valid words. No reference into the ring is created.
         #[allow(unsafe_code)]
         unsafe {
             let from = self.words.add(from as usize).cast::<u64>();
@@ -393,17 +395,17 @@ impl<'s> Consumer<'s> {
         }
     }
 
-    /// The same, word by word, so that the model sees each read.
+    /// Does the same word by word, so that loom sees each read.
     #[cfg(loom)]
     fn copy(&self, from: u64, n: u64, out: &mut Vec<u64>) {
-        // SAFETY: As above; the words of a model lie in one vector.
+        // SAFETY: As above; the words of a model are in one vector.
         #[allow(unsafe_code)]
         out.extend(
             (from..from + n).map(|at| unsafe { (*self.words.add(at as usize)).load(Ordering::Relaxed) }),
         );
     }
 
-    /// Sleeps until there is something to read or the slot is left, but no longer than `most`.
+    /// Sleeps until there are words to read or the slot is left, but no longer than `most`.
     pub fn wait(&self, most: Duration) {
         self.slot.reader_sleeps.store(1, Ordering::SeqCst);
         let is_idle = self.slot.tail.0.load(Ordering::SeqCst) == self.head
@@ -414,7 +416,7 @@ impl<'s> Consumer<'s> {
         self.slot.reader_sleeps.store(0, Ordering::Relaxed);
     }
 
-    /// Frees the slot if a process claimed it that ended before it wrote anything; says whether it did.
+    /// Frees the slot if it was claimed by a process that ended before it wrote anything; returns whether it was.
     pub fn free_if_claimed_by_dead(&self, is_alive: impl FnOnce(u32) -> bool) -> bool {
         let state = self.slot.state.0.load(Ordering::Acquire);
         if state & STATE_BITS != CLAIMED || is_alive(state >> 2) {
@@ -423,7 +425,7 @@ impl<'s> Consumer<'s> {
         self.slot.state.0.compare_exchange(state, 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Frees the slot for the next claim. To be called when its thread has left, or is no more, and all is read.
+    /// Frees the slot for the next claim. Call it when the thread has left or died, and everything is read.
     pub fn free(self) {
         self.slot.head.0.store(self.slot.tail.0.load(Ordering::Relaxed), Ordering::Relaxed);
         self.slot.state.0.store(0, Ordering::Release);

@@ -1,4 +1,4 @@
-//! Atomics of the machine, or those of a model in which every order of steps is tried (`--cfg loom`).
+//! Atomics of the machine, or with `--cfg loom` those of loom, which tries all interleavings.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

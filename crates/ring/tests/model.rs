@@ -1,6 +1,6 @@
-//! The two sides of a slot in every order of their steps.
+//! Tests the two sides of a slot in all interleavings of their steps.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p quipu-ring --test model --release`; without the flag there is nothing here.
+//! `RUSTFLAGS="--cfg loom" cargo test -p quipu-ring --test model --release`; without the flag, this file is empty.
 
 #![cfg(loom)]
 
@@ -11,19 +11,19 @@ use std::time::Duration;
 
 const MOST: Duration = Duration::ZERO;
 
-/// A ring of two words, so that the producer has to wait for room and the words wrap around.
+/// Memory with rings of two words, so that the producer must wait for room and the words wrap around.
 fn shared(n_slots: u32) -> Arc<Shared> {
     Arc::new(Shared::create(Shape { n_slots, ring_words: 2, heap_words: 16 }))
 }
 
-/// Tries orders with up to two switches away from a thread that could have run on, which finds what is known to go wrong.
+/// Tries interleavings with up to two preemptions, which find the known failures.
 fn model(body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(body);
 }
 
-/// Reads slot 0 until its thread has left and all is read.
+/// Reads slot 0 until its thread has left and everything is read.
 fn read_all(shared: &Shared) -> Vec<u64> {
     let mut consumer = Consumer::new(shared, 0).unwrap();
     let mut words = Vec::new();
@@ -102,11 +102,11 @@ fn a_producer_that_waits_for_room_goes_on_when_the_recorder_closes() {
     });
 }
 
-/// Reads slot 0 in groups as a recorder of all slots does: it sleeps until a producer wakes it, and nothing else wakes it.
+/// Reads slot 0 in groups like a recorder of all slots: it sleeps until a producer wakes it, and nothing else does.
 fn read_groups(shared: &Shared, consumer: &mut Consumer<'_>) -> Vec<u64> {
     let (mut words, mut group) = (Vec::new(), Vec::new());
     loop {
-        // The bell first: the other way round, a slot that is left in between would ring unheard.
+        // The bell must be read before the state: otherwise, the bell of a slot left in between would be missed.
         let bell = shared.bell();
         let is_last = consumer.state() == SlotState::Left;
         if consumer.take_group(&mut group).unwrap() {

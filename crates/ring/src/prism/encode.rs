@@ -1,18 +1,19 @@
-//! The bytes of single events, in either encoding, with no more fields than were asked for.
+//! Encodes single events in either encoding, with only the requested fields.
 //!
-//! `quipu-prism` has the readers, and writers that take events apart; what stands here writes numbers as a traced program
-//! has them. A test of `quipu-prism` compares the two.
+//! `quipu-prism` has the readers, and writers that take parsed events; this encodes numbers as a traced program has them. A
+//! test of `quipu-prism` compares the two.
 //!
 //! SPEC: prism.md#fixed-encoding
 //! SPEC: prism.md#variable-encoding
 
-/// Kinds, numbered as in the variable encoding and in the fields of [`Terms`](super::Terms); memory is 0.
+/// Kinds of events, numbered as in the variable encoding and as indices of the fields of [`Terms`](super::Terms); memory is
+/// 0.
 pub(super) const COMPUTE: usize = 1;
 pub(super) const CONTROL: usize = 2;
 pub(super) const SYNC: usize = 3;
 pub(super) const CONTEXT: usize = 4;
 
-/// The type of a synchronization that makes another thread the current one.
+/// Type of the synchronization event that makes another thread the current one.
 pub(super) const SWAP: u8 = 5;
 
 const TYPE: u8 = 0x80;
@@ -23,18 +24,18 @@ const THIRD: u8 = 0x20;
 const FOURTH: u8 = 0x10;
 const IDS: u8 = 0x08;
 
-/// Bytes of an event of the fixed encoding.
+/// Bytes of an event in the fixed encoding.
 pub(super) const FIXED_BYTES: usize = 18;
-/// The type of control flow that may be taken.
+/// Type of control flow that may or may not be taken.
 const BRANCH: u8 = 2;
-/// Its number in the variable encoding where the outcome is unknown.
+/// Type of a branch with unknown outcome in the variable encoding.
 const BLIND_BRANCH: u8 = 5;
-/// The target of control flow in the variable encoding where it is unknown.
+/// Unknown target of control flow in the variable encoding.
 const NO_TARGET: u64 = (1 << 56) - 1;
-/// The type of a synchronization that has a second word.
+/// Type of the synchronization event that has a second word.
 const WAIT: u8 = 8;
 
-/// Bytes of an event, and how many they are.
+/// Bytes of an event, and the number of bytes used.
 pub(super) type Encoded = ([u8; FIXED_BYTES], usize);
 
 /// The values of a computation.
@@ -46,9 +47,9 @@ pub struct Compute<'a> {
     pub width: u16,
     /// 1 add, 2 subtract, 3 multiply, 4 divide, 5 shift, 6 move, 0 undefined.
     pub operation: u8,
-    /// How many arguments there are.
+    /// Number of arguments.
     pub n_arguments: u8,
-    /// Their ids; empty where there are none.
+    /// Ids of the arguments; empty if there are none.
     pub ids: &'a [u8],
 }
 
@@ -57,11 +58,11 @@ pub struct Compute<'a> {
 pub struct Control {
     /// 1 jump, 2 conditional branch, 3 call, 4 return.
     pub kind: u8,
-    /// Whether it was taken; only of a branch this may be unknown.
+    /// Whether it was taken; may be unknown only for a branch.
     pub taken: Option<bool>,
-    /// Whether its target is computed.
+    /// Whether the target is computed.
     pub indirect: bool,
-    /// Where it leads, if that is known.
+    /// The target, if known.
     pub target: Option<u64>,
 }
 
@@ -70,13 +71,13 @@ fn when<T: Default>(fields: u8, field: u8, value: T) -> T {
     if fields & field != 0 { value } else { T::default() }
 }
 
-/// The logarithm of a size; `None` if it has none of at most 7.
+/// The logarithm of a size; `None` if the size is not a power of two up to 128.
 #[inline]
 fn logarithm(size: u16) -> Option<u8> {
     (size.is_power_of_two() && size <= 128).then(|| size.trailing_zeros() as u8)
 }
 
-/// A byte, then an address of at most 56 bits.
+/// Packs a byte and an address of at most 56 bits.
 #[inline]
 fn with_address(head: u8, address: u64) -> Option<[u8; 8]> {
     (address >> 56 == 0).then(|| (address << 8 | u64::from(head)).to_le_bytes())
@@ -230,7 +231,7 @@ pub(super) fn context_fixed(kind: u8, address: u64) -> Option<Encoded> {
     Some((bytes, FIXED_BYTES))
 }
 
-/// A context whose name stands at `index` of the names of its chunk, with the zero that ends it.
+/// Encodes a context whose name is at `index` of the names of its chunk. `len` includes the terminating zero.
 pub(super) fn name_fixed(kind: u8, index: u32, len: u32) -> Encoded {
     let mut bytes = [0; FIXED_BYTES];
     (bytes[0], bytes[1]) = (4, kind);

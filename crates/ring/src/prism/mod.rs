@@ -1,8 +1,8 @@
-//! The words of workload events: chunks, and the writer that makes them.
+//! The words of workload events: chunks, and the writer that produces them.
 //!
-//! A recorder asks for fields of events (*terms*); each producer answers in its slot with those that it gives, and sends no
-//! others. It collects events in one of Prism's two encodings and publishes them in chunks, each a group of its ring: all of
-//! a chunk can be read, or nothing of it.
+//! A recorder requests fields of events (*terms*). Each producer answers in its slot with the fields that it provides, and
+//! sends no others. It collects events in one of Prism's two encodings, and publishes them in chunks. A chunk is a group of
+//! the ring, so it can be read completely or not at all.
 //!
 //! ```text
 //! word 0      words that follow 16 | kind 8 | flags 8 | events 32
@@ -13,7 +13,7 @@
 //! then        a clock reading for each event, if the flag says so
 //! ```
 //!
-//! A writer notices that its process is a child that `fork` made: it then forgets what it collected, which is its parent's,
+//! A writer detects that its process is a forked child. It then discards the events it collected, which belong to the parent,
 //! and claims a ring of its own.
 //!
 //! SPEC: prism.md#delivery
@@ -27,26 +27,25 @@ use crate::{NOTE_WORDS, Shape};
 pub use encode::{Compute, Control};
 pub use writer::{Connection, Options, Put, Refused, Writer};
 
-/// Version of the terms and chunks.
+/// Version of terms and chunks.
 pub const PROTOCOL: u16 = 1;
-/// The variable of the environment that says where the memory is.
+/// Environment variable with the path of the memory.
 pub const ENVIRONMENT: &str = "QUIPU_PRISM";
-/// How large the memory is: 256 producers with 256 KiB each, and 4 MiB of names. What is not used takes no memory.
+/// Dimensions of the memory: 256 producers with 256 KiB each, and 4 MiB of names. Unused parts take no memory.
 pub const SHAPE: Shape = Shape { n_slots: 256, ring_words: 1 << 15, heap_words: 1 << 19 };
-/// Most words of a chunk.
+/// Maximum number of words of a chunk.
 pub const CHUNK_WORDS: usize = 4096;
-/// Words before the events of a chunk.
+/// Number of words before the events of a chunk.
 pub const CHUNK_HEAD_WORDS: usize = 3;
-/// The kind of chunks that have events.
+/// Kind of chunks that contain events.
 pub const KIND_EVENTS: u8 = 1;
-/// Flag of a chunk: there is a clock reading for each event.
+/// Flag of chunks with a clock reading for each event.
 pub const FLAG_CLOCKS: u8 = 1;
 
-/// In the place of fields: a recorder does not want events of the kind, so that producers send none. Swaps are sent
-/// nevertheless.
+/// In place of fields: the recorder does not want events of this kind, so producers send none. Swaps are sent nevertheless.
 pub const OFF: u8 = 0x01;
 
-/// How events are encoded.
+/// Encoding of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Encoding {
@@ -56,20 +55,20 @@ pub enum Encoding {
     Variable = 2,
 }
 
-/// What a recorder asks for, or a producer gives.
+/// The fields that a recorder requests, or that a producer provides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// Version of the protocol.
     pub version: u16,
     /// Encodings: bits of [`Encoding`].
     pub encodings: u8,
-    /// Fields of accesses, computations, control flow, synchronization and contexts, as configuration events have them; or
-    /// [`OFF`].
+    /// Fields of accesses, computations, control flow, synchronization and contexts, with the bits of configuration events;
+    /// or [`OFF`].
     pub fields: [u8; 5],
 }
 
 impl Terms {
-    /// As a word of a note: a byte for each kind, one for encodings, two for the version.
+    /// Packs terms into a word of a note: a byte for each kind, one for encodings, two for the version.
     #[must_use]
     pub fn pack(self) -> u64 {
         let [memory, compute, control, sync, context] = self.fields;
@@ -77,7 +76,7 @@ impl Terms {
         u64::from_le_bytes(low) | u64::from(self.version) << 48
     }
 
-    /// What a word of a note says.
+    /// Unpacks a word of a note.
     #[must_use]
     pub fn unpack(word: u64) -> Terms {
         let [memory, compute, control, sync, context, encodings, ..] = word.to_le_bytes();
@@ -86,48 +85,48 @@ impl Terms {
     }
 }
 
-/// What a producer says of itself.
+/// A producer's note.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Said {
-    /// What it gives.
+    /// The terms that it provides.
     pub terms: Terms,
-    /// The thread that its events belong to until a swap says otherwise.
+    /// The thread of its events until a swap changes it.
     pub thread: u64,
 }
 
 impl Said {
-    /// As the note of a slot.
+    /// Packs this into the note of a slot.
     #[must_use]
     pub fn pack(self) -> [u64; NOTE_WORDS] {
         [self.terms.pack(), self.thread, 0, 0]
     }
 
-    /// What the note of a slot says.
+    /// Unpacks the note of a slot.
     #[must_use]
     pub fn unpack(note: [u64; NOTE_WORDS]) -> Said {
         Said { terms: Terms::unpack(note[0]), thread: note[1] }
     }
 }
 
-/// What the first two words of a chunk say.
+/// The first two words of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChunkHead {
     /// [`KIND_EVENTS`], or a kind of a later version.
     pub kind: u8,
     /// See [`FLAG_CLOCKS`].
     pub flags: u8,
-    /// How many events there are.
+    /// Number of events.
     pub n_events: u32,
-    /// Their bytes.
+    /// Bytes of events.
     pub event_bytes: u32,
     /// Bytes of names.
     pub name_bytes: u16,
-    /// References to names of the heap.
+    /// Number of references to names in the heap.
     pub n_references: u16,
 }
 
 impl ChunkHead {
-    /// The words of a chunk of `n_words`.
+    /// Packs this into the first two words of a chunk of `n_words`.
     #[must_use]
     pub fn pack(self, n_words: usize) -> [u64; 2] {
         let first = (n_words - 1) as u64 // At most `CHUNK_WORDS`.
@@ -140,7 +139,7 @@ impl ChunkHead {
         [first, second]
     }
 
-    /// What the first two words of a chunk say.
+    /// Unpacks the first two words of a chunk.
     #[must_use]
     pub fn unpack(first: u64, second: u64) -> ChunkHead {
         ChunkHead {
@@ -153,7 +152,7 @@ impl ChunkHead {
         }
     }
 
-    /// Words that a chunk of this head has.
+    /// Number of words of a chunk with this head.
     #[must_use]
     pub fn n_words(self) -> usize {
         let clocks = if self.flags & FLAG_CLOCKS != 0 { self.n_events as usize } else { 0 };

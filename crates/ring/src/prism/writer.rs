@@ -1,4 +1,4 @@
-//! The writer of a producer: collects events, and publishes them in chunks.
+//! The writer of a producer: collects events and publishes them in chunks.
 
 use super::encode::{self, Compute, Control, Encoded};
 use super::fork::Generation;
@@ -10,25 +10,25 @@ use std::ffi::CStr;
 use std::fmt;
 use std::io;
 
-/// The longest event: a context with a name of 256 bytes.
+/// Maximum bytes of an event: a context with a name of 256 bytes.
 const MAX_EVENT_BYTES: usize = 258;
-/// Bytes that events, names, references and clocks of a chunk may have in sum; each part is filled up to a word.
+/// Maximum total bytes of events, names, references and clocks in a chunk; each part is padded to a word.
 const ROOM_BYTES: usize = (CHUNK_WORDS - CHUNK_HEAD_WORDS - 2) * 8;
-/// Bytes of names in a chunk of the fixed encoding.
+/// Maximum bytes of names in a chunk of the fixed encoding.
 const NAME_BYTES: usize = 4096;
-/// References in a chunk.
+/// Maximum number of references in a chunk.
 const MAX_REFERENCES: usize = 512;
 
-/// Why a producer cannot deliver.
+/// The reason why a producer cannot deliver events.
 #[derive(Debug)]
 pub enum Refused {
     /// The memory cannot be mapped.
     System(io::Error),
     /// The recorder has another version of the protocol.
     Version(u16),
-    /// The recorder does not take this encoding.
+    /// The recorder does not accept this encoding.
     Encoding(Encoding),
-    /// All rings are taken, memory is too scarce for one, or the recorder has closed.
+    /// All rings are taken, there is not enough memory for one, or the recorder has closed.
     NoRing,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The memory of a recorder, for the producers of a process.
+/// A recorder's memory, for the producers of a process.
 #[derive(Debug)]
 pub struct Connection {
     shared: Shared,
@@ -58,7 +58,7 @@ impl Connection {
     /// Maps the memory at a path.
     ///
     /// # Errors
-    /// If there is none, or its recorder speaks another version.
+    /// If there is none, or its recorder has another version.
     pub fn open(path: &CStr) -> Result<Connection, Refused> {
         let shared = Shared::open(path).map_err(Refused::System)?;
         let asked = Terms::unpack(shared.note()[0]);
@@ -68,26 +68,26 @@ impl Connection {
         Ok(Connection { shared, asked })
     }
 
-    /// What the recorder asks for.
+    /// The terms that the recorder requests.
     pub fn asked(&self) -> Terms {
         self.asked
     }
 
-    /// Whether the recorder still listens. What is sent to one that does not is counted as dropped.
+    /// Whether the recorder still listens. Events sent to one that does not count as dropped.
     pub fn is_open(&self) -> bool {
         self.shared.is_open()
     }
 
-    /// The number of a name in the heap that all producers share; `None` if it has no room, or the name more than
+    /// Returns the number of a name in the shared heap; `None` if the heap has no room, or the name has more than
     /// [`MAX_NAME`](crate::MAX_NAME) bytes.
     pub fn intern(&self, name: &[u8]) -> Option<u32> {
         self.shared.heap()?.intern(name)
     }
 
-    /// A writer for the calling thread, with a ring of its own.
+    /// Creates a writer for the calling thread, with its own ring.
     ///
     /// # Errors
-    /// If the recorder does not take the encoding, or there is no ring.
+    /// If the recorder does not accept the encoding, or there is no ring.
     pub fn writer(&self, options: Options) -> Result<Writer<'_>, Refused> {
         if self.asked.encodings & options.encoding as u8 == 0 {
             return Err(Refused::Encoding(options.encoding));
@@ -127,14 +127,14 @@ impl Connection {
     }
 }
 
-/// What a producer is.
+/// Properties of a producer.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How its events are encoded.
+    /// Encoding of its events.
     pub encoding: Encoding,
-    /// Fields that it can give: of accesses, computations, control flow, synchronization, contexts.
+    /// Fields that it can provide: of accesses, computations, control flow, synchronization, contexts.
     pub can: [u8; 5],
-    /// The thread that its events belong to; a number that no other producer has if it is none.
+    /// The thread of its events; `None` for a number that no other producer has.
     pub thread: Option<u64>,
     /// Whether each event has a clock reading.
     pub clocks: bool,
@@ -146,38 +146,38 @@ impl Default for Options {
     }
 }
 
-/// What became of an event.
+/// Result of sending an event.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Put {
-    /// It is on its way.
+    /// It was accepted.
     Taken,
-    /// Nothing reads it any more: it was counted.
+    /// There is no reader any more; it was counted as dropped.
     Dropped,
-    /// The encoding has no room for it: it was counted.
+    /// The encoding cannot represent it; it was counted as dropped.
     NoRoom,
-    /// Nothing asked for events of its kind.
+    /// Events of its kind were not requested.
     Unasked,
 }
 
-/// Collects the events of one thread. A child of `fork` may go on with it: it then has a ring of its own, and a thread number
-/// that no other producer has.
+/// Collects the events of one thread. A forked child may continue to use it: the writer then gets its own ring, and a thread
+/// number that no other producer has.
 #[derive(Debug)]
 pub struct Writer<'s> {
     connection: &'s Connection,
     options: Options,
     /// Fields at the beginning of a ring.
     given: [u8; 5],
-    /// Fields that hold now.
+    /// Fields in effect now.
     fields: [u8; 5],
-    /// None if nothing reads any more.
+    /// `None` if there is no reader any more.
     ring: Option<Producer<'s>>,
     generation: Generation,
     thread: u64,
-    /// The chunk: room for its head, then events.
+    /// The chunk: space for its head, then events.
     chunk: Box<[u64]>,
     n_bytes: usize,
-    /// Bytes that are left.
+    /// Remaining bytes in the chunk.
     room: usize,
     n_events: u32,
     names: Vec<u8>,
@@ -189,30 +189,30 @@ pub struct Writer<'s> {
 }
 
 impl Writer<'_> {
-    /// The thread that events belong to.
+    /// The thread of the events.
     #[must_use]
     pub fn thread(&self) -> u64 {
         self.thread
     }
 
-    /// The fields that it sends now, by kind.
+    /// The fields that it currently sends, by kind.
     #[must_use]
     pub fn fields(&self) -> [u8; 5] {
         self.fields
     }
 
-    /// Events that did not get through: nothing read them any more, or the encoding had no room for them.
+    /// Number of lost events: there was no reader any more, or the encoding could not represent them.
     #[must_use]
     pub fn n_dropped(&self) -> u64 {
         self.n_dropped
     }
 
-    /// Sets the clock of the events that follow.
+    /// Sets the clock reading for the following events.
     pub fn set_clock(&mut self, clock: u64) {
         self.clock = clock;
     }
 
-    /// An access: 1 load, 2 store.
+    /// Sends an access: 1 load, 2 store.
     #[inline]
     pub fn memory(&mut self, access: u8, size: u16, address: u64, id: u8) -> Put {
         let fields = self.fields[0];
@@ -226,7 +226,7 @@ impl Writer<'_> {
         self.put(encoded)
     }
 
-    /// A computation.
+    /// Sends a computation.
     #[inline]
     pub fn compute(&mut self, compute: &Compute<'_>) -> Put {
         let fields = self.fields[encode::COMPUTE];
@@ -240,7 +240,7 @@ impl Writer<'_> {
         self.put(encoded)
     }
 
-    /// A jump, branch, call or return.
+    /// Sends a jump, branch, call or return.
     #[inline]
     pub fn control(&mut self, control: &Control) -> Put {
         let fields = self.fields[encode::CONTROL];
@@ -254,7 +254,7 @@ impl Writer<'_> {
         self.put(encoded)
     }
 
-    /// A call of a thread library; only a wait has a second word.
+    /// Sends a call of a thread library; only a wait has a second word.
     pub fn sync(&mut self, kind: u8, data: u64, second: u64) -> Put {
         if self.fields[encode::SYNC] & OFF != 0 && kind != encode::SWAP {
             return Put::Unasked;
@@ -266,7 +266,7 @@ impl Writer<'_> {
         self.put(encoded)
     }
 
-    /// The border of an instruction, block or thread.
+    /// Sends the boundary of an instruction, block or thread.
     #[inline]
     pub fn context(&mut self, kind: u8, address: u64) -> Put {
         if self.fields[encode::CONTEXT] & OFF != 0 {
@@ -279,7 +279,7 @@ impl Writer<'_> {
         self.put(encoded)
     }
 
-    /// The border of a function, net or operator, whose name is sent with it.
+    /// Sends the boundary of a function, net or operator, together with its name.
     pub fn context_name(&mut self, kind: u8, name: &[u8]) -> Put {
         if self.fields[encode::CONTEXT] & OFF != 0 {
             return Put::Unasked;
@@ -320,7 +320,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The border of a function, net or operator, whose name has this number in the heap ([`Connection::intern`]).
+    /// Sends the boundary of a function, net or operator whose name has this number in the heap ([`Connection::intern`]).
     pub fn context_number(&mut self, kind: u8, number: u32) -> Put {
         if self.fields[encode::CONTEXT] & OFF != 0 {
             return Put::Unasked;
@@ -328,7 +328,7 @@ impl Writer<'_> {
         if !encode::is_named(kind) || number == 0 {
             return self.no_room();
         }
-        // The heap takes longer names than the variable encoding has room for, and empty ones.
+        // The heap accepts names that are empty or too long for the variable encoding.
         if self.options.encoding == Encoding::Variable {
             let len = self.connection.shared.heap().and_then(|heap| heap.name_bytes(number));
             if !len.is_some_and(|len| (1..=256).contains(&len)) {
@@ -340,7 +340,7 @@ impl Writer<'_> {
         }
         let (bytes, n) = match self.options.encoding {
             Encoding::Fixed => encode::name_fixed(kind, 0, 0),
-            // The reader puts the name in the place of the two zeros after it: a length, less one, and a text.
+            // The reader replaces the two zeros after the kind by the name: its length minus one, and its text.
             Encoding::Variable => {
                 let mut bytes = [0; encode::FIXED_BYTES];
                 bytes[0] = 3 << 5 | kind;
@@ -355,7 +355,7 @@ impl Writer<'_> {
         self.end(n + 8)
     }
 
-    /// Changes the fields of a kind, numbered as in the variable encoding; the fixed one has no room for it.
+    /// Changes the fields of a kind, numbered as in the variable encoding; the fixed encoding cannot represent this.
     pub fn configure(&mut self, kind: u8, fields: u8) -> Put {
         // In the order of `Terms`.
         const PLACES: [usize; 5] = [0, 1, 3, 4, 2];
@@ -363,7 +363,7 @@ impl Writer<'_> {
         if self.options.encoding == Encoding::Fixed {
             return self.no_room();
         }
-        // What was not asked for is not sent.
+        // Fields that were not requested are not sent.
         let asked = self.connection.asked.fields[*place];
         if asked & OFF != 0 {
             return Put::Unasked;
@@ -384,7 +384,7 @@ impl Writer<'_> {
         if let Err(dropped) = self.begin(len) {
             return dropped;
         }
-        // All bytes are copied, as one copy of a known length is faster; only `len` of them count.
+        // Copying a constant number of bytes is faster; only `len` of them count.
         self.bytes()[..bytes.len()].copy_from_slice(&bytes);
         self.n_bytes += len;
         self.end(len)
@@ -396,7 +396,7 @@ impl Writer<'_> {
         Put::NoRoom
     }
 
-    /// Makes sure that there is room for an event in the ring of this process.
+    /// Makes sure that this process has a ring, and the chunk has room for an event.
     #[inline(always)]
     fn begin(&mut self, len: usize) -> Result<(), Put> {
         let clock_bytes = if self.options.clocks { 8 } else { 0 };
@@ -409,7 +409,7 @@ impl Writer<'_> {
 
     #[cold]
     fn begin_slowly(&mut self) -> Result<(), Put> {
-        // Notices a fork.
+        // Detects a fork.
         self.flush();
         if self.ring.is_none() {
             self.drop_some(1);
@@ -418,11 +418,11 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The bytes after the events of the chunk.
+    /// The free bytes after the events of the chunk.
     #[inline(always)]
     fn bytes(&mut self) -> &mut [u8] {
         let words = &mut self.chunk[CHUNK_HEAD_WORDS..];
-        // SAFETY: Words are bytes without padding, of any value, and the slice has as many bytes as the words have.
+        // SAFETY: Words have no padding and are valid with any bytes, and the slice has as many bytes as the words.
         #[allow(unsafe_code)]
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), words.len() * 8) };
@@ -449,7 +449,7 @@ impl Writer<'_> {
         Put::Taken
     }
 
-    /// Publishes what was collected, and waits for room if the ring is full. Gives false if nothing reads it any more.
+    /// Publishes collected events, and waits for room if the ring is full. Returns false if there is no reader any more.
     pub fn flush(&mut self) -> bool {
         if self.generation.is_over_surely() {
             self.begin_child();
@@ -471,7 +471,7 @@ impl Writer<'_> {
         is_taken
     }
 
-    /// Puts the parts of the chunk in a row, and its head before them.
+    /// Assembles the chunk: its head and its parts. Returns the number of words.
     fn seal(&mut self) -> usize {
         let flags = if self.options.clocks { FLAG_CLOCKS } else { 0 };
         let head = ChunkHead {
@@ -516,9 +516,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Forgets what is the parent's: the events, which the parent sends, and the ring.
+    /// Discards what belongs to the parent: the events, which the parent sends, and the ring.
     fn begin_child(&mut self) {
-        // Without leaving it.
+        // Dropped without leaving it.
         self.ring = None;
         self.clear();
         self.n_dropped = 0;
@@ -529,7 +529,7 @@ impl Writer<'_> {
 
     fn claim(&mut self, thread: Option<u64>) {
         let shared = &self.connection.shared;
-        // Numbers that producers choose themselves are given to no other one, as long as they leave some.
+        // Keeps numbers that producers choose themselves out of `next_id`, as long as there are numbers left.
         if let Some(thread) = thread.filter(|thread| *thread < 1 << 62) {
             shared.keep_ids_below(thread);
         }
@@ -547,7 +547,7 @@ impl Writer<'_> {
         self.ring = Producer::claim_for(shared, &claim);
     }
 
-    /// Publishes what was collected and leaves the ring.
+    /// Publishes collected events and leaves the ring.
     pub fn close(self) {
         drop(self);
     }
