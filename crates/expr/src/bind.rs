@@ -1,4 +1,4 @@
-//! A tree matched with the columns of a table: types are checked, constants computed.
+//! Binds a parsed expression to the columns of a table: checks types and computes constants.
 
 use crate::eval::Input;
 use crate::fault::Source;
@@ -11,23 +11,23 @@ use quipu_model::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What values are.
+/// The type of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ty {
-    /// Nothing but `NULL`.
+    /// Only `NULL`.
     Null,
     /// True or false.
     Bool,
-    /// Whole numbers of 128 bits with a sign.
+    /// Signed 128-bit integers.
     Int,
-    /// Floating-point numbers of 64 bits.
+    /// 64-bit floating-point numbers.
     Float,
     /// Texts.
     Text,
 }
 
 impl Ty {
-    /// What it is called in errors.
+    /// The type's name in errors.
     pub fn words(self) -> &'static str {
         match self {
             Ty::Null => "NULL",
@@ -42,7 +42,7 @@ impl Ty {
         matches!(self, Ty::Int | Ty::Float | Ty::Null)
     }
 
-    /// The type that values of both have.
+    /// The common type of values of two types; `None` if there is none.
     fn with(self, other: Ty) -> Option<Ty> {
         match (self, other) {
             (Ty::Null, ty) | (ty, Ty::Null) => Some(ty),
@@ -53,14 +53,14 @@ impl Ty {
     }
 }
 
-/// One value.
+/// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// None.
+    /// `NULL`.
     Null,
     /// True or false.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i128),
     /// A floating-point number.
     Float(f64),
@@ -68,18 +68,18 @@ pub enum Value {
     Text(Vec<u8>),
 }
 
-/// An expression that is ready for the rows of a table.
+/// An expression that is bound to the columns of a table.
 #[derive(Clone, Debug)]
 pub struct Bound {
     pub(crate) source: Source,
     pub(crate) root: Node,
-    /// The column with the numbers of records, for errors.
+    /// The column with record numbers, for errors.
     pub(crate) record: Option<usize>,
     columns: Vec<usize>,
     is_hex: bool,
 }
 
-/// A node.
+/// A node of a bound expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) op: Op,
@@ -87,7 +87,7 @@ pub(crate) struct Node {
     pub(crate) span: Range<u32>,
 }
 
-/// What a node computes.
+/// The operation of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Const(Value),
@@ -95,25 +95,25 @@ pub(crate) enum Op {
     Not(Box<Node>),
     Neg(Box<Node>),
     BitNot(Box<Node>),
-    /// Of whole numbers if the node's type is that, or else of floating-point numbers.
+    /// Integer arithmetic if the type of the node is [`Ty::Int`], otherwise floating-point arithmetic.
     Arith(Binary, Box<Node>, Box<Node>),
     Compare(Binary, Box<Node>, Box<Node>),
     And(Vec<Node>),
     Or(Vec<Node>),
     IsNull(Box<Node>, bool),
     Between(Box<[Node; 3]>, bool),
-    /// Whole numbers, sorted; whether `NULL` is among them, whether it is negated.
+    /// Sorted integers; whether `NULL` is among them; whether it is negated.
     InInts(Box<Node>, Vec<i128>, bool, bool),
     In(Box<Node>, Vec<Node>, bool),
     Like(Box<Node>, Pattern, bool),
-    /// The pattern is another one in each row.
+    /// The pattern differs from row to row.
     LikeOf(Box<Node>, Box<Node>, Like),
     Case(Option<Box<Node>>, Vec<(Node, Node)>, Option<Box<Node>>),
     Cast(Box<Node>, CastTo),
     Call(Function, Vec<Node>),
 }
 
-/// How the cells of a column are read.
+/// How to read the cells of a column.
 #[derive(Clone, Debug)]
 pub(crate) struct Cells {
     pub(crate) position: usize,
@@ -134,7 +134,7 @@ pub(crate) enum Read {
     Strings,
 }
 
-/// What is added to positions.
+/// The offset to add to positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shift {
     None,
@@ -143,11 +143,11 @@ pub(crate) enum Shift {
 }
 
 impl Bound {
-    /// Matches an expression with the columns of a table.
+    /// Binds an expression to the columns of a table.
     ///
     /// # Errors
-    /// `Usage`, with marks under the place: for a column or function that there is not, types that do not go together, and
-    /// constants that overflow.
+    /// `Usage`, with marks under the place: for unknown columns and functions, incompatible types, and constants that
+    /// overflow.
     pub fn new(source: &Source, expr: &Expr, schema: &Schema) -> Result<Bound> {
         let mut binder = Binder { source, schema, columns: Vec::new() };
         let root = binder.bind(expr)?;
@@ -159,22 +159,22 @@ impl Bound {
         Ok(Bound { source: source.clone(), root, record, columns, is_hex })
     }
 
-    /// What its values are.
+    /// The type of its values.
     pub fn ty(&self) -> Ty {
         self.root.ty
     }
 
-    /// True if its numbers are addresses, which people read in hexadecimal.
+    /// True if its numbers are addresses, which are shown in hexadecimal.
     pub fn is_hex(&self) -> bool {
         self.is_hex
     }
 
-    /// The positions of the columns that it looks at, ascending.
+    /// The positions of the columns that it reads, ascending.
     pub fn columns(&self) -> &[usize] {
         &self.columns
     }
 
-    /// Its value, if it is the same for all rows.
+    /// Its value, if it is constant.
     pub fn constant(&self) -> Option<&Value> {
         match &self.root.op {
             Op::Const(value) => Some(value),
@@ -182,36 +182,36 @@ impl Bound {
         }
     }
 
-    /// The text that it was made of.
+    /// The source text.
     pub fn text(&self) -> &str {
         let Range { start, end } = self.root.span;
         &self.source.text()[start as usize..end as usize]
     }
 
-    /// An error that points at it.
+    /// An error with marks under the expression.
     #[cold]
     pub fn refuse(&self, message: &str) -> Error {
         self.source.error(message, &self.root.span)
     }
 
-    /// Values of all rows of a batch.
+    /// Computes the values of all rows of a batch.
     ///
     /// # Errors
-    /// `Usage` for a row whose numbers overflow or are divided by 0, with marks under the place, and the number of the record if
-    /// the rows have it.
+    /// `Usage` for a row with an overflow or a division by 0, with marks under the place, and the record number if the rows
+    /// have one.
     pub fn eval<'a>(&self, input: &Input<'a>) -> Result<Vector<'a>> {
         crate::eval::all(self, input)
     }
 
-    /// Values of some rows of a batch, by their numbers.
+    /// Computes the values of the rows with these indices.
     ///
     /// # Errors
-    /// As [`eval`](Bound::eval).
+    /// As for [`eval`](Bound::eval).
     pub fn eval_some<'a>(&self, input: &Input<'a>, rows: &[u32]) -> Result<Vector<'a>> {
         crate::eval::some(self, input, rows)
     }
 
-    /// The error for the value of a row, with the number of its record if the rows have it.
+    /// An error for the value of a row, with the record number if the rows have one.
     #[cold]
     pub fn refuse_row(&self, message: &str, input: &Input<'_>, row: usize) -> Error {
         self.source.error_at(message, &self.root.span, input.record(self.record, row))
@@ -253,7 +253,7 @@ impl Binder<'_> {
         list.iter().map(|expr| self.bind(expr)).collect()
     }
 
-    /// The value of a node whose operands are constants.
+    /// Computes a node whose operands are constants.
     fn folded(&self, node: Node) -> Result<Node> {
         let bound = Bound {
             source: self.source.clone(),
@@ -275,7 +275,7 @@ impl Binder<'_> {
         Ok(Node { op: Op::Const(value), ..bound.root })
     }
 
-    /// The error for a value of a wrong type.
+    /// The error for a value of the wrong type.
     #[cold]
     fn mismatch(&self, wanted: &str, found: &Node) -> Error {
         let error = self.source.error(&format!("expected {wanted}, found {}", found.ty.words()), &found.span);
@@ -298,7 +298,7 @@ impl Binder<'_> {
         if node.ty.is_number() { Ok(()) } else { Err(self.mismatch("a number", node)) }
     }
 
-    /// The type of all of these.
+    /// The common type of all nodes.
     fn common<'n>(&self, nodes: impl IntoIterator<Item = &'n Node>) -> Result<Ty> {
         let mut common = Ty::Null;
         for node in nodes {
@@ -506,14 +506,14 @@ impl Binder<'_> {
     }
 }
 
-/// The column that a name means: without quotes, whatever the case.
+/// The position of the column with this name. Unquoted names ignore case.
 pub(crate) fn position(schema: &Schema, name: &str, is_quoted: bool) -> Option<usize> {
     let exact = schema.position(name);
     let caseless = || schema.fields.iter().position(|field| field.name.eq_ignore_ascii_case(name));
     exact.or_else(|| if is_quoted { None } else { caseless() })
 }
 
-/// A list of constant numbers is looked up; any other is compared one by one.
+/// Makes `IN` a search if the list consists of integer constants; otherwise the values are compared one by one.
 fn in_list(of: Box<Node>, list: Vec<Node>, is_negated: bool) -> Op {
     let (mut ints, mut has_null) = (Vec::new(), false);
     for node in &list {
@@ -532,7 +532,7 @@ fn in_list(of: Box<Node>, list: Vec<Node>, is_negated: bool) -> Op {
 }
 
 impl Node {
-    /// True if it is no constant, but all that it is computed from are.
+    /// True if it is not a constant, but all of its operands are.
     fn is_foldable(&self) -> bool {
         let is_const = |node: &Node| matches!(node.op, Op::Const(_));
         match &self.op {

@@ -1,7 +1,8 @@
-//! Conditions that choose rows, and what readers can do of them by themselves.
+//! Conditions that select rows, and the parts of them that readers can evaluate.
 //!
-//! Of a chain of `AND`, comparisons of a column with constants become conditions of a [`Predicate`]: a range of a column, names.
-//! A range of the clock or of positions lets a reader jump, one thread lets it leave files closed. The rest is computed.
+//! In a chain of `AND`, comparisons of a column with constants become conditions of a [`Predicate`]: a range of numbers, or a
+//! set of texts. A range of times or positions lets a reader skip ahead; a single thread lets it skip files. The rest is
+//! evaluated for each row.
 
 use crate::bind::{Bound, Cells, Node, Op, Read, Shift, Ty, Value};
 use crate::eval::Input;
@@ -14,19 +15,19 @@ use quipu_model::{
 };
 use std::sync::Arc;
 
-/// A condition that chooses rows.
+/// A condition that selects rows.
 #[derive(Clone, Debug)]
 pub struct Where {
     source: Source,
-    /// The operands of `AND`, or the only condition.
+    /// The operands of `AND`, or a single condition.
     list: Vec<Expr>,
 }
 
 impl Where {
-    /// Reads a condition.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// As [`parse`](crate::parse()).
+    /// As for [`parse`](crate::parse()).
     pub fn new(text: &str) -> Result<Where> {
         let source = Source::new(text);
         let expr = parse(&source)?;
@@ -37,13 +38,13 @@ impl Where {
         Ok(Where { source, list })
     }
 
-    /// The same as a filter of a [`Predicate`].
+    /// Converts the condition to a filter of a [`Predicate`].
     #[must_use]
     pub fn filter(self) -> Filter {
         Filter(Arc::new(self))
     }
 
-    /// The columns that it names, and whether in quotes.
+    /// The names of its columns, each with whether it is quoted.
     pub fn columns(&self) -> impl Iterator<Item = (&str, bool)> {
         self.list.iter().flat_map(Expr::columns)
     }
@@ -66,7 +67,7 @@ impl RowFilter for Where {
     }
 
     fn narrow(&self, schema: &Schema, predicate: &mut Predicate) -> Option<Filter> {
-        // What cannot be bound is refused where it is bound.
+        // Errors of binding are reported when the filter is bound.
         let Ok(bound) = self.bound(schema) else { return Some(self.clone().filter()) };
         let mut ranges: Vec<(usize, i128, i128)> = Vec::new();
         let mut left = Vec::new();
@@ -122,7 +123,7 @@ impl RowFilter for Where {
     }
 }
 
-/// The range of a column's numbers that a condition asks for.
+/// The range of a column's numbers that satisfies a condition; `None` if the condition is not a range.
 fn range(node: &Node) -> Option<(usize, i128, i128)> {
     let column = |node: &Node| match &node.op {
         Op::Column(Cells { position, read: Read::Unsigned | Read::Signed, .. }) => Some(*position),
@@ -156,11 +157,11 @@ fn range(node: &Node) -> Option<(usize, i128, i128)> {
     }
 }
 
-/// The texts of a column that a condition asks for, where the names of a column have them.
+/// The texts of a column that satisfy a condition; `None` if the condition is not such a test.
 fn texts(node: &Node) -> Option<(usize, Vec<String>)> {
     let column = |node: &Node, text: &str| match &node.op {
         Op::Column(Cells { position, read, shift: Shift::None, .. }) => match read {
-            // A number without a name is compared as a text of its digits.
+            // A text that is not a name may be the digits of a number without a name.
             Read::Names(names) if names.number(text).is_some() => Some(*position),
             Read::Dict(_) | Read::Strings => Some(*position),
             _ => None,
@@ -188,7 +189,7 @@ fn texts(node: &Node) -> Option<(usize, Vec<String>)> {
     }
 }
 
-/// A condition that is ready for a table.
+/// A condition that is bound to a table.
 #[derive(Debug)]
 struct Test {
     list: Vec<Bound>,

@@ -1,7 +1,7 @@
-//! Values of a batch of rows: each node goes over all rows in one loop.
+//! Evaluates expressions for a batch of rows: each node processes all rows in one loop.
 //!
-//! What stands in one branch of `CASE`, or after a condition of `AND` or `OR`, is computed only for the rows that come to it:
-//! a division that a condition protects does not fail.
+//! A branch of `CASE`, or an operand of `AND` or `OR` after the first, is evaluated only for the rows that reach it, so a
+//! division that is guarded by a condition does not fail.
 
 mod calls;
 mod join;
@@ -35,34 +35,34 @@ impl std::fmt::Debug for Input<'_> {
 }
 
 impl<'a> Input<'a> {
-    /// Rows that need nothing beside them.
+    /// An input without additional data.
     pub fn of(rows: &'a dyn Table) -> Input<'a> {
         Input::new(rows.n_rows(), |position| rows.column(position), Beside::default())
     }
 
-    /// Rows whose columns are lent one by one, and what stands beside them.
+    /// An input whose columns are borrowed one by one, with additional data.
     pub fn new(n_rows: usize, column: impl Fn(usize) -> ColumnRef<'a> + 'a, beside: Beside<'a>) -> Input<'a> {
         Input { n_rows, column: Box::new(column), beside }
     }
 
-    /// One row without columns.
+    /// A single row without columns.
     pub(crate) fn row() -> Input<'a> {
         Input::new(1, |_| ColumnRef::of(CellsRef::Constant(0, 0)), Beside::default())
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn n_rows(&self) -> usize {
         self.n_rows
     }
 
-    /// The number of a row's record, if that is known.
+    /// The record number of a row, if known.
     pub(crate) fn record(&self, position: Option<usize>, row: usize) -> Option<u64> {
         let column = position.map(|position| (self.column)(position)).filter(|column| column.len() > row)?;
         Some(column.number(row).wrapping_add(self.beside.ordinals.records))
     }
 }
 
-/// Which rows values are wanted of.
+/// The rows to evaluate.
 #[derive(Clone, Copy)]
 enum Rows<'r> {
     All(usize),
@@ -86,27 +86,27 @@ impl Rows<'_> {
     }
 }
 
-/// The rows of `open`, which are positions among `rows`.
+/// The subset of `rows` whose indices are in `open`.
 fn narrow<'r>(rows: Rows<'r>, open: &[u32], buffer: &'r mut Vec<u32>) -> Rows<'r> {
     if open.len() == rows.len() {
         return rows;
     }
     buffer.clear();
-    buffer.extend(open.iter().map(|position| rows.at(*position as usize) as u32)); // Rows are numbered in 32 bits.
+    buffer.extend(open.iter().map(|position| rows.at(*position as usize) as u32)); // Row indices have 32 bits.
     Rows::Some(buffer)
 }
 
-/// Values of all rows.
+/// Evaluates all rows.
 pub(crate) fn all<'a>(bound: &Bound, input: &Input<'a>) -> Result<Vector<'a>> {
     Eval { source: &bound.source, record: bound.record, input }.node(&bound.root, Rows::All(input.n_rows))
 }
 
-/// Values of some rows.
+/// Evaluates some rows.
 pub(crate) fn some<'a>(bound: &Bound, input: &Input<'a>, rows: &[u32]) -> Result<Vector<'a>> {
     Eval { source: &bound.source, record: bound.record, input }.node(&bound.root, Rows::Some(rows))
 }
 
-/// What went wrong in a row, by its position among those that are computed.
+/// An error in a row, with the index of the row among those evaluated.
 struct Fault {
     position: usize,
     message: &'static str,
@@ -123,7 +123,7 @@ struct Eval<'e, 'a> {
 }
 
 impl<'a> Eval<'_, 'a> {
-    /// The error of a row.
+    /// Converts a fault to an error.
     #[cold]
     fn fault(&self, fault: &Fault, span: &Range<u32>, rows: Rows<'_>) -> quipu_model::Error {
         let record = self.input.record(self.record, rows.at(fault.position));
@@ -226,10 +226,10 @@ impl<'a> Eval<'_, 'a> {
         }
     }
 
-    /// Operands of `AND` or `OR`: each is computed for the rows only that those before it have not decided.
+    /// Evaluates operands of `AND` or `OR`: each one only for the rows that earlier ones have not decided.
     fn chain(&self, list: &[Node], is_and: bool, rows: Rows<'_>) -> Result<Vector<'a>> {
         let n = rows.len();
-        let mut open: Vec<u32> = (0..n as u32).collect(); // A batch has some thousand rows.
+        let mut open: Vec<u32> = (0..n as u32).collect(); // A batch has a few thousand rows.
         let mut answers = vec![is_and; n];
         let mut unknown: Option<Vec<bool>> = None;
         let mut buffer = Vec::new();
@@ -255,7 +255,7 @@ impl<'a> Eval<'_, 'a> {
                 }
             });
         }
-        // A row that is decided is known, whatever another operand said.
+        // A decided row has a value, even if another operand was `NULL`.
         let valid = unknown.map(|unknown| {
             let pairs = unknown.iter().zip(&answers);
             pairs.map(|(unknown, answer)| !unknown || *answer != is_and).collect()
@@ -273,7 +273,7 @@ impl<'a> Eval<'_, 'a> {
     ) -> Result<Vector<'a>> {
         let n = rows.len();
         let of = of.map(|of| self.node(of, rows)).transpose()?;
-        let mut open: Vec<u32> = (0..n as u32).collect(); // A batch has some thousand rows.
+        let mut open: Vec<u32> = (0..n as u32).collect(); // A batch has a few thousand rows.
         let mut join = Join::new(ty, n);
         let mut buffer = Vec::new();
         for (when, then) in whens {
@@ -315,7 +315,7 @@ impl<'a> Eval<'_, 'a> {
         if column.is_empty() {
             return Vector::null();
         }
-        // A column that is shorter than others has no value there.
+        // A column that is shorter than the others is `NULL` in the remaining rows.
         let is_short = column.len() < self.input.n_rows;
         let valid = (is_short || cells.missing != Missing::Never)
             .then(|| (0..n).map(|at| !column.is_missing(cells.missing, rows.at(at))).collect::<Vec<_>>())
@@ -327,7 +327,7 @@ impl<'a> Eval<'_, 'a> {
         };
         let data = match &cells.read {
             Read::Bool => Data::Bool(numbers(column, rows, |number| number != 0)),
-            Read::Signed => Data::I128(numbers(column, rows, |number| i128::from(number as i64))), // A two's complement.
+            Read::Signed => Data::I128(numbers(column, rows, |number| i128::from(number as i64))), // Two's complement.
             Read::Float => Data::F64(match column.cells {
                 CellsRef::F32(_) => {
                     numbers(column, rows, |bits| f64::from(f32::from_bits(bits as u32))) // 32 bits, widened.
@@ -347,7 +347,7 @@ impl<'a> Eval<'_, 'a> {
                 |number, out| {
                     match names.get(number) {
                         Some(name) => out.extend_from_slice(name.as_bytes()),
-                        // A number without a name is shown as one.
+                        // A number without a name is shown in digits.
                         None => out.extend_from_slice(number.to_string().as_bytes()),
                     }
                 },
@@ -386,7 +386,7 @@ impl<'a> Eval<'_, 'a> {
     }
 }
 
-/// The type of values, for those that are only compared.
+/// The type of values, for values that are only compared.
 fn values_ty(values: &Vector<'_>) -> Ty {
     match values.data {
         Data::Null => Ty::Null,
@@ -407,7 +407,7 @@ fn constant<'a>(value: &Value) -> Vector<'a> {
     })
 }
 
-/// The numbers of a column, each made something else.
+/// Converts the numbers of a column.
 fn numbers<T: Copy>(column: ColumnRef<'_>, rows: Rows<'_>, make: impl Fn(u64) -> T) -> Vec<T> {
     // PERF: a loop for each width, so that all rows of a batch are widened at once.
     macro_rules! widths {
@@ -423,7 +423,7 @@ fn numbers<T: Copy>(column: ColumnRef<'_>, rows: Rows<'_>, make: impl Fn(u64) ->
     widths!(U8 U16 U32 U64)
 }
 
-/// Texts that numbers stand for, each once.
+/// Texts for numbers, each distinct number converted once.
 fn pooled(n: usize, number: impl Fn(usize) -> u64, write: impl Fn(u64, &mut Vec<u8>)) -> Texts {
     let mut texts = Texts::default();
     let mut known: FxHashMap<u64, u32> = FxHashMap::default();
@@ -440,7 +440,7 @@ fn pooled(n: usize, number: impl Fn(usize) -> u64, write: impl Fn(u64, &mut Vec<
     texts
 }
 
-/// Truth values, some of which are not known.
+/// Truth values, `NULL` where `truth` returns `None`.
 fn truths<'a>(n: usize, truth: impl Fn(usize) -> Option<bool>) -> Vector<'a> {
     let mut valid: Option<Vec<bool>> = None;
     let mut cells = Vec::with_capacity(n);
@@ -454,7 +454,7 @@ fn truths<'a>(n: usize, truth: impl Fn(usize) -> Option<bool>) -> Vector<'a> {
     Vector { data: Data::Bool(cells), valid }
 }
 
-/// Something that texts are or are not, found out once for each text.
+/// Tests texts, each distinct text once.
 fn of_texts<'a>(of: &Vector<'_>, n: usize, find: impl Fn(&[u8]) -> bool) -> Vector<'a> {
     match &of.data {
         Data::Text(texts) => Vector { data: Data::Bool(texts.each(n, find)), valid: of.valid.clone() },
@@ -462,7 +462,7 @@ fn of_texts<'a>(of: &Vector<'_>, n: usize, find: impl Fn(&[u8]) -> bool) -> Vect
     }
 }
 
-/// Whole numbers without a sign, of rows or the same for all.
+/// Unsigned integers: one for each row, or the same one for all.
 #[derive(Clone, Copy)]
 enum Unsigned<'v> {
     Cells(&'v [u64]),
@@ -479,7 +479,7 @@ impl Unsigned<'_> {
     }
 }
 
-/// Calls a function with pairs of both, in a loop for each way that they are stored.
+/// Calls `make` for each pair of numbers, with a separate loop for each combination of representations.
 fn pairs<T>(left: Unsigned<'_>, right: Unsigned<'_>, n: usize, make: impl Fn(u64, u64) -> T) -> Vec<T> {
     match (left, right) {
         (Unsigned::Cells(left), Unsigned::Cells(right)) => {
@@ -519,7 +519,7 @@ fn compare<'a>(binary: Binary, left: &Vector<'_>, right: &Vector<'_>, n: usize) 
             (0..n).map(|row| holds(left.get(row).cmp(right.get(row)))).collect()
         }
         _ => match (Unsigned::of(left), Unsigned::of(right)) {
-            // PERF: a loop for each comparison, which is vectorised.
+            // PERF: a separate loop for each comparison, which is vectorised.
             (Some(left), Some(right)) => match binary {
                 Binary::Eq => pairs(left, right, n, |left, right| left == right),
                 Binary::Ne => pairs(left, right, n, |left, right| left != right),
@@ -534,7 +534,7 @@ fn compare<'a>(binary: Binary, left: &Vector<'_>, right: &Vector<'_>, n: usize) 
     Vector { data: Data::Bool(cells), valid }
 }
 
-/// How two numbers are ordered; a whole number and one with a fraction as floating-point numbers.
+/// Compares two numbers; an integer and a floating-point number are compared as floating-point numbers.
 fn number_order(left: &Vector<'_>, right: &Vector<'_>, row: usize) -> Option<Ordering> {
     match (left.int(row), right.int(row)) {
         (Some(left), Some(right)) => Some(left.cmp(&right)),
@@ -542,7 +542,7 @@ fn number_order(left: &Vector<'_>, right: &Vector<'_>, row: usize) -> Option<Ord
     }
 }
 
-/// Whole numbers, each made another.
+/// Converts integers one by one.
 fn ints<'a>(
     of: &Vector<'_>,
     n: usize,
@@ -588,7 +588,7 @@ fn float_arith<'a>(binary: Binary, left: &Vector<'_>, right: &Vector<'_>, n: usi
     Vector { data: Data::F64(cells.collect()), valid: left.valid_with(right) }
 }
 
-/// Arithmetic of whole numbers: exact, or a fault.
+/// Integer arithmetic: exact, or a fault.
 fn int_arith<'a>(
     binary: Binary,
     left: &Vector<'_>,
@@ -599,7 +599,7 @@ fn int_arith<'a>(
         return Ok(Vector::null());
     }
     let valid = left.valid_with(right);
-    // PERF: addresses and sizes have no sign, and what is made of them mostly fits into 64 bits.
+    // PERF: addresses and sizes are unsigned, and results computed from them usually fit into 64 bits.
     if let (Some(left), Some(right), None) = (Unsigned::of(left), Unsigned::of(right), &valid)
         && let Some(cells) = unsigned_arith(binary, left, right, n)
     {
@@ -614,7 +614,7 @@ fn int_arith<'a>(
     Ok(Vector { data: Data::I128(cells.collect::<std::result::Result<_, _>>()?), valid })
 }
 
-/// The same in 64 bits without a sign; `None` if a result has no room in these.
+/// Arithmetic with unsigned 64-bit integers; `None` if a result does not fit.
 fn unsigned_arith(binary: Binary, left: Unsigned<'_>, right: Unsigned<'_>, n: usize) -> Option<Vec<u64>> {
     let mut is_good = true;
     let checked = |make: fn(u64, u64) -> Option<u64>, is_good: &mut bool| {
@@ -664,7 +664,7 @@ fn int_result(binary: Binary, left: i128, right: i128) -> std::result::Result<i1
     }
 }
 
-/// Texts, one after the other.
+/// Concatenates texts.
 fn joined<'a>(left: &Vector<'_>, right: &Vector<'_>, n: usize) -> Vector<'a> {
     let (Data::Text(one), Data::Text(other)) = (&left.data, &right.data) else { return Vector::null() };
     let valid = left.valid_with(right);
@@ -701,7 +701,7 @@ fn cast<'a>(of: &Vector<'_>, from: Ty, to: CastTo, n: usize) -> std::result::Res
             let fits = |number: &i128| (low..=high).contains(number);
             let cells = (0..n).map(|row| {
                 let number = match from {
-                    // The truncation is what the cast asks for; a number that is too large fits into no type.
+                    // The cast requests truncation; numbers that are too large are outside of every integer type.
                     Ty::Float => {
                         of.float(row).map(|number| if number.is_nan() { i128::MAX } else { number as i128 })
                     }
@@ -759,7 +759,7 @@ fn cast<'a>(of: &Vector<'_>, from: Ty, to: CastTo, n: usize) -> std::result::Res
     Ok(Vector { data, valid })
 }
 
-/// The whole number that a text is, in decimal or in hexadecimal.
+/// Parses an integer in decimal or hexadecimal.
 fn int_of(text: &str) -> Option<i128> {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
     match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {

@@ -1,4 +1,4 @@
-//! Errors that point at a place of the text.
+//! Errors that point at a place in an expression.
 
 use quipu_model::options::nearest;
 use quipu_model::{Error, Place};
@@ -9,33 +9,33 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source(Arc<str>);
 
-/// Letters of a line that an error shows on each side of its place.
+/// Characters of the line that an error shows on each side of the place.
 const SHOWN: usize = 60;
 
 impl Source {
-    /// A text.
+    /// Wraps a text.
     pub fn new(text: &str) -> Source {
         Source(text.into())
     }
 
-    /// The text itself.
+    /// The text.
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// The error for a place: the message, the line of the text, and marks under the place.
+    /// An error for a place: the message, the line of the text, and marks under the place.
     #[cold]
     pub(crate) fn error(&self, message: &str, span: &Range<u32>) -> Error {
         Error::usage(format!("{message}\n{}", self.marked(span)))
     }
 
-    /// The same for a value of a row, by the number of its record.
+    /// Does the same for the value of a row, with its record number.
     #[cold]
     pub(crate) fn error_at(&self, message: &str, span: &Range<u32>, record: Option<u64>) -> Error {
         self.error(message, span).at(&Place { record, ..Place::default() })
     }
 
-    /// The same for a name that there is not, with the nearest that there is, or else all.
+    /// Does the same for an unknown name, with the most similar known name as a hint, or else all known names.
     #[cold]
     pub(crate) fn unknown<'n>(
         &self,
@@ -54,7 +54,7 @@ impl Source {
         }
     }
 
-    /// The line with the place, and marks under it.
+    /// The line with the place, and marks below it.
     fn marked(&self, span: &Range<u32>) -> String {
         let text = self.text();
         let (start, end) = (floor(text, span.start as usize), floor(text, span.end as usize));
@@ -64,7 +64,7 @@ impl Source {
         let from = from.map_or(line_start, |(at, _)| line_start + at);
         let end = end.clamp(start, line_end);
         let to = text[end..line_end].char_indices().nth(SHOWN).map_or(line_end, |(at, _)| end + at);
-        // A long place is marked at its beginning only.
+        // A long place is marked only at its beginning, and the line is cut after it.
         let n_marks = text[start..end].chars().count().clamp(1, SHOWN);
         let to = text[start..to].char_indices().nth(2 * SHOWN).map_or(to, |(at, _)| start + at);
         let plain =
@@ -74,7 +74,7 @@ impl Source {
     }
 }
 
-/// The nearest border of letters at or before `at`.
+/// The nearest character boundary at or before `at`.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

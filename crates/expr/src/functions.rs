@@ -1,4 +1,4 @@
-//! Scalar functions: their names, and what they take.
+//! Scalar functions: names and arguments.
 
 use crate::bind::Ty;
 
@@ -30,39 +30,39 @@ pub(crate) enum Function {
     Hex,
 }
 
-/// What is known of a function.
+/// Description of a function.
 #[derive(Debug)]
 pub(crate) struct Info {
     pub(crate) name: &'static str,
     pub(crate) function: Function,
-    /// How many arguments it takes, at least and at most.
+    /// Minimum and maximum number of arguments.
     pub(crate) least: usize,
     pub(crate) most: usize,
     pub(crate) takes: Takes,
 }
 
-/// What the arguments are.
+/// Types of the arguments and of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// Numbers; the result has their type.
+    /// Numbers; the result has the same type.
     Numbers,
-    /// Numbers; the result has a fraction.
+    /// Numbers; the result is a floating-point number.
     Float,
-    /// Whole numbers; so is the result.
+    /// Integers; the result is an integer.
     Ints,
-    /// A whole number; the result is a text.
+    /// An integer; the result is a text.
     IntToText,
-    /// Values of one type, which the result has.
+    /// Values of one type; the result has that type.
     Alike,
-    /// Texts; so is the result.
+    /// Texts; the result is a text.
     Texts,
-    /// Texts; the result is true or false.
+    /// Texts; the result is a truth value.
     TextsToBool,
-    /// A text; the result is a whole number.
+    /// A text; the result is an integer.
     TextToInt,
-    /// A text, then whole numbers; the result is a text.
+    /// A text, then integers; the result is a text.
     TextAndInts,
-    /// Values of any type, which are made texts.
+    /// Values of any type, which are converted to texts.
     Any,
 }
 
@@ -70,10 +70,10 @@ const fn info(name: &'static str, function: Function, least: usize, most: usize,
     Info { name, function, least, most, takes }
 }
 
-/// Values that a function takes at most, where their number is open.
+/// Maximum number of arguments of functions that accept any number.
 const MANY: usize = 64;
 
-/// Every function, by name; some have two.
+/// All functions; some have two names.
 pub(crate) const FUNCTIONS: &[Info] = &[
     info("abs", Function::Abs, 1, 1, Takes::Numbers),
     info("ceil", Function::Ceil, 1, 1, Takes::Numbers),
@@ -100,17 +100,17 @@ pub(crate) const FUNCTIONS: &[Info] = &[
     info("upper", Function::Upper, 1, 1, Takes::Texts),
 ];
 
-/// The function of a name.
+/// Returns the function with this name.
 pub(crate) fn find(name: &str) -> Option<&'static Info> {
     FUNCTIONS.iter().find(|info| info.name == name)
 }
 
-/// The names of all functions.
+/// Returns the names of all functions.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     FUNCTIONS.iter().map(|info| info.name)
 }
 
-/// Words of other dialects and places, with what to write instead.
+/// Names from other dialects and contexts, with the replacement to suggest.
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("min", "`least` takes the smaller of some values; the smallest of a column is an aggregation"),
     ("max", "`greatest` takes the larger of some values; the largest of a column is an aggregation"),
@@ -131,7 +131,7 @@ pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 impl Takes {
-    /// What an argument must be, for errors.
+    /// The required type of an argument; `None` if several are possible.
     pub(crate) fn wanted(self, position: usize) -> Option<Ty> {
         match self {
             Takes::Ints | Takes::IntToText => Some(Ty::Int),

@@ -1,10 +1,10 @@
-//! Tokens.
+//! Splits an expression into tokens.
 
 use crate::fault::Source;
 use quipu_model::Result;
 use std::ops::Range;
 
-/// A token with the bytes that it stands in.
+/// A token and its byte range in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
@@ -16,24 +16,24 @@ pub(crate) enum TokenKind {
     Int(i128),
     Float(f64),
     Text(String),
-    /// A word, as it stands there.
+    /// An unquoted word, in its original case.
     Word(String),
-    /// A name in quotes.
+    /// A quoted name.
     Quoted(String),
     Sign(&'static str),
     End,
 }
 
-/// Signs; those with more letters stand before those that they begin with.
+/// Operators and punctuation; longer ones precede their prefixes.
 const SIGNS: &[&str] = &[
     "<=", ">=", "<>", "!=", "<<", ">>", "||", "::", "=", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^",
     "~", "(", ")", ",",
 ];
 
-/// Takes a text apart.
+/// Splits a text into tokens.
 ///
 /// # Errors
-/// `Usage` with the place of a character that begins no token.
+/// `Usage`, with the place, for a character that begins no token.
 pub(crate) fn tokens(source: &Source) -> Result<Vec<Token>> {
     let text = source.text();
     let mut tokens = Vec::new();
@@ -51,12 +51,12 @@ pub(crate) fn tokens(source: &Source) -> Result<Vec<Token>> {
     Ok(tokens)
 }
 
-/// Bytes of a text, whose length is limited.
+/// A byte range of a text, whose length is limited.
 fn span(start: usize, end: usize) -> Range<u32> {
     start as u32..end as u32
 }
 
-/// The token at a place, and how many bytes it has.
+/// The token at a place, and its length in bytes.
 fn token(source: &Source, at: usize, first: char) -> Result<(TokenKind, usize)> {
     let rest = &source.text()[at..];
     match first {
@@ -85,7 +85,7 @@ fn token(source: &Source, at: usize, first: char) -> Result<(TokenKind, usize)> 
     }
 }
 
-/// What stands between quotes, two for each one inside, and its bytes with the quotes.
+/// The contents of a quoted text, in which a doubled quote stands for one, and the length in bytes including the quotes.
 fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
     let mut out = String::new();
     let mut letters = text.char_indices().skip(1).peekable();
@@ -126,7 +126,7 @@ fn number(source: &Source, at: usize) -> Result<(TokenKind, usize)> {
             }
         }
     }
-    // Letters right after it belong to no number: `12ab`, `0xg`.
+    // A number directly followed by letters is an error: `12ab`, `0xg`.
     let end = run(n, &|byte: u8| byte.is_ascii_alphanumeric() || byte == b'_');
     let wrong = |message: &str| source.error(message, &span(at, at + end));
     if end > n || (is_hex && n == 2) {

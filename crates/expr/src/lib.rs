@@ -1,19 +1,19 @@
 //! SQL's scalar expressions over the columns of tables and lenses.
 //!
-//! [`parse`] makes a tree of a text, [`Bound`] matches it with the columns of a table and checks types, and evaluates it for a
-//! batch of rows at a time. [`Where`] is a condition that chooses rows. The grammar, the functions and every difference from
-//! the SQL of DataFusion are in `docs/expressions.md`.
+//! [`parse`] parses a text to a tree; [`Bound`] binds it to the columns of a table, checks types, and evaluates it for a
+//! batch of rows at a time. [`Where`] is a condition that selects rows. The grammar, the functions and all differences from
+//! DataFusion's SQL are in `docs/expressions.md`.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `lex` | tokens |
 //! | `parse` | the grammar, with limits of size and nesting |
-//! | [`tree`] | what the parser leaves |
+//! | [`tree`] | the parsed tree |
 //! | `bind` | columns, types, constants |
 //! | `eval` | values of a batch |
-//! | [`vector`] | how these are stored |
+//! | [`vector`] | representation of values |
 //! | `functions`, `like` | scalar functions, patterns |
-//! | `choose` | conditions as predicates: what readers can do by themselves |
+//! | `choose` | conditions as predicates that readers evaluate |
 //! | `fault` | errors that point at a place of the text |
 //!
 //! ```

@@ -1,4 +1,5 @@
-//! Patterns of `LIKE`: `%` for any letters, `_` for one. Matching takes time in proportion to both lengths multiplied at most.
+//! `LIKE` patterns: `%` matches any characters, `_` matches one. Matching takes at most time proportional to the product of
+//! both lengths.
 
 use crate::tree::Like;
 
@@ -12,7 +13,7 @@ enum Part {
     Any,
 }
 
-/// A pattern, ready to be compared.
+/// A compiled pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     parts: Vec<Part>,
@@ -32,7 +33,7 @@ impl Pattern {
                 '_' => Part::One,
                 _ => Part::Letter(letter),
             };
-            // A second `%` right after one says nothing.
+            // A repeated `%` is redundant.
             if part != Part::Any || parts.last() != Some(&Part::Any) {
                 parts.push(part);
             }
@@ -40,7 +41,8 @@ impl Pattern {
         Pattern { parts, is_caseless: how.is_caseless }
     }
 
-    /// True if all of the text fits. Where a part does not, the last `%` takes one letter more: no other has to be asked again.
+    /// True if the pattern matches the whole text. After a mismatch, the last `%` takes one more character; earlier ones need
+    /// not be tried again.
     pub(crate) fn fits(&self, text: &[u8]) -> bool {
         let text = String::from_utf8_lossy(text);
         let mut rest = text.chars();
@@ -63,7 +65,7 @@ impl Pattern {
                         }
                         (_, letter) => letter.is_none(),
                     };
-                    // The text has no letter left that a `%` could take.
+                    // No characters are left for `%` to take.
                     let Some((after, from)) = retry.as_mut().filter(|_| !is_over) else { return false };
                     if from.next().is_none() {
                         return false;

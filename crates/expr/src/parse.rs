@@ -1,7 +1,7 @@
-//! The grammar, by operator precedence: that of DataFusion's parser.
+//! Parses expressions by operator precedence, with the grammar of DataFusion's parser.
 //!
-//! A text has at most [`MAX_BYTES`], a tree [`MAX_NODES`], nested at most [`MAX_DEPTH`] times, so that neither recursion nor
-//! memory depends on what a hostile text says.
+//! A text has at most [`MAX_BYTES`], and a tree at most [`MAX_NODES`], nested at most [`MAX_DEPTH`] deep, so a hostile text
+//! cannot cause unbounded recursion or memory use.
 
 use crate::fault::Source;
 use crate::lex::{Token, TokenKind, tokens};
@@ -10,16 +10,16 @@ use quipu_model::options::nearest;
 use quipu_model::{Error, Result};
 use std::ops::Range;
 
-/// Bytes of a text.
+/// Maximum bytes of a text.
 pub const MAX_BYTES: usize = 64 << 10;
 
-/// Nodes of a tree.
+/// Maximum number of nodes of a tree.
 pub const MAX_NODES: usize = 8192;
 
-/// How deeply nodes are nested.
+/// Maximum depth of a tree.
 pub const MAX_DEPTH: u16 = 96;
 
-/// Binding powers: those of DataFusion's parser.
+/// Binding powers, the same as in DataFusion's parser.
 mod power {
     pub(super) const OR: u8 = 5;
     pub(super) const AND: u8 = 10;
@@ -35,25 +35,25 @@ mod power {
     pub(super) const CAST: u8 = 50;
 }
 
-/// Words that are no names of columns unless quotes stand around them.
+/// Words that must be quoted to be names of columns.
 const RESERVED: &[&str] = &[
     "and", "or", "not", "is", "null", "between", "in", "like", "ilike", "escape", "case", "when", "then",
     "else", "end", "cast", "as", "true", "false",
 ];
 
-/// An expression with the name that `AS` gives it.
+/// An expression with an optional name from `AS`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     /// The expression.
     pub expr: Expr,
-    /// Its name, if it has one.
+    /// The name after `AS`, if there is one.
     pub name: Option<String>,
 }
 
-/// Reads one expression.
+/// Parses an expression.
 ///
 /// # Errors
-/// `Usage`, with marks under the place: for a text that cannot be parsed, and for one beyond the limits.
+/// `Usage`, with marks under the place, for a text that is invalid or exceeds the limits.
 pub fn parse(source: &Source) -> Result<Expr> {
     let mut parser = Parser::new(source)?;
     let expr = parser.expr(0)?;
@@ -61,10 +61,10 @@ pub fn parse(source: &Source) -> Result<Expr> {
     Ok(expr)
 }
 
-/// Reads expressions with commas between them, each with a name after `AS` if it has one.
+/// Parses a comma-separated list of expressions, each with an optional name after `AS`.
 ///
 /// # Errors
-/// As [`parse`].
+/// As for [`parse`].
 pub fn parse_list(source: &Source) -> Result<Vec<Named>> {
     let mut parser = Parser::new(source)?;
     let mut list = Vec::new();
@@ -101,7 +101,7 @@ impl<'s> Parser<'s> {
     }
 
     fn token(&self) -> &Token {
-        // The last token is the end, which nothing steps over.
+        // The last token is the end, which is never consumed.
         &self.tokens[self.at.min(self.tokens.len() - 1)]
     }
 
@@ -111,7 +111,7 @@ impl<'s> Parser<'s> {
         token
     }
 
-    /// The word at this place, in lower case.
+    /// The current word in lower case.
     fn word(&self) -> Option<String> {
         match &self.token().kind {
             TokenKind::Word(word) => Some(word.to_lowercase()),
@@ -131,7 +131,7 @@ impl<'s> Parser<'s> {
         is_it
     }
 
-    /// The error for the token at this place.
+    /// The error for the current token.
     #[cold]
     fn unexpected(&self, wanted: &str) -> Error {
         let span = &self.token().span;
@@ -171,7 +171,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// A node over the tokens from `start` to this place.
+    /// A node for the tokens from `start` up to the current one.
     fn node(&mut self, kind: ExprKind, start: u32) -> Result<Expr> {
         let end =
             self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map_or(start, |last| last.span.end);
@@ -199,7 +199,7 @@ impl<'s> Parser<'s> {
         self.source.error(&format!("expressions are nested more than {MAX_DEPTH} times"), span)
     }
 
-    /// An expression whose operators all bind more tightly than `least`.
+    /// Parses an expression whose operators all bind more tightly than `least`.
     fn expr(&mut self, least: u8) -> Result<Expr> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -213,7 +213,7 @@ impl<'s> Parser<'s> {
         Ok(left)
     }
 
-    /// How tightly the operator at this place binds; `None` if there is none.
+    /// The binding power of the current operator; `None` if there is none.
     fn power(&self) -> Option<u8> {
         Some(match &self.token().kind {
             TokenKind::Sign(sign) => match *sign {
@@ -232,7 +232,7 @@ impl<'s> Parser<'s> {
                 "is" => power::IS,
                 "like" | "ilike" => power::LIKE,
                 "between" | "in" => power::COMPARE,
-                // What it negates decides.
+                // The operator after `NOT` determines the power.
                 "not" => match self.tokens.get(self.at + 1).map(|token| &token.kind) {
                     Some(TokenKind::Word(next)) => match next.to_lowercase().as_str() {
                         "between" | "in" => power::COMPARE,
@@ -314,7 +314,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Puts a further operand to a chain of `AND` or `OR`, so that a long chain is not deep.
+    /// Appends an operand to a chain of `AND` or `OR`, so that a long chain is not deeply nested.
     fn join(&mut self, left: Expr, right: Expr, is_and: bool) -> Result<Expr> {
         let span = left.span.start..right.span.end;
         let mut list = match left.kind {
@@ -338,7 +338,7 @@ impl<'s> Parser<'s> {
         Err(self.unexpected("a text of one letter"))
     }
 
-    /// Expressions up to the parenthesis that closes.
+    /// Parses expressions up to the closing parenthesis.
     fn list(&mut self) -> Result<Vec<Expr>> {
         let mut list = Vec::new();
         loop {
@@ -377,7 +377,7 @@ impl<'s> Parser<'s> {
                 let mut inner = self.expr(0)?;
                 self.expect(")")?;
                 inner.span = start..self.tokens[self.at - 1].span.end;
-                // A chain of its own, which the one around it does not take its operands from.
+                // A parenthesised chain stays separate: the surrounding chain must not absorb its operands.
                 return match &inner.kind {
                     ExprKind::And(_) => self.node(ExprKind::And(vec![inner]), start),
                     ExprKind::Or(_) => self.node(ExprKind::Or(vec![inner]), start),

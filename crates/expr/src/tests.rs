@@ -1,4 +1,4 @@
-//! Expressions over a small table: what they come to, and how errors point at their places.
+//! Tests of expressions over a small table: values, and the places in errors.
 
 #![allow(clippy::unwrap_used, reason = "the helpers of a test may panic as the test may")]
 
@@ -10,7 +10,7 @@ use quipu_model::predicate::Beside;
 use quipu_model::schema::{Fidelity, Missing, Names, Role, Schema, Storage, Type};
 use quipu_model::{Accept, Chosen, ColumnTable, Field, Predicate, Result, Table};
 
-/// Rows with columns of each sort: the second has no value in `i` and `note`.
+/// Rows with columns of each kind. In the second row, `i` and `note` are missing.
 fn rows() -> ColumnTable {
     let kinds = Names::dense(Storage::U8, &["read", "write"]).shared();
     let fields = vec![
@@ -63,7 +63,7 @@ fn bound(text: &str, rows: &ColumnTable) -> Result<Bound> {
     Bound::new(&source, &parse(&source)?, rows.schema())
 }
 
-/// The values of all rows as texts, with `NULL` for none.
+/// The values of all rows as texts, with `NULL` for missing ones.
 fn values(text: &str) -> Result<Vec<String>> {
     let (rows, dicts) = (rows(), dicts());
     let bound = bound(text, &rows)?;
@@ -310,7 +310,7 @@ fn conditions_become_what_readers_know() {
     assert!(narrowed("kind = '7'").filter.is_some(), "a number without a name is compared as a text");
 }
 
-/// Rows that pass, with simpler conditions taken out and without.
+/// The selected rows, with or without extracting simple conditions.
 fn chosen(text: &str, is_narrowed: bool) -> Vec<u32> {
     let (rows, dicts) = (rows(), dicts());
     let filter = Some(Where::new(text).unwrap().filter());

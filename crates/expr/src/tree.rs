@@ -1,26 +1,26 @@
-//! What the parser leaves: a tree whose nodes know their places in the text.
+//! The parsed tree, whose nodes have their places in the text.
 
 use std::ops::Range;
 
-/// A node.
+/// A node of the tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is.
+    /// The kind of the node.
     pub kind: ExprKind,
-    /// The bytes of the text that it stands in.
+    /// The byte range of the node in the text.
     pub span: Range<u32>,
-    /// How many nodes are nested in it, the longest way.
+    /// Depth of the deepest node below it.
     pub(crate) depth: u16,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExprKind {
     /// `NULL`.
     Null,
     /// `TRUE`, `FALSE`.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i128),
     /// A number with a fraction or an exponent.
     Float(f64),
@@ -28,18 +28,18 @@ pub enum ExprKind {
     Text(String),
     /// A column.
     Column {
-        /// Its name as it stands there, without quotes.
+        /// Name of the column, without quotes.
         name: String,
-        /// Whether quotes stand around it, so that its case counts.
+        /// Whether the name is quoted, so that its case matters.
         is_quoted: bool,
     },
-    /// An operator before one operand.
+    /// A unary operator.
     Unary(Unary, Box<Expr>),
-    /// An operator between two operands.
+    /// A binary operator.
     Binary(Binary, Box<Expr>, Box<Expr>),
-    /// Operands with `AND` between them.
+    /// Operands joined by `AND`.
     And(Vec<Expr>),
-    /// Operands with `OR` between them.
+    /// Operands joined by `OR`.
     Or(Vec<Expr>),
     /// `x IS [NOT] NULL`.
     IsNull(Box<Expr>, bool),
@@ -51,27 +51,27 @@ pub enum ExprKind {
     Like(Box<Expr>, Box<Expr>, Like),
     /// `CASE [of] WHEN … THEN … [ELSE …] END`.
     Case {
-        /// What the values after `WHEN` are compared with; without it they are conditions.
+        /// The value to compare with those after `WHEN`; if absent, those are conditions.
         of: Option<Box<Expr>>,
-        /// Conditions with values.
+        /// Conditions or values, with results.
         whens: Vec<(Expr, Expr)>,
-        /// The value where none holds.
+        /// The result if none applies.
         otherwise: Option<Box<Expr>>,
     },
     /// `CAST(x AS type)`.
     Cast(Box<Expr>, CastTo),
-    /// A function.
+    /// A function call.
     Call {
         /// Its name, in lower case.
         name: String,
         /// Its arguments.
         args: Vec<Expr>,
-        /// Whether a star stands in place of arguments, as in `count(*)`.
+        /// Whether a star replaces the arguments, as in `count(*)`.
         is_star: bool,
     },
 }
 
-/// Operators before one operand.
+/// Unary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unary {
     /// `NOT`.
@@ -82,18 +82,18 @@ pub enum Unary {
     BitNot,
 }
 
-/// How a pattern is compared.
+/// Variants of pattern matching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Like {
     /// `NOT LIKE`.
     pub is_negated: bool,
-    /// `ILIKE`: whatever the case.
+    /// `ILIKE`: ignores case.
     pub is_caseless: bool,
-    /// The letter after which signs stand for themselves.
+    /// The character that makes the next one stand for itself.
     pub escape: char,
 }
 
-/// Operators between two operands.
+/// Binary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary {
     /// `+`
@@ -138,7 +138,7 @@ impl Binary {
         matches!(self, Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge)
     }
 
-    /// The comparison with both sides exchanged.
+    /// The comparison with its sides exchanged.
     pub(crate) fn flipped(self) -> Binary {
         match self {
             Binary::Lt => Binary::Gt,
@@ -150,10 +150,10 @@ impl Binary {
     }
 }
 
-/// Types that values are turned into.
+/// Types of `CAST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CastTo {
-    /// Whole numbers from the first to the last.
+    /// Integers from the first to the last.
     Int(i128, i128),
     /// Floating-point numbers.
     Float,
@@ -163,7 +163,7 @@ pub enum CastTo {
     Bool,
 }
 
-/// Names of types, with what they stand for.
+/// Names of types in `CAST`.
 pub(crate) const TYPES: &[(&str, CastTo)] = {
     const fn signed(bits: u32) -> CastTo {
         CastTo::Int(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
@@ -186,7 +186,7 @@ pub(crate) const TYPES: &[(&str, CastTo)] = {
     ]
 };
 
-/// Calls `each` with the nodes directly below.
+/// Calls `each` for the children of a node.
 pub(crate) fn children<'e>(expr: &'e Expr, each: &mut dyn FnMut(&'e Expr)) {
     match &expr.kind {
         ExprKind::Null
@@ -224,7 +224,7 @@ pub(crate) fn children<'e>(expr: &'e Expr, each: &mut dyn FnMut(&'e Expr)) {
 }
 
 impl Expr {
-    /// The names of the columns in it, with the places of the first of each; those without quotes in any case.
+    /// The distinct names of columns in it, in order of appearance, each with whether it is quoted.
     pub fn columns(&self) -> Vec<(&str, bool)> {
         fn walk<'e>(expr: &'e Expr, found: &mut Vec<(&'e str, bool)>) {
             if let ExprKind::Column { name, is_quoted } = &expr.kind

@@ -1,26 +1,26 @@
-//! Values of a batch, one for each row that was asked for.
+//! Values of a batch, one for each evaluated row.
 
 use std::borrow::Cow;
 
 /// Values.
 #[derive(Clone, Debug)]
 pub struct Vector<'a> {
-    /// The values; those of rows without one mean nothing.
+    /// The values; those of `NULL` rows are meaningless.
     pub data: Data<'a>,
-    /// Which rows have a value; all have if `None`.
+    /// Which rows have a value; `None` if all have one.
     pub valid: Option<Vec<bool>>,
 }
 
 /// Values of one type.
 #[derive(Clone, Debug)]
 pub enum Data<'a> {
-    /// No row has a value.
+    /// All rows are `NULL`.
     Null,
-    /// True or false.
+    /// Truth values.
     Bool(Vec<bool>),
-    /// Whole numbers that fit into 64 bits without a sign.
+    /// Unsigned integers of at most 64 bits.
     U64(Cow<'a, [u64]>),
-    /// Whole numbers.
+    /// Integers.
     I128(Vec<i128>),
     /// Floating-point numbers.
     F64(Vec<f64>),
@@ -28,18 +28,18 @@ pub enum Data<'a> {
     Text(Texts),
     /// The same truth value in all rows.
     AllBool(bool),
-    /// The same whole number in all rows.
+    /// The same integer in all rows.
     AllInt(i128),
     /// The same floating-point number in all rows.
     AllFloat(f64),
 }
 
-/// Texts of rows: each distinct text of a dictionary once, others once for each row.
+/// Texts of rows: texts from dictionaries are stored once, others once for each row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
-    /// The text of each row, by its position; the same text for all rows if it is empty.
+    /// The index of each row's text; if empty, all rows have the same text.
     at: Vec<u32>,
-    /// Where each text ends.
+    /// The end of each text in `bytes`.
     ends: Vec<usize>,
     bytes: Vec<u8>,
 }
@@ -50,18 +50,18 @@ impl Texts {
         Texts { at: Vec::new(), ends: vec![text.len()], bytes: text.to_vec() }
     }
 
-    /// How many texts there are.
+    /// Number of texts stored.
     pub fn n_texts(&self) -> usize {
         self.ends.len()
     }
 
-    /// The text at a position.
+    /// The text with an index.
     pub fn text(&self, position: usize) -> &[u8] {
         let start = position.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.bytes[start..self.ends[position]]
     }
 
-    /// The position of a row's text.
+    /// The index of a row's text.
     #[inline]
     pub fn position(&self, row: usize) -> usize {
         if self.at.is_empty() { 0 } else { self.at[row] as usize }
@@ -75,30 +75,30 @@ impl Texts {
         }
     }
 
-    /// True if it is the same text in all rows.
+    /// True if all rows have the same text.
     pub(crate) fn is_same(&self) -> bool {
         self.at.is_empty()
     }
 
-    /// Adds a text, which `write` appends, and returns its position.
+    /// Adds a text, which `write` appends, and returns its index.
     pub(crate) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u32 {
         write(&mut self.bytes);
         self.ends.push(self.bytes.len());
-        (self.ends.len() - 1) as u32 // A batch has some thousand rows.
+        (self.ends.len() - 1) as u32 // A batch has a few thousand rows.
     }
 
-    /// Gives the next row a text that was added.
+    /// Assigns a text that was added before to the next row.
     pub(crate) fn push_at(&mut self, position: u32) {
         self.at.push(position);
     }
 
-    /// Gives the next row a text of its own.
+    /// Assigns a new text to the next row.
     pub(crate) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let position = self.add(write);
         self.at.push(position);
     }
 
-    /// The same rows with each text changed once.
+    /// The same rows with each text converted once.
     pub(crate) fn map(&self, change: impl Fn(&[u8], &mut Vec<u8>)) -> Texts {
         let mut out = Texts { at: self.at.clone(), ..Texts::default() };
         for position in 0..self.n_texts() {
@@ -107,25 +107,25 @@ impl Texts {
         out
     }
 
-    /// Something of each row, which is found out once for each text.
+    /// Computes a value for each row, once for each text.
     pub(crate) fn each<T: Copy>(&self, n_rows: usize, find: impl Fn(&[u8]) -> T) -> Vec<T> {
         let found: Vec<T> = (0..self.n_texts()).map(|position| find(self.text(position))).collect();
         (0..n_rows).filter_map(|row| found.get(self.position(row)).copied()).collect()
     }
 
-    /// The rows among these.
+    /// Total bytes of the stored texts.
     pub(crate) fn bytes_used(&self) -> usize {
         self.bytes.len()
     }
 }
 
 impl<'a> Vector<'a> {
-    /// All rows have a value.
+    /// A vector in which all rows have a value.
     pub(crate) fn of(data: Data<'a>) -> Vector<'a> {
         Vector { data, valid: None }
     }
 
-    /// No row has one.
+    /// A vector in which all rows are `NULL`.
     pub(crate) fn null() -> Vector<'a> {
         Vector::of(Data::Null)
     }
@@ -136,12 +136,12 @@ impl<'a> Vector<'a> {
         !matches!(self.data, Data::Null) && self.valid.as_ref().is_none_or(|valid| valid[row])
     }
 
-    /// True if each row has a value.
+    /// True if all rows have a value.
     pub fn has_all(&self) -> bool {
         !matches!(self.data, Data::Null) && self.valid.is_none()
     }
 
-    /// The whole number of a row; that of a truth value is 0 or 1.
+    /// The integer of a row; truth values count as 0 or 1.
     #[inline]
     pub fn int(&self, row: usize) -> Option<i128> {
         if !self.has(row) {
@@ -170,7 +170,7 @@ impl<'a> Vector<'a> {
         }
     }
 
-    /// The truth of a row.
+    /// The truth value of a row.
     #[inline]
     pub fn truth(&self, row: usize) -> Option<bool> {
         if !self.has(row) {
@@ -191,7 +191,7 @@ impl<'a> Vector<'a> {
         }
     }
 
-    /// Whether rows have a value in both.
+    /// The rows that have a value in both vectors.
     pub(crate) fn valid_with(&self, other: &Vector<'_>) -> Option<Vec<bool>> {
         match (&self.valid, &other.valid) {
             (None, None) => None,

@@ -1,4 +1,4 @@
-//! Scalar functions over the rows of a batch.
+//! Scalar functions for a batch of rows.
 
 use super::join::Join;
 use super::{Eval, Fault, OVERFLOW, Rows, compare, floats, ints, narrow, of_texts, truths};
@@ -9,11 +9,11 @@ use crate::vector::{Data, Texts, Vector};
 use quipu_model::Result;
 use std::io::Write as _;
 
-/// Bytes of a line and of a page, where none are given.
+/// Default bytes of a line and of a page.
 const LINE_BYTES: i128 = 64;
 const PAGE_BYTES: i128 = 4096;
 
-/// Bytes of the texts that one function makes of a batch.
+/// Maximum bytes of the texts that a function creates for a batch.
 const MAX_TEXT_BYTES: usize = 256 << 20;
 
 const NO_SIZE: &str = "lines and pages have one byte at least";
@@ -58,7 +58,7 @@ impl<'a> Eval<'_, 'a> {
                 let is_equal = compare(Binary::Eq, first, &values[1], n);
                 let mut join = Join::new(node.ty, n);
                 let left: Vec<u32> =
-                    (0..n as u32) // A batch has some thousand rows.
+                    (0..n as u32) // A batch has a few thousand rows.
                         .filter(|row| is_equal.truth(*row as usize) != Some(true))
                         .collect();
                 let mut kept = Join::new(node.ty, left.len());
@@ -88,10 +88,10 @@ impl<'a> Eval<'_, 'a> {
         }
     }
 
-    /// The first value that there is; further ones are computed only for the rows that need them.
+    /// The first value that is not `NULL`. Further arguments are evaluated only for the rows that need them.
     fn coalesce(&self, args: &[Node], ty: Ty, rows: Rows<'_>) -> Result<Vector<'a>> {
         let n = rows.len();
-        let mut open: Vec<u32> = (0..n as u32).collect(); // A batch has some thousand rows.
+        let mut open: Vec<u32> = (0..n as u32).collect(); // A batch has a few thousand rows.
         let mut join = Join::new(ty, n);
         let mut buffer = Vec::new();
         for arg in args {
@@ -113,10 +113,10 @@ impl<'a> Eval<'_, 'a> {
     }
 }
 
-/// The largest or the smallest of the values that there are.
+/// The largest or smallest of the values that are not `NULL`.
 fn extreme<'a>(values: &[Vector<'_>], ty: Ty, n: usize, better: Binary) -> Vector<'a> {
     let mut best = Join::new(ty, n);
-    let all: Vec<u32> = (0..n as u32).collect(); // A batch has some thousand rows.
+    let all: Vec<u32> = (0..n as u32).collect(); // A batch has a few thousand rows.
     best.put(&values[0], &all);
     let mut best = best.finish();
     for value in &values[1..] {
@@ -139,7 +139,7 @@ fn extreme<'a>(values: &[Vector<'_>], ty: Ty, n: usize, better: Binary) -> Vecto
 fn case(text: &[u8], out: &mut Vec<u8>, change: impl Fn(&str) -> String) {
     match std::str::from_utf8(text) {
         Ok(text) => out.extend_from_slice(change(text).as_bytes()),
-        // Bytes that are no text stay as they are.
+        // Invalid UTF-8 stays as it is.
         Err(_) => out.extend_from_slice(text),
     }
 }
@@ -155,13 +155,13 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     part.is_empty() || find(text, part).is_some()
 }
 
-/// Where a part stands in a text.
+/// The offset of a part in a text.
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     let (first, last) = (*part.first()?, text.len().checked_sub(part.len())?);
     (0..=last).find(|at| text[*at] == first && text[*at..].starts_with(part))
 }
 
-/// Something that a text and another are or are not.
+/// Tests pairs of texts.
 fn test<'a>(values: &[Vector<'_>], n: usize, find: impl Fn(&[u8], &[u8]) -> bool) -> Vector<'a> {
     match &values[1].data {
         Data::Text(same) if same.is_same() => of_texts(&values[0], n, |text| find(text, same.get(0))),
@@ -169,7 +169,8 @@ fn test<'a>(values: &[Vector<'_>], n: usize, find: impl Fn(&[u8], &[u8]) -> bool
     }
 }
 
-/// Letters from a position on, counted from 1; positions before the text count, but have no letters.
+/// Characters from a position on, counted from 1. Positions before the text count towards the length, but contain no
+/// characters.
 fn substr<'a>(values: &[Vector<'_>], n: usize) -> Vector<'a> {
     let mut texts = Texts::default();
     let mut valid = vec![true; n];
@@ -226,7 +227,7 @@ fn replace<'a>(values: &[Vector<'_>], n: usize) -> std::result::Result<Vector<'a
     Ok(Vector { data: Data::Text(texts), valid: valid.contains(&false).then_some(valid) })
 }
 
-/// All texts that there are, one after the other.
+/// Concatenates the texts that are not `NULL`.
 fn concat<'a>(values: &[Vector<'_>], n: usize) -> Vector<'a> {
     let mut texts = Texts::default();
     for row in 0..n {
@@ -251,7 +252,7 @@ fn hex<'a>(of: &Vector<'_>, n: usize) -> Vector<'a> {
     Vector { data: Data::Text(texts), valid: of.valid.clone() }
 }
 
-/// The begin of the line or page that addresses lie in.
+/// The start address of the line or page that contains an address.
 fn aligned<'a>(values: &[Vector<'_>], n: usize, usual: i128) -> std::result::Result<Vector<'a>, Fault> {
     let addrs = &values[0];
     let size = match values.get(1) {

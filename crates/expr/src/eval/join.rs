@@ -1,13 +1,13 @@
-//! Values of several branches, put together row by row.
+//! Combines values of several branches row by row.
 
 use crate::bind::Ty;
 use crate::vector::{Data, Texts, Vector};
 
-/// Rows that are filled in any order; those that never are have no value.
+/// Rows that can be filled in any order; the others are `NULL`.
 pub(super) struct Join {
     data: Data<'static>,
     valid: Vec<bool>,
-    /// Texts have their positions here until all are known.
+    /// For texts, the positions of the rows until all are known.
     at: Vec<u32>,
 }
 
@@ -28,12 +28,12 @@ impl Join {
         Join { data, valid: vec![false; n], at }
     }
 
-    /// Puts values to rows: the first to the first of `to`, and so on.
+    /// Sets the rows `to`, in order, to the values.
     pub(super) fn put(&mut self, values: &Vector<'_>, to: &[u32]) {
         self.fill(values, to.iter().enumerate().map(|(from, to)| (from, *to as usize)));
     }
 
-    /// Puts those values that stand at `from` to the first rows.
+    /// Sets the first rows to the values at `from`, in order.
     pub(super) fn put_some(&mut self, values: &Vector<'_>, from: &[u32]) {
         self.fill(values, from.iter().enumerate().map(|(to, from)| (*from as usize, to)));
     }
