@@ -1,4 +1,4 @@
-//! Runs inputs through a fuzz target: `cargo run -p quipu-fuzzing --example one TARGET FILE…`. A panic says what is wrong.
+//! Runs inputs through a fuzz target: `cargo run -p quipu-fuzzing --example one TARGET FILE…`. A panic reports a failure.
 
 fn main() {
     let mut args = std::env::args().skip(1);

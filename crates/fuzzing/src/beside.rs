@@ -1,4 +1,4 @@
-//! Files that lie beside traces: lists of modules and functions, schedules, indexes.
+//! Targets for files that accompany traces: lists of modules and functions, schedules, indexes.
 
 use crate::folder::Folder;
 use quipu::apitrace::APITRACE;
@@ -14,16 +14,16 @@ use xxhash_rust::xxh64::xxh64;
 
 static RAW_FOLDER: LazyLock<Folder> = LazyLock::new(Folder::new);
 
-/// Any bytes as the lists of modules and of functions that lie in a raw folder: its words are read.
+/// Reads any bytes as the lists of modules and functions in a raw folder, and the folder with them.
 ///
 /// # Panics
-/// If the lists are read differently from the folder.
+/// If the function list reads differently on its own and in the folder.
 pub fn lists(bytes: &[u8]) {
     let functions = funclist::parse(&String::from_utf8_lossy(bytes));
     if let Ok(functions) = &functions {
         assert!(functions.iter().all(|function| !function.names.is_empty()), "a function without a name");
     }
-    // A header of a thread, and code of module 0.
+    // A thread header, and code of module 0.
     let words: Vec<u8> = [0xa000_0000_0000_0000_u64, 0x2000_0000_0000_0000, 0x2000_4000_0000_0000]
         .iter()
         .flat_map(|word| word.to_le_bytes())
@@ -39,10 +39,10 @@ pub fn lists(bytes: &[u8]) {
     fuzz::same_records(&*trace, &trace.shards()[0]);
 }
 
-/// Any bytes as a schedule: it is read or refused, and does not differ from itself.
+/// Reads any bytes as a schedule: it is read or refused, and does not differ from itself.
 ///
 /// # Panics
-/// If it does.
+/// If a schedule differs from itself.
 pub fn schedule(bytes: &[u8]) {
     let Ok(members) = schedule::read(&Source::from_bytes("fuzz", bytes)) else { return };
     for (_, stretches) in &members {
@@ -59,12 +59,12 @@ pub fn schedule(bytes: &[u8]) {
 /// A trace with several chunks.
 const TRACE: &[u8] = include_bytes!("../../../traces/apitrace/synth-v6-tinychunks.trace");
 
-/// Bytes of it that are used: a dozen chunks. Reading more of them at each place of each input finds no more.
+/// Bytes of the trace that are used, about a dozen chunks. More would make each input slower without finding more.
 const TRACE_BYTES: usize = 8 << 10;
 
-/// The chunks that a trace begins with, up to `n_bytes`.
+/// The chunks at the beginning of a trace, up to `n_bytes`.
 fn beginning(trace: &[u8], n_bytes: usize) -> &[u8] {
-    // "at", then chunks, each with its length before it.
+    // The bytes "at", then chunks, each preceded by its length.
     let mut end = 2;
     while let Some(len) = trace.get(end..end + 4) {
         let next = end + 4 + u32::from_le_bytes(len.try_into().expect("four bytes")) as usize;
@@ -76,23 +76,23 @@ fn beginning(trace: &[u8], n_bytes: usize) -> &[u8] {
     &trace[..end]
 }
 
-/// That trace as a file, and what an index file of it begins with.
+/// The trace as a file, and the beginning of an index file for it.
 static INDEXED: LazyLock<(Folder, std::path::PathBuf, Vec<u8>, Identity)> = LazyLock::new(|| {
     let folder = Folder::new();
     let path = folder.file("trace", beginning(TRACE, TRACE_BYTES));
     let identity =
         Identity::of(&Source::open(&path).expect("it was just written")).expect("it was just written");
     let mut head = store::to_bytes(&Index::default(), &identity);
-    // No signatures, no checkpoints, three totals, and the checksum.
+    // Removes the counts of signatures and checkpoints, three totals, and the checksum.
     head.truncate(head.len() - 5 - 8);
     (folder, path, head, identity)
 });
 
-/// Any bytes as what is kept of a trace of graphics calls to jump into it, with a checksum that is right: it is believed or
-/// not, and whatever it says, the trace is read from each place without a panic.
+/// Reads any bytes as an index of a trace of graphics calls, with a correct checksum. The index is accepted or not; in either
+/// case, the trace is read from every place without a panic.
 ///
 /// # Panics
-/// If an index that is read is written as another.
+/// If an index changes when it is written and read again.
 pub fn index(bytes: &[u8]) {
     let (_, path, head, identity) = &*INDEXED;
     let mut file = [head.as_slice(), bytes].concat();

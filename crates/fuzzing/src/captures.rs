@@ -1,4 +1,4 @@
-//! What instrumented programs leave: the cells in it, and recordings of them.
+//! Targets for the output of instrumented programs: cells, and recordings of cells.
 
 use crate::folder::Folder;
 use quipu::cacheray::CACHERAY;
@@ -17,13 +17,13 @@ use quipu_cells::whole;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
-/// No trace is made of accesses to more bytes than these.
+/// Maximum bytes of all accesses of a recording that is converted to a trace.
 const MAX_RANGE_BYTES: u64 = 1 << 20;
 
 static POOL: LazyLock<Arc<Pool>> = LazyLock::new(|| Pool::new(1).expect("a thread can be started"));
 static FOLDER: LazyLock<Folder> = LazyLock::new(Folder::new);
 
-/// A recording of these cells: every event of it is shown, and a trace is made of it that can be read.
+/// Makes a recording of these cells, shows all of its events, and converts it to a trace, which must be readable.
 fn recorded(cells: &[[u64; 2]]) {
     let cells = &cells[..cells.len().min(BUFFER_CELLS)];
     let path = FOLDER.file("recording.quipu", &whole::recording(&[(1, &[cells]), (2, &[cells, cells])]));
@@ -34,14 +34,14 @@ fn recorded(cells: &[[u64; 2]]) {
         if let Event::Access(access) = event {
             range_bytes = range_bytes.saturating_add(access.size);
         }
-        // Modules name files of this machine, which are none of the input.
+        // Modules name files on this machine, which are not part of the input.
         if !matches!(event, Event::Module { .. }) {
             let _ = shower.row(who, event, |_| true);
         }
         Ok::<_, quipu::model::Error>(ControlFlow::Continue(()))
     });
     shown.expect("a file that is there can be read");
-    // A trace has a record for each 16 bytes of a range, so a few bytes may stand for gigabytes.
+    // A trace has a record for every 16 bytes of a range, so a few bytes of input may stand for gigabytes.
     if range_bytes > MAX_RANGE_BYTES {
         return;
     }
@@ -64,11 +64,11 @@ fn recorded(cells: &[[u64; 2]]) {
     }
 }
 
-/// Any bytes as packed cells, and as cells: those that are unpacked are events, those that are packed come out the same, and a
-/// recording of them is read.
+/// Reads any bytes as packed cells, and as cells. All cells decode to events, they survive packing and unpacking, and a
+/// recording of them is readable.
 ///
 /// # Panics
-/// If they do not.
+/// If any of this fails.
 pub fn cells(bytes: &[u8]) {
     let mut table = Table::default();
     let mut unpacked = Vec::new();

@@ -1,7 +1,7 @@
-//! Captures of DTrace, a target for each dialect and form.
+//! Targets for captures of DTrace, one for each dialect and form.
 //!
-//! A fuzzer that has to keep hexadecimal digits and checksums right changes nothing else. So it gives descriptions as text and
-//! records as bytes here, and digits and checksums are made for it.
+//! A fuzzer that must keep hexadecimal digits and checksums valid makes little progress. Inputs therefore contain
+//! descriptions as text and records as bytes; digits and checksums are generated.
 
 use crate::streams;
 use quipu::dtrace::bytes::ByteOrder;
@@ -19,8 +19,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Any bytes as a capture in one of its forms: the same records and findings however it is read, and its text with and without
-/// quirks.
+/// Reads any bytes as a capture in one of its forms: records, findings and the text, with and without quirks, must be the
+/// same however it is read.
 ///
 /// # Panics
 /// If they differ.
@@ -28,27 +28,28 @@ pub fn any(bytes: &[u8]) {
     all_of(bytes, None);
 }
 
-/// Any bytes as `meta.json`, a zero and the bytes of its buffers, of the dialect classic: as [`any`].
+/// Reads any bytes as `meta.json`, a zero byte, and the bytes of its buffers, in the dialect classic; checks them like
+/// [`any`].
 ///
 /// # Panics
-/// As [`any`].
+/// As for [`any`].
 pub fn classic(bytes: &[u8]) {
     folder(bytes, "classic");
 }
 
-/// The same in the dialect classic-v0.
+/// Does the same in the dialect classic-v0.
 ///
 /// # Panics
-/// As [`any`].
+/// As for [`any`].
 pub fn classic_v0(bytes: &[u8]) {
     folder(bytes, "classic-v0");
 }
 
-/// Any bytes as the options of a command on a line that begins with `#`, lines of `raw.jsonl`, a zero, samples and states of
-/// Linux: as [`any`].
+/// Reads any bytes as command options on a line that begins with `#`, lines of `raw.jsonl`, a zero byte, and samples and
+/// states of Linux; checks them like [`any`].
 ///
 /// # Panics
-/// As [`any`].
+/// As for [`any`].
 pub fn linux(bytes: &[u8]) {
     let (text, rest) = apart(bytes);
     let (options, text) = match text.strip_prefix(b"#") {
@@ -61,25 +62,26 @@ pub fn linux(bytes: &[u8]) {
     all_of(lines.as_bytes(), Some(Settings::of_command(&String::from_utf8_lossy(options))));
 }
 
-/// Any bytes as a principal buffer with its descriptions in it, as they are and with right checksums: as [`any`].
+/// Reads any bytes as a principal buffer that contains its descriptions, unchanged and with corrected checksums; checks them
+/// like [`any`].
 ///
 /// # Panics
-/// As [`any`].
+/// As for [`any`].
 pub fn buffer(bytes: &[u8]) {
     all_of(bytes, None);
     all_of(&with_right_checksums(bytes), None);
 }
 
-/// Any bytes as a stream with bodies of DTrace, as they are and with right checksums: as [`any`].
+/// Reads any bytes as a stream with DTrace bodies, unchanged and with corrected checksums; checks them like [`any`].
 ///
 /// # Panics
-/// As [`any`].
+/// As for [`any`].
 pub fn stream(bytes: &[u8]) {
     all_of(bytes, None);
     all_of(&streams::repaired(bytes), None);
 }
 
-/// The text before the first zero, and the bytes after it.
+/// Splits at the first zero byte: the text before it, and the bytes after it.
 fn apart(bytes: &[u8]) -> (&[u8], &[u8]) {
     match bytes.iter().position(|byte| *byte == 0) {
         Some(at) => (&bytes[..at], &bytes[at + 1..]),
@@ -87,7 +89,7 @@ fn apart(bytes: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A description and the bytes of its buffers, as one file.
+/// Makes a single file of a description and the bytes of its buffers.
 fn folder(bytes: &[u8], dialect: &str) {
     let (text, mut rest) = apart(bytes);
     let Ok(Json::Object(mut meta)) = serde_json::from_slice(text) else { return };
@@ -105,11 +107,11 @@ fn folder(bytes: &[u8], dialect: &str) {
     all_of(Json::Object(meta).to_string().as_bytes(), None);
 }
 
-/// A state, not a sample.
+/// Flag in the first byte of an event: a state instead of a sample.
 const STATE: u8 = 0x80;
 
-/// Lines of samples and states: a byte with the CPU; of a sample two for its length, of a state one for its aggregation and two
-/// for the lengths of key and value each.
+/// Appends lines for samples and states. Each event has a byte with the CPU; then a sample has two bytes with its length and
+/// its data, and a state has its key and value, each preceded by two bytes with its length, and a byte with its aggregation.
 fn put_events(mut rest: &[u8], lines: &mut String) {
     while let Some((kind, after)) = rest.split_first() {
         rest = after;
@@ -147,7 +149,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Puts the checksums of descriptions right, which a fuzzer never gets right.
+/// Corrects the checksums of descriptions, which a fuzzer never gets right.
 fn with_right_checksums(bytes: &[u8]) -> Vec<u8> {
     const HEAD: usize = 24;
     let mut buffer = bytes.to_vec();
@@ -170,10 +172,10 @@ fn with_right_checksums(bytes: &[u8]) -> Vec<u8> {
     buffer
 }
 
-/// No input of a fuzzer takes longer: they have a MiB at most, and machines are busy.
+/// Time limit for an input. Inputs have at most 1 MiB, but machines may be busy.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Reads a capture in all ways, prints it, and carries it through streams.
+/// Reads a capture in all ways, prints it, and round-trips it through streams.
 fn all_of(bytes: &[u8], settings: Option<Settings>) {
     let started = Instant::now();
     fuzz::format(&DTRACE, bytes);
@@ -199,7 +201,7 @@ fn all_of(bytes: &[u8], settings: Option<Settings>) {
         object.extend(rest.out);
         assert!(serde_json::from_slice::<Json>(&object).is_ok(), "the objects are no JSON");
     }
-    // What a CPU dropped is one count, whatever number of buffers it has.
+    // A stream has one drop count for each CPU, not for each buffer.
     let mut cpus = BTreeSet::new();
     let all = [&capture.buffers, &capture.states].into_iter().zip([false, true]);
     let mut all = all.flat_map(|(buffers, is_states)| buffers.iter().map(move |buffer| (is_states, buffer)));
@@ -211,7 +213,7 @@ fn all_of(bytes: &[u8], settings: Option<Settings>) {
         let producer = Producer { uuid: [7; 16], ..Producer::default() };
         let written = carry::write(&capture, producer, encoded, Vec::new()).expect("a capture is written");
         let read = carried::read("fuzz", &written);
-        // What is damaged may contradict itself.
+        // Damaged captures may contradict themselves.
         if !is_damaged && is_apart {
             let read = Arc::new(read.expect("what was written is read"));
             for has_quirks in [false, true] {
@@ -223,7 +225,7 @@ fn all_of(bytes: &[u8], settings: Option<Settings>) {
             }
         }
     }
-    // Larger numbers of CPUs leave no room for those of other hosts.
+    // Larger CPU numbers leave no room for those of other hosts.
     if !is_damaged && is_apart && capture.events.iter().all(|event| event.cpu() >> 20 == 0) {
         several(&capture);
     }
@@ -231,7 +233,8 @@ fn all_of(bytes: &[u8], settings: Option<Settings>) {
     assert!(elapsed < LONGEST, "{} bytes took {elapsed:?}", bytes.len());
 }
 
-/// The same capture of three hosts, two with words of their own: merged, at once or by steps, it prints the same.
+/// Makes streams of the same capture from three hosts, two with different properties: merging them at once or step by step
+/// must print the same.
 fn several(capture: &Capture) {
     let of = |number: u8| {
         let mut capture = capture.clone();

@@ -1,4 +1,5 @@
-//! Workload events beyond files: what producers publish in shared memory, and folders of files of threads.
+//! Targets for workload events outside of single files: those that producers publish in shared memory, and folders with a
+//! file for each thread.
 
 use crate::folder::Folder;
 use quipu::model::{Format, OpenOptions, Trace};
@@ -16,36 +17,36 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// The memory: as small as it can be.
+/// The smallest possible memory.
 const SHAPE: Shape = Shape { n_slots: 2, ring_words: 1 << 13, heap_words: 512 };
-// Where its parts stand: docs/formats/prism.md, "Delivery".
+// Offsets of its parts: docs/formats/prism.md, "Delivery".
 const SLOT: u64 = 4096;
 const TERMS: u64 = SLOT + 80;
 const WRITTEN: u64 = SLOT + 128;
 const RING: u64 = 8192;
 const HEAP: u64 = RING + 2 * 8 * SHAPE.ring_words;
 
-/// Bits of the first byte: the events are of the fixed encoding.
+/// Bit of the first byte: the events are in the fixed encoding.
 const IS_FIXED: u8 = 1;
-/// The producer says other terms than it has agreed to.
+/// The producer states other terms than it agreed to.
 const HAS_TERMS: u8 = 2;
-/// It says to have published another number of words than there are.
+/// The producer claims to have published another number of words.
 const HAS_LENGTH: u8 = 4;
-/// Heads of chunks go with their lengths, which a fuzzer seldom gets right.
+/// The heads of chunks are adjusted to their lengths, which a fuzzer seldom gets right.
 const IS_RIGHT: u8 = 8;
-/// Bytes before the words of the heap: the first, how many words the heap gets, 6 that are unused, terms, length.
+/// Bytes before the words of the heap: flags, number of words for the heap, 6 unused bytes, terms, length.
 const HEAD_BYTES: usize = 24;
 
-/// Any bytes as what a producer puts into the memory that it shares with a receiver: its terms, how much it published, chunks,
-/// and the heap. They are events, or an error of that producer.
+/// Writes any bytes to the memory that a producer shares with a receiver: its terms, the number of published words, chunks,
+/// and the heap. The receiver must deliver events, or report an error of that producer.
 ///
 /// # Panics
-/// If the receiver ends, or counts other events than it delivers.
+/// If the receiver stops, or its event count differs from the events that it delivers.
 pub fn delivery(bytes: &[u8]) {
     delivered(bytes);
 }
 
-/// How many events there are.
+/// Number of events delivered.
 fn delivered(bytes: &[u8]) -> u64 {
     let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else { return 0 };
     let (flags, n_heap) = (head[0], usize::from(head[1] & 0x3f));
@@ -69,7 +70,7 @@ fn delivered(bytes: &[u8]) -> u64 {
         put(TERMS, &head[8..16]);
     }
     if !heap.is_empty() {
-        // The words of the table do not matter to a receiver; the names follow.
+        // The receiver does not use the words of the table; the names follow them.
         put(HEAP, &heap[0].to_le_bytes());
         put(HEAP + 8 * (8 + SHAPE.heap_words / 8), &rest[8..8 * heap.len()]);
     }
@@ -81,12 +82,12 @@ fn delivered(bytes: &[u8]) -> u64 {
     let outcome = receiver.run(&mut count, &mut |_| Wish::End).expect("what a producer does ends no run");
     let n_events: u64 = outcome.producers.iter().map(|producer| producer.n_events).sum();
     assert_eq!(count.0, n_events, "events that were delivered, and those that are counted");
-    // Its own idea of its ring is another one.
+    // The writer's state does not match the ring, so its destructor must not run.
     std::mem::forget(writer);
     n_events
 }
 
-/// Gives each chunk the length that its head says, and each head parts that are not too long.
+/// Adjusts each chunk to the length in its head, and limits the lengths of its parts.
 fn put_right(words: &mut [u64]) {
     let mut at = 0;
     while at + 3 <= words.len() {
@@ -105,7 +106,7 @@ fn put_right(words: &mut [u64]) {
     }
 }
 
-/// Counts events.
+/// Counts events, for comparison with the receiver's count.
 #[derive(Default)]
 struct Count(u64);
 
@@ -129,7 +130,7 @@ impl Sink for Count {
             if let quipu::prism::event::Event::Context(context) = event
                 && let quipu::prism::event::Place::Name(name) = context.place
             {
-                // The name lies in the batch.
+                // Checks that the name is in the batch.
                 let _ = batch.name(name);
             }
         }
@@ -142,10 +143,10 @@ impl Sink for Count {
     }
 }
 
-/// Files of a folder, at most.
+/// Maximum number of files of a folder.
 const MAX_FILES: usize = 8;
 
-/// A body of a stream, and what the stream says of it.
+/// A file of a folder, and its settings in the carrier.
 struct Body {
     bytes: Vec<u8>,
     said: Vec<(String, String)>,
@@ -168,18 +169,18 @@ impl Content for Body {
     }
 }
 
-/// Any bytes as a folder of files of threads. Each file is the number of bytes of its settings (2 bytes), that of its events (2
-/// bytes), its settings as lines `NAME=VALUE`, and its events. The folder is one trace with the same records however it is read,
-/// or an error.
+/// Reads any bytes as a folder with a file for each thread. Each file consists of the length of its settings (2 bytes), the
+/// length of its events (2 bytes), its settings as lines `NAME=VALUE`, and its events. The folder must be a trace with the
+/// same records however it is read, or an error.
 ///
 /// # Panics
-/// If it is not.
+/// If the records differ.
 pub fn threads(bytes: &[u8]) {
     let Some(trace) = opened(bytes) else { return };
     trace.shards().iter().for_each(|shard| fuzz::same_records(&*trace, shard));
 }
 
-/// The folder as a trace, if it is one.
+/// Opens the folder as a trace; `None` if that fails.
 fn opened(bytes: &[u8]) -> Option<Box<dyn Trace>> {
     let mut rest = bytes;
     let mut entries: Vec<(String, Arc<dyn Content>)> = Vec::new();
@@ -204,7 +205,7 @@ mod tests {
     use super::*;
     use quipu::model::Scan;
 
-    /// A seed of this repository.
+    /// A seed in this repository.
     macro_rules! seed {
         ($name:literal) => {
             include_bytes!(concat!("../../../fuzz/seeds/", $name))
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn seeds_of_folders_are_traces_where_they_go_together() {
-        // How many events there are, and whether they are all.
+        // The number of records, and whether nothing is lost.
         let records = |bytes: &[u8]| {
             let trace = opened(bytes)?;
             let mut reader = trace.scan(&Scan::new(trace.shards()[0].id)).ok()?;
@@ -246,10 +247,10 @@ mod tests {
                 }
             }
         };
-        // Configurations, which stand before the first turn, are three more events.
+        // The configurations before the first turn are three more events.
         assert_eq!(records(seed!("prism_threads/variable")), Some((15, true)));
         assert_eq!(records(seed!("prism_threads/fixed")), Some((7, true)));
-        // The loss is found beside the events that are there.
+        // The loss is reported in addition to the remaining events.
         assert_eq!(records(seed!("prism_threads/a-thread-is-missing")), Some((8, false)));
         assert_eq!(records(seed!("prism_threads/another-trace")), None);
     }

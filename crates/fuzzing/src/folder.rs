@@ -1,38 +1,38 @@
-//! A folder for what only files can be read from.
+//! Temporary folders, for readers that need files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the names of folders begin with; the number of the process follows, and that of the folder.
+/// Prefix of folder names, followed by the process id and the number of the folder.
 const PREFIX: &str = "quipu-fuzzing-";
 
-/// A folder that is removed when it is dropped, in memory where the system has such a place.
+/// A temporary folder that is removed on drop. It is in memory if the system has `/dev/shm`.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one.
+    /// Creates a folder.
     pub(crate) fn new() -> Folder {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         static SWEEP: Once = Once::new();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let memory = Path::new("/dev/shm");
         let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        // A target that was killed leaves its folder, which takes memory until the system starts again.
+        // A killed target leaves its folder, which would use memory until the next boot.
         SWEEP.call_once(|| remove_orphans(&parent));
         let folder = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for temporary files can be made");
         Folder(folder)
     }
 
-    /// Writes a file into it and returns its path.
+    /// Writes a file in the folder and returns its path.
     pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.0.join(name);
         std::fs::write(&path, bytes).expect("a temporary file can be written");
         path
     }
 
-    /// The path of a file that need not be there.
+    /// The path of a file, which may not exist.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -40,12 +40,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left over is removed by a later run.
+        // A later run removes what is left.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Removes the folders of processes that have ended, where the system says which those are.
+/// Removes the folders of processes that have ended, if the system has `/proc`.
 fn remove_orphans(parent: &Path) {
     let processes = Path::new("/proc");
     if !processes.join("self").exists() {
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn folders_of_processes_that_ended_are_removed_and_no_others() {
         let parent = Folder::new();
-        // Numbers of processes are below 2^22.
+        // Process ids are below 2^22.
         let [dead, live, foreign] = [
             format!("{PREFIX}4294967295-0"),
             format!("{PREFIX}{}-9", std::process::id()),

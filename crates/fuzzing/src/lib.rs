@@ -1,7 +1,7 @@
-//! Hostile bytes for every reader: one function for each fuzz target.
+//! Fuzz targets for every reader, one function for each.
 //!
-//! A function returns, whatever the bytes are, or panics because a promise is broken. It may use memory and time in proportion to
-//! what it is given. [`TARGETS`] names those that are written by hand; a test compares that list with the programs in
+//! A target must return for any bytes, unless a promise is broken: then it panics. It may use memory and time in proportion
+//! to its input. [`TARGETS`] lists the handwritten targets; a test compares that list with the programs in
 //! `fuzz/fuzz_targets`. Every other format that Quipu knows is a target, too: [`run`] reads any bytes as its traces.
 //!
 //! | file | readers |
@@ -31,16 +31,16 @@ pub use quipu_testkit::fuzz::source;
 
 use std::sync::LazyLock;
 
-/// A function that takes any bytes.
+/// The function of a target, which accepts any bytes.
 pub type Body = fn(&[u8]);
 
-/// The program for formats that have none of their own; [`FORMAT`] says which format is meant.
+/// The program for formats without a program of their own; [`FORMAT`] names the format.
 pub const PROGRAM: &str = "format";
 
-/// The variable of the environment that [`PROGRAM`] looks at.
+/// The environment variable that names the format for [`PROGRAM`].
 pub const FORMAT: &str = "QUIPU_FORMAT";
 
-/// Every target that is written by hand: its name, which is that of its program and of its folder of seeds, and what it calls.
+/// All handwritten targets: the name, which is also that of its program and of its folder of seeds, and the function.
 pub const TARGETS: &[(&str, Body)] = &[
     ("source", source),
     ("check", traces::check),
@@ -75,15 +75,15 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("dwarf", texts::dwarf),
 ];
 
-/// The names of all targets: those written by hand, and a format each.
+/// The names of all targets: the handwritten ones, and the remaining formats.
 pub fn targets() -> Vec<&'static str> {
     let own = |name: &&str| TARGETS.iter().any(|(target, _)| target == name);
     let formats = quipu::FORMATS.iter().map(|format| format.info().name).filter(|name| !own(name));
     TARGETS.iter().map(|(target, _)| *target).chain(formats).collect()
 }
 
-/// Gives any bytes to a target. For a format: they are read as its trace, with the same records and findings however that is
-/// done.
+/// Runs a target on any bytes. If it is a format, they are read as its trace, with the same records and findings however that
+/// is done.
 ///
 /// # Panics
 /// If a promise is broken, or there is no such target.
@@ -97,10 +97,10 @@ pub fn run(target: &str, bytes: &[u8]) {
     }
 }
 
-/// Gives any bytes to the target that the environment names.
+/// Runs the target that the environment names on any bytes.
 ///
 /// # Panics
-/// As [`run`], and if it names none.
+/// As for [`run`]; also if the environment names no target.
 pub fn run_format(bytes: &[u8]) {
     static NAME: LazyLock<String> = LazyLock::new(|| match std::env::var(FORMAT) {
         Ok(name) => name,

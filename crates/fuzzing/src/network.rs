@@ -1,4 +1,4 @@
-//! Both sides of the protocol over which streams travel: any bytes from the other side.
+//! Targets for both sides of the network protocol: any bytes from the other side.
 
 use crate::folder::Folder;
 use quipu_network::have::Have;
@@ -8,7 +8,7 @@ use quipu_network::sender::Sender;
 use quipu_network::spool::Spool;
 use quipu_stream::frame::Header;
 
-/// What a collector makes of the bytes of a sender, which come in pieces of a size.
+/// Feeds a collector with bytes from a sender in pieces of this size. Returns the events and the stored bytes.
 fn received(bytes: &[u8], piece: usize) -> (Vec<String>, Vec<u8>) {
     let mut receiver = Receiver::new(MAX_FRAME_BYTES);
     let (mut said, mut stored) = (Vec::new(), Vec::new());
@@ -30,7 +30,7 @@ fn received(bytes: &[u8], piece: usize) -> (Vec<String>, Vec<u8>) {
                 }
                 Err(fault) => {
                     said.push(fault.text);
-                    // Of a frame that is refused, how much had come depends on the pieces.
+                    // The amount received of a refused frame depends on the pieces.
                     stored.clear();
                     return (said, stored);
                 }
@@ -44,8 +44,8 @@ fn received(bytes: &[u8], piece: usize) -> (Vec<String>, Vec<u8>) {
     (said, stored)
 }
 
-/// Any bytes as what a sender says: as they are, after a greeting, and with right checksums of their frames. They mean the same
-/// however they are cut. A spool takes them, too.
+/// Feeds a collector with any bytes: unchanged, after a greeting, and as a frame with corrected checksums. The result must
+/// not depend on how the bytes are split. A spool receives them, too.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -77,7 +77,7 @@ pub fn collector(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as what a collector says, as they are and after it has let the sender in.
+/// Feeds a sender with any bytes from a collector, unchanged and after a welcome.
 ///
 /// # Panics
 /// If a promise is broken.

@@ -1,4 +1,4 @@
-//! Streams: whole files, and the parts that a fuzzer gets to sooner alone: CBOR, types, rows.
+//! Targets for streams: whole files, and parts that a fuzzer reaches faster on their own: CBOR, types, rows.
 
 use quipu_stream::batch::Batch;
 use quipu_stream::datum::{Datum, of_column};
@@ -17,7 +17,7 @@ use quipu_stream::wire::crc32c;
 use quipu_testkit::fuzz;
 use std::sync::Arc;
 
-/// Puts checksums and trailers right, which a fuzzer never gets right.
+/// Corrects checksums and trailers, which a fuzzer never gets right.
 pub(crate) fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut file = bytes.to_vec();
     let mut at = 0;
@@ -56,7 +56,7 @@ fn frames(mut bytes: &[u8], mut scanner: Scanner) -> Vec<FrameAt> {
     frames
 }
 
-/// Any bytes as a trace that describes itself, as they are and with right checksums: the same records and findings however it is
+/// Reads any bytes as a stream, unchanged and with corrected checksums: records and findings must be the same however it is
 /// read.
 pub fn stream(bytes: &[u8]) {
     file(bytes);
@@ -65,10 +65,11 @@ pub fn stream(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as a stream, as they are and with right checksums: from memory and from a pipe, and its frames in two parts.
+/// Reads any bytes as a stream, unchanged and with corrected checksums, from memory and from a pipe, and scans its frames in
+/// two parts.
 ///
 /// # Panics
-/// If a part of the bytes has other frames than the whole, or something cannot be shown.
+/// If scanning parts of the bytes finds other frames than scanning the whole, or something cannot be shown.
 fn file(bytes: &[u8]) {
     for bytes in [bytes.to_vec(), repaired(bytes)] {
         let mut reader = StreamReader::new(&bytes[..]);
@@ -80,7 +81,7 @@ fn file(bytes: &[u8]) {
                     let _ = json::record(rows, row, part.metadata);
                 }
             }
-            // A few bytes of repetitions stand for millions of rows.
+            // A few bytes of repetitions may stand for millions of rows.
             if n_rows > 1 << 18 {
                 return;
             }
@@ -88,7 +89,7 @@ fn file(bytes: &[u8]) {
         let mut piped = StreamReader::once(Pipe::new(&bytes[..]));
         while piped.next_part().expect("memory can be read").is_some() {}
         let _ = Directory::read(&mut &bytes[..], bytes.len() as u64).expect("memory can be read");
-        // Within a frame that is still being written may stand what looks like frames.
+        // An open frame may contain bytes that look like frames.
         let whole = frames(&bytes, Scanner::new());
         if whole.iter().all(|frame| frame.header.kind != kind::OPEN && frame.header.mask == 0) {
             let middle = bytes.len() as u64 / 2;
@@ -103,10 +104,10 @@ fn file(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as CBOR: what is read is written again in its canonical form, which is read as the same.
+/// Reads any bytes as CBOR: items are written again in canonical form, and read again with the same result.
 ///
 /// # Panics
-/// If it is not.
+/// If the result differs.
 pub fn cbor(bytes: &[u8]) {
     let mut at = 0;
     while at < bytes.len() {
@@ -126,7 +127,7 @@ pub fn cbor(bytes: &[u8]) {
     }
 }
 
-/// Metadata of bytes that are CBOR items.
+/// Reads CBOR items as metadata.
 fn metadata(bytes: &[u8]) -> Metadata {
     let mut metadata = Metadata::default();
     let mut findings = Vec::new();
@@ -146,11 +147,11 @@ fn metadata(bytes: &[u8]) -> Metadata {
     metadata
 }
 
-/// Any bytes as metadata records, added in order and from the last to the first: the same schemas can be resolved, unless one
+/// Reads any bytes as metadata records, adds them in order and in reverse: the same schemas must be resolvable, unless one
 /// definition contradicts another.
 ///
 /// # Panics
-/// If they cannot.
+/// If they are not.
 pub fn types(bytes: &[u8]) {
     let forward = metadata(bytes);
     let entries: Vec<_> = forward.entries().map(|(ordinal, entry)| (ordinal, entry.clone())).collect();
@@ -170,7 +171,7 @@ pub fn types(bytes: &[u8]) {
 
 type Rows = Vec<(Arc<Schema>, u64, Vec<Datum>)>;
 
-/// The rows of a payload, and whether it was whole; at most as many as a fuzzer has time for.
+/// The rows of a payload, and whether it was whole. The number of rows is limited, to save time.
 fn rows(header: &Header, payload: &[u8], metadata: &mut Arc<Metadata>) -> (Rows, bool) {
     let mut decoder = Decoder::new();
     let (mut batch, mut findings, mut all) = (Batch::new(), Vec::new(), Vec::new());
@@ -185,8 +186,8 @@ fn rows(header: &Header, payload: &[u8], metadata: &mut Arc<Metadata>) -> (Rows,
     (all, !outcome.is_broken && outcome.undecoded == 0)
 }
 
-/// Any bytes as metadata and rows: a byte for the encoding, two for the length of the metadata, two for the number of records.
-/// Rows that are read are packed, with repetitions and without, and come back.
+/// Reads any bytes as metadata and rows: a byte for the encoding, two for the length of the metadata, two for the number of
+/// records. Rows that can be read must survive packing, with and without repetitions.
 ///
 /// # Panics
 /// If they do not.

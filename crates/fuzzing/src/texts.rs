@@ -1,4 +1,5 @@
-//! What people and other programs write: configurations, sets of calls, types, debug information; and instructions.
+//! Targets for texts from people and other programs: configurations, sets of calls, types, debug information; also for
+//! instructions.
 
 use quipu::apitrace::callset::CallSet;
 use quipu::apitrace::edits::substitute::Rule;
@@ -14,47 +15,47 @@ use quipu::symbols::layout::Limits;
 use quipu::symbols::remap::Remap;
 use quipu::symbols::types_file::{Lookup, TypesFile};
 
-/// Any text as a configuration of caches, as a space of caches to try, as Cacheray's caches, and as a list of pages: it is
-/// read or refused, and what was read can be built.
+/// Reads any text as a cache configuration, a space of caches, Cacheray's caches, and a list of pages: it is read or refused,
+/// and what was read can be built.
 ///
 /// # Panics
-/// If what was read does not hold together.
+/// If a configuration that was read is inconsistent.
 pub fn configuration(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(config) = config::parse(&text, "fuzzed") {
         config.machine.layout().expect("what was read holds together");
     }
     if let Ok(space) = Space::parse(&text, "fuzzed") {
-        // It may be empty or too large, and says so.
+        // It may be empty or too large, which is reported.
         let _ = space.points();
     }
     let _ = quipu::sim::cacheray::Configuration::parse(&text);
     let _ = Pages::parse(&text, "fuzzed");
 }
 
-/// Any text as a set of calls, and as a replacement of values.
+/// Parses any text as a set of calls, and as a replacement of values.
 pub fn call_set(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    // `@FILE` names a file, and any file of this machine would be read.
+    // `@FILE` would read any file on this machine.
     if text.contains('@') {
         return;
     }
     let mut set = CallSet::default();
     let _ = set.add(&text);
-    // Patterns are compiled, which takes its time; they come from command lines, which are short.
+    // Patterns are compiled, which takes time; they come from command lines, which are short.
     if text.len() <= 256 {
         let _ = Rule::parse(&text, false);
         let _ = Rule::parse(&text, true);
     }
 }
 
-/// Any text as an expression over a small table: it is read or refused, and so are its values. As a condition, it chooses the
-/// same rows whether the simple parts of it are tests of columns or not.
+/// Evaluates any text as an expression over a small table: it is accepted or refused, and so are its values. As a condition,
+/// it must select the same rows whether or not its simple parts are evaluated as tests of columns.
 ///
 /// # Panics
-/// If it chooses other rows.
+/// If the selected rows differ.
 pub fn expression(bytes: &[u8]) {
-    // Values of a batch take time in proportion to the text; a long one says nothing new.
+    // Evaluation takes time in proportion to the text, and longer texts find no more.
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
     let rows = table();
     let source = Source::new(&text);
@@ -72,14 +73,14 @@ pub fn expression(bytes: &[u8]) {
         Chosen::new(predicate, rows.schema())?.choose(&rows, Beside::default(), &mut chosen)?;
         Ok(chosen)
     };
-    // Rows that simple parts leave out are not computed, so that what cannot be computed may pass unseen.
+    // Rows that simple parts exclude are not evaluated, so errors in them may go unnoticed.
     if let Ok(expected) = choose(&predicate) {
         let found = choose(&predicate.clone().narrowed(rows.schema()));
         assert_eq!(found.ok(), Some(expected), "{text}");
     }
 }
 
-/// Rows with columns of each sort, some without a value.
+/// Rows with columns of each kind, some with missing values.
 fn table() -> ColumnTable {
     let kinds = Names::dense(Storage::U8, &["read", "write"]).shared();
     let fields = vec![
@@ -96,7 +97,7 @@ fn table() -> ColumnTable {
     let mut rows = ColumnTable::new(Schema::new("t", Fidelity::Derived, "", fields).into());
     for row in 0..8u64 {
         let addr = if row == 7 { u64::MAX } else { 0x1000 << (4 * row) };
-        let i = if row == 3 { u64::MAX } else { (row as i64 - 4) as u64 }; // A two's complement.
+        let i = if row == 3 { u64::MAX } else { (row as i64 - 4) as u64 }; // Two's complement.
         let numbers = [row + 1, 7 + row / 4, row * row, addr, row % 3, i, (row as f64 / 2.0 - 1.0).to_bits()];
         for (column, number) in rows.columns.iter_mut().zip(numbers) {
             column.push(number).expect("a number of its width");
@@ -112,10 +113,10 @@ fn table() -> ColumnTable {
     rows
 }
 
-/// Any bytes as instructions of each architecture: each has a length within the bytes, and a text.
+/// Decodes any bytes as instructions of each architecture: each instruction has a length within the bytes, and a text.
 ///
 /// # Panics
-/// If an instruction is longer than what it was read from, or has no text.
+/// If an instruction is longer than the bytes, or has no text.
 pub fn instructions(bytes: &[u8]) {
     for arch in [Arch::X86_64, Arch::X86_32, Arch::Aarch64, Arch::Regdeps] {
         let mut decoder = Decoder::new(arch, Syntax::Att).expect("this architecture has a decoder");
@@ -124,7 +125,7 @@ pub fn instructions(bytes: &[u8]) {
         for _ in 0..256 {
             text.clear();
             decoder.text(0x1000, rest, &mut text);
-            // What is known of an instruction in terms of REGDEPS may be nothing but its length.
+            // For REGDEPS, only the length of an instruction may be known.
             assert!(arch == Arch::Regdeps || !text.is_empty(), "{arch:?}: {rest:02x?} have no text");
             let step = match decoder.decode(0x1000, rest) {
                 Ok(instr) => {
@@ -142,10 +143,10 @@ pub fn instructions(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as a file of types, and as a remap: what is read is written and read again as the same.
+/// Reads any bytes as a file of types, and as a remap: what is read survives writing and reading again.
 ///
 /// # Panics
-/// If it is another.
+/// If it does not.
 pub fn types_file(bytes: &[u8]) {
     if let Ok(file) = TypesFile::parse(bytes) {
         assert_eq!(TypesFile::parse(file.text().as_bytes()).as_ref(), Ok(&file));
@@ -157,7 +158,7 @@ pub fn types_file(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as a program with debug information: every question ends.
+/// Reads any bytes as a program with debug information: every query terminates.
 pub fn dwarf(bytes: &[u8]) {
     let Ok(info) = DebugInfo::parse(bytes) else { return };
     for id in info.type_ids().take(64) {

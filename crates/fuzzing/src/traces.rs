@@ -1,4 +1,4 @@
-//! Traces of each format, and what is made of them: analyses, traces written again, traces of other formats.
+//! Targets for traces of each format, and what is made of them: analyses, rewritten traces, traces of other formats.
 
 use crate::folder::Folder;
 use quipu::engine::{RunOptions, Watch, convert as run_conversion, plan, plan_conversion, run};
@@ -13,26 +13,28 @@ mod graphics;
 #[path = "../../drmemtrace/tests/fuzzing/mod.rs"]
 mod rewriting;
 
-/// Any bytes as a drmemtrace trace: it is checked to its end, with the same findings for buffers of any size.
+/// Checks any bytes as a drmemtrace trace to its end: findings must be the same for buffers of any size.
 pub fn check(bytes: &[u8]) {
     fuzz::tool(&quipu::drmemtrace::DRMEMTRACE, &quipu::drmemtrace::check::CHECK, bytes);
 }
 
-/// Any bytes as a drmemtrace trace, written again and edited: what comes out can be read, and comes out the same again.
+/// Rewrites and edits any bytes as a drmemtrace trace: the output must be readable, and rewriting it must give the same
+/// output.
 pub fn rewrite(bytes: &[u8]) {
     rewriting::rewrite(bytes);
 }
 
-/// Any bytes as a trace of graphics calls, written again and as text, and any bytes as such a text: what comes out says the same.
+/// Writes any bytes as a trace of graphics calls, as a trace and as text, and reads any bytes as such a text: the contents
+/// must stay the same.
 pub fn apitrace_text(bytes: &[u8]) {
     graphics::write_and_text(bytes);
 }
 
-/// Any bytes as workload events, in both encodings: the same records and findings however they are read; what is written again
-/// reads the same.
+/// Reads any bytes as workload events, in both encodings: records and findings must be the same however they are read, and
+/// must survive writing.
 ///
 /// # Panics
-/// If events that were read and written come back as others.
+/// If events change by writing and reading.
 pub fn prism(bytes: &[u8]) {
     use quipu::prism::variable::{Decoder, Dialect, Encoder};
     fuzz::format(&quipu::prism::PRISM, bytes);
@@ -57,8 +59,8 @@ pub fn prism(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as a trace of whichever format it is, through the simulator of caches: it ends, with the same report for one
-/// thread and for several.
+/// Simulates caches for any bytes as a trace of any format: the run must end, with the same report for one thread and for
+/// several.
 ///
 /// # Panics
 /// If the reports differ.
@@ -73,10 +75,10 @@ pub fn simulate(bytes: &[u8]) {
     assert_eq!(report(1), report(3), "reports by one thread and by three");
 }
 
-/// Any bytes as a trace of whichever format it is, written in each format that can be written: what was written can be read.
+/// Writes any bytes as a trace of any format in each format that can be written: the output must be readable.
 ///
 /// # Panics
-/// If it cannot.
+/// If it is not.
 pub fn convert(bytes: &[u8]) {
     let source = Source::from_bytes("fuzz", bytes);
     let Ok(trace) = quipu::open(&source, &OpenOptions::default()) else { return };

@@ -1,3 +1,3 @@
-//! The tests of this crate: every input that is kept goes through the body of its target.
+//! Tests of this crate: every stored input is run through its target.
 
 mod seeds;

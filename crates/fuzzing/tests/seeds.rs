@@ -1,8 +1,8 @@
-//! Every input that is kept, and every small trace of the repository, goes through the body of its fuzz target.
+//! Runs every stored input, and every small trace of the repository, through its fuzz target.
 //!
-//! So an input that once made a target fail is tried by each plain test run.
+//! An input that once made a target fail is thus tried in every test run.
 
-// The helpers of a test may panic as the test may.
+// Helpers of tests may panic, too.
 #![allow(clippy::unwrap_used)]
 
 use quipu_fuzzing::{PROGRAM, TARGETS, targets};
@@ -11,10 +11,10 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// Larger files of the repository are not for fuzzers; no seed is as large.
+/// Maximum size of files of the repository that are used; all seeds are smaller.
 const MAX_BYTES: u64 = 4 << 10;
 
-/// Seeds that a target takes besides its own, because they are traces of a format or files of a container that it reads.
+/// For some targets, other targets whose seeds they also use, since these are traces or containers that they read.
 const BORROWED: &[(&str, &[&str])] = &[
     ("source", &["drmemtrace", "apitrace"]),
     ("drmemtrace", &["source", "rewrite"]),
@@ -30,7 +30,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The files in `folder` and below.
+/// The files in `folder` and below it.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
@@ -45,7 +45,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Runs a target on each file and names all that fail.
+/// Runs a target on each file, and prints the files that fail.
 fn run(target: &str, files: &[PathBuf]) {
     let fails = |file: &&PathBuf| {
         let bytes = fs::read(file).unwrap();
@@ -58,7 +58,7 @@ fn run(target: &str, files: &[PathBuf]) {
     assert_eq!(files.iter().filter(fails).count(), 0, "files that fail");
 }
 
-/// The names of what lies in a folder, without endings.
+/// The names of the entries of a folder, without extensions.
 fn names(folder: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(root().join(folder)).unwrap();
     entries.map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned()).collect()
@@ -109,7 +109,7 @@ fn every_seed_is_short() {
     }
 }
 
-/// Runs a target on its seeds and on those that it takes besides.
+/// Runs a target on its own seeds and on those that it borrows.
 fn all_hold(target: &str) {
     let borrowed = BORROWED.iter().filter(|(name, _)| *name == target).flat_map(|(_, others)| *others);
     let all: Vec<PathBuf> =
@@ -117,7 +117,7 @@ fn all_hold(target: &str) {
     run(target, &all);
 }
 
-/// A test for each target that is written by hand, so that they run side by side.
+/// A test for each handwritten target, so that they run in parallel.
 macro_rules! seeds_hold {
     ($($target:ident)*) => {
         $(
