@@ -1,27 +1,27 @@
-//! The emulator's plugin interface, version 1, as far as it is used. No package has a header for it.
+//! The parts of QEMU's plugin interface, version 1, that are used. No package provides a header for it.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// A block that is translated.
+/// A block that is being translated.
 #[repr(C)]
 pub(crate) struct Block {
     _opaque: [u8; 0],
 }
 
-/// An instruction of it.
+/// An instruction of a block.
 #[repr(C)]
 pub(crate) struct Insn {
     _opaque: [u8; 0],
 }
 
-/// What the emulator says of itself.
+/// Properties of the emulator.
 #[repr(C)]
 pub struct Info {
-    /// Name of the guest's architecture.
+    /// Name of the guest architecture.
     pub(crate) target_name: *const c_char,
     _min_version: c_int,
     _cur_version: c_int,
-    /// True if it emulates a machine instead of one program.
+    /// True if it emulates a machine instead of a single program.
     pub(crate) system_emulation: bool,
     _smp_vcpus: c_int,
     _max_vcpus: c_int,
@@ -36,10 +36,10 @@ pub(crate) type OnSyscallEnd = extern "C" fn(u64, c_uint, i64, i64);
 
 /// The callback reads no registers.
 pub(crate) const NO_REGISTERS: c_int = 0;
-/// Reads and writes.
+/// Both reads and writes.
 pub(crate) const ALL_ACCESSES: c_int = 3;
 
-// SAFETY: The declarations are those of the interface, version 1.
+// SAFETY: The declarations match version 1 of the interface.
 #[allow(unsafe_code)]
 unsafe extern "C" {
     pub(crate) fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, callback: OnTranslate);

@@ -1,28 +1,28 @@
-//! A program that continues as another one: it is started under the emulator again, with this plugin.
+//! Follows `execve`: starts the new program under the emulator again, with this plugin.
 //!
-//! The emulator itself would let the kernel start the new program, which the plugin could not watch. So before it does, this does
-//! it: with the emulator's own file in place of the program, and the program as its argument. What cannot be followed
-//! (another architecture, other rights, no program at all) is left to the emulator, with whatever error comes of it.
+//! The emulator would let the kernel start the new program natively, where the plugin could not observe it. So the plugin
+//! acts first: it executes the emulator's own file, with the program as an argument. Programs that cannot be followed
+//! (another architecture, other privileges, not a program) are left to the emulator, which also reports errors.
 
 use crate::{Setup, emulator, guest};
 use std::ffi::{CStr, CString, c_char};
 use std::os::unix::ffi::OsStringExt;
 
-/// Scripts whose interpreters are scripts are followed so deep, as the kernel does.
+/// Maximum nesting of scripts whose interpreters are scripts, the same as in the kernel.
 const MAX_SCRIPTS: usize = 4;
-/// Bytes of arguments, and of environment, that are taken.
+/// Maximum bytes of the arguments, and of the environment.
 const MAX_STRINGS: usize = 2 << 20;
-/// Bytes of a file that tell what it is.
+/// Bytes at the start of a file that are enough to identify it.
 const HEAD_BYTES: usize = 256;
 
-/// What the kernel would start for a path.
+/// The program that the kernel would start for a path.
 struct Started {
     path: CString,
     args: Vec<CString>,
 }
 
-/// Continues as the program at this address of the guest, with these arguments and this environment; comes back if that
-/// cannot be.
+/// Executes the program at this guest address, with these arguments and this environment. Returns only if that is not
+/// possible.
 #[cold]
 pub(crate) fn follow(setup: &Setup, path: u64, args: u64, environment: u64) -> Option<()> {
     if !setup.shared.is_open() {
@@ -47,8 +47,8 @@ pub(crate) fn follow(setup: &Setup, path: u64, args: u64, environment: u64) -> O
     };
     let (arguments, variables) = (pointers(&all), pointers(&environment));
     let emulator = all.first()?;
-    // SAFETY: The path is a string with its end, and so are the others, whose lists both end with null; all live until
-    // the call comes back, if it does.
+    // SAFETY: All strings are null-terminated, and both lists end with a null pointer; they live until the call returns, if
+    // it does.
     #[allow(unsafe_code)]
     unsafe {
         libc::execve(emulator.as_ptr(), arguments.as_ptr(), variables.as_ptr());
@@ -56,10 +56,10 @@ pub(crate) fn follow(setup: &Setup, path: u64, args: u64, environment: u64) -> O
     None
 }
 
-/// The argument by which the emulator loads this library again.
+/// The argument that makes the emulator load this library again.
 fn plugged(setup: &Setup, name: &[u8]) -> Option<Vec<u8>> {
-    // SAFETY: The structure is plain pointers, which may be null; the address is one of this library, which stays, and so
-    // does its name.
+    // SAFETY: The structure consists of pointers, which may be null. The address belongs to this library, which stays loaded,
+    // and so does its name.
     #[allow(unsafe_code)]
     let library = unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
@@ -87,18 +87,18 @@ fn plugged(setup: &Setup, name: &[u8]) -> Option<Vec<u8>> {
     Some(all)
 }
 
-/// As the emulator reads it back: commas are doubled.
+/// Doubles commas, as the emulator expects.
 fn escaped(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(|byte| std::iter::repeat_n(*byte, if *byte == b',' { 2 } else { 1 })).collect()
 }
 
-/// The program that runs, where a path means that; else the path.
+/// The running program if a path refers to it (`/proc/self/exe`); otherwise the path.
 fn real_path(path: CString) -> CString {
     let own = format!("/proc/{}/exe", std::process::id());
     if path.as_bytes() != b"/proc/self/exe" && path.as_bytes() != own.as_bytes() {
         return path;
     }
-    // SAFETY: The emulator gives a new string, or null, on the thread of a program; it is copied, and released once.
+    // SAFETY: On a program's thread, the emulator returns a new string or null; it is copied and freed once.
     #[allow(unsafe_code)]
     unsafe {
         let name = emulator::qemu_plugin_path_to_binary();
@@ -111,7 +111,7 @@ fn real_path(path: CString) -> CString {
     }
 }
 
-/// Follows scripts to their interpreters; nothing if the end is no program for this emulator.
+/// Resolves scripts to their interpreters; `None` if the final file is not a program for this emulator.
 fn resolve(setup: &Setup, mut started: Started) -> Option<Started> {
     for _ in 0..=MAX_SCRIPTS {
         let head = head(&started.path)?;
@@ -133,11 +133,11 @@ fn resolve(setup: &Setup, mut started: Started) -> Option<Started> {
     None
 }
 
-/// The first bytes of a file that this user may execute, with no other rights than it has.
+/// The first bytes of a file, if it is a regular file that this user may execute and that grants no additional privileges.
 fn head(path: &CStr) -> Option<Vec<u8>> {
     let mut bytes = vec![0; HEAD_BYTES];
-    // SAFETY: The path is a string with its end; `stat` is plain numbers, which may be zero, and is filled by the call; the
-    // buffer has as many bytes as are asked for; the descriptor is closed once.
+    // SAFETY: The path is null-terminated; `stat` consists of numbers, which may be zero, and is filled by the call; the
+    // buffer has as many bytes as requested; the descriptor is closed once.
     #[allow(unsafe_code)]
     let n = unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
@@ -160,7 +160,7 @@ fn head(path: &CStr) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The strings of a list of pointers in the guest's memory, which ends with a null; none for a null list.
+/// Reads the strings of a null-terminated list of pointers in guest memory; an empty list if the list itself is null.
 fn strings(list: u64, pointer_bytes: usize) -> Option<Vec<CString>> {
     let (mut all, mut n_bytes) = (Vec::new(), 0);
     if list == 0 {

@@ -1,10 +1,10 @@
-//! Threads of forked processes, which would crash the emulator.
+//! Works around a crash of the emulator when forked processes start threads.
 //!
-//! QEMU keeps a table of its CPUs for plugins. A `fork` copies it with the CPUs of all threads, although the child has one,
-//! and then counts CPUs anew: the next thread gets a number that stands in the table, and QEMU (7.2 to 10) asserts that the
-//! number is new, with or without a plugin. `g_hash_table_insert` says whether a key is new; this wraps it, for the program
-//! that is QEMU alone, so that in a forked process it says so of every CPU. The stale entry is then replaced, and nothing else
-//! depends on it.
+//! For plugins, QEMU keeps a table of its CPUs. A `fork` copies it with the CPUs of all threads, although the child has only
+//! one, and then CPU numbers start anew: the next thread gets a number that is already in the table. QEMU (7.2 to 10) asserts
+//! that the number is new, with or without a plugin. `g_hash_table_insert` returns whether a key is new. This wraps it, only
+//! for calls from QEMU's own program, so that in a forked process it reports every CPU as new. The stale entry is then
+//! replaced, and nothing else depends on it.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -13,33 +13,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// `g_hash_table_insert`: table, key, value; nonzero if the key is new.
 type Insert = extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
 
-/// The function that QEMU would call.
+/// The original function.
 static INSERT: OnceLock<Insert> = OnceLock::new();
-/// This process is the child of a `fork`.
+/// True if this process is a forked child.
 static IS_FORK: AtomicBool = AtomicBool::new(false);
 
-/// In the child of a `fork`.
+/// Called in a forked child.
 pub(crate) fn note() {
     IS_FORK.store(true, Ordering::Relaxed);
 }
 
-/// The table of CPUs is the one table whose values are their own keys.
+/// The table of CPUs is the only table whose values are their own keys.
 extern "C" fn insert(table: *mut c_void, key: *mut c_void, value: *mut c_void) -> c_int {
     let Some(insert) = INSERT.get() else { return 0 };
     let is_new = insert(table, key, value);
     c_int::from(is_new != 0 || (key == value && IS_FORK.load(Ordering::Relaxed)))
 }
 
-/// Wraps the function, if QEMU imports it; does nothing otherwise.
+/// Wraps the function if QEMU imports it; otherwise does nothing.
 pub(crate) fn mend() {
-    // SAFETY: The callback has the signature that the function wants, and ends before it does.
+    // SAFETY: The callback has the expected signature, and returns before the function does.
     #[allow(unsafe_code)]
     unsafe {
         libc::dl_iterate_phdr(Some(in_program), std::ptr::null_mut());
     }
 }
 
-/// An entry of a program's dynamic section.
+/// An entry of a dynamic section.
 #[repr(C)]
 struct Dynamic {
     tag: u64,
@@ -54,7 +54,7 @@ struct Relocation {
     addend: i64,
 }
 
-/// The types of relocations that stand for the address of a function, with and without a stub: 64-bit Linux.
+/// Relocation types for the address of a function, with and without a stub, on 64-bit Linux.
 const FUNCTIONS: &[u64] = if cfg!(target_arch = "x86_64") {
     &[7, 6]
 } else if cfg!(target_arch = "aarch64") {
@@ -63,7 +63,7 @@ const FUNCTIONS: &[u64] = if cfg!(target_arch = "x86_64") {
     &[]
 };
 
-/// Called for each loaded object, the first of which is the program itself; ends with that.
+/// Called for each loaded object. The first one is the program itself; iteration stops there.
 extern "C" fn in_program(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
     const END: c_int = 1;
     const STRTAB: u64 = 5;
@@ -72,8 +72,8 @@ extern "C" fn in_program(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void
     const JMPREL: u64 = 23;
     const RELA: u64 = 7;
     const RELASZ: u64 = 8;
-    // SAFETY: The loader gives a valid description of an object that stays loaded: its segments, its dynamic section, which ends
-    // with a zero tag, and the tables that this names, which have the sizes that it says.
+    // SAFETY: The loader passes a valid description of an object that stays loaded: its segments, its dynamic section, which
+    // ends with a zero tag, and the tables that it refers to, with their correct sizes.
     #[allow(unsafe_code)]
     unsafe {
         let base = (*info).dlpi_addr;
@@ -82,12 +82,12 @@ extern "C" fn in_program(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void
             return END;
         };
         let (mut strings, mut symbols) = (0, 0);
-        // Address and size of each.
+        // Address and size of each table.
         let mut tables = [(0, 0); 2];
         let mut entry = (base + dynamic.p_vaddr) as *const Dynamic;
         while (*entry).tag != 0 {
             let value = (*entry).value;
-            // Some C libraries put absolute addresses into the section, others leave it alone.
+            // Some C libraries relocate the addresses in this section, others do not.
             let address = if value < base { value + base } else { value };
             match (*entry).tag {
                 STRTAB => strings = address,
@@ -116,15 +116,15 @@ extern "C" fn in_program(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void
     END
 }
 
-/// Puts the wrapper where QEMU finds the address of the function.
+/// Puts the wrapper where QEMU looks up the address of the function.
 ///
 /// # Safety
-/// `slot` is that place, which may be write-protected. No thread calls the function meanwhile.
+/// `slot` must be that place, which may be write-protected, and no thread may call the function meanwhile.
 #[allow(unsafe_code)]
 // SAFETY: The caller's duty.
 unsafe fn replace(slot: *mut *const c_void) {
-    // SAFETY: The page is there, since the slot is. A slot that is not resolved yet leads to code that resolves it, so what is
-    // called is asked of the loader. The address is changed while QEMU starts, with one thread.
+    // SAFETY: The page exists, since the slot is in it. An unresolved slot leads to code that resolves it, so the loader is
+    // asked for the function instead. The address is changed while QEMU starts, with a single thread.
     unsafe {
         let original = libc::dlsym(libc::RTLD_DEFAULT, c"g_hash_table_insert".as_ptr());
         let page_bytes = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).unwrap_or(4096);

@@ -1,4 +1,4 @@
-//! A plugin for QEMU's user-mode emulators: what the program executes and accesses, as words in shared memory.
+//! A plugin for QEMU's user-mode emulators: records executed code and accesses of a program as words in shared memory.
 //!
 //! ```text
 //! a block is translated   its number, address, and the bytes of its instructions: once, into a slot of the process
@@ -7,13 +7,13 @@
 //! system calls            number, arguments, result, clock and processor         ┘
 //! ```
 //!
-//! Which instructions were executed, how accesses belong together, branches and signals are worked out by the recorder.
-//! Callbacks run on the program's threads and stop them: those for blocks, accesses and calls allocate nothing and take no lock
-//! once their thread has begun.
+//! The recorder works out executed instructions, related accesses, branches and signals. Callbacks run on the program's
+//! threads and block them: those for blocks, accesses and calls do not allocate or lock anything after the first callback of
+//! a thread.
 //!
-//! Arguments: `ring=PATH` of the shared memory; `follow=1` to record children of `fork`, too; `modules=1` to tell which
-//! files code comes from; `prefix=PATH` where the libraries of programs are looked for, and `name=NAME` of the program,
-//! for programs that go on as others.
+//! Arguments: `ring=PATH` of the shared memory; `follow=1` to also record forked children; `modules=1` to report the files
+//! that code is mapped from; `prefix=PATH`, where libraries of programs are searched; and `name=NAME` of the program, for a
+//! program started by another one.
 
 mod emulator;
 mod exec;
@@ -29,50 +29,50 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 use threads::{code_producer, producer};
 
-/// The version of the emulator's interface that this is for.
+/// Version of the emulator's plugin interface.
 #[allow(non_upper_case_globals, unsafe_code)]
-// SAFETY: The name is the one that the emulator looks for, and nothing else has it.
+// SAFETY: The emulator looks for this name, and nothing else uses it.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 1;
 
-/// What holds for the whole process.
+/// Settings of the process.
 #[derive(Debug)]
 struct Setup {
     shared: Shared,
-    /// Children of `fork` are recorded.
+    /// Whether to record forked children.
     follows: bool,
-    /// Number of the system call that sets a signal's handler.
+    /// Number of the system call that sets a signal handler.
     sigaction: i64,
-    /// That which takes a mapping away.
+    /// Number of the system call that unmaps memory.
     munmap: i64,
-    /// That which continues as another program.
+    /// Number of the system call that executes another program.
     execve: i64,
-    /// Bytes of the guest's addresses.
+    /// Bytes of a guest address.
     pointer_bytes: usize,
-    /// Class and machine of its programs, as their files have them.
+    /// ELF class and machine of the guest's programs.
     machine: (u8, u16),
-    /// A number of this program's in this recording.
+    /// Number of this program in the recording.
     image: u64,
-    /// Its name, if it is not the first.
+    /// Name of this program; empty if it is the first.
     name: Vec<u8>,
-    /// The recorder wants to know which files code comes from.
+    /// Whether the recorder wants to know the files that code is mapped from.
     tells_modules: bool,
-    /// For the next program.
+    /// Passed on to the next program.
     ring: CString,
     prefix: Option<CString>,
 }
 
 static SETUP: OnceLock<Setup> = OnceLock::new();
 
-/// Longest description of a block, in words.
+/// Maximum number of words in the description of a block.
 const MAX_CODE_WORDS: usize = 3 + MAX_INSTRS.div_ceil(8) + (MAX_INSTRS * 16).div_ceil(8);
 
-/// Called by the emulator when it loads the plugin; 0 if all is well.
+/// Called by the emulator when it loads the plugin; returns 0 on success.
 ///
 /// # Safety
-/// To be called by the emulator alone, with arguments as its interface has them.
+/// Must be called by the emulator only, with arguments according to its interface.
 #[allow(unsafe_code)]
-// SAFETY: The name is the one that the emulator looks for, and nothing else has it.
+// SAFETY: The emulator looks for this name, and nothing else uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: u64,
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
-    // SAFETY: The emulator gives a valid description and as many strings as it says.
+    // SAFETY: The emulator passes a valid description, and as many strings as it says.
     let (target, is_system, arguments) = unsafe {
         let arguments: Vec<&CStr> =
             (0..usize::try_from(argc).unwrap_or(0)).map(|i| CStr::from_ptr(*argv.add(i))).collect();
@@ -145,13 +145,13 @@ fn setup(target: &[u8], is_system: bool, arguments: &[&CStr]) -> Result<Setup, S
     })
 }
 
-/// A block was translated. The emulator translates one at a time.
+/// Called when a block was translated. The emulator translates one block at a time.
 extern "C" fn on_translate(_: u64, block: *mut Block) {
     let Some(setup) = SETUP.get() else { return };
     let Some(producer) = code_producer() else { return };
-    let number = setup.shared.next_id() as u32; // Four billion translations take longer than anybody waits.
+    let number = setup.shared.next_id() as u32; // 2^32 translations would take longer than any recording.
     let mut words = [0_u64; MAX_CODE_WORDS];
-    // SAFETY: The block is valid during this call, and so are its instructions, whose bytes are as many as they say.
+    // SAFETY: The block is valid during this call, and so are its instructions, which have as many bytes as they say.
     #[allow(unsafe_code)]
     let (n, n_bytes, bytes_at) = unsafe {
         let n = emulator::qemu_plugin_tb_n_insns(block).min(MAX_INSTRS);
@@ -197,7 +197,7 @@ extern "C" fn on_translate(_: u64, block: *mut Block) {
     producer.push_group(&words[..end]);
 }
 
-/// Sets byte `index` of words, the lowest of each first.
+/// Sets byte `index` of some words, in little-endian order.
 fn set_byte(words: &mut [u64], index: usize, byte: u8) {
     if let Some(word) = words.get_mut(index / 8) {
         *word |= u64::from(byte) << (index % 8 * 8);
@@ -209,7 +209,7 @@ extern "C" fn on_block(vcpu: c_uint, number: *mut c_void) {
         if producer.is_at_stretch() {
             producer.push_group(&threads::clock());
         }
-        producer.push(qemu::block(number as usize as u32)); // It was made of as many bits.
+        producer.push(qemu::block(number as usize as u32)); // It was created from 32 bits.
     }
 }
 
@@ -226,7 +226,7 @@ extern "C" fn on_access(vcpu: c_uint, raw: u32, addr: u64, instr: *mut c_void) {
     }
 }
 
-#[allow(clippy::too_many_arguments)] // As many as the interface has.
+#[allow(clippy::too_many_arguments)] // The number that the interface has.
 extern "C" fn on_syscall(
     _: u64,
     vcpu: c_uint,
@@ -251,7 +251,7 @@ extern "C" fn on_syscall(
     let head = qemu::head(Kind::Syscall, 8, number as u32); // Numbers are small, or -1.
     producer.push_group(&[head, micros, cpu, a1, a2, a3, a4, a5, a6]);
     if number == setup.execve {
-        // Comes back if this is left to the emulator.
+        // Returns if the program is left to the emulator.
         let _ = exec::follow(setup, a1, a2, a3);
     }
 }
@@ -271,7 +271,7 @@ extern "C" fn on_exit(_: u64, vcpu: c_uint) {
     threads::end(vcpu);
 }
 
-/// In the child of a `fork`, which has one thread.
+/// Called in a forked child, which has a single thread.
 extern "C" fn on_fork() {
     forks::note();
     threads::forget();

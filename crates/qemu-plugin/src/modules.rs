@@ -1,7 +1,7 @@
-//! Which file the code of a block comes from, told once for each mapping, before the first block of it.
+//! Reports the file that the code of a block is mapped from, once for each mapping, before its first block.
 //!
-//! Only where the recorder looks for a function by its name. Runs while the emulator translates, which is one block at a
-//! time.
+//! Used only if the recorder searches for a function by name. Runs while the emulator translates, which it does for one block
+//! at a time.
 
 use crate::guest;
 use quipu_ring::Producer;
@@ -12,22 +12,22 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Mappings that are remembered; more than this are looked up again.
+/// Number of mappings that are remembered; beyond that, mappings are looked up again.
 const MOST_KNOWN: usize = 256;
 
-/// Where those of the guest lie that were told, or have no file.
+/// Guest address ranges of the mappings that were reported or have no file.
 static KNOWN: Mutex<Vec<Range<u64>>> = Mutex::new(Vec::new());
-/// Something was unmapped: what is known may be old.
+/// Set when memory was unmapped, so that `KNOWN` may be outdated.
 static IS_OLD: AtomicBool = AtomicBool::new(false);
 
-/// The program took a mapping away.
+/// Called when the program unmapped memory.
 pub(crate) fn forget() {
     IS_OLD.store(true, Ordering::Relaxed);
 }
 
-/// Tells of the mapping at this address of the guest.
+/// Reports the mapping at a guest address.
 pub(crate) fn tell(producer: &mut Producer<'_>, pc: u64) {
-    // No other thread has it: the emulator translates one block at a time.
+    // No other thread holds the lock: the emulator translates one block at a time.
     let Ok(mut known) = KNOWN.try_lock() else { return };
     if IS_OLD.swap(false, Ordering::Relaxed) || known.len() >= MOST_KNOWN {
         known.clear();
@@ -54,7 +54,7 @@ pub(crate) fn tell(producer: &mut Producer<'_>, pc: u64) {
     known.push(range);
 }
 
-/// The line of a mapping: its addresses, where it begins in its file, and the file.
+/// The mapping that contains a host address: its address range, its offset in the file, and the path of the file.
 fn find(maps: &str, host: u64) -> Option<(Range<u64>, u64, &str)> {
     maps.lines().find_map(|line| {
         let mut parts = line.splitn(6, ' ');

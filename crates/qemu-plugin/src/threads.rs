@@ -1,4 +1,4 @@
-//! The slots of this process: one for each thread, by the number that the emulator gives it, and one for its code.
+//! The slots of this process: one for each thread, by the CPU number that the emulator assigns, and one for code.
 
 use crate::{SETUP, emulator};
 use quipu_ring::Producer;
@@ -7,44 +7,44 @@ use std::cell::UnsafeCell;
 use std::ffi::c_uint;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Threads beyond as many are not recorded.
+/// Maximum number of threads that are recorded.
 const MAX_THREADS: usize = 4096;
 
-/// What belongs to one thread.
+/// The state of one thread.
 struct Place(UnsafeCell<State>);
 
 enum State {
-    /// It has written nothing yet.
+    /// Nothing was written yet.
     New,
     Records(Producer<'static>),
-    /// It is not recorded.
+    /// The thread is not recorded.
     Off,
 }
 
-// SAFETY: The emulator calls back on the thread that has the number, and gives a number to one thread at a time; the
-// place of the code is used while the emulator holds its lock for translating.
+// SAFETY: The emulator calls back on the thread that has the number, and assigns a number to one thread at a time. The place
+// for code is used while the emulator holds its lock for translation.
 #[allow(unsafe_code)]
 unsafe impl Sync for Place {}
 
 static PLACES: [Place; MAX_THREADS] = [const { Place(UnsafeCell::new(State::New)) }; MAX_THREADS];
 static CODE: Place = Place(UnsafeCell::new(State::New));
 
-/// This process is a child of a `fork` that is not to be recorded.
+/// True if this process is a forked child that is not to be recorded.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
-/// The process that this one was forked from.
+/// Process id of the parent that this process was forked from.
 static PARENT: AtomicU32 = AtomicU32::new(0);
 
-/// The slot of the thread that the emulator gave this number, which is the calling one.
+/// The slot of the calling thread, to which the emulator assigned this number.
 #[inline(always)]
 pub(crate) fn producer(vcpu: c_uint) -> Option<&'static mut Producer<'static>> {
     let place = PLACES.get(vcpu as usize)?;
-    // SAFETY: As said at `Place`: no other thread uses it now, and callbacks do not nest.
+    // SAFETY: See `Place`: no other thread uses it now, and callbacks do not nest.
     #[allow(unsafe_code)]
     let state = unsafe { &mut *place.0.get() };
     if let State::Records(producer) = state { Some(producer) } else { begin(state) }
 }
 
-/// The first callback of a thread.
+/// Handles the first callback of a thread.
 #[cold]
 fn begin(state: &'static mut State) -> Option<&'static mut Producer<'static>> {
     if let State::Off = state {
@@ -55,7 +55,7 @@ fn begin(state: &'static mut State) -> Option<&'static mut Producer<'static>> {
     let (pid, tid) = ids();
     let mut producer = Producer::claim(&setup.shared, pid, tid)?;
     let [_, micros, cpu] = clock();
-    // SAFETY: A question without arguments.
+    // SAFETY: A query without arguments.
     #[allow(unsafe_code)]
     let start = unsafe { emulator::qemu_plugin_start_code() };
     let parent = u64::from(PARENT.load(Ordering::Relaxed));
@@ -71,9 +71,9 @@ fn begin(state: &'static mut State) -> Option<&'static mut Producer<'static>> {
     if let State::Records(producer) = state { Some(producer) } else { None }
 }
 
-/// The slot for the process's code: that of thread 0, which no thread is.
+/// The slot for the code of the process, claimed as thread 0, an id that no thread has.
 pub(crate) fn code_producer() -> Option<&'static mut Producer<'static>> {
-    // SAFETY: As said at `Place`.
+    // SAFETY: See `Place`.
     #[allow(unsafe_code)]
     let state = unsafe { &mut *CODE.0.get() };
     if let State::New = state {
@@ -81,17 +81,17 @@ pub(crate) fn code_producer() -> Option<&'static mut Producer<'static>> {
         let claimed = setup.and_then(|setup| Producer::claim(&setup.shared, ids().0, 0));
         *state = claimed.map_or(State::Off, State::Records);
         if let State::Off = state {
-            // Blocks that cannot be told apart are of no use.
+            // Without descriptions of blocks, recording makes no sense.
             IS_OFF.store(true, Ordering::Relaxed);
         }
     }
     if let State::Records(producer) = state { Some(producer) } else { None }
 }
 
-/// The thread ends; another one may get its number.
+/// Called when a thread ends; its number may be assigned again.
 pub(crate) fn end(vcpu: c_uint) {
     let Some(place) = PLACES.get(vcpu as usize) else { return };
-    // SAFETY: As said at `Place`: the emulator calls this on the thread itself.
+    // SAFETY: See `Place`: the emulator calls this on the thread itself.
     #[allow(unsafe_code)]
     let state = unsafe { std::mem::replace(&mut *place.0.get(), State::New) };
     if let State::Records(mut producer) = state {
@@ -101,15 +101,16 @@ pub(crate) fn end(vcpu: c_uint) {
     }
 }
 
-/// In a new process the slots are the parent's: they are forgotten, and others claimed when there is something to say.
+/// Called in a forked child, where the slots belong to the parent: discards them. Others are claimed when there is something
+/// to record.
 pub(crate) fn forget() {
     let follows = SETUP.get().is_some_and(|setup| setup.follows);
     IS_OFF.store(!follows || IS_OFF.load(Ordering::Relaxed), Ordering::Relaxed);
-    // SAFETY: A question without arguments.
+    // SAFETY: A query without arguments.
     #[allow(unsafe_code)]
     PARENT.store(unsafe { libc::getppid() }.cast_unsigned(), Ordering::Relaxed);
     for place in PLACES.iter().chain([&CODE]) {
-        // SAFETY: A new process has one thread, this one. Nothing is dropped that would tell the recorder.
+        // SAFETY: A new process has one thread, this one. No destructor runs that would notify the recorder.
         #[allow(unsafe_code)]
         unsafe {
             std::ptr::write(place.0.get(), State::New);
@@ -117,19 +118,19 @@ pub(crate) fn forget() {
     }
 }
 
-/// Process and thread.
+/// Process id and thread id.
 fn ids() -> (u32, u32) {
-    // SAFETY: Questions without arguments.
+    // SAFETY: Queries without arguments.
     #[allow(unsafe_code)]
     unsafe {
         (libc::getpid().cast_unsigned(), libc::gettid().cast_unsigned())
     }
 }
 
-/// The words that tell clock and processor.
+/// A group with the clock and the processor.
 pub(crate) fn clock() -> [u64; 3] {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: The time is written to a value of ours; the other is a question without arguments.
+    // SAFETY: The time is written to a local value; the other call is a query without arguments.
     #[allow(unsafe_code)]
     let cpu = unsafe {
         libc::clock_gettime(libc::CLOCK_REALTIME, &mut now);
