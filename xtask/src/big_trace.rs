@@ -1,8 +1,8 @@
 //! A trace of any length for benchmarks: one thread of a real trace, repeated.
 //!
-//! The result is valid: chunks, footers, ordinals and duplicated time stamps stand as docs/formats/drmemtrace.md says,
-//! each chunk has the encodings of its own instructions, and time goes up. What a repetition cannot give is variety:
-//! the working set stays that of the template, and the archive packs better than that of a long run would.
+//! The result is valid: chunks, footers, ordinals and duplicated time stamps follow docs/formats/drmemtrace.md, each chunk
+//! has the encodings of its own instructions, and time increases. Repetition cannot add variety: the working set stays that
+//! of the template, and the archive compresses better than that of a long run would.
 
 mod calls;
 mod template;
@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use template::{CPU_ID, Entry, Step, TIMESTAMP, Template, marker};
 use zip::ZipWriter;
 
-/// The trace that is repeated: the longest thread of the fixture with nine threads. It begins with a signal, so
-/// the jump from the end of one repetition to the beginning of the next is one that a trace may make.
+/// The trace that is repeated: the longest thread of the fixture with nine threads. It begins with a signal, so the format
+/// allows the jump from the end of one repetition to the beginning of the next.
 const TEMPLATE: &str = "traces/drmemtrace/threadsig.x64/drmemtrace.threadsig.872884.3060.trace.zip";
 
-/// The default of DynamoRIO's tools.
+/// Instructions in a chunk by default, as in DynamoRIO's tools.
 const CHUNK_INSTRS: u64 = 10_000_000;
 
 /// How to build the trace.
@@ -50,7 +50,7 @@ pub(crate) struct Options {
     plain: bool,
 }
 
-/// Writes the trace and says what is in it.
+/// Writes the trace and prints its counts.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     if let (Some(template), Some(n_calls)) = (&options.apitrace, options.calls) {
         return calls::run(template, &options.out, n_calls);
@@ -83,7 +83,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What was written.
+/// Counts of what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Written {
     entries: u64,
@@ -115,22 +115,22 @@ fn write_file(
         .with_context(|| path.display().to_string())
 }
 
-/// Where entries go.
+/// Destination of the entries.
 enum Out<W: Write + std::io::Seek> {
     Plain(W),
     Zip(Box<ZipWriter<W>>),
 }
 
-/// Writes one thread's file, entry by entry, keeping the counts that chunks need.
+/// Writes one thread's file entry by entry and keeps the counts that chunks need.
 struct Repeater<'a, W: Write + std::io::Seek> {
     template: &'a Template,
     out: Out<W>,
     chunk_instrs: u64,
-    /// Position of the thread among those written.
+    /// Index of the thread among those written.
     thread: u64,
     written: Written,
     instrs_in_chunk: u64,
-    /// Which bytes of each PC the current chunk has, as index into the template's codes.
+    /// By address number: the encoding that the current chunk has given, as an index into the template's codes.
     given: Vec<Option<u32>>,
     timestamp: u64,
     cpu: u64,
@@ -151,7 +151,7 @@ impl<'a, W: Write + std::io::Seek> Repeater<'a, W> {
         }
     }
 
-    /// Writes at least `entries` entries: header, repetitions of the body, trailer.
+    /// Writes the header, repetitions of the body and the trailer: at least `entries` entries.
     fn run(mut self, entries: u64) -> Result<Written> {
         self.open_chunk()?;
         self.header()?;
@@ -185,7 +185,8 @@ impl<'a, W: Write + std::io::Seek> Repeater<'a, W> {
         Ok(())
     }
 
-    /// Writes one entry of the body, with what must stand before it; `later` is added to time stamps.
+    /// Writes one entry of the body, preceded by its encoding and branch target where needed; `later` is added to time
+    /// stamps.
     fn step(&mut self, step: &Step, later: u64) -> Result<()> {
         let mut entry = step.entry;
         if step.is_instr() {
@@ -218,7 +219,7 @@ impl<'a, W: Write + std::io::Seek> Repeater<'a, W> {
         self.put(entry)
     }
 
-    /// Ends a chunk and begins the next with its ordinal and copies of the last time stamp and processor.
+    /// Ends a chunk and begins the next one with its ordinal and copies of the last time stamp and processor.
     fn next_chunk(&mut self) -> Result<()> {
         self.put(marker(template::CHUNK_FOOTER, self.written.chunks - 1))?;
         self.open_chunk()?;
@@ -226,7 +227,7 @@ impl<'a, W: Write + std::io::Seek> Repeater<'a, W> {
         let records = self.written.records;
         self.put(marker(TIMESTAMP, self.timestamp))?;
         self.put(marker(CPU_ID, self.cpu))?;
-        self.written.records = records; // The copies are not seen by a reader.
+        self.written.records = records; // Readers skip the copies.
         self.given.fill(None);
         self.instrs_in_chunk = 0;
         Ok(())

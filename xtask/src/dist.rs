@@ -1,4 +1,4 @@
-//! What is given to others: the program with all that it has, and the module for Python.
+//! Builds the distributable parts: the program with all features, and the Python module.
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
@@ -24,16 +24,16 @@ enum Part {
     Wheel,
 }
 
-/// Packages of the program, and what recording looks for beside it.
+/// Packages of the program and of the libraries that recording loads.
 const PACKAGES: [&str; 3] = ["quipu-cli", "quipu-rt", "quipu-qemu"];
-/// The files that they make.
+/// Files that these packages build.
 const FILES: [&str; 4] = ["quipu", "libquipu_rt.so", "libquipu_rt.a", "libquipu_qemu.so"];
-/// The library that the module for Python records with.
+/// The library that the Python module records with.
 const RECORDS: &str = "libquipu_qemu.so";
-/// What else goes along.
+/// Text files that accompany the program.
 const TEXTS: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Builds what is asked for, and says how large it is.
+/// Builds the requested parts and prints their sizes.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let (built, dist) = (target.join("release"), target.join("dist"));
@@ -73,7 +73,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Builds packages as they are given to others.
+/// Builds packages with the settings of a release.
 fn cargo<'a>(root: &Path, target: &Path, args: impl IntoIterator<Item = &'a str>) -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--release", "--locked", "--target-dir"]).arg(target).args(args);

@@ -1,7 +1,7 @@
-//! The command lines of the tools that `quipu as …` stands in for, timed with two builds in turn.
+//! Times the command lines of the tools that `quipu as …` stands in for, with two builds in turn.
 //!
-//! A tool that became slower shows in the ratio of its row: runs of one build stand beside runs of the other, so that the
-//! load of the machine falls on both. Processor time is compared, which other programs change less than the clock.
+//! The ratio of a row shows whether a tool became slower. Runs of the two builds alternate, so that the load of the machine
+//! affects both alike. Processor time is compared, because other programs influence it less than elapsed time.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -38,7 +38,7 @@ pub(crate) struct Options {
     only: String,
 }
 
-/// Which input a row reads.
+/// Input that a row reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Input {
     Trace,
@@ -47,8 +47,8 @@ enum Input {
     Program,
 }
 
-/// A row: its name, its input, and the words after `quipu as`, among which `{in}` is the input, `{out}` a folder to write
-/// into and `{root}` the repository.
+/// Rows: a name, an input, and the arguments of `quipu as`, in which `{in}` stands for the input, `{out}` for a folder to
+/// write into and `{root}` for the repository.
 const ROWS: &[(&str, Input, &str)] = &[
     ("basic_counts", Input::Trace, "drmemtrace -infile {in} -tool basic_counts"),
     ("opcode_mix", Input::Trace, "drmemtrace -infile {in} -tool opcode_mix"),
@@ -79,12 +79,12 @@ const ROWS: &[(&str, Input, &str)] = &[
     ("dwarf2json", Input::Program, "cacheray dwarf2json {in}"),
 ];
 
-/// Times each row whose input is given, and prints a table.
+/// Times each row whose input is given and prints a table.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let scratch = std::env::temp_dir().join(format!("quipu-drop-ins.{}", std::process::id()));
     fs::create_dir_all(&scratch)?;
     let result = table(root, options, &scratch);
-    // What the simulator and the filter wrote is of no use.
+    // The output of the simulator and the filter is not needed.
     fs::remove_dir_all(&scratch)?;
     result
 }
@@ -109,7 +109,7 @@ fn table(root: &Path, options: &Options, scratch: &Path) -> Result<()> {
             })
             .collect();
         let (before, after) = (fs::canonicalize(&options.before)?, fs::canonicalize(&options.after)?);
-        // The first run reads the file into memory, and says how often a short command has to run.
+        // The first run reads the file into memory, and its time decides how often a short command is repeated.
         let once = time(&before, &words, scratch, 1)?;
         let times = (LONG_ENOUGH / once.max(1.0 / TICKS)).ceil().clamp(1.0, 1000.0) as u32; // At most 1000.
         let mut pairs = Vec::new();
@@ -123,10 +123,10 @@ fn table(root: &Path, options: &Options, scratch: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Processor time in seconds that a measurement takes at least, so that a tick of the clock is 2 % of it.
+/// Minimum processor time of a measurement, in seconds: one tick of the clock is then 2 % of it.
 const LONG_ENOUGH: f64 = 0.5;
 
-/// Runs a build with these words as often as `times`; the processor time that one run took, in seconds.
+/// Runs a build `times` times with these arguments; returns the processor time of one run, in seconds.
 fn time(build: &Path, words: &[String], scratch: &Path, times: u32) -> Result<f64> {
     let before = children()?;
     for _ in 0..times {
@@ -139,22 +139,22 @@ fn time(build: &Path, words: &[String], scratch: &Path, times: u32) -> Result<f6
             .stderr(Stdio::null())
             .status()
             .with_context(|| build.display().to_string())?;
-        // Findings are no reason to stop: both builds have them.
+        // Tools that report findings exit with 1: that is no error here, since both builds report them.
         ensure!(matches!(status.code(), Some(0 | 1)), "{} as {}: {status}", build.display(), words.join(" "));
     }
     Ok((children()? - before) as f64 / TICKS / f64::from(times))
 }
 
-/// Ticks of a second in what Linux tells of processes, on every architecture.
+/// Ticks per second in `/proc/PID/stat`; Linux uses this value on every architecture.
 const TICKS: f64 = 100.0;
 
-/// The processor time of all processes that were started here and have ended, in ticks.
+/// Processor time of all child processes that have ended, in ticks.
 fn children() -> Result<u64> {
     let stat = fs::read_to_string("/proc/self/stat").context("/proc/self/stat")?;
     sum_of_children(&stat).context("/proc/self/stat has other fields than expected")
 }
 
-/// The sum of the fields `cutime` and `cstime`: the 14th and 15th after the name, which is in brackets.
+/// Sum of the fields `cutime` and `cstime`: the 14th and 15th after the name, which is in parentheses.
 fn sum_of_children(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut times = fields.split(' ').skip(13).map(str::parse::<u64>);

@@ -1,4 +1,4 @@
-//! Short seeds for the fuzz targets of DTrace: a capture in each form, as `quipu_fuzzing::dtrace` takes it apart.
+//! Short seeds for the fuzz targets of DTrace: a capture in each form that `quipu_fuzzing::dtrace` reads.
 
 use anyhow::Result;
 use quipu::dtrace::buffer::Cursor;
@@ -13,13 +13,13 @@ use quipu::source::Source;
 use serde_json::Value as Json;
 use std::path::Path;
 
-/// A seed, and the target that it is for.
+/// A fuzz target and a seed for it.
 pub(crate) type Seed = (&'static str, Vec<u8>);
 
-/// What a part of a record and a buffer have unless their description says it.
+/// Members of records and buffers that default to 0 where a description leaves them out.
 const ZEROS: &[&str] = &["format", "arg", "uarg", "oldest", "drops", "errors", "timestamp"];
 
-/// The seeds of a capture with no more than `max_bytes` each; none for a file that is no description.
+/// Returns the seeds of a capture, each with at most `max_bytes` bytes; none if the file is no description.
 pub(crate) fn of(path: &Path, max_bytes: usize) -> Result<Vec<Seed>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name != meta::FILE && !name.starts_with(linux::FILE) {
@@ -49,7 +49,7 @@ pub(crate) fn of(path: &Path, max_bytes: usize) -> Result<Vec<Seed>> {
     Ok(seeds)
 }
 
-/// Leaves out probes that did not fire: they make seeds long.
+/// Drops probes that did not fire, because they make seeds long.
 fn keep_what_is_used(capture: &mut Capture) {
     if capture.dialect != Dialect::Linux {
         let used: Vec<u32> = capture.enablings.iter().map(|enabling| enabling.probe).collect();
@@ -57,7 +57,7 @@ fn keep_what_is_used(capture: &mut Capture) {
     }
 }
 
-/// `meta.json` on one line, a zero, the bytes of the buffers.
+/// `meta.json` on one line, a zero byte, and the bytes of the buffers.
 fn of_folder(capture: &Capture) -> Result<Vec<u8>> {
     let (mut seed, mut buffers) = (Vec::new(), Vec::new());
     let files = export::files(capture);
@@ -75,7 +75,7 @@ fn of_folder(capture: &Capture) -> Result<Vec<u8>> {
     Ok(seed)
 }
 
-/// Leaves out members that say nothing.
+/// Removes members that hold only defaults.
 fn shorten(json: &mut Json) {
     match json {
         Json::Object(members) => {
@@ -111,7 +111,7 @@ fn with_old_headers(capture: &Capture) -> Capture {
     old
 }
 
-/// A line with options, the lines of descriptions, a zero, and as many samples and states as there is room for.
+/// A line with options, the lines of descriptions, a zero byte, and as many samples and states as fit.
 fn of_lines(capture: &Capture, max_bytes: usize) -> Vec<u8> {
     let events = capture.events.clone();
     let described = Capture { events: Vec::new(), ..capture.clone() };
@@ -132,7 +132,7 @@ fn of_lines(capture: &Capture, max_bytes: usize) -> Vec<u8> {
         let bytes = match event {
             Event::Sample { bytes, .. } => [vec![cpu], part(&bytes)].concat(),
             Event::State { aggregation, key, data, .. } => {
-                let id = capture.aggregations.get(aggregation).map_or(0, |of| of.id) as u8; // As above.
+                let id = capture.aggregations.get(aggregation).map_or(0, |of| of.id) as u8; // A few aggregations are enough.
                 [vec![cpu | 0x80], part(&key), part(&data), vec![id]].concat()
             }
         };

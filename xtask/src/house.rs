@@ -1,6 +1,6 @@
-//! `cargo xtask house`: the measures and rules of the repository, each with today's number, and whether it holds.
+//! `cargo xtask house`: the measures and rules of the repository, each with its current number and whether it holds.
 //!
-//! [`measures`] says what is counted, [`crate::tidy`] which rules there are, [`page`] keeps what was and what is allowed.
+//! [`measures`] lists what is counted, [`crate::tidy`] lists the rules, and [`page`] stores starting values and allowances.
 
 pub(crate) mod measures;
 pub(crate) mod page;
@@ -13,7 +13,7 @@ use page::{Numbers, grouped};
 use std::fs;
 use std::path::Path;
 
-/// Prints all measures and rules, or what one of them counts.
+/// Prints all measures and rules, or the places that the one called `only` counts.
 pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<()> {
     let tree = Tree::read(root)?;
     if let Some(name) = only {
@@ -55,7 +55,7 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Takes the measure or rule called `name`; `None` if there is none.
+/// Evaluates the measure or rule called `name`; `None` if there is none.
 fn take(tree: &Tree, name: &str) -> Option<Result<Taken>> {
     if let Some(measure) = MEASURES.iter().find(|measure| measure.name == name) {
         return Some((measure.take)(tree));
@@ -64,7 +64,7 @@ fn take(tree: &Tree, name: &str) -> Option<Result<Taken>> {
     Some(rule.broken(tree).map(|places| Taken { value: places.len() as u64, places }))
 }
 
-/// The numbers on the page.
+/// Numbers stored on the page.
 pub(crate) fn stored(root: &Path) -> Result<Numbers> {
     let path = root.join(page::PATH);
     if !path.exists() {
@@ -73,7 +73,8 @@ pub(crate) fn stored(root: &Path) -> Result<Numbers> {
     Ok(Numbers::read(&fs::read_to_string(&path).with_context(|| path.display().to_string())?))
 }
 
-/// The page as it has to be written now: with the starts that are new and the allowances that fell.
+/// The page as it should be now: with starting values for new measures, and with allowances lowered where fewer places break
+/// a rule.
 pub(crate) fn written(root: &Path) -> Result<String> {
     let tree = Tree::read(root)?;
     let mut numbers = stored(root)?;
@@ -86,7 +87,7 @@ pub(crate) fn written(root: &Path) -> Result<String> {
     Ok(page::page(&numbers))
 }
 
-/// An error if the page is not the one that its own numbers make.
+/// Fails if the page differs from the one generated from its own numbers.
 pub(crate) fn check(root: &Path) -> Result<()> {
     let text = fs::read_to_string(root.join(page::PATH)).unwrap_or_default();
     if page::page(&stored(root)?) != text {
@@ -99,7 +100,7 @@ fn yes(holds: bool) -> String {
     if holds { "yes" } else { "no" }.to_owned()
 }
 
-/// Prints rows of cells below each other: the first and fourth column to the left, the rest to the right.
+/// Prints rows of cells in aligned columns: the first and fourth to the left, the second and third to the right.
 fn put(rows: &[[String; 5]]) {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     for row in rows {

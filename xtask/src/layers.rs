@@ -1,6 +1,6 @@
-//! The layers of the workspace: who may depend on whom.
+//! The layers of the workspace: which crates may depend on which.
 //!
-//! `ARCHITECTURE.md` draws the picture. Each manifest says where its crate stands, in `[package.metadata.quipu]`:
+//! `ARCHITECTURE.md` draws the picture. Each manifest states the layer of its crate in `[package.metadata.quipu]`:
 //!
 //! ```toml
 //! layer = 2             # or "records", "format", "testkit", "outside": see `Layer`
@@ -9,7 +9,7 @@
 //! leaves = "…"          # what it leaves to others, if anything
 //! ```
 //!
-//! The check reads manifests only, so it needs no build and sees edges of every target and feature.
+//! The check reads only manifests, so it needs no build and sees dependencies for every target and feature.
 
 use anyhow::{Context, Result, bail};
 use std::fmt;
@@ -17,26 +17,26 @@ use std::fs;
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Where a crate stands.
+/// Layer of a crate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Layer {
-    /// Depends on lower levels only; crates of one level never see each other.
+    /// Depends on lower levels only; crates of one level cannot depend on each other.
     Level(u8),
-    /// The loop that families of flat records share: above level 1, below formats.
+    /// The loop shared by families of flat records: above level 1, below formats.
     Records,
-    /// One trace format: stands at level 2, and only levels from 4 up may name it, but for crates that say `names-formats`.
+    /// One trace format, at level 2. Only levels from 4 up may depend on it, and crates that set `names-formats`.
     Format,
-    /// Help for tests: sees up to level 2 but no format, and is seen by dev-dependencies only.
+    /// Help for tests: depends on crates up to level 2 except formats, and only dev-dependencies may name it.
     TestKit,
-    /// A chore runner: sees everything, is seen by no crate.
+    /// A chore runner: may depend on every crate; no crate may depend on it.
     Outside,
 }
 
 impl Layer {
-    /// The highest level that there is.
+    /// The highest level.
     const TOP: i64 = 8;
 
-    /// What a manifest says.
+    /// Parses the value of `layer` in a manifest.
     fn of(value: &Value) -> Option<Layer> {
         match (value.as_integer(), value.as_str()) {
             (Some(level @ 0..=Layer::TOP), _) => Some(Layer::Level(level as u8)), // At most `TOP`.
@@ -54,15 +54,15 @@ impl Layer {
 struct Member {
     name: String,
     layer: Layer,
-    /// Whether it may name formats, whatever its layer.
+    /// Whether it may depend on formats, whatever its layer.
     names_formats: bool,
 }
 
 impl Member {
-    /// The crate of a manifest.
+    /// Reads the crate of a manifest.
     ///
     /// # Errors
-    /// If it says no layer, or none that there is.
+    /// If the manifest states no layer or an unknown one.
     fn of(manifest: &Table) -> Result<Member> {
         let name = package_name(manifest).context("a manifest without a package")?;
         let ours = manifest["package"].get("metadata").and_then(|metadata| metadata.get("quipu"));
@@ -80,7 +80,7 @@ impl Member {
     }
 }
 
-/// Reads all manifests of the workspace at `root` and prints what is wrong; an error if anything is.
+/// Reads all manifests of the workspace at `root` and prints forbidden dependencies; an error if there are any.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let (members, edges) = workspace(root)?;
     let wrong: Vec<String> = edges.iter().filter_map(|edge| forbidden(&members, edge)).collect();
@@ -106,7 +106,7 @@ struct Edge {
     kind: Kind,
 }
 
-/// Which table of the manifest an edge stands in.
+/// Table of the manifest that an edge comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Normal,
@@ -125,7 +125,7 @@ impl fmt::Display for Edge {
     }
 }
 
-/// Why the layers forbid `edge`; `None` if they allow it.
+/// Reason why the layers forbid `edge`; `None` if they allow it.
 fn forbidden(members: &[Member], edge: &Edge) -> Option<String> {
     let find = |name: &str| members.iter().find(|member| member.name == name);
     let (Some(from), Some(to)) = (find(&edge.from), find(&edge.to)) else {
@@ -149,7 +149,7 @@ fn forbidden(members: &[Member], edge: &Edge) -> Option<String> {
     Some(format!("{edge}: {reason}"))
 }
 
-/// Height of a layer; a crate sees what is lower.
+/// Height of a layer; a crate may depend on lower ones.
 fn level(layer: Layer) -> u8 {
     match layer {
         Layer::Level(level) => 2 * level,
@@ -160,12 +160,12 @@ fn level(layer: Layer) -> u8 {
     }
 }
 
-/// Where a crate of this layer stands among others, from below.
+/// Rank of a crate of this layer when crates are sorted from the lowest layer up.
 pub(crate) fn rank(layer: Option<&Value>) -> u8 {
     layer.and_then(Layer::of).map_or(u8::MAX, level)
 }
 
-/// The crates under `root`, and the edges between them.
+/// The crates under `root`, and their dependencies on each other.
 fn workspace(root: &Path) -> Result<(Vec<Member>, Vec<Edge>)> {
     let mut manifests = Vec::new();
     for entry in fs::read_dir(root.join("crates")).context("folder `crates`")? {
@@ -184,7 +184,7 @@ fn workspace(root: &Path) -> Result<(Vec<Member>, Vec<Edge>)> {
     Ok((members, edges))
 }
 
-/// The edges from one manifest to crates that are `members`, or that carry our prefix.
+/// The dependencies in one manifest on crates that are `members` or have the prefix of the project.
 fn edges(manifest: &Table, members: &[Member]) -> Vec<Edge> {
     let Some(from) = package_name(manifest) else { return Vec::new() };
     let mut tables: Vec<&Table> = vec![manifest];
@@ -243,7 +243,7 @@ mod tests {
         ]
     }
 
-    /// What the check says about one manifest.
+    /// Runs the check on one manifest; returns the reasons.
     fn check(manifest: &str) -> Vec<String> {
         let manifest: Table = manifest.parse().unwrap();
         let members = members();

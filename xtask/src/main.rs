@@ -1,6 +1,6 @@
 //! Chores of the repository, run as `cargo xtask <chore>`.
 //!
-//! Nothing here ships with Quipu. Each chore is one module; this file only reads the command line.
+//! Nothing here is shipped with Quipu. Each chore is one module; this file only parses the command line.
 
 mod big_trace;
 mod dist;
@@ -74,7 +74,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// The root of the repository.
+/// Root of the repository.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()

@@ -1,4 +1,4 @@
-//! Manual pages, one for each verb, from the definition of the command line.
+//! Manual pages, one for each verb, generated from the definition of the command line.
 
 use anyhow::{Context, Result};
 use std::fs;

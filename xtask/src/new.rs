@@ -1,7 +1,9 @@
-//! `cargo xtask new format|tool|lens NAME`: the files of something new, with code that builds, runs and is tested, to be changed
-//! into what is meant. The templates stand in `xtask/templates`; CONTRIBUTING.md has the guide.
+//! `cargo xtask new format|tool|lens NAME`: writes the files of a new format, analysis or lens.
 //!
-//! [`scratch`] tries a template out: in a copy of the repository, for the measure `family-files` and for the tests.
+//! They build, run and have tests, and are meant to be changed. The templates are in `xtask/templates`; CONTRIBUTING.md has
+//! the guide.
+//!
+//! [`scratch`] tries a template in a copy of the repository, for the measure `family-files` and for the tests.
 
 pub(crate) mod scratch;
 
@@ -32,7 +34,7 @@ pub(crate) enum What {
     Lens,
 }
 
-/// Writes the files and says which.
+/// Writes the files and prints their paths.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     for path in write(root, options.what, &options.name, &options.title)? {
         println!("{path}");
@@ -41,7 +43,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Words that name no module.
+/// Keywords of Rust, which cannot name a module.
 const KEYWORDS: &[&str] = &[
     "as", "async", "await", "box", "break", "const", "continue", "crate", "dyn", "else", "enum", "extern",
     "false", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod", "move", "mut",
@@ -49,7 +51,7 @@ const KEYWORDS: &[&str] = &[
     "use", "where", "while", "yield",
 ];
 
-/// Writes the files and returns their paths from the root.
+/// Writes the files and returns their paths relative to the root.
 pub(crate) fn write(root: &Path, what: What, name: &str, title: &str) -> Result<Vec<String>> {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     ensure!(
@@ -68,7 +70,7 @@ pub(crate) fn write(root: &Path, what: What, name: &str, title: &str) -> Result<
     }
 }
 
-/// Something new at work.
+/// A format, analysis or lens that is being added.
 struct New<'a> {
     root: &'a Path,
     name: &'a str,
@@ -118,7 +120,7 @@ impl New<'_> {
             include_str!("../templates/tool/mod.rs.txt"),
         )?;
         self.edit("crates/passes/src/lib.rs", |text| {
-            // In its place in the alphabet, as the formatter has it.
+            // Inserted in alphabetical order, as the formatter wants it.
             let line = format!("pub mod {module};\n");
             let comes_after = |other: &&str| other.starts_with("pub mod ") && **other > *line.trim_end();
             let next = text.lines().find(comes_after).unwrap_or("pub mod working_set;");
@@ -136,7 +138,7 @@ impl New<'_> {
             let list = text.find("macro_rules! for_each_lens")?;
             let end = list + text[list..].find("        }\n    };\n}")?;
             let taken = text[list..end].split(" = ").filter_map(|rest| rest.split(' ').next()?.parse::<u32>().ok());
-            // A lens has eight bits.
+            // Each lens has eight bits.
             let bit = (taken.max()? / 8 + 1) * 8;
             let entry = format!(
                 "            /// {title}.\n            {module}: {kind} {{\n                /// Rows of the {module} lens: {title}.\n                {} = {bit} \"{module}\" \"{title}\";\n            }}\n",
@@ -150,12 +152,12 @@ impl New<'_> {
         self.changelog(&format!("For programs that use the crates: lens `{module}`, {title}."))
     }
 
-    /// The name as a module has it.
+    /// The name in the form of a module name.
     fn module(&self) -> String {
         self.name.replace('-', "_")
     }
 
-    /// The name as a type has it.
+    /// The name in the form of a type name.
     fn kind(&self) -> String {
         let word = |word: &str| word[..1.min(word.len())].to_uppercase() + word.get(1..).unwrap_or_default();
         self.name.split('-').map(word).collect()
@@ -176,7 +178,7 @@ impl New<'_> {
         Ok(())
     }
 
-    /// Changes a file; an error if the place is not there that the change goes to.
+    /// Edits a file. Fails if `change` returns `None`, because the file lacks the place to edit.
     fn edit(&mut self, path: &str, change: impl FnOnce(&str) -> Option<String>) -> Result<()> {
         let whole = self.root.join(path);
         let text = fs::read_to_string(&whole).with_context(|| path.to_owned())?;
@@ -195,13 +197,13 @@ impl New<'_> {
     }
 }
 
-/// Puts a line in front of the first line that begins so.
+/// Inserts a line before the first line that begins with `place`.
 fn before(text: &str, place: &str, line: &str) -> Option<String> {
     let at = text.find(&format!("\n{place}"))? + 1;
     Some(format!("{}{line}{}", &text[..at], &text[at..]))
 }
 
-/// Cases of a new format: name, input, what is printed, what is wrong.
+/// Cases of a new format: name, input, expected output, expected messages.
 const CASES: &[(&str, &str, &str, &str)] = &[
     (
         "sound",

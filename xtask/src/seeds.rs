@@ -1,8 +1,8 @@
 //! Short seeds for the fuzz targets, made of the traces of the repository and of folders of samples.
 //!
-//! Fuzzers change a few bytes at a time and run thousands of inputs a second if those are short, so a seed is a whole file
-//! that is short, or what a long one begins with, in each container that can be written. What begins a trace tells its
-//! version and kind, and whatever is cut is found cut, which is no loss here.
+//! Fuzzers change a few bytes at a time and run thousands of short inputs a second. A seed is therefore a whole short file or
+//! the first bytes of a long one, in each container that can be written. The beginning of a trace holds its version and kind.
+//! Readers report that a cut file is cut, which does no harm here.
 
 use crate::dtrace_seeds;
 use anyhow::{Context, Result};
@@ -13,9 +13,9 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// No seed is larger.
+/// Maximum size of a seed.
 const MAX_BYTES: usize = 4 << 10;
-/// How much of a long file is taken, inflated: a multiple of the sizes of entries, 12 and 32 bytes.
+/// Bytes taken from a long file, inflated: a multiple of the entry sizes 12 and 32.
 const HEAD_BYTES: usize = 1920;
 
 /// Where the seeds are to be written, and what they are made of.
@@ -31,27 +31,27 @@ pub(crate) struct Options {
     samples: Vec<PathBuf>,
 }
 
-/// What lies in the folder of a format is for the target of its name, for these, and for [`OF_ACCESSES`].
+/// Further targets for the files in the folder of a format, besides the format's own target and [`OF_ACCESSES`].
 const MORE: &[(&str, &[&str])] =
     &[("drmemtrace", &["source", "check", "rewrite"]), ("apitrace", &["source", "apitrace_text"])];
 
-/// The program that formats without one of their own share.
+/// The fuzz program shared by formats that have none of their own.
 const OF_FORMATS: &str = "format";
 
-/// Targets for every format whose traces may have accesses to memory.
+/// Targets for every format whose traces may have memory accesses.
 const OF_ACCESSES: &[&str] = &["convert", "simulate"];
 
-/// Formats whose traces have none.
+/// Formats whose traces have no memory accesses.
 const WITHOUT_ACCESSES: &[&str] = &["apitrace"];
 
-/// The targets that the folder of a format is for.
+/// Targets for the files in the folder of a format.
 fn targets_of_format(name: &'static str) -> Vec<&'static str> {
     let more = MORE.iter().filter(|(folder, _)| *folder == name).flat_map(|(_, targets)| targets.iter());
     let of_accesses = OF_ACCESSES.iter().filter(|_| !WITHOUT_ACCESSES.contains(&name));
     [name].into_iter().chain(more.copied()).chain(of_accesses.copied()).collect()
 }
 
-/// Files with such a part in their path are for another target, whatever the folder.
+/// Files with one of these parts in their path are for another target, whatever their folder.
 const PARTS: &[(&str, &str)] = &[
     ("schedule.bin", "schedule"),
     (".raw", "drmemtrace-raw"),
@@ -63,10 +63,10 @@ const PARTS: &[(&str, &str)] = &[
     (".v2p", "configuration"),
 ];
 
-/// What holds words about traces, and none.
+/// Parts of paths of files that describe traces but are none.
 const PASSED_OVER: &[&str] = &["/golden", "README", "LICENSE", "facts.json", "tracecheck.txt", ".c.txt"];
 
-/// Writes the seeds and says how many there are.
+/// Writes the seeds and prints their number.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     if options.targets {
         targets(root)?.iter().for_each(|target| println!("{target}"));
@@ -94,7 +94,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             }
         }
     }
-    // What was kept by hand, and by earlier runs.
+    // Seeds kept by hand and from earlier runs.
     for path in files(&root.join("fuzz/seeds"))? {
         let target =
             path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
@@ -104,7 +104,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The programs that are targets, and the formats that have none of their own.
+/// Names of all targets: the fuzz programs, and the formats without one of their own.
 fn targets(root: &Path) -> Result<Vec<String>> {
     let programs = files(&root.join("fuzz/fuzz_targets"))?;
     let names =
@@ -118,7 +118,7 @@ fn targets(root: &Path) -> Result<Vec<String>> {
     Ok(targets)
 }
 
-/// Writes a seed under a name that its bytes give it; false if it was there.
+/// Writes a seed under a name derived from its bytes; returns false if the file existed already.
 fn keep(out: &Path, target: &str, seed: &[u8]) -> Result<bool> {
     let mut crc = Crc::new();
     crc.update(seed);
@@ -130,7 +130,7 @@ fn keep(out: &Path, target: &str, seed: &[u8]) -> Result<bool> {
     Ok(is_new)
 }
 
-/// The targets that a file is for.
+/// Targets that a file is for.
 fn targets_of(path: &Path) -> Vec<&'static str> {
     let text = path.to_string_lossy();
     if PASSED_OVER.iter().any(|part| text.contains(part)) {
@@ -140,7 +140,7 @@ fn targets_of(path: &Path) -> Vec<&'static str> {
         return vec![target];
     }
     let is_in = |folder: &str| path.components().any(|part| part.as_os_str() == folder);
-    // The input of a case has its format's name for an ending.
+    // The input of a case has its format's name as extension.
     let is_case =
         |name: &str| text.contains("/cases/") && path.extension().is_some_and(|ending| ending == name);
     let format =
@@ -148,17 +148,17 @@ fn targets_of(path: &Path) -> Vec<&'static str> {
     format.map_or_else(Vec::new, targets_of_format)
 }
 
-/// The file itself if it is short, and its first bytes in each container.
+/// The seeds of a file: the file itself if it is short, and its first bytes in each container.
 fn seeds_of(path: &Path, pool: &Arc<Pool>) -> Result<Vec<Vec<u8>>> {
     let mut seeds = Vec::new();
     if fs::metadata(path)?.len() <= MAX_BYTES as u64 {
         seeds.push(fs::read(path)?);
     }
-    // What cannot be inflated is a seed as it is, or none.
+    // A file that cannot be inflated gives no further seeds.
     let Ok(head) = Source::open(path).and_then(|source| source.head(HEAD_BYTES)) else { return Ok(seeds) };
     for packing in Packing::ALL {
         let mut packer = Packer::new(Cursor::new(Vec::new()), pool, &PackOptions::new(packing));
-        // Two members, where there are members.
+        // Two members, in containers that have members.
         for (name, part) in
             ["chunk.0000", "chunk.0001"].iter().zip(head.chunks(head.len().div_ceil(2).max(1)))
         {
@@ -175,7 +175,7 @@ fn seeds_of(path: &Path, pool: &Arc<Pool>) -> Result<Vec<Vec<u8>>> {
     Ok(seeds)
 }
 
-/// The files in a folder and below, in the order of their names.
+/// The files in a folder and below, sorted by name.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {

@@ -1,7 +1,7 @@
-//! The rules of the house that a test can hold: how comments and pages look, what they may point at, which words they use.
+//! Rules of the house that a test can check: the form of comments and pages, what they may link to, and the words they use.
 //!
-//! A rule gives the places that break it. `docs/house.md` says how many are allowed; [`crate::house::page`] lets that fall only.
-//! What a compiler or formatter can say is left to it.
+//! A rule returns the places that break it. `docs/house.md` says how many are allowed, and [`crate::house::page`] only ever
+//! lowers that number. Anything that the compiler or the formatter can check is left to them.
 
 mod keys;
 mod pages;
@@ -10,25 +10,25 @@ mod tests_named;
 use crate::house::measures::{Tree, has_word};
 use anyhow::Result;
 
-/// No comment is wider.
+/// Maximum width of a comment, in columns.
 const MAX_COMMENT: usize = 130;
 
-/// Something that holds everywhere.
+/// A rule that holds in the whole repository.
 pub(crate) struct Rule {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
     check: Check,
 }
 
-/// How a rule finds what breaks it.
+/// How a rule finds the places that break it.
 enum Check {
     By(fn(&Tree) -> Result<Vec<String>>),
-    /// No comment, no page and nothing that a program prints has this word, or these words.
+    /// No comment, page or text that a program prints contains this word or phrase.
     Word(&'static str),
 }
 
 impl Rule {
-    /// The places that break the rule, a line each.
+    /// Returns the places that break the rule, one line each.
     pub(crate) fn broken(&self, tree: &Tree) -> Result<Vec<String>> {
         match self.check {
             Check::By(find) => find(tree),
@@ -99,7 +99,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("word-the-original", "*the original*: the name of the program", Check::Word("the original")),
 ];
 
-/// Where `unsafe` may stand.
+/// Places where `unsafe` is allowed.
 const UNSAFE_PLACES: &[&str] = &[
     "crates/source/src/map.rs",
     "crates/source/src/fault.rs",
@@ -116,7 +116,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/stream-c/",
 ];
 
-/// Where threads may be started.
+/// Places where code may start threads.
 const THREAD_PLACES: &[&str] = &[
     "crates/engine/",
     "crates/source/",
@@ -138,7 +138,7 @@ fn starts_thread(code: &str) -> bool {
     ["thread::spawn(", "thread::scope(", "thread::Builder::"].iter().any(|form| code.contains(form))
 }
 
-/// The lines of the crates' programs that `is_meant` finds outside the places where they may stand.
+/// Lines of the crates' program code that `is_meant` matches outside the `allowed` places.
 fn lines_outside(tree: &Tree, allowed: &[&str], is_meant: fn(&str) -> bool) -> Vec<String> {
     let mut lines = Vec::new();
     for source in
@@ -151,12 +151,12 @@ fn lines_outside(tree: &Tree, allowed: &[&str], is_meant: fn(&str) -> bool) -> V
     lines
 }
 
-/// Comments that are too wide.
+/// Comments wider than [`MAX_COMMENT`].
 fn wide_comments(tree: &Tree) -> Result<Vec<String>> {
     let mut wide = Vec::new();
     for source in &tree.sources {
         for (i, line) in source.lines.iter().enumerate() {
-            // A row of a table stands on one line.
+            // A row of a table must be on one line.
             let is_row = line.comment.trim_start().starts_with('|');
             if line.width > MAX_COMMENT && line.code.trim().is_empty() && !is_row {
                 wide.push(format!("{}:{}: {} columns", source.path, i + 1, line.width));
@@ -166,7 +166,7 @@ fn wide_comments(tree: &Tree) -> Result<Vec<String>> {
     Ok(wide)
 }
 
-/// Files that do not say what they are about.
+/// Files that do not begin with a `//!` comment.
 fn no_first_lines(tree: &Tree) -> Result<Vec<String>> {
     let mut files = Vec::new();
     for source in &tree.sources {
@@ -178,7 +178,7 @@ fn no_first_lines(tree: &Tree) -> Result<Vec<String>> {
     Ok(files)
 }
 
-/// Pointers to specifications that lead nowhere.
+/// `SPEC:` pointers whose target does not exist.
 fn spec_pointers(tree: &Tree) -> Result<Vec<String>> {
     let mut broken = Vec::new();
     for source in &tree.sources {
@@ -198,7 +198,7 @@ fn spec_pointers(tree: &Tree) -> Result<Vec<String>> {
     Ok(broken)
 }
 
-/// What a pointer names: pages with commas or *and* between them. There is at least one.
+/// Targets of a `SPEC:` pointer: pages separated by commas or *and*. There is at least one.
 fn targets(text: &str) -> Vec<&str> {
     let text = text.trim_start();
     if text.starts_with("RFC ") {
@@ -218,7 +218,7 @@ fn targets(text: &str) -> Vec<&str> {
     targets
 }
 
-/// Why a pointer leads nowhere.
+/// Reason why a `SPEC:` pointer has no target; `None` if it has one.
 fn no_spec(tree: &Tree, target: &str) -> Option<String> {
     if target == "RFC" {
         return None;
@@ -229,10 +229,10 @@ fn no_spec(tree: &Tree, target: &str) -> Option<String> {
     pages::missing(&tree.root, "docs/formats", target)
 }
 
-/// Words before *of which* that say how many.
+/// Words before *of which* that count the things meant.
 const COUNTING: &[&str] = &["each", "some", "one", "two", "most", "first", "last", "all", "none", "both"];
 
-/// True if a text uses a word, but not where it says how many of the things before it are meant: *each of which*.
+/// True if a text uses a word or phrase. The phrase *of which* is allowed where a counting word precedes it: *each of which*.
 fn is_used(text: &str, word: &str) -> bool {
     if word != "of which" {
         return has_word(text, word);
@@ -242,7 +242,7 @@ fn is_used(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| has_word(&text[at..], word) && !counts(&text[..at]))
 }
 
-/// The comments, strings of programs and pages that use a word.
+/// Comments, strings of programs and pages that use a word.
 fn uses_of(tree: &Tree, word: &str) -> Result<Vec<String>> {
     let mut uses = Vec::new();
     let has = |text: &str| is_used(&text.to_lowercase(), word);

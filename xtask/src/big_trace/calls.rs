@@ -1,7 +1,7 @@
 //! A trace of graphics calls of any length: the calls of a real one, repeated.
 //!
-//! Signatures stand once, as in a real trace; calls are numbered on, and those of several threads are written one after the
-//! other, as they were over.
+//! Signatures are written once, as in a real trace; call numbers continue from one repetition to the next. Calls of several
+//! threads are written one after the other, in the order in which they ended.
 
 use anyhow::{Context, Result, bail};
 use quipu::apitrace::encode::{self, Encoder};
@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Writes the trace and says what is in it.
+/// Writes the trace and prints its counts.
 pub(super) fn run(template: &Path, out: &Path, n_calls: u64) -> Result<()> {
     let trace = trace::open(&Source::open(template)?, &Default::default())?;
     let packing = match out.extension().and_then(|ending| ending.to_str()) {

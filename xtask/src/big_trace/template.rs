@@ -1,6 +1,7 @@
-//! The real thread that is repeated, taken apart: header, body, and the encodings by instruction.
+//! The real thread that is repeated, split into header, body, and encodings by instruction.
 //!
-//! This is no reader for traces in general. It knows the one file that it is given, and refuses what that does not have.
+//! This is no general trace reader. It handles the one file that it is given and refuses entries that this file does not
+//! have.
 
 use anyhow::{Context, Result, bail, ensure};
 use flate2::read::DeflateDecoder;
@@ -33,11 +34,11 @@ pub(super) const CHUNK_FOOTER: u16 = 21;
 pub(super) const RECORD_ORDINAL: u16 = 22;
 const BRANCH_TARGET: u16 = 29;
 
-/// One entry as it stands in the file: type, size and value, little-endian.
+/// One entry as stored in the file: type, size and value, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry(pub(super) [u8; 12]);
 
-/// A marker entry.
+/// Builds a marker entry.
 pub(super) fn marker(kind: u16, value: u64) -> Entry {
     Entry::new(MARKER, kind, value)
 }
@@ -51,12 +52,12 @@ impl Entry {
         Entry(bytes)
     }
 
-    /// The entry's type.
+    /// Type of the entry.
     pub(super) fn kind(&self) -> u16 {
         u16::from_le_bytes([self.0[0], self.0[1]])
     }
 
-    /// Bytes accessed, or the kind of a marker.
+    /// Number of bytes accessed, or the kind of a marker.
     pub(super) fn size(&self) -> u16 {
         u16::from_le_bytes([self.0[2], self.0[3]])
     }
@@ -72,7 +73,7 @@ impl Entry {
         self.0[4..12].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// True if a reader shows it as a record. Copies after the start of a chunk are the caller's business.
+    /// True if a reader shows the entry as a record. The caller has to handle the copies after the start of a chunk.
     pub(super) fn is_record(&self) -> bool {
         match self.kind() {
             HEADER | FOOTER | THREAD | PID | ENCODING => false,
@@ -82,59 +83,59 @@ impl Entry {
     }
 }
 
-/// One entry of the body, with what belongs in front of it.
+/// One entry of the body, with the entries that precede it.
 pub(super) struct Step {
     pub(super) entry: Entry,
-    /// The hidden entry that says where an indirect branch goes.
+    /// The hidden entry with the target of an indirect branch.
     pub(super) target: Option<Entry>,
-    /// The instruction's encoding, as index into [`Template::codes`].
+    /// The instruction's encoding, as an index into [`Template::codes`].
     pub(super) code: Option<u32>,
 }
 
 impl Step {
-    /// True for instructions, fetched or not.
+    /// True for instructions, including those that were not fetched.
     pub(super) fn is_instr(&self) -> bool {
         self.counts() || self.entry.kind() == NO_FETCH
     }
 
-    /// True for what counts as an instruction.
+    /// True for entries that count as instructions.
     pub(super) fn counts(&self) -> bool {
         let kind = self.entry.kind();
         (INSTR..BUNDLE).contains(&kind) || matches!(kind, SYSENTER | TAKEN_JUMP | UNTAKEN_JUMP)
     }
 
-    /// True for instructions whose successor need not follow them.
+    /// True for instructions that can transfer control elsewhere than to the next one.
     pub(super) fn is_branch(&self) -> bool {
         self.counts() && self.entry.kind() != INSTR
     }
 }
 
-/// The bytes of one instruction.
+/// The encoding of one instruction.
 pub(super) struct Code {
-    /// Number of its address, counted from 0 in order of appearance.
+    /// Number of its address; addresses are numbered from 0 in order of appearance.
     pub(super) pc: usize,
-    /// The entries that carry the bytes.
+    /// The encoding entries that carry its bytes.
     pub(super) pieces: Vec<Entry>,
 }
 
-/// A thread, taken apart.
+/// A thread, split into its parts.
 pub(super) struct Template {
-    /// Everything before the first time stamp.
+    /// All entries before the first time stamp.
     pub(super) header: Vec<Entry>,
-    /// Everything from the first time stamp to the last instruction but one: the last is the call that ends the thread.
+    /// All entries from the first time stamp up to the last instruction, without it: it is the call that ends the thread.
     pub(super) steps: Vec<Step>,
     /// The distinct encodings.
     pub(super) codes: Vec<Code>,
-    /// How many distinct addresses the codes have.
+    /// Number of distinct addresses among the codes.
     pub(super) n_pcs: usize,
     /// The thread's id.
     pub(super) thread: u64,
-    /// What to add to time stamps for each repetition, in microseconds.
+    /// Microseconds to add to time stamps for each repetition.
     pub(super) duration: u64,
 }
 
 impl Template {
-    /// Takes apart an archive of one member.
+    /// Splits the trace in an archive that has a single member.
     pub(super) fn read(archive: &[u8]) -> Result<Template> {
         let bytes = only_member(archive)?;
         let (entries, rest) = bytes.as_chunks::<12>();
@@ -164,12 +165,12 @@ impl Template {
     }
 }
 
-/// Puts encodings and branch targets where they belong.
+/// Attaches encodings and branch targets to the instructions that follow them.
 #[derive(Default)]
 struct Sorter {
     steps: Vec<Step>,
     codes: Vec<Code>,
-    /// Number and latest code of each address.
+    /// Address number and latest code, by address.
     pcs: HashMap<u64, (usize, u32)>,
     pieces: Vec<Entry>,
     target: Option<Entry>,
@@ -197,7 +198,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// The code of the instruction at `pc`: the pieces just read, or those of the time before.
+    /// Returns the code of the instruction at `pc`: the pieces just read, or if there are none, those it had before.
     fn code(&mut self, pc: u64) -> Result<u32> {
         let pieces = std::mem::take(&mut self.pieces);
         let known = self.pcs.get(&pc).copied();

@@ -1,9 +1,9 @@
-//! The repeated trace obeys the format: checked entry by entry by the rules, not by the code that wrote it.
+//! The repeated trace obeys the format: every entry is checked against the rules, independently of the code that wrote it.
 
 use super::*;
 use std::io::{Cursor, Read};
 
-/// What one archive member, or a bare file, holds.
+/// Splits an archive member or a plain file into entries.
 fn entries(bytes: &[u8]) -> Vec<Entry> {
     let (entries, rest) = bytes.as_chunks::<12>();
     assert!(rest.is_empty());
@@ -41,7 +41,7 @@ fn is_counted(entry: &Entry) -> bool {
 
 const CHUNK: u64 = 50_000;
 
-/// An archive of more than two repetitions, and what its writer says of it.
+/// Writes an archive of more than two repetitions; returns its members and the writer's counts.
 fn archive() -> (Vec<Vec<Entry>>, Written) {
     let template = template();
     let mut bytes = Cursor::new(Vec::new());

@@ -1,6 +1,6 @@
 //! A zip archive written front to back: deflated members with their sizes in the local headers, zip64 where needed.
 //!
-//! Sizes are filled in when a member ends, so members stream, and a reader that meets the archive without its
+//! Sizes are filled in when a member ends. Members can therefore be streamed, and a reader that has the archive without its
 //! directory still finds them.
 
 use anyhow::{Context, Result, bail};
@@ -8,18 +8,18 @@ use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
 use std::io::{self, Seek, SeekFrom, Write};
 
-/// What deflate is asked for: the level that most writers use.
+/// Compression level of deflate, the one that most writers use.
 const LEVEL: u32 = 6;
-/// 1980-01-01, the earliest date a zip archive can have.
+/// 1980-01-01, the earliest date that a zip archive can store.
 const DATE: u16 = 0x21;
 /// "Version needed": 2.0 for deflate, 4.5 for zip64.
 const DEFLATE_VERSION: u16 = 20;
 const ZIP64_VERSION: u16 = 45;
 const DEFLATE_METHOD: u16 = 8;
-/// Value of a field whose real value stands in a zip64 record.
+/// Value of a field whose real value is in a zip64 record.
 const IN_ZIP64: u32 = u32::MAX;
 
-/// An archive in the making.
+/// An archive that is being written.
 pub(super) struct ZipWriter<W: Write + Seek> {
     state: State<W>,
     members: Vec<Member>,
@@ -30,7 +30,7 @@ pub(super) struct ZipWriter<W: Write + Seek> {
 enum State<W: Write + Seek> {
     Between(Counted<W>),
     Inside(DeflateEncoder<Counted<W>>),
-    /// An error has left the archive without an end.
+    /// An earlier error left the archive incomplete.
     Broken,
 }
 
@@ -40,7 +40,7 @@ impl<W: Write + Seek> ZipWriter<W> {
         ZipWriter { state, members: Vec::new(), crc: Crc::new(), size: 0 }
     }
 
-    /// Ends the member before and begins one called `name`.
+    /// Ends the previous member and begins one called `name`.
     pub(super) fn start(&mut self, name: &str) -> Result<()> {
         let mut out = self.end_member()?;
         let member = Member { name: name.to_owned(), crc: 0, packed: 0, size: 0, offset: out.position };
@@ -60,7 +60,7 @@ impl<W: Write + Seek> ZipWriter<W> {
         Ok(encoder.write_all(bytes)?)
     }
 
-    /// Writes the directory and gives the file back.
+    /// Writes the directory and returns the file.
     pub(super) fn finish(mut self) -> Result<W> {
         let mut out = self.end_member()?;
         let start = out.position;
@@ -72,7 +72,7 @@ impl<W: Write + Seek> ZipWriter<W> {
         Ok(out.out)
     }
 
-    /// Closes the member that is open, if any, and fills in its header.
+    /// Closes the open member, if there is one, and fills in its header.
     fn end_member(&mut self) -> Result<Counted<W>> {
         let encoder = match std::mem::replace(&mut self.state, State::Broken) {
             State::Between(out) => return Ok(out),
@@ -93,7 +93,7 @@ impl<W: Write + Seek> ZipWriter<W> {
     }
 }
 
-/// What the directory says of one member.
+/// A member's directory entry.
 struct Member {
     name: String,
     crc: u32,
@@ -121,7 +121,7 @@ impl Member {
         let version = if extra.is_empty() { DEFLATE_VERSION } else { ZIP64_VERSION };
         let mut bytes = b"PK\x01\x02".to_vec();
         put16(&mut bytes, &[version, version]);
-        self.put_common(&mut bytes, extra.len() as u16); // 0 or 12.
+        self.put_common(&mut bytes, extra.len() as u16); // 0 or 12 bytes.
         put16(&mut bytes, &[0, 0, 0]); // Comment, disk, internal attributes.
         put32(&mut bytes, &[0, offset.unwrap_or(IN_ZIP64)]);
         bytes.extend(self.name.as_bytes());
@@ -133,11 +133,11 @@ impl Member {
     fn put_common(&self, bytes: &mut Vec<u8>, extra_len: u16) {
         put16(bytes, &[0, DEFLATE_METHOD, 0, DATE]);
         put32(bytes, &[self.crc, self.packed, self.size]);
-        put16(bytes, &[self.name.len() as u16, extra_len]); // Names are a dozen letters.
+        put16(bytes, &[self.name.len() as u16, extra_len]); // Names have about a dozen letters.
     }
 }
 
-/// The records after a directory of `members` entries that stands from `start` to `end`.
+/// The records that follow a directory of `members` entries at offsets `start..end`.
 fn directory_end(start: u64, end: u64, members: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let fits = members < u64::from(u16::MAX) && end < u64::from(IN_ZIP64);
@@ -173,7 +173,7 @@ fn put64(bytes: &mut Vec<u8>, values: &[u64]) {
     values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
 }
 
-/// A file that knows how far it was written.
+/// A writer that counts the bytes written.
 struct Counted<W> {
     out: W,
     position: u64,

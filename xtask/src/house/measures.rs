@@ -1,7 +1,7 @@
-//! The measures of the house: what each counts, where it should come to, and how it is taken.
+//! The measures of the house: what each counts, its goal, and how it is taken.
 //!
-//! A measure reads sources, not meaning: it counts what a rule of a line can find, and says which rule that is. What has to be
-//! compiled, run or timed stands in [`LATER`] with the reason.
+//! Measures read the text of sources, not their meaning: each counts the lines that match a rule, and says which rule that
+//! is. Measures that need a build, a run or a clock are in [`LATER`] with the reason.
 
 use super::source::{Line, Source, files};
 use crate::new::{self, scratch};
@@ -9,7 +9,7 @@ use anyhow::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The repository as measures see it.
+/// The repository as measures read it.
 pub(crate) struct Tree {
     pub(crate) root: PathBuf,
     pub(crate) sources: Vec<Source>,
@@ -21,12 +21,12 @@ impl Tree {
         Ok(Tree { root: root.to_path_buf(), sources: super::source::sources(root)? })
     }
 
-    /// The sources of the crates that the workspace builds, without their tests and benchmarks.
+    /// Sources of the crates that the workspace builds, without tests and benchmarks.
     pub(crate) fn of_crates(&self) -> impl Iterator<Item = &Source> {
         self.sources.iter().filter(|source| is_of_crates(&source.path))
     }
 
-    /// The text files below the root whose names have one of these endings, with their paths from there.
+    /// Text files below the root whose names have one of these endings, with their paths relative to the root.
     pub(crate) fn texts(&self, endings: &[&str]) -> Result<Vec<(String, String)>> {
         let mut texts = Vec::new();
         for ending in endings {
@@ -47,7 +47,7 @@ fn is_of_crates(path: &str) -> bool {
     parts.next() == Some("crates") && parts.nth(1) == Some("src")
 }
 
-/// Something that is counted.
+/// A number that is counted in the repository.
 pub(crate) struct Measure {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
@@ -55,19 +55,19 @@ pub(crate) struct Measure {
     pub(crate) take: fn(&Tree) -> Result<Taken>,
 }
 
-/// Where a measure should come to.
+/// Goal of a measure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
-    /// Nowhere: it stands beside another.
+    /// No goal: the measure is context for another one.
     None,
-    /// No more than this.
+    /// At most this value.
     AtMost(u64),
-    /// This many in a hundred fewer than at the start.
+    /// This many percent fewer than at the start.
     Fewer(u64),
 }
 
 impl Goal {
-    /// The most that the goal allows, if the measure began with `start`.
+    /// Highest value that the goal allows for a measure that started at `start`.
     pub(crate) fn limit(self, start: u64) -> u64 {
         match self {
             Goal::None => u64::MAX,
@@ -77,11 +77,11 @@ impl Goal {
     }
 }
 
-/// A measure taken.
+/// Result of taking a measure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) value: u64,
-    /// What was counted, one line each.
+    /// The places counted, one line each.
     pub(crate) places: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ pub(crate) const MEASURES: &[Measure] = &[
         what: "lines with names of the columns and tables that were described for native tables alone",
         goal: Goal::AtMost(0),
         take: |tree| {
-            // Written apart, so that they do not find themselves.
+            // Written in two parts, so that this code does not count itself.
             let names =
                 [["Table", "Schema"], ["Column", "Schema"], ["learned", "_tables"]].map(|name| name.concat());
             Ok(places(tree, |_, line| names.iter().any(|name| has_word(&line.code, name))))
@@ -149,7 +149,7 @@ pub(crate) const MEASURES: &[Measure] = &[
                of the viewer beside all others that raw files had",
         goal: Goal::AtMost(0),
         take: |tree| {
-            // Written apart, so that they do not find themselves.
+            // Written in two parts, so that this code does not count itself.
             let names = [
                 ["Setting", "Info"],
                 ["model::", "Args"],
@@ -220,14 +220,14 @@ pub(crate) const MEASURES: &[Measure] = &[
     },
 ];
 
-/// A measure that cannot be taken yet, or not by reading.
+/// A measure that cannot be taken yet, or not by reading sources.
 pub(crate) struct Later {
     pub(crate) what: &'static str,
     pub(crate) goal: &'static str,
     pub(crate) why: &'static str,
 }
 
-/// What cannot be taken here.
+/// Measures that are not taken here.
 pub(crate) const LATER: &[Later] = &[
     Later {
         what: "benchmarks of `docs/performance.md` (fill, counts, view, check, caches)",
@@ -241,7 +241,7 @@ pub(crate) const LATER: &[Later] = &[
     },
 ];
 
-/// The crates that came after the start, with what they add.
+/// Crates added since the first measurements.
 const NEWER: &[&str] = &[
     "crates/wire/",
     "crates/stream/",
@@ -259,13 +259,14 @@ const NEWER: &[&str] = &[
     "crates/network/",
 ];
 
-/// The crates of families whose records are flat.
+/// The crates of families with flat records.
 const FLAT_FAMILIES: &[&str] = &["crates/plaintext/src/", "crates/cacheray/src/"];
 
 /// The lenses, as fields of a batch.
 const LENSES: &[&str] = &["accesses", "instrs", "calls", "threads", "marks", "regions"];
 
-/// How many lenses within how many lines are a list of them: the last two were added later than some lists.
+/// This many lenses named within [`LIST_LINES`] lines count as a list of lenses: not all, since the last two were added later
+/// than some lists.
 const LISTED: usize = 5;
 const LIST_LINES: usize = 20;
 
@@ -277,7 +278,7 @@ fn family_files(tree: &Tree) -> Result<Taken> {
     taken
 }
 
-/// Adds a family in a copy and lists what that changes outside its crate.
+/// Adds a family in a copy of the repository and lists the files that changed outside its crate.
 fn new_family(root: &Path, copy: &Path) -> Result<Taken> {
     scratch::copy(root, copy)?;
     new::write(copy, new::What::Format, "toy", "accesses that a toy prints")?;
@@ -307,7 +308,7 @@ fn lens_lists(tree: &Tree) -> Result<Taken> {
     Ok(Taken::of(places))
 }
 
-/// A line of code without its strings.
+/// A line of code with its strings emptied.
 fn names(code: &str) -> String {
     code.split('"').step_by(2).collect::<Vec<_>>().join("\"\"")
 }
@@ -319,11 +320,11 @@ fn is_field_of_pairs(line: &Line) -> bool {
     declares && code.contains("Vec<(String, String)>")
 }
 
-/// The lines of the verbs that name a format.
+/// Lines of the command-line crates that name a format.
 pub(crate) fn format_names(tree: &Tree) -> Result<Taken> {
     let mut names: Vec<String> =
         quipu::FORMATS.iter().map(|format| format.info().name.to_lowercase()).collect();
-    // The name of a family that is a word of the command line, too.
+    // This family's name is a word of the command line, too.
     names.retain(|name| name != "stream");
     names.extend(["plaintext", "drmemtrace", "dinero", "streamed"].map(str::to_owned));
     Ok(places(tree, |source, line| {
@@ -335,7 +336,7 @@ pub(crate) fn format_names(tree: &Tree) -> Result<Taken> {
     }))
 }
 
-/// The lines of the crates' programs for which `wanted` holds.
+/// Lines of the crates' program code for which `wanted` holds.
 fn places(tree: &Tree, wanted: impl Fn(&Source, &Line) -> bool) -> Taken {
     let mut places = Vec::new();
     for source in tree.of_crates() {
@@ -346,7 +347,7 @@ fn places(tree: &Tree, wanted: impl Fn(&Source, &Line) -> bool) -> Taken {
     Taken::of(places)
 }
 
-/// How many lines the programs of some sources have, with a place for each crate.
+/// Number of lines of program code in the sources that are `wanted`, with one place for each crate.
 fn lines_of(tree: &Tree, wanted: impl Fn(&str) -> bool) -> Taken {
     let mut crates: Vec<(&str, u64)> = Vec::new();
     for source in tree.of_crates().filter(|source| wanted(&source.path)) {
@@ -363,7 +364,7 @@ fn lines_of(tree: &Tree, wanted: impl Fn(&str) -> bool) -> Taken {
     }
 }
 
-/// True if `text` has `word` with nothing of a word on either side.
+/// True if `text` contains `word` as a whole word.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
@@ -411,7 +412,7 @@ mod tests {
         assert_eq!(taken.places, [""; 0]);
     }
 
-    /// The measures that are not within their goals.
+    /// Measures that do not meet their goals.
     const UNMET: [&str; 1] = ["lines"];
 
     #[test]

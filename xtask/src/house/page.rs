@@ -1,21 +1,21 @@
-//! `docs/house.md`: what each measure was at the start, and what each rule of the house still allows.
+//! `docs/house.md`: the value of each measure at the start, and the number of places that may still break each rule.
 //!
-//! The page is written from the lists in the sources and from the numbers that it has itself. A start is written once. An
-//! allowance is lowered whenever the page is written and fewer places break its rule; nothing raises it.
+//! The page is generated from the lists in the sources and from the numbers on the page itself. A starting value is written
+//! once. When the page is written and fewer places break a rule, its allowance is lowered; nothing raises it.
 
 use super::measures::{Goal, LATER, MEASURES};
 use crate::tidy::RULES;
 use std::fmt::Write;
 
-/// Where the page lies.
+/// Path of the page.
 pub(crate) const PATH: &str = "docs/house.md";
 
-/// The numbers on the page, by the name of the measure or rule.
+/// Numbers on the page, by the name of the measure or rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Numbers(Vec<(String, u64)>);
 
 impl Numbers {
-    /// Those on the page as it is.
+    /// Reads the numbers of an existing page.
     pub(crate) fn read(page: &str) -> Numbers {
         let row = |line: &str| {
             let (name, rest) = line.strip_prefix("| `")?.split_once("` |")?;
@@ -29,14 +29,14 @@ impl Numbers {
         self.0.iter().find(|(known, _)| known == name).map(|(_, number)| *number)
     }
 
-    /// Writes the start of a measure that has none yet.
+    /// Stores the starting value of a measure that has none yet.
     pub(crate) fn start(&mut self, name: &str, now: u64) {
         if self.of(name).is_none() {
             self.0.push((name.to_owned(), now));
         }
     }
 
-    /// Lowers the allowance of a rule to what breaks it now; a rule that is new gets that as its first.
+    /// Lowers the allowance of a rule to `now`, the number of places that break it; a new rule starts with that number.
     pub(crate) fn lower(&mut self, name: &str, now: u64) {
         match self.0.iter_mut().find(|(known, _)| known == name) {
             Some((_, allowed)) => *allowed = now.min(*allowed),
@@ -45,7 +45,7 @@ impl Numbers {
     }
 }
 
-/// The page with these numbers.
+/// Renders the page with these numbers.
 pub(crate) fn page(numbers: &Numbers) -> String {
     let mut page = String::from(
         "# The house in numbers\n\n\
@@ -82,7 +82,7 @@ pub(crate) fn page(numbers: &Numbers) -> String {
     page
 }
 
-/// A goal in words.
+/// A goal in words, for a measure that started at `start`.
 pub(crate) fn goal(goal: Goal, start: u64) -> String {
     match goal {
         Goal::None => "no goal".to_owned(),

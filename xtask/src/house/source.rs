@@ -1,7 +1,7 @@
-//! Source files as lines: what is code, what is a comment, what only tests compile.
+//! Source files as lines, each split into code, strings and comments, with a mark on lines that only tests compile.
 //!
-//! This reads Rust as far as counting needs: strings, comments and brackets, and items under `#[cfg(test)]`. A module that a
-//! file declares for tests only marks the files of that module.
+//! This parses Rust as far as counting needs: strings, comments, brackets, and items under `#[cfg(test)]`. If a file declares
+//! a module for tests only, all lines of that module's files are marked.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -10,20 +10,20 @@ use std::path::{Path, PathBuf};
 /// One line of a source file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// The line without its comments; strings are kept.
+    /// The line without its comments, but with its strings.
     pub(crate) code: String,
-    /// What stands in its strings, their quotes included.
+    /// The strings of the line, including their quotes.
     pub(crate) text: String,
-    /// The text of its comments, without the marks that begin and end them.
+    /// The text of its comments, without the comment markers.
     pub(crate) comment: String,
-    /// How many characters it has.
+    /// Number of characters.
     pub(crate) width: usize,
     /// Whether only tests compile it.
     pub(crate) is_test: bool,
 }
 
 impl Line {
-    /// True if the program has something of this line.
+    /// True if the line has code that the program compiles.
     pub(crate) fn is_program(&self) -> bool {
         !self.is_test && !self.code.trim().is_empty()
     }
@@ -32,19 +32,19 @@ impl Line {
 /// One source file.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// Where it lies, from the root of the repository, with `/` between folders.
+    /// Path from the root of the repository, with `/` between folders.
     pub(crate) path: String,
     pub(crate) lines: Vec<Line>,
 }
 
 impl Source {
-    /// The lines that the program has something of, with their numbers from 1.
+    /// The lines with code that the program compiles, with their numbers from 1.
     pub(crate) fn program(&self) -> impl Iterator<Item = (usize, &Line)> {
         self.lines.iter().enumerate().map(|(i, line)| (i + 1, line)).filter(|(_, line)| line.is_program())
     }
 }
 
-/// All Rust files of the repository, in the order of their paths.
+/// All Rust files of the repository, sorted by path.
 pub(crate) fn sources(root: &Path) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     let mut for_tests: Vec<PathBuf> = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) fn sources(root: &Path) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// The files below `root` whose names end with `ending`, without what Git and Cargo keep for themselves.
+/// Files below `root` whose names end with `ending`, except in the folders of Git and Cargo.
 pub(crate) fn files(root: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -89,7 +89,7 @@ pub(crate) fn files(root: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Where the modules lie that the file at `path` declares.
+/// Folder of the modules that the file at `path` declares.
 fn folder_of_modules(path: &Path) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default();
     let folder = path.parent().unwrap_or(path);
@@ -100,7 +100,7 @@ fn folder_of_modules(path: &Path) -> PathBuf {
     }
 }
 
-/// The lines of a file, and the modules that it declares for tests only.
+/// Returns the lines of a file and the modules that it declares for tests only.
 pub(crate) fn lines(text: &str) -> (Vec<Line>, Vec<String>) {
     let mut lexer = Lexer { rest: text, lines: vec![Line::default()], depth: 0, test: None };
     let is_all_test = text.lines().any(|line| line.trim() == "#![cfg(test)]");
@@ -125,27 +125,27 @@ pub(crate) fn lines(text: &str) -> (Vec<Line>, Vec<String>) {
     (lines, modules)
 }
 
-/// A walk over the text of a file.
+/// State of a walk over the text of a file.
 struct Lexer<'a> {
     rest: &'a str,
     lines: Vec<Line>,
-    /// How many brackets of any kind are open.
+    /// Number of open brackets, of any kind.
     depth: usize,
     test: Option<Item>,
 }
 
-/// An item that only tests compile, while it lasts.
+/// An item under `#[cfg(test)]` that has not ended yet.
 #[derive(Clone, Copy)]
 struct Item {
-    /// How many brackets were open before it.
+    /// Number of open brackets before it.
     depth: usize,
-    /// Whether its attributes are over, and a word says what it is.
+    /// Whether its attributes have ended and its keyword was read.
     has_begun: bool,
-    /// Whether a comma ends it: it is a field, a variant or an argument.
+    /// Whether a comma ends it, as for a field, a variant or an argument.
     ends_with_comma: bool,
 }
 
-/// Words that begin an item.
+/// Keywords that begin an item.
 const ITEMS: &[&str] = &[
     "pub",
     "fn",
@@ -163,7 +163,7 @@ const ITEMS: &[&str] = &[
 ];
 
 impl Lexer<'_> {
-    /// Takes what is next: a comment, a text, or one character.
+    /// Consumes the next token: a comment, a string, or a character.
     fn step(&mut self) {
         if self.rest.starts_with("//") {
             let end = self.rest.find('\n').unwrap_or(self.rest.len());
@@ -189,7 +189,7 @@ impl Lexer<'_> {
         &mut self.lines[last]
     }
 
-    /// Takes `length` bytes that have no brackets for us.
+    /// Consumes `length` bytes of a comment or string, whose brackets do not count.
     fn take(&mut self, length: usize, kind: Kind) {
         let (taken, rest) = self.rest.split_at(length);
         self.rest = rest;
@@ -264,7 +264,7 @@ enum Kind {
     Text,
 }
 
-/// The length of the comment that `text` begins with, and of those inside it.
+/// Length of the block comment that `text` begins with, including nested comments.
 fn block_comment(text: &str) -> usize {
     let (mut depth, mut at) = (0, 0);
     while at < text.len() {
@@ -285,7 +285,7 @@ fn block_comment(text: &str) -> usize {
     text.len()
 }
 
-/// The length of the string that `text` begins with, raw or not; `before` is the character in front of it.
+/// Length of the string literal that `text` begins with, raw or not; `before` is the preceding character.
 fn text_literal(text: &str, before: Option<char>) -> Option<usize> {
     if text.starts_with('"') {
         let mut is_escaped = false;
@@ -305,7 +305,7 @@ fn text_literal(text: &str, before: Option<char>) -> Option<usize> {
     Some(text.len() - body.len() + end)
 }
 
-/// The length of the character literal that `text` begins with; lifetimes are none.
+/// Length of the character literal that `text` begins with; `None` for a lifetime.
 fn char_literal(text: &str) -> Option<usize> {
     let body = text.strip_prefix('\'')?;
     let first = body.chars().next()?;
@@ -321,7 +321,7 @@ fn char_literal(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// The numbers of the lines that the program has something of.
+    /// Numbers of the lines with code that the program compiles.
     fn program(text: &str) -> Vec<usize> {
         let source = Source { path: String::new(), lines: lines(text).0 };
         source.program().map(|(number, _)| number).collect()

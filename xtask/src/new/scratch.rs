@@ -1,17 +1,17 @@
-//! A copy of the repository to try something in, and how it differs from it.
+//! A temporary copy of the repository, and how it differs from the repository after a change.
 //!
-//! Files keep their times, so that a build in the copy that uses the target folder of the repository takes from there whatever
-//! did not change.
+//! Copied files keep their modification times, so that a build of the copy with the repository's target folder reuses
+//! everything that did not change.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders without sources, or too large to copy for nothing.
+/// Folders that have no sources or are too large to copy.
 const LEFT_OUT: &[&str] = &["target", ".git", "traces", "fuzz/corpus", "fuzz/artifacts"];
 
-/// Makes the folder `to` a copy of the repository at `root`. Files that are the same already are left alone.
+/// Makes the folder `to` a copy of the repository at `root`. Files that are already equal are not written again.
 pub(crate) fn copy(root: &Path, to: &Path) -> Result<()> {
     let wanted = files(root)?;
     for path in files(to)?.difference(&wanted) {
@@ -33,7 +33,7 @@ pub(crate) fn copy(root: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files that are new or differ in the copy `to`.
+/// Paths of the files in the copy `to` that are new or differ.
 pub(crate) fn changed(root: &Path, to: &Path) -> Result<Vec<String>> {
     let mut changed = Vec::new();
     for path in files(to)? {
@@ -44,7 +44,7 @@ pub(crate) fn changed(root: &Path, to: &Path) -> Result<Vec<String>> {
     Ok(changed)
 }
 
-/// All files below `root`, from there.
+/// All files below `root`, relative to it.
 fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
     let (mut found, mut folders) = (BTreeSet::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {

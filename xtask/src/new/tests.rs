@@ -1,20 +1,20 @@
-//! The guide, step by step: what the templates write builds and passes its tests, with no other file touched.
+//! Follows the guide step by step: the files from the templates build and pass their tests with no other file changed.
 //!
-//! It works in a copy of the repository below the target folder, and builds into the target folder itself, so that only what
-//! is new is compiled.
+//! The tests work in a copy of the repository below the target folder, and build into the target folder itself, so that only
+//! new code is compiled.
 
 use super::*;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What a new family touches outside its crate.
+/// Files outside its crate that a new family changes or adds.
 const OUTSIDE: [&str; 4] =
     ["CHANGELOG.md", "crates/quipu/Cargo.toml", "crates/quipu/src/lib.rs", "docs/formats/toy.md"];
 
-/// The lines of code that the guide takes.
+/// Limit for the lines of code that following the guide takes.
 const MAX_LINES: usize = 120;
 
-/// The target folder that this test was built into.
+/// The target folder that holds this test's program.
 fn target() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     program
@@ -26,14 +26,14 @@ fn target() -> PathBuf {
         .into()
 }
 
-/// A copy of the repository, of this name, without what an earlier run left in it.
+/// Makes a copy of the repository called `name`, without the files that an earlier run added.
 fn copied(name: &str) -> PathBuf {
     let copy = target().join("scratch").join(name);
     scratch::copy(&crate::root(), &copy).unwrap();
     copy
 }
 
-/// Runs cargo in a copy, without a network.
+/// Runs cargo in a copy, offline.
 fn cargo(copy: &Path, words: &[&str]) {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
@@ -60,7 +60,7 @@ fn a_new_family_touches_four_files_outside_its_crate_and_passes_its_tests() {
         .map(|path| fs::read_to_string(copy.join("crates/toy").join(path)).unwrap());
     assert!(lines[0].lines().count() <= MAX_LINES, "{} lines", lines[0].lines().count());
     cargo(&copy, &["test", "--quiet", "-p", "quipu-toy"]);
-    // The library with this family alone: recognition, the walks over all cases.
+    // Tests the library with this family alone: recognition and the walks over all cases.
     let only = ["--no-default-features", "--features", "toy"];
     cargo(
         &copy,
@@ -74,7 +74,7 @@ fn a_new_analysis_and_a_new_lens_build_and_pass_their_tests() {
     write(&copy, What::Tool, "toy-count", "how many accesses there are").unwrap();
     let changed = scratch::changed(&crate::root(), &copy).unwrap();
     assert_eq!(changed, ["CHANGELOG.md", "crates/passes/src/lib.rs", "crates/passes/src/toy_count/mod.rs"]);
-    // In its place in the alphabet, so that the formatter leaves it there.
+    // Listed in alphabetical order, so that the formatter does not move it.
     let list = fs::read_to_string(copy.join("crates/passes/src/lib.rs")).unwrap();
     assert!(list.contains("pub mod syscalls;\npub mod toy_count;\npub mod working_set;\n"), "{list}");
     cargo(&copy, &["test", "--quiet", "-p", "quipu-passes", "--lib", "toy_count"]);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// Where the list lies.
+/// Path of the list.
 const LIST: &str = "crates/cli/tests/compatibility.tsv";
 
 /// One rule of another suite's tool.
@@ -13,7 +13,7 @@ struct Row<'a> {
     family: &'a str,
     id: &'a str,
     subject: &'a str,
-    /// Why it differs still.
+    /// Reason why Quipu still differs.
     reason: Option<&'a str>,
     #[cfg_attr(not(test), allow(dead_code))]
     test: Option<&'a str>,
@@ -39,7 +39,7 @@ fn rows(text: &str) -> Result<Vec<Row<'_>>> {
     Ok(rows)
 }
 
-/// The text of the page.
+/// Renders the page.
 pub(super) fn page(root: &Path) -> Result<String> {
     let text = fs::read_to_string(root.join(LIST)).context(LIST)?;
     let rows = rows(&text)?;

@@ -1,4 +1,4 @@
-//! `docs/tables.md`: every lens and every native table, with its columns and what they mean.
+//! `docs/tables.md`: every lens and every native table, with the meaning of its columns.
 
 use anyhow::Result;
 use quipu::model::schema::{Missing, Storage, Type};
@@ -9,10 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Larger samples have no tables that smaller ones lack.
+/// Samples larger than this have no tables that smaller ones lack.
 const MAX_BYTES: u64 = 200_000;
 
-/// What samples of a format have.
+/// Columns and tables found in the samples of a format.
 #[derive(Default)]
 struct Seen {
     columns: Columns,
@@ -32,7 +32,7 @@ A value that a row lacks is null.
 
 ";
 
-/// The page.
+/// Renders the page.
 pub(super) fn page(root: &Path) -> Result<String> {
     let seen = seen(root)?;
     let mut text = super::GENERATED.to_owned();
@@ -67,7 +67,7 @@ pub(super) fn page(root: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// The rows that analyses hand on.
+/// Writes the section on rows that analyses return.
 fn rows_of_analyses(text: &mut String) -> Result<()> {
     text.push_str("\n## Rows of analyses\n\nWhat needs the place and the order of records is a function that gives a table: `SELECT * FROM reuse_distance(t, 'line')`.\nIt begins with the columns that lenses begin with. Rows stream while the trace is read; memory grows with the lines, caches or regions that are kept, not with the rows.\n");
     let format = quipu::FORMATS.first().map_or("", |format| format.info().name);
@@ -142,7 +142,7 @@ fn type_text(ty: &Type) -> String {
     }
 }
 
-/// What the samples of the repository have, by format.
+/// Opens the samples of the repository and returns their columns and tables by format.
 fn seen(root: &Path) -> Result<BTreeMap<String, Seen>> {
     let mut paths = Vec::new();
     samples(&root.join("traces"), &mut paths)?;
@@ -170,7 +170,7 @@ fn note(trace: &dyn Trace, tables: &mut Vec<Arc<Schema>>) {
     tables.extend(new.filter(|table| !known.contains(&*table.name)));
 }
 
-/// Files that may be traces, and folders of such.
+/// Collects files that may be traces, and folders of such files.
 fn samples(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,5 +1,5 @@
-//! What the sources of tools say about themselves: the text at the top of each file, which begins with the tool's name in
-//! backquotes and a colon.
+//! Manuals from the sources of tools: the `//!` text at the top of a file, if it begins with a tool's name in backquotes and
+//! a colon.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -11,7 +11,7 @@ pub(crate) struct SourceDocs {
     manuals: Vec<Manual>,
 }
 
-/// What one file says.
+/// The manual in one file.
 pub(crate) struct Manual {
     name: String,
     /// The text, as Markdown.
@@ -19,7 +19,7 @@ pub(crate) struct Manual {
 }
 
 impl SourceDocs {
-    /// Adds the manuals of all files in `folder` and below; a folder that is not there has none.
+    /// Adds the manuals of all files in `folder` and below it; a folder that does not exist adds none.
     pub(crate) fn read_folder(&mut self, folder: &Path) -> Result<()> {
         let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
         let mut sources = Vec::new();
@@ -41,7 +41,7 @@ impl SourceDocs {
     }
 }
 
-/// The manual in one file, if its first line begins one.
+/// The manual in one file, if its first line has the form of one.
 fn manual(source: &str) -> Option<Manual> {
     let lines: Vec<&str> = source.lines().map_while(|line| line.strip_prefix("//!")).collect();
     let (name, first) = lines.first()?.trim().strip_prefix('`')?.split_once("`: ")?;
@@ -53,7 +53,7 @@ fn manual(source: &str) -> Option<Manual> {
     Some(Manual { name: name.to_owned(), text: with_pages(&without_links(&text)) })
 }
 
-/// Links into the code's documentation lead nowhere on a page: only their words stay.
+/// Replaces links into the code's documentation by their words, since they would lead nowhere on a page.
 pub(crate) fn without_links(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -72,7 +72,7 @@ pub(crate) fn without_links(text: &str) -> String {
     out
 }
 
-/// Pointers at pages of formats as links: `SPEC: drmemtrace.md#chunks` leads there from the page of tools.
+/// Turns `SPEC: drmemtrace.md#chunks` into a link to that page of a format, relative to the page of tools.
 fn with_pages(text: &str) -> String {
     let mut parts = text.split("SPEC: ");
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -1,14 +1,14 @@
-//! The keys of results, as their descriptions have them.
+//! The JSON keys of results, from the descriptions of their types.
 
 use super::doc_comments::without_links;
 use quipu::model::result::{Kind, Member, Shape, What};
 use quipu::model::schema::Type;
 
-/// The keys of one type.
+/// Keys of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Keys {
     pub(crate) name: String,
-    /// What the type is.
+    /// Description of the type.
     pub(crate) doc: Option<String>,
     pub(crate) fields: Vec<Field>,
 }
@@ -16,21 +16,21 @@ pub(crate) struct Keys {
 /// One key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Field {
-    /// `None` if the keys of the type inside stand here themselves.
+    /// `None` if the keys of the inner type appear here in its place.
     pub(crate) key: Option<String>,
-    /// What stands in the JSON, in words.
+    /// Type of the JSON value, in words.
     pub(crate) kind: String,
-    /// The types that stand within it, unless it is written in a way of its own.
+    /// Names of the types inside it; empty if the value has a notation of its own.
     pub(crate) inner: Vec<String>,
-    /// Its meaning.
+    /// Meaning of the key.
     pub(crate) doc: String,
-    /// Whether it is left out where it has nothing to say.
+    /// Whether the key is left out when it has no value.
     pub(crate) is_optional: bool,
-    /// Whether it is a column of tables alone.
+    /// Whether it is only a column of tables, not in JSON.
     pub(crate) is_only_in_tables: bool,
 }
 
-/// The keys of a result, those of the structures in it after them, each once.
+/// Keys of a result, followed by those of the structures in it, each type once.
 pub(crate) fn keys(shape: &Shape) -> Vec<Keys> {
     let mut keys = Vec::new();
     collect(shape, &mut keys);
@@ -51,7 +51,7 @@ fn collect(shape: &Shape, keys: &mut Vec<Keys>) {
     }
 }
 
-/// A thread is two keys, which need no heading of their own.
+/// True for a thread: it is written as two keys, which need no heading of their own.
 fn is_thread(shape: &Shape) -> bool {
     shape.name == "ThreadId"
 }
@@ -78,7 +78,7 @@ fn field(member: &Member, doc: &str) -> Field {
     }
 }
 
-/// What stands in the JSON, in words.
+/// The type of the JSON value, in words.
 fn words(kind: &Kind) -> String {
     let what = match &kind.what {
         What::Cell(ty) => of_type(ty),

@@ -1,5 +1,7 @@
-//! Tables of pages that people write otherwise: each stands between two marks, and its rows come from where the things that it
-//! lists are described. Crates say in their manifests what they do, pages of formats at their top what the format is:
+//! Generates the tables on pages that are otherwise written by hand.
+//!
+//! Each table is placed between two marks, and its rows come from the manifests of crates or from the pages of formats.
+//! Crates describe themselves in their manifests; pages of formats have comments at their top:
 //!
 //! ```text
 //! <!-- index: the row of docs/README.md -->
@@ -12,7 +14,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// The pages with their tables as they have to be.
+/// The pages with their tables brought up to date.
 pub(crate) fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
     Ok(vec![
         ("README.md", with_table(root, "README.md", "formats", &formats(root)?)?),
@@ -21,7 +23,7 @@ pub(crate) fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
     ])
 }
 
-/// The page at `path` with this table between the marks of that name.
+/// Returns the page at `path` with this table between the marks called `name`.
 fn with_table(root: &Path, path: &str, name: &str, table: &str) -> Result<String> {
     let page = fs::read_to_string(root.join(path)).with_context(|| path.to_owned())?;
     let marks =
@@ -34,14 +36,14 @@ fn with_table(root: &Path, path: &str, name: &str, table: &str) -> Result<String
     Ok(format!("{}{table}{}", &page[..begin], &page[end..]))
 }
 
-/// What a page says at its top.
+/// The text of the comment `word` at the top of a page.
 fn said<'t>(page: &'t str, word: &str) -> Option<&'t str> {
     let mark = format!("<!-- {word}: ");
     let rest = &page[page.find(&mark)? + mark.len()..];
     rest.split(" -->").next()
 }
 
-/// The pages of the formats that are read, in their order, each with its text and the formats that it describes.
+/// Pages of the formats that Quipu reads, in the order of formats, each with its text and the formats that it describes.
 fn described(root: &Path) -> Result<Vec<(&'static str, String, Vec<&'static str>)>> {
     let mut pages: Vec<(&'static str, String, Vec<&'static str>)> = Vec::new();
     for info in quipu::FORMATS.iter().map(|format| format.info()) {

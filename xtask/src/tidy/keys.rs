@@ -1,7 +1,7 @@
-//! The keys that tools print, against those that their pages list.
+//! Compares the keys that tools print with those that their pages list.
 //!
-//! Every tool that can be built without options runs over [`TRACES`]. A key that is printed and not listed is wrong; so is
-//! one that is listed for a type of which something was printed, but never stood in it.
+//! Every tool that can be built without options runs over [`TRACES`]. A key that is printed but not listed is an error. So is
+//! a key that is listed for a type, if values of that type were printed and none had the key.
 
 use crate::house::measures::Tree;
 use crate::pages::shapes::{Field, Keys, keys};
@@ -12,8 +12,8 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What tools run over: small, and between them with something for every tool. A format that is not here comes with the first of
-/// its samples.
+/// Traces that tools run over: small ones that together give every tool something to print. A format without a trace here is
+/// represented by the first of its samples.
 const TRACES: &[&str] = &[
     "traces/drmemtrace/as_traced",
     "traces/drmemtrace/func-trace",
@@ -29,14 +29,14 @@ const TRACES: &[&str] = &[
     "traces/dtrace/classic/mixed_1000",
 ];
 
-/// What is wrong with keys, a line each.
+/// Returns the errors in keys, one line each.
 pub(super) fn wrong(tree: &Tree) -> Result<Vec<String>> {
     let mut seen = Seen::default();
     for name in traces(&tree.root)? {
         let trace = quipu::open_path(&tree.root.join(&name), &OpenOptions::default())
             .with_context(|| name.clone())?;
         for tool in quipu::tools_of(&trace.meta().format) {
-            // What it needs may be missing in this trace, or has to be given.
+            // Tools are skipped if the trace lacks what they need or if they have mandatory options.
             let Ok(planned) = plan(tool, &Given::default(), &*trace) else { continue };
             let watch = Watch::new();
             let outcome = run(&*trace, vec![planned], &RunOptions { threads: 1, ..RunOptions::new(&watch) });
@@ -48,7 +48,7 @@ pub(super) fn wrong(tree: &Tree) -> Result<Vec<String>> {
     Ok(seen.wrong())
 }
 
-/// [`TRACES`], and one of each format that has none there.
+/// [`TRACES`], and one trace of each format that has none there.
 fn traces(root: &Path) -> Result<Vec<String>> {
     let mut traces: Vec<String> = TRACES.iter().map(|name| (*name).to_owned()).collect();
     for name in quipu::FORMATS.iter().map(|format| format.info().name) {
@@ -67,14 +67,14 @@ fn traces(root: &Path) -> Result<Vec<String>> {
     Ok(traces)
 }
 
-/// What was printed.
+/// Keys that were printed.
 #[derive(Default)]
 struct Seen {
-    /// The keys of each type of each tool.
+    /// Keys printed for each type, by tool and type.
     keys: BTreeMap<(String, String), BTreeSet<String>>,
-    /// Keys of these that are listed and have to be there.
+    /// Keys that must be printed, for each type that was: those that are listed and not optional.
     due: BTreeMap<(String, String), BTreeSet<String>>,
-    /// Keys that are not listed.
+    /// Errors for printed keys that are not listed.
     unlisted: BTreeSet<String>,
 }
 
@@ -85,7 +85,7 @@ impl Seen {
         }
     }
 
-    /// Compares a value with the type called `name`.
+    /// Compares a value with the listed keys of the type called `name`.
     fn value(&mut self, tool: &str, types: &[Keys], name: &str, json: &Value) {
         if let Some(items) = json.as_array() {
             return items.iter().for_each(|item| self.value(tool, types, name, item));
@@ -128,7 +128,7 @@ impl Seen {
     }
 }
 
-/// The keys of a type with their types, those of types that stand in it with theirs.
+/// Keys of a type with their fields, including those of inner types that have no key of their own.
 fn listed<'t>(types: &'t [Keys], name: &str) -> Vec<(String, &'t Field)> {
     let Some(keys) = types.iter().find(|keys| keys.name == name) else { return Vec::new() };
     let mut all = Vec::new();

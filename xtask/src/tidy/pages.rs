@@ -1,14 +1,14 @@
-//! Markdown as far as rules need it: headings as anchors, links, tables.
+//! Parses Markdown as far as rules need it: headings as anchors, links, tables.
 
 use crate::house::measures::Tree;
 use anyhow::Result;
 use std::path::{Component, Path, PathBuf};
 
-/// Pages that are written from the sources, whose words are those of the sources.
+/// Pages that are generated from the sources and take their wording from there.
 const GENERATED: &[&str] =
     &["docs/tools.md", "docs/verbs.md", "docs/checks.md", "docs/compatibility.md", "docs/house.md"];
 
-/// True if a page says what people wrote into it, about the tree as it is.
+/// True for pages that are written by hand and describe the tree as it is now.
 pub(super) fn is_prose(path: &str) -> bool {
     !GENERATED.contains(&path)
         && path != "CHANGELOG.md"
@@ -16,7 +16,7 @@ pub(super) fn is_prose(path: &str) -> bool {
         && !path.starts_with("fuzz/seeds/")
 }
 
-/// The lines of a page that are not within a block of code, with their numbers from 1.
+/// Lines of a page outside blocks of code, with their numbers from 1.
 pub(super) fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut is_code = false;
     let mut lines = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn prose(text: &str) -> Vec<(usize, &str)> {
     lines
 }
 
-/// The anchors that a page has: one for each heading, as forges make them.
+/// Anchors of a page: one for each heading, named as code-hosting sites name them.
 pub(super) fn anchors(text: &str) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for (_, line) in prose(text).into_iter().filter(|(_, line)| line.starts_with('#')) {
@@ -41,14 +41,14 @@ pub(super) fn anchors(text: &str) -> Vec<String> {
     anchors
 }
 
-/// A heading as an anchor: small letters, hyphens for blanks, no punctuation.
+/// Turns a heading into an anchor: lower case, hyphens for blanks, no punctuation.
 fn slug(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Why `target`, seen from the folder `from`, leads nowhere; `None` if it leads to a file, and to a heading in it if it names
-/// one.
+/// Reason why `target`, relative to the folder `from`, does not exist; `None` if the file exists, and the heading in it if
+/// one is named.
 pub(super) fn missing(root: &Path, from: &str, target: &str) -> Option<String> {
     let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
     let path = plain(&root.join(from).join(file));
@@ -61,7 +61,7 @@ pub(super) fn missing(root: &Path, from: &str, target: &str) -> Option<String> {
         .then(|| format!("`{file}` has no heading `#{anchor}`"))
 }
 
-/// A path without `..`.
+/// Resolves `..` in a path.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -74,7 +74,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// Links of pages that lead nowhere; addresses in the network are not asked.
+/// Links of pages whose target does not exist; network addresses are not checked.
 pub(super) fn broken_links(tree: &Tree) -> Result<Vec<String>> {
     let mut broken = Vec::new();
     for (path, text) in tree.texts(&["md"])? {
@@ -100,7 +100,7 @@ pub(super) fn broken_links(tree: &Tree) -> Result<Vec<String>> {
     Ok(broken)
 }
 
-/// Pages of `docs` that its index does not name.
+/// Pages of `docs` that are missing in its index.
 pub(super) fn missing_in_index(tree: &Tree) -> Result<Vec<String>> {
     let pages = tree.texts(&["md"])?;
     let index = pages.iter().find(|(path, _)| path == "docs/README.md").map_or("", |(_, text)| text);
@@ -110,7 +110,7 @@ pub(super) fn missing_in_index(tree: &Tree) -> Result<Vec<String>> {
     Ok(pages.filter(|path| !names(path)).map(|path| format!("docs/README.md: `{path}` is missing")).collect())
 }
 
-/// What a format that Quipu knows lacks: its page, its samples.
+/// Formats without a page or without samples.
 pub(super) fn missing_formats(tree: &Tree) -> Result<Vec<String>> {
     let mut missing = Vec::new();
     for info in quipu::FORMATS.iter().map(|format| format.info()) {
@@ -124,7 +124,7 @@ pub(super) fn missing_formats(tree: &Tree) -> Result<Vec<String>> {
     Ok(missing)
 }
 
-/// What may be a trace of a format: what lies in its folder of `traces`, and the inputs of cases
+/// Possible traces of a format: the entries of its folder in `traces`, and the inputs of cases
 /// (`crates/*/cases/*/input.FORMAT`).
 pub(super) fn samples(root: &Path, format: &str) -> Result<Vec<PathBuf>> {
     let listed = |folder: &Path| -> Result<Vec<PathBuf>> {

@@ -1,5 +1,4 @@
-//! What holds is held by something: each invariant of `ARCHITECTURE.md` and each page of `docs/decisions` names the tests,
-//! rules or lints that fail when it no longer does.
+//! Each invariant of `ARCHITECTURE.md` and each page of `docs/decisions` names the tests, rules or lints that enforce it.
 
 use super::RULES;
 use crate::house::measures::Tree;
@@ -7,13 +6,13 @@ use anyhow::Result;
 use std::collections::HashSet;
 use std::fs;
 
-/// What stands before the names.
+/// Text that precedes the names.
 const MARK: &str = "Held by";
 
-/// The heading of the invariants.
+/// Heading of the section with the invariants.
 const INVARIANTS: &str = "## What always holds";
 
-/// Invariants and decisions without a name, and names of nothing.
+/// Invariants and decisions that name no test, rule or lint, or one that does not exist.
 pub(super) fn missing(tree: &Tree) -> Result<Vec<String>> {
     let manifest = fs::read_to_string(tree.root.join("Cargo.toml"))?;
     let known = Known { tests: tests(tree), manifest };
@@ -32,14 +31,14 @@ pub(super) fn missing(tree: &Tree) -> Result<Vec<String>> {
     Ok(missing)
 }
 
-/// What can be named.
+/// Names that may be given.
 struct Known {
     tests: HashSet<String>,
     manifest: String,
 }
 
 impl Known {
-    /// What is wrong with the names in `text`.
+    /// Describes the fault in the names in `text`; `None` if they are right.
     fn fault(&self, text: &str) -> Option<String> {
         let Some((_, names)) = text.rsplit_once(MARK) else {
             return Some("nothing is named that holds it".to_owned());
@@ -52,7 +51,7 @@ impl Known {
         Some(format!("there is no test, rule or lint `{unknown}`"))
     }
 
-    /// True if there is a test, a rule of the house, or a lint of the workspace of this name.
+    /// True if a test, a rule of the house or a lint of the workspace has this name.
     fn has(&self, name: &str) -> bool {
         let lint = name.rsplit("::").next().unwrap_or(name);
         self.tests.contains(name)
@@ -61,7 +60,7 @@ impl Known {
     }
 }
 
-/// The names of all tests.
+/// Names of all tests.
 fn tests(tree: &Tree) -> HashSet<String> {
     let mut tests = HashSet::new();
     for source in &tree.sources {
