@@ -6,10 +6,10 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`layout`] | where things stand: frames, the room of a buffer, the rows of the process |
+//! | [`layout`] | offsets and sizes of frames, of the room in a buffer, and of the rows of the process |
 //! | [`checksum`] | CRC-32C, also while compiling |
 //! | [`describe`] | the metadata of a recording: a constant, and the few records that each process and thread adds |
-//! | [`cell`] | the 16 bytes that everything is written in, and the kinds of them |
+//! | [`cell`] | the cell of 16 bytes, the unit of writing, and its kinds |
 //! | [`event`] | cells ⇄ events |
 //! | [`pack`] | cells ⇄ fewer bytes, by predicting them |
 //! | [`whole`] | recordings in memory, for tests |

@@ -67,7 +67,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Combines both.
+    /// The target, with the choice of what to do with damaged parts.
     pub fn target(&self) -> Target {
         Target { damaged: self.keeping.into(), ..self.target.clone() }
     }

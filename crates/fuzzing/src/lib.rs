@@ -6,13 +6,13 @@
 //!
 //! | file | readers |
 //! |---|---|
-//! | [`traces`] | traces of each format, and what is made of them |
-//! | [`beside`] | files that lie beside traces: schedules, lists, indexes |
-//! | [`captures`] | what instrumented programs leave |
+//! | [`traces`] | traces of each format, their conversions and analyses |
+//! | [`beside`] | auxiliary files of traces: schedules, lists, indexes |
+//! | [`captures`] | output of instrumented programs |
 //! | [`dtrace`] | captures of DTrace, in each dialect and form |
-//! | [`events`] | workload events: what other processes publish in shared memory, files of threads |
-//! | [`network`] | both sides of the protocol over which streams travel |
-//! | [`streams`] | streams of our own, and their parts: CBOR, types, rows |
+//! | [`events`] | workload events, in memory shared by other processes and in files of threads |
+//! | [`network`] | both sides of the protocol that transfers streams |
+//! | [`streams`] | Quipu's own streams and their parts: CBOR, types, rows |
 //! | [`texts`] | configurations, sets of calls, expressions, types, debug information, instructions |
 
 #![warn(missing_docs)]

@@ -1,4 +1,4 @@
-//! Targets for traces of each format, and what is made of them: analyses, rewritten traces, traces of other formats.
+//! Targets that read traces of each format, analyse them, rewrite them, and convert them to other formats.
 
 use crate::folder::Folder;
 use quipu::engine::{RunOptions, Watch, convert as run_conversion, plan, plan_conversion, run};

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// `g_hash_table_insert`: table, key, value; nonzero if the key is new.
 type Insert = extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
 
-/// The original function.
+/// The function of GLib that the replacement calls.
 static INSERT: OnceLock<Insert> = OnceLock::new();
 /// True if this process is a forked child.
 static IS_FORK: AtomicBool = AtomicBool::new(false);

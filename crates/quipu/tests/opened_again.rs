@@ -1,4 +1,4 @@
-//! Tables and lenses that were written as files open as the original trace: same rows, same results of analyses, same parts.
+//! Tables and lenses written as files open like the trace they came from: same rows, same results of analyses, same parts.
 
 use quipu::columnar::trace::ColumnarTrace;
 use quipu::engine::{RunOptions, Selection, Watch, plan, row_names, rows, run};

@@ -24,7 +24,7 @@ pub(crate) struct Described {
     pub(crate) is_folder: bool,
     /// Settings that say how to interpret the bytes.
     pub(crate) reading: BTreeMap<String, String>,
-    /// Damage to the stream, because of which bytes of its files may be missing.
+    /// Damage to the stream, which may have removed bytes of its files.
     pub(crate) faults: Arc<[Fault]>,
     /// By stream, the losses stated after its last frame.
     pub(crate) lost_at_end: BTreeMap<u32, LostAfter>,

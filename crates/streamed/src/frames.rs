@@ -44,7 +44,7 @@ pub(crate) fn file(
             if let Some(lost) = described.lost_at_end.get(&stream)
                 && frames.iter().all(Option::is_some)
             {
-                // The described file is complete, but some of the original was lost before it was put into the stream.
+                // The described file is complete, but part of its content was lost before it was put into the stream.
                 reasons.insert(frames.len(), at_end(lost, look));
                 frames.push(None);
                 lengths.push(1);

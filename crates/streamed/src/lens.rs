@@ -56,7 +56,7 @@ pub(crate) fn record(
     } else if means.is_call() {
         if columns.has(Columns::CALLS) {
             let calls = &mut batch.calls;
-            // An event is placed at the record after its own.
+            // In the lens of calls, `at` is the index of the record that follows.
             calls.at.push(at + 1);
             calls.function.push(value(means.function).unwrap_or(0));
             calls.edge.push(if means.enters { CallEdge::Enter } else { CallEdge::Leave });

@@ -376,7 +376,7 @@ pub struct RemarkAt {
     pub record: u64,
     /// Time in ticks of the stream's clock.
     pub time: u64,
-    /// What it says.
+    /// Text of the remark.
     pub text: String,
 }
 
