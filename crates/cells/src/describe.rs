@@ -231,13 +231,13 @@ const SCHEMAS: &[Schema] = &[
 pub struct Table(&'static Schema);
 
 impl Table {
-    /// Its name.
+    /// Name of the table.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// Its [category](category), if it has one.
+    /// [Category](category) of the table, if it has one.
     #[must_use]
     pub fn category(self) -> Option<&'static str> {
         Some(self.0.category).filter(|category| !category.is_empty())

@@ -53,7 +53,7 @@ pub enum Event<'a> {
     Hole,
     /// A kind of event that this version does not know.
     Unknown {
-        /// Its kind.
+        /// Number of the kind.
         kind: u8,
     },
     /// Padding at the end of a buffer that was too small for the next event.

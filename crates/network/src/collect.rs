@@ -76,11 +76,11 @@ impl Default for Limits {
 /// Which senders are admitted.
 #[derive(Debug)]
 pub enum Door {
-    /// All from this machine, without TLS.
+    /// All senders on this machine, without TLS.
     Loopback,
-    /// Those with the token.
+    /// Senders with the token.
     Token(Guard, Arc<ServerConfig>),
-    /// Those whose certificate TLS has accepted.
+    /// Senders whose certificate TLS has accepted.
     Certificates(Arc<ServerConfig>),
 }
 

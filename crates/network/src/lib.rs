@@ -3,23 +3,23 @@
 //! `docs/collect.md` describes the protocol byte by byte.
 //!
 //! ```text
-//! Source: frames of files ─ Shipper: as they travel ─ Sender ═ Link ═ Receiver ─ Store: a file for each producer
+//! Source: frames of files ─ Shipper: prepares them ─ Sender ═ Link ═ Receiver ─ Store: a file for each producer
 //! a pipe ─ Spool ┘
 //! ```
 //!
-//! | module | does |
+//! | module | subject |
 //! |---|---|
-//! | [`message`] | messages as bytes, and bytes as messages, however they are cut |
+//! | [`message`] | encodes messages, and parses input in chunks of any size |
 //! | [`sender`], [`receiver`] | both sides of the protocol as state machines: bytes in, bytes and events out, no I/O, no clock |
-//! | [`have`] | which frames a collector has |
-//! | [`ship`] | frames as they travel, and what stands for those that were dropped |
-//! | [`source`], [`spool`] | the frames of files that grow and of folders; a folder for what comes through a pipe |
-//! | [`writing`](mod@writing) | whether a program still writes a file |
-//! | [`since`] | the end of a stream as a stream |
-//! | [`store`] | the collector's files: what they hold after a crash, appending, syncing |
-//! | [`certificate`], [`identity`] | keys, certificates, tokens; whom TLS trusts |
-//! | [`link`](mod@link) | the one place with sockets |
-//! | [`send`], [`collect`] | the loops with `poll` |
+//! | [`have`] | the set of frames that a collector has |
+//! | [`ship`] | prepares frames for transit, and replaces dropped ones by losses |
+//! | [`source`], [`spool`] | reads the frames of growing files and of folders; stores data from a pipe in a folder |
+//! | [`writing`](mod@writing) | detects whether a program is still writing a file |
+//! | [`since`] | cuts the end of a stream into a stream of its own |
+//! | [`store`] | the collector's files: their contents after a crash, appending, syncing |
+//! | [`certificate`], [`identity`] | keys, certificates, tokens; the certificates that TLS trusts |
+//! | [`link`](mod@link) | a connection: the only module that reads and writes sockets |
+//! | [`send`], [`collect`] | the `poll` loops of sender and collector |
 
 pub mod certificate;
 pub mod collect;

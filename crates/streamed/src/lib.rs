@@ -1,28 +1,28 @@
 //! The self-describing stream as a format: `.quipu` files, whatever their schemas.
 //!
-//! [`STREAM`] is the format as the rest of Quipu sees it; the container itself is `quipu_stream`. Each file knows one thing:
+//! [`STREAM`] is the format for the rest of Quipu; the container itself is the crate `quipu_stream`. Each file has one subject:
 //!
 //! | file | what |
 //! |---|---|
-//! | [`bodies`] | rows in bodies of other encodings: streams of Arrow |
-//! | `bytes` | bytes of a source for the container's reader |
-//! | [`schema`] | schemas of a stream as schemas of tables, and which columns fill lenses |
-//! | `look` | which frames a stream has, found out once |
-//! | `folder` | several files of streams as one |
-//! | `column` | columns of a stream as columns of tables |
-//! | [`trace`] | recognising and opening a trace, its shards |
+//! | [`bodies`] | decodes bodies in other encodings: Arrow streams |
+//! | `bytes` | random access to the bytes of a source |
+//! | [`schema`] | converts schemas of a stream to schemas of tables; the columns that fill lenses |
+//! | `look` | surveys the frames and metadata of a stream, once for all readers |
+//! | `folder` | reads several stream files as one stream |
+//! | `column` | converts columns of a stream to columns of tables |
+//! | [`trace`] | recognises and opens streams; tables and shards |
 //! | [`reader`] | frames → batches |
 //! | [`recording`] | cells of programs that record themselves |
-//! | `functions` | which function an address of code is in |
+//! | `functions` | finds the functions that contain code addresses |
 //! | `lens` | rows → lenses, by the roles of their fields |
-//! | [`carried`] | traces of other formats that a stream carries |
-//! | [`carry`] | traces of other formats put into streams |
-//! | [`back`] | their files written as they were |
-//! | [`mod@copy`] | streams of rows written again |
-//! | [`edit`] | parts of such streams, and streams in other files or another order |
-//! | [`diff`] | which records of two streams differ |
-//! | [`describe`] | metadata record by record |
-//! | [`print`](mod@print) | records as people read them |
+//! | [`carried`] | finds traces of other formats inside streams |
+//! | [`carry`] | puts traces of other formats into streams |
+//! | [`back`] | restores the files of such traces |
+//! | [`mod@copy`] | copies streams of rows |
+//! | [`edit`] | trims, filters, splits and merges streams of rows |
+//! | [`diff`] | compares the records of two streams |
+//! | [`describe`] | describes metadata record by record |
+//! | [`print`](mod@print) | prints records for people |
 //! | [`check`], [`rules`] | the rules that a stream must follow |
 //!
 //! The format itself is described in docs/formats/stream.md.

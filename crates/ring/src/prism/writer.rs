@@ -150,9 +150,9 @@ impl Default for Options {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Put {
-    /// It was accepted.
+    /// The event was accepted.
     Taken,
-    /// There is no reader any more; it was counted as dropped.
+    /// There is no reader any more; the event was counted as dropped.
     Dropped,
     /// The encoding cannot represent it; it was counted as dropped.
     NoRoom,
